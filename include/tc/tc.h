@@ -1,0 +1,301 @@
+// The public interface of tc, a lazy-tensor device runtime.
+//
+// Ops are recorded, not run; a sync point (tc_item, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy) runs what was recorded as a
+// few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why; status
+// comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
+//
+// Threads: thread-compatible. Each thread records its own trace; handles may be passed between threads.
+#ifndef TC_TC_H
+#define TC_TC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TC_VERSION_MAJOR 0
+#define TC_VERSION_MINOR 1
+#define TC_VERSION_PATCH 0
+
+#if defined(TC_BUILD)
+#define TC_API __attribute__((visibility("default")))
+#else
+#define TC_API
+#endif
+#define TC_MUST_USE __attribute__((warn_unused_result))
+
+#define TC_MAX_RANK 8
+
+typedef enum tc_type {
+#define TC_TYPE(NAME, name, bytes, kind, npy) TC_##NAME,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+  TC_N_TYPES
+} tc_type;
+
+typedef enum tc_status {
+#define TC_STATUS(NAME, text) TC_##NAME,
+#include <tc/status.def>
+#undef TC_STATUS
+  TC_N_STATUSES
+} tc_status;
+
+// A value on a device. Copying a handle is free; it names a slot of the thread that made it. {0, 0} is no tensor.
+typedef struct tc_tensor {
+  uint32_t slot, gen;
+} tc_tensor;
+
+// Extents, axes or strides: rank numbers. rank -1 in an axes argument means all axes.
+typedef struct tc_dims {
+  int32_t rank;
+  int64_t dim[TC_MAX_RANK];
+} tc_dims;
+
+// A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
+typedef struct tc_num {
+  double f;
+  int64_t i;
+  bool is_int;
+} tc_num;
+
+// Where a call was made: the address of a constant "file:line", or a code address with the top bit set.
+typedef uint64_t tc_site;
+
+#define TC_STR2(x) #x
+#define TC_STR(x) TC_STR2(x)
+#define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
+
+#define TC_DIMS_(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+#define TC_SHAPE(...) TC_DIMS_(__VA_ARGS__)
+#define TC_AXES(...) TC_DIMS_(__VA_ARGS__)
+#define TC_SCALAR tc_dims_of(0, NULL)
+#define TC_ALL tc_dims_all()
+
+// n extents from dim, copied; more than TC_MAX_RANK gives a rank that every op refuses.
+static inline tc_dims tc_dims_of(size_t n, const int64_t *dim) {
+  tc_dims d;
+  d.rank = (int32_t)n;
+  for (size_t i = 0; i < TC_MAX_RANK; i++) d.dim[i] = i < n ? dim[i] : 0;
+  return d;
+}
+static inline tc_dims tc_dims_all(void) {
+  tc_dims d = tc_dims_of(0, NULL);
+  d.rank = -1;
+  return d;
+}
+static inline tc_num tc_num_float(double v) {
+  tc_num n;
+  n.f = v, n.i = 0, n.is_int = false;
+  return n;
+}
+static inline tc_num tc_num_int(int64_t v) {
+  tc_num n;
+  n.f = (double)v, n.i = v, n.is_int = true;
+  return n;
+}
+
+// ---- Library ----
+
+// Version as "major.minor.patch". Thread-safe.
+TC_API const char *tc_version(void);
+// Text of a status and name of a type ("f32"). Thread-safe; never NULL.
+TC_API const char *tc_status_text(tc_status status);
+TC_API const char *tc_type_name(tc_type type);
+TC_API size_t tc_type_bytes(tc_type type);
+
+// What went wrong first since the last tc_clear_error, on this thread.
+typedef struct tc_error {
+  tc_status status;
+  const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
+  const char *op;       // name of the op or function
+  const char *site;     // "file:line" of the caller, or a code address
+} tc_error;
+
+// The first error of this thread since it was cleared (status TC_OK and an empty message if none). Borrowed until the next error or clear.
+TC_API const tc_error *tc_last_error(void);
+TC_API void tc_clear_error(void);
+
+// Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do not depend on it.
+TC_API tc_status tc_set_num_threads(int n);
+TC_API int tc_num_threads(void);
+
+typedef struct tc_memory {
+  size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;  // tensors and arenas in use, their maximum, kept for reuse, cap (0: none)
+  uint64_t n_allocs;                                       // calls to the system allocator since start
+} tc_memory;
+TC_API tc_memory tc_memory_stats(void);
+// Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
+TC_API tc_status tc_set_memory_cap(size_t bytes);
+// Gives pooled memory back to the system.
+TC_API void tc_trim(void);
+// Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
+TC_API void tc_shutdown(void);
+
+// The caller's own allocator for tensor memory (64-byte aligned results) and log sink. Set before the first tensor is made.
+typedef struct tc_allocator {
+  void *(*alloc)(size_t bytes, void *arg);
+  void (*free)(void *ptr, size_t bytes, void *arg);
+  void *arg;
+} tc_allocator;
+TC_API tc_status tc_set_allocator(tc_allocator allocator);
+TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
+
+typedef struct tc_cache_info {
+  uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses, compiles;
+  size_t n_plans, n_kernels;
+} tc_cache_info;
+TC_API tc_cache_info tc_cache_stats(void);
+TC_API void tc_cache_clear(void);
+
+// ---- Devices: "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]" ----
+
+// The device factory calls of this thread use. TC_DEVICE in the environment is the default of every thread.
+TC_API tc_status tc_set_default_device(const char *device) TC_MUST_USE;
+TC_API const char *tc_get_default_device(void);
+TC_API tc_status tc_push_device(const char *device) TC_MUST_USE;
+TC_API tc_status tc_pop_device(void);
+
+// ---- Lifetime ----
+
+// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest.
+typedef struct tc_scope {
+  uint32_t depth, mark;
+} tc_scope;
+TC_API tc_scope tc_scope_begin(void);
+TC_API void tc_scope_end(tc_scope scope);
+TC_API tc_tensor tc_keep(tc_tensor t);
+// For bindings: a reference of one's own, independent of scopes.
+TC_API tc_tensor tc_retain(tc_tensor t);
+TC_API void tc_release(tc_tensor t);
+TC_API bool tc_is_valid(tc_tensor t);
+
+// ---- What is known without running ----
+TC_API tc_dims tc_shape(tc_tensor t);
+TC_API tc_type tc_dtype(tc_tensor t);
+TC_API int64_t tc_numel(tc_tensor t);
+TC_API const char *tc_device_of(tc_tensor t);
+
+// ---- Into tensors ----
+
+// A copy of host data. strides in elements (NULL: dense row-major; negative and zero allowed).
+TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
+TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
+// Borrows dense host memory until the last run that reads it is done, when release(arg) is called (NULL: never).
+// Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
+typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1 } tc_borrow_flags;
+TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
+
+// ---- Sync points: these run what is pending ----
+TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
+TC_API tc_status tc_item_f64(tc_tensor t, double *out) TC_MUST_USE;
+TC_API tc_status tc_item_i32(tc_tensor t, int32_t *out) TC_MUST_USE;
+TC_API tc_status tc_item_i64(tc_tensor t, int64_t *out) TC_MUST_USE;
+TC_API tc_status tc_item_bool(tc_tensor t, bool *out) TC_MUST_USE;
+// Copies the value, dense row-major, into out, which holds exactly bytes = tc_numel * tc_type_bytes.
+TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
+TC_API tc_status tc_to_host_at(tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+// Runs everything pending on this thread and stores the n tensors.
+TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
+TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
+// Runs everything pending on this thread; device NULL means every device.
+TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
+TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
+// A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
+TC_API const void *tc_map(tc_tensor t);
+TC_API const void *tc_map_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_unmap(tc_tensor t);
+// Prints as NumPy does, to stdout.
+TC_API tc_status tc_print(tc_tensor t);
+TC_API tc_status tc_print_at(tc_tensor t, tc_site site);
+// The same text as a string the caller frees with free(); NULL on error.
+TC_API char *tc_format(tc_tensor t);
+TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
+TC_API tc_tensor tc_load_npy(const char *path);
+
+// ---- Assignment: changes what the handle stands for; values taken from it before do not change ----
+TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
+TC_API tc_status tc_assign_at(tc_tensor t, tc_tensor value, tc_site site);
+// t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents.
+TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
+
+// ---- Gradients ----
+typedef enum tc_grad_flags { TC_RETAIN = 1, TC_CREATE_GRAPH = 2 } tc_grad_flags;
+// A leaf that wants a gradient: the value of t under a new handle, released from its scope (it lives until tc_release).
+TC_API tc_tensor tc_param(tc_tensor t);
+TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
+TC_API bool tc_requires_grad(tc_tensor t);
+// Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead.
+TC_API tc_status tc_backward(tc_tensor y);
+TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
+TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
+// dy/dx for n tensors into out; differentiable again with TC_CREATE_GRAPH.
+TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
+// The accumulated gradient, or {0, 0} if there is none.
+TC_API tc_tensor tc_grad(tc_tensor p);
+TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
+TC_API void tc_no_grad_begin(void);
+TC_API void tc_no_grad_end(void);
+
+// ---- Random numbers: Philox4x32-10, one stream per recording thread ----
+TC_API void tc_seed(uint64_t seed);
+
+// ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
+typedef struct tc_optimizer tc_optimizer;
+typedef struct tc_sgd_options {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov;
+} tc_sgd_options;
+typedef struct tc_adam_options {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled;  // AdamW
+} tc_adam_options;
+typedef struct tc_rmsprop_options {
+  double lr, alpha, eps, weight_decay, momentum;
+} tc_rmsprop_options;
+TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);
+TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);
+TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
+TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);
+TC_API void tc_optimizer_destroy(tc_optimizer *opt);
+TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
+TC_API tc_status tc_zero_grad(tc_optimizer *opt);
+TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
+TC_API double tc_get_lr(const tc_optimizer *opt);
+// State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it.
+TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
+TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
+TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
+// Scales the gradients of params so that their global 2-norm is at most max_norm; returns the norm before.
+TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
+
+// ---- Ops: every row of api.def, and the same with a call site ----
+#define TC_P(...) __VA_ARGS__
+#define TC_FN(name, params, args)  \
+  TC_API tc_tensor name(TC_P params); \
+  TC_API tc_tensor name##_at(TC_P params, tc_site site);
+#include <tc/api.def>
+#undef TC_FN
+
+// Data-dependent shapes: these sync. Results are new tensors.
+TC_API tc_tensor tc_nonzero(tc_tensor x);                  // [n, rank] i64
+TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);  // [n]
+TC_API tc_tensor tc_unique(tc_tensor x);                   // sorted, [n]
+TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
+// Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
+TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
+TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
+TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef TC_NO_SITES
+#include <tc/sites.h>
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+// The LLVM code generator: a pure function from bytes to bytes, in a plug-in (libtc-llvm.so) opened with dlopen so that the library itself does
+// not load LLVM. The object is relocatable ELF for the host; lowering/elf.h loads it. Threads: thread-safe; each call has its own context.
+#ifndef TC_LOWERING_LLVM_CODEGEN_H
+#define TC_LOWERING_LLVM_CODEGEN_H
+
+#include "lowering/nest.h"
+
+#define TC_LLVM_ABI 1
+
+typedef struct tc_llvm_plugin {
+  uint32_t abi;              // TC_LLVM_ABI
+  const char *version;       // "LLVM 19.1.7"
+  // cpu and features as LLVM names them; vector_bits: 128, 256 or 512. The function in the object is called `name`.
+  // On success *out_object is malloc'ed. On failure the reason is in text; never aborts the process for a nest that verifies.
+  tc_status (*compile)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
+                       size_t *out_bytes, char *text, size_t text_bytes);
+  // The same, as assembly text for dumps.
+  tc_status (*assembly)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
+                        char *text, size_t text_bytes);
+  // Writes the host's cpu name and feature string.
+  void (*host)(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes);
+} tc_llvm_plugin;
+
+// The plug-in's only exported symbol.
+const tc_llvm_plugin *tc_llvm_plugin_get(void);
+
+#endif

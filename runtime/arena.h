@@ -1,0 +1,27 @@
+// Scratch memory that dies with its phase: bump allocation in chunks, freed together. Threads: thread-compatible.
+#ifndef TC_RUNTIME_ARENA_H
+#define TC_RUNTIME_ARENA_H
+
+#include <stddef.h>
+
+typedef struct tc_arena_chunk tc_arena_chunk;
+typedef struct tc_arena {
+  tc_arena_chunk *chunk;
+  char *at, *end;
+} tc_arena;  // all zero is an empty arena
+
+// 16-byte aligned, zeroed memory; NULL when the system has none.
+void *tc_arena_alloc(tc_arena *arena, size_t bytes);
+// Forgets everything; keeps the largest chunk for reuse.
+void tc_arena_reset(tc_arena *arena);
+void tc_arena_fini(tc_arena *arena);
+
+// Every heap allocation of the library goes through these, so that tests can make each fail in turn. NULL on failure.
+void *tc_malloc(size_t bytes);
+void *tc_calloc(size_t n, size_t bytes);
+void *tc_realloc(void *ptr, size_t bytes);
+void tc_free(void *ptr);
+// Tests: the n-th allocation from now fails (and every later one if sticky); 0 switches off. Returns how many were made since the last call.
+long tc_alloc_fail_at(long n, int sticky);
+
+#endif

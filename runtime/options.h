@@ -1,0 +1,24 @@
+// Options from the environment, read once. Threads: thread-safe after the first call.
+#ifndef TC_RUNTIME_OPTIONS_H
+#define TC_RUNTIME_OPTIONS_H
+
+#include <stdint.h>
+
+typedef const char *tc_option_string;
+typedef int64_t tc_option_number;
+
+typedef struct tc_options {
+#define TC_OPTION(field, variable, type, initial, meaning) tc_option_##type field;
+#include "runtime/options.def"
+#undef TC_OPTION
+} tc_options;
+
+// The options, borrowed for the life of the process. A malformed number is logged and its default kept.
+const tc_options *tc_options_get(void);
+// For tests and tc-run: read the environment again. Not while other threads run.
+void tc_options_reload(void);
+// Writes the table of variables to a stream (TC_LOG=help and tc-info).
+struct _IO_FILE;
+void tc_options_print(struct _IO_FILE *out);
+
+#endif

@@ -1,0 +1,43 @@
+// Statuses and errors of one thread. The first error since tc_clear_error stays; later ones are kept in a ring so that a poisoned handle can
+// name its own. Text names the op and the values. Threads: thread-local, no locks.
+#ifndef TC_RUNTIME_STATUS_H
+#define TC_RUNTIME_STATUS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <tc/tc.h>
+
+#define TC_TRY(call)                        \
+  do {                                      \
+    tc_status try_status_ = (call);         \
+    if (try_status_ != TC_OK) return try_status_; \
+  } while (0)
+
+#define TC_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TC_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TC_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
+
+// Our own invariants only, never a caller's mistake. Compiled out of release builds.
+#ifdef NDEBUG
+#define TC_ASSERT(x) ((void)0)
+#else
+#define TC_ASSERT(x) ((x) ? (void)0 : tc_assert_fail(#x, __FILE__, __LINE__))
+#endif
+_Noreturn void tc_assert_fail(const char *what, const char *file, int line);
+
+// Records an error of this thread and returns its status. op: static string; site 0: unknown. The message becomes
+// "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
+tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
+#define TC_FAIL(status, ...) tc_fail((status), __func__, 0, __VA_ARGS__)
+
+// Writes a site as "file:line" or "symbol+0x..(module)"; never fails.
+void tc_site_text(tc_site site, char *out, size_t bytes);
+// A code address as a site.
+static inline tc_site tc_site_return(void *address) {
+  return (tc_site)(uintptr_t)address | (UINT64_C(1) << 63);
+}
+// "[3, 4]" and the like; returns out.
+const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes);
+
+#endif
