@@ -18,6 +18,6 @@ typedef enum tc_log_topic {
 } tc_log_topic;
 
 bool tc_log_on(tc_log_topic topic);
-void tc_log(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tc_log_line(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

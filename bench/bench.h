@@ -1,0 +1,70 @@
+// The benchmark harness: rows of work, each measured against roofs of this machine and against peers, all in one run.
+//
+// Bandwidth and clock change within seconds here, so nothing is compared across minutes: the roof, tc and the peers of a row take turns in
+// slices of about 10 ms, and what is reported is the median of the per-round ratios. Peers in other processes alternate with tc in pairs.
+// Threads: the main thread only; roofs start threads of their own for a slice.
+#ifndef TC_BENCH_BENCH_H
+#define TC_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tc/tc.h>
+
+#define BENCH_MAX_PEERS 8
+
+typedef enum bench_roof {
+  BENCH_NO_ROOF,
+  BENCH_FMA,    // f32 multiply-adds of all threads; work is flops a call
+  BENCH_TRIAD,  // a = b + s * c with non-temporal stores over the same footprint; work is bytes a call
+  BENCH_READ,   // a sum over the same footprint; work is bytes a call
+} bench_roof;
+
+// Runs the work n times and returns the seconds it took, as the work itself counts them; negative if it failed (tc_last_error says why).
+typedef double bench_fn(void *arg, int n);
+
+typedef struct bench_peer {
+  const char *name;
+  bench_fn *run;
+  void *arg;
+} bench_peer;
+
+typedef struct bench_row {
+  const char *bench, *name;
+  const char *unit;       // "ns", "us", "ms": time of an item; "GFLOP/s", "GB/s": work over time
+  double n_items;         // items a call, for times
+  double work;            // flops or bytes a call, for rates and roofs
+  bench_roof roof;
+  int threads;            // 0: as many as tc uses by itself
+  bench_fn *run;
+  void *arg;
+  bool (*check)(void *arg);  // optional: the result is right; asked once, before measuring
+  int n_peers;
+  bench_peer peers[BENCH_MAX_PEERS];
+} bench_row;
+
+// Measures, prints and judges one row, unless the command line leaves it out.
+void bench_measure(const bench_row *row);
+// Thread counts asked for: those of a row that is measured at one thread and at all. Returns how many, at most 2.
+int bench_threads(int out[2]);
+
+// ---- bench/roofs.c: rates of this machine, units of work a second ----
+// One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.
+double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds);
+// Frees the buffers of the last footprint.
+void bench_roof_reset(void);
+
+// ---- Helpers of the cases ----
+double bench_now(void);
+// n floats from -1 to 1, the same for the same seed; freed with free().
+float *bench_floats(int64_t n, uint32_t seed);
+tc_tensor bench_tensor(tc_dims shape, uint32_t seed);
+// Evaluates t and reads one element of its dense value; NaN on error.
+float bench_element(tc_tensor t, int64_t i);
+bool bench_near(double got, double want, double tolerance);
+
+// One function for each benchmark: it makes its data, measures its rows and releases everything.
+#define BENCH(name, meaning) void bench_##name(void);
+#include "bench/benches.def"
+#undef BENCH
+
+#endif

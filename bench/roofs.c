@@ -1,0 +1,211 @@
+// Roofs of this machine: what the arithmetic units and the memory give to plain loops written for nothing else.
+// The instruction set is chosen at run time. Each slice starts its threads, pinned one to a core of the caller's mask, and ends them; the
+// time counted is from a common start to the last thread's end. Owns the buffers of the last footprint.
+#include "bench/bench.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define MAX_THREADS 256
+
+static struct {
+  size_t bytes;
+  float *data;
+} buffer;
+
+typedef struct slice {
+  bench_roof roof;
+  int n_threads;
+  int64_t n;          // floats of the footprint
+  double seconds;     // at least so long
+  pthread_barrier_t barrier;
+} slice;
+
+typedef struct lane {
+  slice *s;
+  int id, cpu;
+  double work, began, ended;
+  float sink;
+} lane;
+
+#if defined(__x86_64__)
+
+// Twelve independent chains hide the latency of four or five cycles at two a cycle. Named registers: gcc 12 spills arrays of them.
+#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define FMA_ROUNDS 20000
+
+__attribute__((target("avx512f"))) static float fma512(void) {
+  __m512 m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
+#define X(i) __m512 r##i = _mm512_set1_ps(1.0f + (float)i);
+  TWELVE(X)
+#undef X
+  for (int k = 0; k < FMA_ROUNDS; k++) {
+#define X(i) r##i = _mm512_fmadd_ps(r##i, m, c);
+    TWELVE(X)
+#undef X
+    __asm__ volatile("" : "+x"(m));  // keeps the loop from being shortened
+  }
+  __m512 sum = c;
+#define X(i) sum = _mm512_add_ps(sum, r##i);
+  TWELVE(X)
+#undef X
+  return _mm512_reduce_add_ps(sum);
+}
+
+__attribute__((target("avx2,fma"))) static float fma256(void) {
+  __m256 m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
+#define X(i) __m256 r##i = _mm256_set1_ps(1.0f + (float)i);
+  TWELVE(X)
+#undef X
+  for (int k = 0; k < FMA_ROUNDS; k++) {
+#define X(i) r##i = _mm256_fmadd_ps(r##i, m, c);
+    TWELVE(X)
+#undef X
+    __asm__ volatile("" : "+x"(m));
+  }
+  __m256 sum = c;
+#define X(i) sum = _mm256_add_ps(sum, r##i);
+  TWELVE(X)
+#undef X
+  return _mm256_cvtss_f32(sum);
+}
+
+__attribute__((target("avx512f"))) static void triad512(float *a, const float *b, const float *c, int64_t n) {
+  __m512 s = _mm512_set1_ps(3.0f);
+  for (int64_t i = 0; i + 16 <= n; i += 16) _mm512_stream_ps(a + i, _mm512_fmadd_ps(s, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
+  _mm_sfence();
+}
+
+__attribute__((target("avx2,fma"))) static void triad256(float *a, const float *b, const float *c, int64_t n) {
+  __m256 s = _mm256_set1_ps(3.0f);
+  for (int64_t i = 0; i + 8 <= n; i += 8) _mm256_stream_ps(a + i, _mm256_fmadd_ps(s, _mm256_load_ps(c + i), _mm256_load_ps(b + i)));
+  _mm_sfence();
+}
+
+__attribute__((target("avx512f"))) static float read512(const float *a, int64_t n) {
+  __m512 r0 = _mm512_setzero_ps(), r1 = r0, r2 = r0, r3 = r0;
+  for (int64_t i = 0; i + 64 <= n; i += 64) {
+    r0 = _mm512_add_ps(r0, _mm512_load_ps(a + i));
+    r1 = _mm512_add_ps(r1, _mm512_load_ps(a + i + 16));
+    r2 = _mm512_add_ps(r2, _mm512_load_ps(a + i + 32));
+    r3 = _mm512_add_ps(r3, _mm512_load_ps(a + i + 48));
+  }
+  return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(r0, r1), _mm512_add_ps(r2, r3)));
+}
+
+__attribute__((target("avx2"))) static float read256(const float *a, int64_t n) {
+  __m256 r0 = _mm256_setzero_ps(), r1 = r0, r2 = r0, r3 = r0;
+  for (int64_t i = 0; i + 32 <= n; i += 32) {
+    r0 = _mm256_add_ps(r0, _mm256_load_ps(a + i));
+    r1 = _mm256_add_ps(r1, _mm256_load_ps(a + i + 8));
+    r2 = _mm256_add_ps(r2, _mm256_load_ps(a + i + 16));
+    r3 = _mm256_add_ps(r3, _mm256_load_ps(a + i + 24));
+  }
+  return _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(r0, r1), _mm256_add_ps(r2, r3)));
+}
+
+static int vector_floats(void) {
+  if (__builtin_cpu_supports("avx512f")) return 16;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
+}
+
+// One unit of a lane's work; returns flops or bytes.
+static double work_once(lane *l) {
+  const slice *s = l->s;
+  int width = vector_floats();
+  if (s->roof == BENCH_FMA) {
+    l->sink += width == 16 ? fma512() : fma256();
+    return 2.0 * 12 * FMA_ROUNDS * width;
+  }
+  int64_t part = s->roof == BENCH_TRIAD ? s->n / 3 : s->n;  // floats of one array
+  part = part / 64 * 64;
+  int64_t share = part / s->n_threads / 64 * 64;
+  int64_t first = share * l->id, n = l->id == s->n_threads - 1 ? part - first : share;
+  float *a = buffer.data + first;
+  if (s->roof == BENCH_TRIAD) {
+    (width == 16 ? triad512 : triad256)(a, a + part, a + 2 * part, n);
+    return 12.0 * (double)n;
+  }
+  l->sink += (width == 16 ? read512 : read256)(a, n);
+  return 4.0 * (double)n;
+}
+
+#else
+
+static int vector_floats(void) {
+  return 0;
+}
+static double work_once(lane *l) {
+  (void)l;
+  return 0;
+}
+
+#endif
+
+static void *lane_main(void *arg) {
+  lane *l = arg;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(l->cpu, &mask);
+  pthread_setaffinity_np(pthread_self(), sizeof(mask), &mask);
+  pthread_barrier_wait(&l->s->barrier);
+  l->began = bench_now();
+  do {
+    l->work += work_once(l);
+    l->ended = bench_now();
+  } while (l->ended - l->began < l->s->seconds);
+  return NULL;
+}
+
+static bool reserve(double bytes) {
+  size_t want = ((size_t)bytes + (2u << 20)) & ~(size_t)((2u << 20) - 1);
+  if (buffer.bytes == want) return true;
+  bench_roof_reset();
+  void *p = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return false;
+  madvise(p, want, MADV_HUGEPAGE);
+  memset(p, 0, want);
+  buffer.data = p, buffer.bytes = want;
+  return true;
+}
+
+void bench_roof_reset(void) {
+  if (buffer.data) munmap(buffer.data, buffer.bytes);
+  buffer.data = NULL, buffer.bytes = 0;
+}
+
+double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
+  if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
+  if (roof != BENCH_FMA && !reserve(bytes)) return 0;
+  cpu_set_t mask;
+  sched_getaffinity(0, sizeof(mask), &mask);
+  slice s = {.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds};
+  lane lanes[MAX_THREADS];
+  pthread_t threads[MAX_THREADS];
+  pthread_barrier_init(&s.barrier, NULL, (unsigned)n_threads);
+  int cpu = -1;
+  for (int i = 0; i < n_threads; i++) {
+    for (int tried = 0; tried < CPU_SETSIZE; tried++) {  // the next CPU of the mask, round and round
+      cpu = (cpu + 1) % CPU_SETSIZE;
+      if (CPU_ISSET(cpu, &mask)) break;
+    }
+    lanes[i] = (lane){.s = &s, .id = i, .cpu = cpu};
+    if (pthread_create(&threads[i], NULL, lane_main, &lanes[i]) != 0) abort();  // others wait at the barrier for ever
+  }
+  double work = 0, began = 0, ended = 0;
+  for (int i = 0; i < n_threads; i++) {
+    pthread_join(threads[i], NULL);
+    work += lanes[i].work;
+    if (i == 0 || lanes[i].began < began) began = lanes[i].began;
+    if (lanes[i].ended > ended) ended = lanes[i].ended;
+  }
+  pthread_barrier_destroy(&s.barrier);
+  return work / (ended - began);
+}

@@ -1,0 +1,178 @@
+// Size classes: four per power of two from 64 bytes, so at most a quarter is wasted.
+#include "device/buffer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define N_CLASSES 176
+#define HUGE_BYTES ((size_t)2 << 20)
+
+static struct {
+  pthread_mutex_t lock;
+  tc_buffer *pool[N_CLASSES];
+  tc_buffer *shells;  // objects of wrapped memory, without memory of their own
+  tc_memory stats;
+  tc_allocator allocator;
+  bool cap_read;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t class_bytes(int c) {
+  return (size_t)(4 + c % 4) << (c / 4 + 4);
+}
+
+static int class_of(size_t bytes) {
+  int c = 0;
+  while (c < N_CLASSES - 1 && class_bytes(c) < bytes) c++;
+  return c;
+}
+
+static void *memory_alloc(size_t bytes) {
+  if (self.allocator.alloc) return self.allocator.alloc(bytes, self.allocator.arg);
+  void *p = tc_malloc(1);  // counted, and made to fail, with the others
+  if (!p) return NULL;
+  tc_free(p);
+  size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64;
+  if (posix_memalign(&p, align, bytes) != 0) return NULL;
+  if (bytes >= HUGE_BYTES) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+static void memory_free(void *p, size_t bytes) {
+  if (self.allocator.alloc)
+    self.allocator.free(p, bytes, self.allocator.arg);
+  else
+    free(p);
+}
+
+// pre: locked.
+static void trim_locked(void) {
+  for (int c = 0; c < N_CLASSES; c++)
+    while (self.pool[c]) {
+      tc_buffer *b = self.pool[c];
+      self.pool[c] = b->next;
+      self.stats.pooled_bytes -= b->bytes;
+      memory_free(b->ptr, b->bytes);
+      tc_free(b);
+    }
+  while (self.shells) {
+    tc_buffer *b = self.shells;
+    self.shells = b->next;
+    tc_free(b);
+  }
+}
+
+// pre: locked.
+static size_t cap_locked(void) {
+  if (!self.cap_read) {
+    self.cap_read = true;
+    if (self.stats.cap_bytes == 0) self.stats.cap_bytes = (size_t)TC_MAX_OF(tc_options_get()->memory_cap, 0);
+  }
+  return self.stats.cap_bytes;
+}
+
+// pre: locked. A pooled or new buffer of class c, or NULL.
+static tc_buffer *take_locked(int c) {
+  tc_buffer *b = self.pool[c];
+  size_t bytes = class_bytes(c), cap = cap_locked();
+  if (cap && self.stats.live_bytes + bytes > cap) return NULL;
+  if (b) {
+    self.pool[c] = b->next;
+    self.stats.pooled_bytes -= bytes;
+  } else {
+    b = tc_calloc(1, sizeof *b);
+    if (b) b->ptr = memory_alloc(bytes);
+    if (b && !b->ptr) {
+      trim_locked();
+      b->ptr = memory_alloc(bytes);
+    }
+    if (!b || !b->ptr) return tc_free(b), NULL;
+    self.stats.n_allocs++;
+  }
+  self.stats.live_bytes += bytes;
+  self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
+  return b;
+}
+
+tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
+  *out = NULL;
+  if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
+  int c = class_of(TC_MAX_OF(bytes, (size_t)64));
+  pthread_mutex_lock(&self.lock);
+  tc_buffer *b = take_locked(c);
+  size_t live = self.stats.live_bytes, cap = self.stats.cap_bytes;
+  pthread_mutex_unlock(&self.lock);
+  if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
+  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint8_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
+  atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+  *out = b;
+  return TC_OK;
+}
+
+tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out) {
+  *out = NULL;
+  pthread_mutex_lock(&self.lock);
+  tc_buffer *b = self.shells;
+  if (b) self.shells = b->next;
+  pthread_mutex_unlock(&self.lock);
+  if (!b && !(b = tc_malloc(sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
+  *b = (tc_buffer){.origin = (uint8_t)origin, .bytes = bytes, .ptr = ptr, .drop = drop, .drop_arg = arg};
+  atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+  *out = b;
+  return TC_OK;
+}
+
+void tc_buffer_release(tc_buffer *b) {
+  if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+  if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
+  pthread_mutex_lock(&self.lock);
+  if (b->origin == TC_ORIGIN_OWNED) {
+    b->next = self.pool[b->size_class];
+    self.pool[b->size_class] = b;
+    self.stats.live_bytes -= b->bytes;
+    self.stats.pooled_bytes += b->bytes;
+  } else {
+    b->next = self.shells;
+    self.shells = b;
+  }
+  pthread_mutex_unlock(&self.lock);
+}
+
+tc_memory tc_memory_stats(void) {
+  pthread_mutex_lock(&self.lock);
+  tc_memory m = self.stats;
+  m.cap_bytes = cap_locked();
+  pthread_mutex_unlock(&self.lock);
+  return m;
+}
+
+tc_status tc_set_memory_cap(size_t bytes) {
+  pthread_mutex_lock(&self.lock);
+  self.stats.cap_bytes = bytes;
+  self.cap_read = true;
+  pthread_mutex_unlock(&self.lock);
+  return TC_OK;
+}
+
+void tc_trim(void) {
+  pthread_mutex_lock(&self.lock);
+  trim_locked();
+  pthread_mutex_unlock(&self.lock);
+}
+
+tc_status tc_set_allocator(tc_allocator allocator) {
+  if (!allocator.alloc != !allocator.free) return TC_FAIL(TC_ERR_ARG, "alloc and free go together");
+  pthread_mutex_lock(&self.lock);
+  bool used = self.stats.live_bytes != 0;
+  if (!used) {
+    trim_locked();
+    self.allocator = allocator;
+  }
+  pthread_mutex_unlock(&self.lock);
+  return used ? TC_FAIL(TC_ERR_STATE, "tensors exist already") : TC_OK;
+}

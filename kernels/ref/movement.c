@@ -1,0 +1,148 @@
+// Rearranging reference kernels: each is one or two copies between strided boxes; only the strides differ.
+// Threads: thread-safe, pure. Own nothing.
+#include <string.h>
+
+#include "kernels/ref/convert.h"
+#include "kernels/ref/walk.h"
+
+// Copies a box; offsets and strides in elements.
+static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int64_t dst_at, const int64_t *dst_stride, const void *src,
+                     int64_t src_at, const int64_t *src_stride) {
+  int64_t elem_bytes = tc_ref_type_bytes(type);
+  tc_walk w;
+  tc_walk_init(&w, rank, dim, INT64_MAX);
+  tc_walk_add(&w, dst_stride);
+  tc_walk_add(&w, src_stride);
+  tc_walk_begin(&w);
+  while (tc_walk_next(&w)) {
+    tc_copy_span(elem_bytes, dst, dst_at + w.offset[0], w.step[0], src, src_at + w.offset[1], w.step[1], w.n);
+  }
+}
+
+static void dense_strides(int rank, const int64_t *dim, int64_t *out_stride) {
+  int64_t stride = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    out_stride[d] = stride;
+    stride *= dim[d];
+  }
+}
+
+static bool is_empty(const tc_view *v) {
+  for (int d = 0; d < v->rank; d++) {
+    if (v->dim[d] == 0) return true;
+  }
+  return false;
+}
+
+// Rows of the table without a kernel (leaf) are never run.
+tc_status tc_ref_none(const tc_ref_call *call) {
+  (void)call;
+  return TC_FAIL(TC_ERR_ARG, "this row of the op table has no reference kernel");
+}
+
+// Also detach, to and assign, whose second operand, the old value, is not read: in row-major order, in[0] has out's elements.
+tc_status tc_ref_reshape(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0];
+  int64_t stride[TC_MAX_RANK];
+  dense_strides(in->rank, in->dim, stride);
+  copy_box(in->type, in->rank, in->dim, call->out.ptr, 0, stride, in->ptr, 0, in->stride);
+  return TC_OK;
+}
+
+tc_status tc_ref_permute(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  int64_t stride[TC_MAX_RANK];
+  for (int d = 0; d < out->rank; d++) stride[d] = in->stride[call->attr[0] >> (8 * d) & 255];
+  copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, 0, stride);
+  return TC_OK;
+}
+
+tc_status tc_ref_expand(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  int64_t stride[TC_MAX_RANK];
+  for (int d = 0; d < out->rank; d++) {
+    int from = d - (out->rank - in->rank);  // below 0: a new leading axis
+    stride[d] = from < 0 || in->dim[from] != out->dim[d] ? 0 : in->stride[from];
+  }
+  copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, 0, stride);
+  return TC_OK;
+}
+
+// The strides of v[start::step] and, as result, the offset of its first element.
+static int64_t slice_strides(const tc_view *v, const uint64_t *start, const uint64_t *step, int64_t *out_stride) {
+  int64_t at = 0;
+  for (int d = 0; d < v->rank; d++) {
+    at += (int64_t)start[d] * v->stride[d];
+    out_stride[d] = (int64_t)step[d] * v->stride[d];
+  }
+  return at;
+}
+
+tc_status tc_ref_slice(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  int64_t stride[TC_MAX_RANK];
+  int64_t at = slice_strides(in, call->arg, call->attr, stride);
+  copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, at, stride);
+  return TC_OK;
+}
+
+tc_status tc_ref_flip(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  int64_t stride[TC_MAX_RANK], at = 0;
+  for (int d = 0; d < in->rank; d++) {
+    bool flipped = call->attr[0] >> d & 1;
+    stride[d] = flipped ? -in->stride[d] : in->stride[d];
+    if (flipped) at += (in->dim[d] - 1) * in->stride[d];
+  }
+  copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, at, stride);
+  return TC_OK;
+}
+
+static void fill(const tc_view *out, uint64_t arg) {
+  static const int64_t zeros[TC_MAX_RANK];
+  uint64_t elem = 0;
+  double value;
+  memcpy(&value, &arg, sizeof value);
+  if (tc_ref_is_float(out->type)) tc_set_f64(out->type, &elem, 0, value);
+  else tc_set_i64(out->type, &elem, 0, (int64_t)arg);
+  copy_box(out->type, out->rank, out->dim, out->ptr, 0, out->stride, &elem, 0, zeros);
+}
+
+// Fills, then copies what remains of in; a negative amount crops.
+tc_status tc_ref_pad(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  int64_t dim[TC_MAX_RANK], in_at = 0, out_at = 0;
+  fill(out, call->arg[0]);
+  for (int d = 0; d < in->rank; d++) {
+    int64_t low = (int64_t)call->attr[d], high = (int64_t)call->attr[in->rank + d];
+    dim[d] = in->dim[d] + TC_MIN(low, 0) + TC_MIN(high, 0);
+    if (dim[d] <= 0) return TC_OK;
+    in_at += TC_MAX_OF(-low, 0) * in->stride[d];
+    out_at += TC_MAX_OF(low, 0) * out->stride[d];
+  }
+  copy_box(in->type, in->rank, dim, out->ptr, out_at, out->stride, in->ptr, in_at, in->stride);
+  return TC_OK;
+}
+
+tc_status tc_ref_cat(const tc_ref_call *call) {
+  const tc_view *out = &call->out;
+  uint64_t axis = call->attr[0];
+  int64_t at = 0;
+  for (int k = 0; k < call->n_in; k++) {
+    const tc_view *in = &call->in[k];
+    copy_box(in->type, in->rank, in->dim, out->ptr, at, out->stride, in->ptr, 0, in->stride);
+    at += in->dim[axis] * out->stride[axis];
+  }
+  return TC_OK;
+}
+
+// out is old with value written over the slice. out may be old itself, when the caller gave old's buffer away.
+tc_status tc_ref_write_slice(const tc_ref_call *call) {
+  const tc_view *old = &call->in[0], *value = &call->in[1], *out = &call->out;
+  if (out->ptr != old->ptr) copy_box(old->type, old->rank, old->dim, out->ptr, 0, out->stride, old->ptr, 0, old->stride);
+  if (is_empty(value)) return TC_OK;
+  int64_t stride[TC_MAX_RANK];
+  int64_t at = slice_strides(out, call->arg, call->attr, stride);
+  copy_box(value->type, value->rank, value->dim, out->ptr, at, stride, value->ptr, 0, value->stride);
+  return TC_OK;
+}

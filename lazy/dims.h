@@ -1,0 +1,21 @@
+// Interned shapes: equal ids have equal extents, and an id lives as long as the process. Threads: thread-safe; lookups of an id take no lock.
+#ifndef TC_LAZY_DIMS_H
+#define TC_LAZY_DIMS_H
+
+#include "runtime/status.h"
+
+#define TC_SHAPE_NONE UINT32_MAX
+
+typedef struct tc_shape_info {
+  tc_dims d;
+  int64_t count;  // product of extents
+} tc_shape_info;
+
+// The id of a shape whose extents are not negative and whose product fits; TC_SHAPE_NONE out of memory.
+uint32_t tc_dims_intern(const tc_dims *d);
+const tc_shape_info *tc_dims_at(uint32_t id);
+// False if an extent is negative, the rank is out of range or the product of the extents times 8 overflows; *out is the product.
+bool tc_dims_product(const tc_dims *d, int64_t *out);
+bool tc_dims_equal(const tc_dims *a, const tc_dims *b);
+
+#endif

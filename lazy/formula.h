@@ -1,0 +1,61 @@
+// Short names for the arithmetic of formulas over nodes, so that compositions read like the mathematics they come from.
+// Private to lazy/compose.c, lazy/losses.c and lazy/activations.c. Always: poison in, poison out, silently, as in record.h.
+#ifndef TC_LAZY_FORMULA_H
+#define TC_LAZY_FORMULA_H
+
+#include "lazy/record.h"
+
+static inline tc_node f_add(tc_trace *t, tc_node a, tc_node b) {
+  return tc_rec_binary(t, TC_OP_ADD, a, b);
+}
+static inline tc_node f_sub(tc_trace *t, tc_node a, tc_node b) {
+  return tc_rec_binary(t, TC_OP_SUB, a, b);
+}
+static inline tc_node f_mul(tc_trace *t, tc_node a, tc_node b) {
+  return tc_rec_binary(t, TC_OP_MUL, a, b);
+}
+static inline tc_node f_div(tc_trace *t, tc_node a, tc_node b) {
+  return tc_rec_binary(t, TC_OP_DIV, a, b);
+}
+// a op a floating constant: keeps the type of a floating a.
+static inline tc_node f_num(tc_trace *t, tc_op op, tc_node a, double b) {
+  return tc_rec_num(t, op, a, tc_num_float(b));
+}
+static inline tc_node f_int(tc_trace *t, tc_op op, tc_node a, int64_t b) {
+  return tc_rec_num(t, op, a, tc_num_int(b));
+}
+static inline tc_node f_neg(tc_trace *t, tc_node a) {
+  return tc_rec_unary(t, TC_OP_NEG, a);
+}
+static inline tc_node f_exp(tc_trace *t, tc_node a) {
+  return tc_rec_unary(t, TC_OP_EXP, a);
+}
+// cond ? value : a and cond ? a : value, value of a's type.
+static inline tc_node f_fill(tc_trace *t, tc_node cond, double value, tc_node a) {
+  return tc_rec_where(t, cond, tc_rec_const(t, a, value), a);
+}
+static inline tc_node f_keep(tc_trace *t, tc_node cond, tc_node a, double value) {
+  return tc_rec_where(t, cond, a, tc_rec_const(t, a, value));
+}
+// Formulas of several steps run in f32 where the operand is f16, bf16 or an integer, as PyTorch's kernels do; f_narrow rounds the result once.
+// f_narrow takes the type f_type read from the operand: integers and poison stay f32.
+static inline tc_type f_type(const tc_trace *t, tc_node a) {
+  tc_type type = a == TC_NODE_ERR ? TC_F32 : tc_node_type(t, a);
+  return tc_type_is_float(type) ? type : TC_F32;
+}
+static inline tc_node f_widen(tc_trace *t, tc_node a) {
+  return a == TC_NODE_ERR || tc_node_type(t, a) == TC_F64 ? a : tc_rec_cast(t, a, TC_F32);
+}
+static inline tc_node f_narrow(tc_trace *t, tc_node a, tc_type type) {
+  return tc_rec_cast(t, a, type);
+}
+
+// Shared by compositions (lazy/compose.c).
+tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim);
+tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
+// min(x, 0) - log(1 + exp(-|x|)), with slope 1/2 at zero (lazy/activations.c).
+tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
+// Elements that the axes of the mask hold together.
+double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);
+
+#endif

@@ -1,0 +1,421 @@
+// Optimizers: one op per step that records every parameter's update and assigns it.
+// The formulas and their order are PyTorch's single-tensor ones. Learning rate, decay and bias corrections are numbers computed here and passed as
+// arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and never changes.
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. All new values are
+// recorded before the first is assigned: a step that fails while recording changes nothing.
+// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
+#define TC_NO_SITES
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/record.h"
+
+enum { MAX_STATES = 2 };
+typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
+
+typedef struct entry {
+  tc_tensor param;              // retained
+  tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
+  int64_t n_steps;              // with a gradient
+  tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+} entry;
+
+typedef char state_name[32];
+
+struct tc_optimizer {
+  rule rule;
+  double lr, weight_decay;
+  tc_sgd_options sgd;
+  tc_adam_options adam;
+  tc_rmsprop_options rmsprop;
+  int n, n_states;        // parameters; state tensors of each
+  bool counts;            // whether the step count is state
+  entry *entries;
+  state_name *names;      // n * names_each(opt)
+};
+
+#define HERE tc_site_return(__builtin_return_address(0))
+
+static bool is_none(tc_tensor x) {
+  return x.slot == 0 && x.gen == 0;
+}
+
+static tc_status last_status(void) {
+  tc_status st = tc_last_error()->status;
+  return st != TC_OK ? st : TC_ERR_STATE;
+}
+
+static int names_each(const tc_optimizer *opt) {
+  return opt->n_states + (opt->counts ? 1 : 0);
+}
+
+// ---- Making and unmaking ----
+
+static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
+  if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
+  for (int i = 0; i < n; i++)
+    if (!tc_is_valid(params[i])) return tc_fail(TC_ERR_HANDLE, name, site, "parameter %d is no live tensor", i);
+  return TC_OK;
+}
+
+static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
+  if (value >= 0 && value < below) return TC_OK;  // false for nan
+  return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
+}
+
+static void name_states(tc_optimizer *opt, const char *const *state_names) {
+  int each = names_each(opt);
+  for (int i = 0; i < opt->n; i++)
+    for (int k = 0; k < each; k++)
+      snprintf(opt->names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? state_names[k] : "step", i);
+}
+
+// A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
+static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options,
+                            const char *const *state_names) {
+  if (n <= 0) {
+    tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
+    return NULL;
+  }
+  if (check_params(name, params, n, site) != TC_OK) return NULL;
+  for (int i = 0; i < n; i++) {
+    if (tc_type_is_float(tc_dtype(params[i]))) continue;
+    tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype(params[i])));
+    return NULL;
+  }
+  tc_optimizer *opt = malloc(sizeof *opt);
+  entry *entries = calloc((size_t)n, sizeof *entries);
+  state_name *names = calloc((size_t)n * (MAX_STATES + 1), sizeof *names);
+  if (opt == NULL || entries == NULL || names == NULL) {
+    free(opt), free(entries), free(names);
+    tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+    return NULL;
+  }
+  *opt = options;
+  opt->n = n, opt->entries = entries, opt->names = names;
+  for (int i = 0; i < n; i++) entries[i].param = tc_retain(params[i]);
+  name_states(opt, state_names);
+  return opt;
+}
+
+tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options o) {
+  tc_site site = HERE;
+  if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK || check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
+      check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
+    return NULL;
+  if (!isfinite(o.dampening) || (o.nesterov && (o.momentum == 0 || o.dampening != 0))) {
+    tc_fail(TC_ERR_ARG, "sgd", site, "momentum is %g, dampening %g%s", o.momentum, o.dampening,
+            o.nesterov ? "; nesterov needs momentum and no dampening" : "");
+    return NULL;
+  }
+  tc_optimizer opt = {.rule = RULE_SGD, .lr = o.lr, .weight_decay = o.weight_decay, .sgd = o};
+  opt.counts = o.momentum != 0;  // the first step takes the gradient whole
+  opt.n_states = opt.counts ? 1 : 0;
+  return create("sgd", site, params, n, opt, (const char *const[]){"momentum_buffer"});
+}
+
+static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor *params, int n, tc_adam_options o) {
+  if (check_range(name, site, "lr", o.lr, INFINITY) != TC_OK || check_range(name, site, "beta1", o.beta1, 1) != TC_OK ||
+      check_range(name, site, "beta2", o.beta2, 1) != TC_OK || check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
+      check_range(name, site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
+    return NULL;
+  tc_optimizer opt = {.rule = RULE_ADAM, .lr = o.lr, .weight_decay = o.weight_decay, .adam = o, .n_states = 2, .counts = true};
+  return create(name, site, params, n, opt, (const char *const[]){"exp_avg", "exp_avg_sq"});
+}
+
+tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options) {
+  return adam_create("adam", HERE, params, n, options);
+}
+
+tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options) {
+  options.decoupled = true;
+  return adam_create("adamw", HERE, params, n, options);
+}
+
+tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options o) {
+  tc_site site = HERE;
+  if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK || check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "momentum", o.momentum, INFINITY) != TC_OK)
+    return NULL;
+  tc_optimizer opt = {.rule = RULE_RMSPROP, .lr = o.lr, .weight_decay = o.weight_decay, .rmsprop = o};
+  opt.n_states = o.momentum > 0 ? 2 : 1;
+  return create("rmsprop", site, params, n, opt, (const char *const[]){"square_avg", "momentum_buffer"});
+}
+
+void tc_optimizer_destroy(tc_optimizer *opt) {
+  if (opt == NULL) return;
+  for (int i = 0; i < opt->n; i++) {
+    for (int k = 0; k < opt->n_states; k++)
+      if (!is_none(opt->entries[i].state[k])) tc_release(opt->entries[i].state[k]);
+    tc_release(opt->entries[i].param);
+  }
+  free(opt->entries);
+  free(opt->names);
+  free(opt);
+}
+
+// Makes the state of an entry where it is missing. Its own scope, so that only the optimizer's reference stays.
+static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
+  if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) return TC_OK;
+  tc_status st = TC_OK;
+  tc_scope scope = tc_scope_begin();
+  for (int k = 0; k < opt->n_states && st == TC_OK; k++) {
+    if (!is_none(e->state[k])) continue;
+    tc_tensor zeros = tc_zeros_like_at(e->param, site);
+    if (!tc_is_valid(zeros)) st = last_status();
+    else e->state[k] = tc_retain(zeros);
+  }
+  tc_scope_end(scope);
+  return st;
+}
+
+// ---- The formulas: each sets the entry's next values from its parameter p and gradient g ----
+
+static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
+  return tc_rec_num(t, op, a, tc_num_float(b));
+}
+
+// a + alpha * b
+static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
+  return tc_rec_binary(t, TC_OP_ADD, a, num(t, TC_OP_MUL, b, alpha));
+}
+
+// a * keep + value * g * g
+static tc_node decay_square(tc_trace *t, tc_node a, tc_node g, double keep, double value) {
+  tc_node square = tc_rec_binary(t, TC_OP_MUL, num(t, TC_OP_MUL, g, value), g);
+  return tc_rec_binary(t, TC_OP_ADD, num(t, TC_OP_MUL, a, keep), square);
+}
+
+// a + value * b / c
+static tc_node add_quotient(tc_trace *t, tc_node a, tc_node b, tc_node c, double value) {
+  return tc_rec_binary(t, TC_OP_ADD, a, tc_rec_binary(t, TC_OP_DIV, num(t, TC_OP_MUL, b, value), c));
+}
+
+// torch.lerp: from + weight * (to - from), from the nearer end.
+static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
+  tc_node way = tc_rec_binary(t, TC_OP_SUB, to, from);
+  if (weight < 0.5) return add_scaled(t, from, way, weight);
+  return tc_rec_binary(t, TC_OP_SUB, to, num(t, TC_OP_MUL, way, 1 - weight));
+}
+
+static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_sgd_options *o = &opt->sgd;
+  if (opt->weight_decay != 0) g = add_scaled(t, g, p, opt->weight_decay);
+  if (o->momentum != 0) {
+    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
+    double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
+    tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, tc_op_in(t, e->state[0]), o->momentum), g, share);
+    e->next_state[0] = buffer;
+    g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
+  }
+  e->next_param = add_scaled(t, p, g, -opt->lr);
+}
+
+static void adam_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_adam_options *o = &opt->adam;
+  double step = (double)(e->n_steps + 1);
+  double correction1 = 1 - pow(o->beta1, step), correction2 = 1 - pow(o->beta2, step);
+  if (opt->weight_decay != 0) {
+    if (o->decoupled) p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);
+    else g = add_scaled(t, g, p, opt->weight_decay);
+  }
+  tc_node avg = lerp(t, tc_op_in(t, e->state[0]), g, 1 - o->beta1);
+  tc_node square = decay_square(t, tc_op_in(t, e->state[1]), g, o->beta2, 1 - o->beta2);
+  tc_node root = num(t, TC_OP_DIV, tc_rec_unary(t, TC_OP_SQRT, square), sqrt(correction2));
+  e->next_state[0] = avg, e->next_state[1] = square;
+  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(opt->lr / correction1));
+}
+
+static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_rmsprop_options *o = &opt->rmsprop;
+  if (opt->weight_decay != 0) g = add_scaled(t, g, p, opt->weight_decay);
+  tc_node square = decay_square(t, tc_op_in(t, e->state[0]), g, o->alpha, 1 - o->alpha);
+  tc_node root = num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
+  e->next_state[0] = square;
+  if (o->momentum > 0) {
+    tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, tc_op_in(t, e->state[1]), o->momentum), g, root, 1);
+    e->next_state[1] = buffer;
+    e->next_param = add_scaled(t, p, buffer, -opt->lr);
+  } else {
+    e->next_param = add_quotient(t, p, g, root, -opt->lr);
+  }
+}
+
+// ---- One step ----
+
+static tc_status ensure_states(const tc_optimizer *opt, tc_site site) {
+  for (int i = 0; i < opt->n; i++) {
+    entry *e = &opt->entries[i];
+    if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
+    tc_scope scope = tc_scope_begin();  // tc_grad's handle is only looked at
+    bool has_grad = !is_none(tc_grad(e->param));
+    tc_scope_end(scope);
+    if (has_grad) TC_TRY(ensure_state(opt, e, site));
+  }
+  return TC_OK;
+}
+
+// Records the entry's new values; false after a failure.
+static bool record_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
+  e->next_param = TC_NODE_ERR;
+  tc_node g = tc_rec_grad(t, e->param);
+  if (g == TC_NODE_ERR) return true;
+  tc_node p = tc_op_in(t, e->param);
+  if (p == TC_NODE_ERR) return false;
+  g = tc_rec_cast(t, g, tc_node_type(t, p));
+  switch (opt->rule) {
+    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
+    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
+    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
+  }
+  for (int k = 0; k < opt->n_states; k++)
+    if (e->next_state[k] == TC_NODE_ERR) return false;
+  return e->next_param != TC_NODE_ERR;
+}
+
+static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
+  if (e->next_param == TC_NODE_ERR) return TC_OK;
+  for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
+  TC_TRY(tc_rec_assign(t, e->param, e->next_param));
+  e->n_steps++;
+  return TC_OK;
+}
+
+tc_status tc_optimizer_step(tc_optimizer *opt) {
+  tc_site site = HERE;
+  if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
+  TC_TRY(ensure_states(opt, site));
+  tc_status st = TC_OK;
+  bool ok = true;
+  tc_trace *t = tc_op_begin("optimizer_step", site);
+  bool tape = tc_rec_tape(t, false);
+  for (int i = 0; i < opt->n && ok; i++) ok = record_entry(opt, t, &opt->entries[i]);
+  for (int i = 0; i < opt->n && ok && st == TC_OK; i++) st = assign_entry(opt, t, &opt->entries[i]);
+  tc_rec_tape(t, tape);
+  tc_status done = tc_op_done(t);
+  if (st != TC_OK) return st;
+  return done == TC_OK && !ok ? last_status() : done;  // passed poison is silent: its own error is the reason
+}
+
+// ---- Gradients ----
+
+tc_status tc_zero_grad_of(int n, const tc_tensor *params) {
+  tc_site site = HERE;
+  TC_TRY(check_params("zero_grad", params, n, site));
+  tc_trace *t = tc_op_begin("zero_grad", site);
+  for (int i = 0; i < n; i++) tc_rec_clear_grad(t, params[i]);
+  return tc_op_done(t);
+}
+
+tc_status tc_zero_grad(tc_optimizer *opt) {
+  tc_site site = HERE;
+  if (opt == NULL) return tc_fail(TC_ERR_ARG, "zero_grad", site, "no optimizer");
+  tc_trace *t = tc_op_begin("zero_grad", site);
+  for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
+  return tc_op_done(t);
+}
+
+// The sum of squares of all gradients in f32, or f64 where there is an f64 gradient; TC_NODE_ERR (silent) if there are none.
+static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
+  tc_node total = TC_NODE_ERR;
+  for (int i = 0; i < n; i++) {
+    tc_node g = tc_rec_grad(t, params[i]);
+    if (g == TC_NODE_ERR) continue;
+    g = tc_rec_cast(t, g, tc_node_type(t, g) == TC_F64 ? TC_F64 : TC_F32);
+    uint32_t every_axis = (1u << tc_node_dims(t, g)->rank) - 1;
+    tc_node square = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, g), every_axis, false);
+    total = total == TC_NODE_ERR ? square : tc_rec_binary(t, TC_OP_ADD, total, square);
+  }
+  return total;
+}
+
+tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm) {
+  tc_site site = HERE;
+  tc_status st = check_params("clip_grad_norm", params, n, site);
+  tc_trace *t = tc_op_begin("clip_grad_norm", site);
+  if (st != TC_OK) return tc_op_end(t, tc_rec_fail(t, st, "bad list of parameters"));
+  if (!(max_norm >= 0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "max_norm is %g", max_norm));
+  bool tape = tc_rec_tape(t, false);
+  tc_node norm = tc_rec_unary(t, TC_OP_SQRT, grads_square(t, params, n));
+  if (norm == TC_NODE_ERR) norm = tc_rec_full(t, &(tc_dims){0}, TC_F32, 0);  // no gradients: nothing below finds one
+  tc_node scale = tc_rec_binary(t, TC_OP_DIV, tc_rec_const(t, norm, max_norm), num(t, TC_OP_ADD, norm, 1e-6));
+  scale = num(t, TC_OP_MINIMUM, scale, 1);
+  for (int i = 0; i < n; i++) {
+    tc_node g = tc_rec_grad(t, params[i]);
+    if (g == TC_NODE_ERR) continue;
+    tc_node clipped = tc_rec_cast(t, tc_rec_binary(t, TC_OP_MUL, g, scale), tc_node_type(t, g));
+    if (clipped == TC_NODE_ERR || tc_rec_set_grad(t, params[i], clipped) != TC_OK) norm = TC_NODE_ERR;
+  }
+  tc_rec_tape(t, tape);
+  return tc_op_end(t, norm);
+}
+
+// ---- Learning rate and state ----
+
+tc_status tc_set_lr(tc_optimizer *opt, double lr) {
+  tc_site site = HERE;
+  if (opt == NULL) return tc_fail(TC_ERR_ARG, "set_lr", site, "no optimizer");
+  TC_TRY(check_range("set_lr", site, "lr", lr, INFINITY));
+  opt->lr = lr;
+  return TC_OK;
+}
+
+double tc_get_lr(const tc_optimizer *opt) {
+  if (opt != NULL) return opt->lr;
+  tc_fail(TC_ERR_ARG, "get_lr", HERE, "no optimizer");
+  return NAN;
+}
+
+const char *tc_optimizer_state_name(const tc_optimizer *opt, int i) {
+  return opt == NULL || i < 0 || i >= opt->n * names_each(opt) ? NULL : opt->names[i];
+}
+
+tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i) {
+  tc_site site = HERE;
+  if (tc_optimizer_state_name(opt, i) == NULL) {
+    tc_trace *t = tc_op_begin("optimizer_state", site);
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "no state %d", i));
+  }
+  const entry *e = &opt->entries[i / names_each(opt)];
+  int k = i % names_each(opt);
+  if (k == opt->n_states) return tc_full_at(TC_SCALAR, (double)e->n_steps, TC_F64, site);
+  return is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
+}
+
+static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
+  double steps = 0;
+  TC_TRY(tc_item_at(value, TC_F64, &steps, site));
+  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
+    return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
+  e->n_steps = (int64_t)steps;
+  return TC_OK;
+}
+
+tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value) {
+  tc_site site = HERE;
+  if (tc_optimizer_state_name(opt, i) == NULL) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
+  entry *e = &opt->entries[i / names_each(opt)];
+  int k = i % names_each(opt);
+  if (k == opt->n_states) return set_steps(e, value, site);
+  TC_TRY(ensure_state(opt, e, site));
+  tc_trace *t = tc_op_begin("optimizer_set_state", site);
+  bool tape = tc_rec_tape(t, false);
+  tc_node to = tc_op_in(t, e->state[k]), from = tc_op_in(t, value);
+  bool ok = to != TC_NODE_ERR && from != TC_NODE_ERR;
+  if (ok) {
+    const tc_dims *want = tc_node_dims(t, to), *have = tc_node_dims(t, from);
+    bool same = want->rank == have->rank && memcmp(want->dim, have->dim, (size_t)want->rank * sizeof want->dim[0]) == 0;
+    char text[2][128];
+    if (!same)
+      tc_rec_fail(t, TC_ERR_SHAPE, "%s has shape %s, the parameter %s", opt->names[i], tc_dims_text(have, text[0], sizeof text[0]),
+                  tc_dims_text(want, text[1], sizeof text[1]));
+    else
+      (void)tc_rec_assign(t, e->state[k], tc_rec_cast(t, from, tc_node_type(t, to)));
+  }
+  tc_rec_tape(t, tape);
+  tc_status done = tc_op_done(t);
+  return done == TC_OK && !ok ? last_status() : done;
+}

@@ -1,0 +1,553 @@
+// Traces, slots and handles. See trace.h.
+#include "lazy/trace.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define N_CHUNKS 16384
+
+const uint8_t tc_op_arity[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = arity,
+#include <tc/ops.def>
+#undef TC_OP
+};
+const char *const tc_op_names[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = #name,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+static struct {
+  pthread_mutex_t lock;
+  _Atomic(tc_chunk *) chunk[N_CHUNKS];
+  uint32_t n_chunks;
+  uint64_t n_streams;
+  tc_trace *orphans;  // of ended threads, free for new ones
+  pthread_key_t key;
+  pthread_once_t once;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
+static tc_trace poisoned_trace;  // what an op gets that cannot be recorded at all
+
+static void clear_pending(tc_trace *t) {
+  for (uint32_t i = 0; i < t->n_leaf; i++) {
+    tc_buffer_release(t->leaf[i].buf);
+    tc_run_release(t->leaf[i].run);
+  }
+  t->n_leaf = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->held_bytes = 0;
+  t->epoch++;
+}
+
+static void trace_free(tc_trace *t) {
+  clear_pending(t);
+  tc_buffer_release(t->value);
+  void *const owned[] = {t->word, t->at, t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg, t->leaf, t->want, t->pool};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  pthread_mutex_destroy(&t->lock);
+  tc_free(t);
+}
+
+// The thread ends: its scopes close; the trace lives on while handles of it do.
+static void thread_end(void *arg) {
+  tc_trace *t = arg;
+  mine = NULL;
+  pthread_mutex_lock(&t->lock);
+  while (t->n_pool) {
+    tc_tensor h = t->pool[--t->n_pool];
+    tc_slot_release(t, h);
+  }
+  t->n_mark = 0;
+  t->orphan = true;
+  pthread_mutex_unlock(&t->lock);
+}
+
+static void at_exit_of_process(void) __attribute__((destructor));
+static void at_exit_of_process(void) {
+  tc_trace *t = mine;
+  if (t) thread_end(t);
+  if (t && t->n_slots == 0) trace_free(t);
+}
+
+static void make_key(void) {
+  if (pthread_key_create(&self.key, thread_end) != 0) tc_log_line(TC_LOG_WARN, "no thread key: traces of ended threads are not closed");
+}
+
+tc_trace *tc_trace_self(void) {
+  if (TC_LIKELY(mine != NULL)) return mine;
+  pthread_once(&self.once, make_key);
+  tc_trace *t = tc_calloc(1, sizeof *t);
+  if (!t) return NULL;
+  pthread_mutex_init(&t->lock, NULL);
+  t->free_slot = TC_SLOT_NONE;
+  t->epoch = 1;
+  t->pid = (uint32_t)getpid();
+  pthread_mutex_lock(&self.lock);
+  t->stream = self.n_streams++;
+  pthread_mutex_unlock(&self.lock);
+  pthread_setspecific(self.key, t);
+  return mine = t;
+}
+
+// ---- slots ----
+
+tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
+  uint32_t c = h.slot / TC_CHUNK_SLOTS;
+  if (TC_UNLIKELY(c >= N_CHUNKS)) return NULL;
+  tc_chunk *chunk = atomic_load_explicit(&self.chunk[c], memory_order_acquire);
+  if (TC_UNLIKELY(!chunk)) return NULL;
+  *owner = chunk->owner;
+  return &chunk->slot[h.slot % TC_CHUNK_SLOTS];
+}
+
+static bool chunk_add(tc_trace *t) {
+  tc_chunk *chunk = tc_calloc(1, sizeof *chunk);
+  if (!chunk) return false;
+  chunk->owner = t;
+  pthread_mutex_lock(&self.lock);
+  uint32_t c = self.n_chunks;
+  if (c < N_CHUNKS) self.n_chunks++;
+  pthread_mutex_unlock(&self.lock);
+  if (c == N_CHUNKS) return tc_free(chunk), false;
+  for (uint32_t i = TC_CHUNK_SLOTS; i-- > 0;) {
+    if (c == 0 && i == 0) continue;  // handle {0, 0} is no tensor
+    chunk->slot[i].next = t->free_slot;
+    t->free_slot = c * TC_CHUNK_SLOTS + i;
+  }
+  atomic_store_explicit(&self.chunk[c], chunk, memory_order_release);
+  return true;
+}
+
+static tc_tensor poison(tc_status st) {
+  return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
+}
+
+tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
+  tc_trace *owner;
+  if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), poison(TC_ERR_MEMORY);
+  if (pooled && t->n_pool == t->cap_pool) {
+    uint32_t cap = t->cap_pool ? t->cap_pool * 2 : 256;
+    tc_tensor *pool = tc_realloc(t->pool, cap * sizeof *pool);
+    if (!pool) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), poison(TC_ERR_MEMORY);
+    t->pool = pool, t->cap_pool = cap;
+  }
+  tc_tensor h = {t->free_slot, 0};
+  tc_slot *s = tc_slot_find(h, &owner);
+  t->free_slot = s->next;
+  h.gen = s->gen + 1;
+  *s = (tc_slot){.gen = h.gen, .refs = 1, .flags = pooled ? TC_SLOT_POOLED : 0};
+  if (n != TC_NODE_ERR) {
+    const tc_rec *r = tc_rec_of(t, n);
+    s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
+    t->slot_of[n] = h.slot;
+    t->flag[n] |= TC_NODE_LIVE;
+  }
+  t->n_slots++;
+  if (pooled) t->pool[t->n_pool++] = h;
+  return h;
+}
+
+// pre: gen matches.
+void tc_slot_release(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (s->gen != h.gen || --s->refs > 0) return;
+  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
+    t->slot_of[s->node] = TC_SLOT_NONE;
+    t->flag[s->node] &= (uint8_t) ~(TC_NODE_LIVE | TC_NODE_KEEP);
+  }
+  tc_buffer_release(s->buf);
+  tc_run_release(s->run);
+  tc_tensor grad = s->grad;
+  s->gen++;
+  s->buf = NULL, s->run = NULL;
+  if (s->gen != UINT32_MAX) {  // a slot whose generation wraps is retired
+    s->next = t->free_slot;
+    t->free_slot = h.slot;
+  }
+  t->n_slots--;
+  if (grad.gen) tc_slot_release(t, grad);
+}
+
+// ---- records ----
+
+static bool reserve(tc_trace *t, uint32_t words, uint32_t args) {
+  if (TC_UNLIKELY(t->n_word + words > t->cap_word)) {
+    uint32_t cap = TC_MAX_OF(t->cap_word * 2, t->n_word + words + 1024);
+    uint64_t *p = tc_realloc(t->word, cap * sizeof *p);
+    if (!p) return false;
+    t->word = p, t->cap_word = cap;
+  }
+  if (TC_UNLIKELY(t->n_arg + args > t->cap_arg)) {
+    uint32_t cap = TC_MAX_OF(t->cap_arg * 2, t->n_arg + args + 256);
+    uint64_t *p = tc_realloc(t->arg, cap * sizeof *p);
+    if (!p) return false;
+    t->arg = p, t->cap_arg = cap;
+  }
+  if (TC_LIKELY(t->n_node < t->cap_node)) return true;
+  uint32_t cap = t->cap_node ? t->cap_node * 2 : 512;
+  bool ok = true;
+#define GROW(field)                                             \
+  do {                                                          \
+    void *p = tc_realloc(t->field, cap * sizeof t->field[0]);   \
+    if (p) t->field = p;                                        \
+    else ok = false;                                            \
+  } while (0)
+  GROW(at);
+  GROW(arg_at);
+  GROW(slot_of);
+  GROW(site);
+  GROW(flag);
+  GROW(dev);
+#undef GROW
+  if (ok) t->cap_node = cap;
+  return ok;
+}
+
+tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
+                        const uint64_t *arg, tc_device device) {
+  bool wide = tc_op_arity[op] > 2;
+  uint32_t extra = (uint32_t)(wide ? (n_in + 1) / 2 : 0) + (uint32_t)n_attr;
+  if (extra > 255 || n_arg > 63) return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
+  if (TC_UNLIKELY(!reserve(t, 2 + extra, (uint32_t)n_arg))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
+  tc_node n = t->n_node;
+  tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
+  r->op_args = (uint16_t)(op | (uint32_t)n_arg << 10);
+  r->dtype = (uint8_t)type, r->n_extra = (uint8_t)extra, r->shape = shape;
+  r->in[0] = wide ? (uint32_t)n_in : n_in > 0 ? in[0] : (uint32_t)device;
+  r->in[1] = !wide && n_in > 1 ? in[1] : 0;
+  uint64_t *w = t->word + t->n_word + 2;
+  if (wide) {
+    if (n_in & 1) w[n_in / 2] = 0;
+    memcpy(w, in, (size_t)n_in * sizeof in[0]);
+    w += (n_in + 1) / 2;
+  }
+  for (int i = 0; i < n_attr; i++) w[i] = attr[i];
+  for (int i = 0; i < n_arg; i++) t->arg[t->n_arg + (uint32_t)i] = arg[i];
+  uint8_t tape = 0;
+  if (t->tape)
+    for (int i = 0; i < n_in; i++) tape |= t->flag[in[i]] & TC_NODE_TAPE;
+  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->site[n] = t->op_site;
+  t->flag[n] = tape, t->dev[n] = (uint8_t)device;
+  t->n_word += 2 + extra, t->n_arg += (uint32_t)n_arg;
+  t->n_node = n + 1;
+  return n;
+}
+
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, tc_run *run, uint32_t home, uint8_t flags) {
+  if (t->n_leaf == t->cap_leaf) {
+    uint32_t cap = t->cap_leaf ? t->cap_leaf * 2 : 64;
+    tc_leaf *leaf = tc_realloc(t->leaf, cap * sizeof *leaf);
+    if (!leaf) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
+    t->leaf = leaf, t->cap_leaf = cap;
+  }
+  tc_node n = tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
+  if (n == TC_NODE_ERR) return n;
+  t->flag[n] = flags;
+  t->leaf[t->n_leaf++] = (tc_leaf){n, home, tc_buffer_retain(buf), run ? tc_run_retain(run) : NULL};
+  return n;
+}
+
+static bool want_add(tc_trace *t, tc_node n, tc_tensor param) {
+  if (t->n_want == t->cap_want) {
+    uint32_t cap = t->cap_want ? t->cap_want * 2 : 64;
+    tc_want *want = tc_realloc(t->want, cap * sizeof *want);
+    if (!want) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+    t->want = want, t->cap_want = cap;
+  }
+  t->want[t->n_want++] = (tc_want){n, param};
+  return true;
+}
+
+// Makes node n the value of parameter h: differentiation ends there.
+static tc_node mark_param(tc_trace *t, tc_node n, tc_tensor h) {
+  if (n == TC_NODE_ERR || !want_add(t, n, h)) return TC_NODE_ERR;
+  t->flag[n] |= TC_NODE_WANT | TC_NODE_TAPE;
+  return n;
+}
+
+tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
+  if (s->epoch == t->epoch) return s->node;
+  tc_node n;
+  bool history = s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+  if (s->err) return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
+  if (s->buf) {
+    uint8_t flags = (uint8_t)((history ? TC_NODE_TAPE : 0) | (s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0) |
+                              (s->run && (s->run->flag[s->home] & TC_NODE_FREED) ? TC_NODE_FREED : 0));
+    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->run, s->home, flags);
+  } else if (s->run) {
+    n = tc_run_replay(t, s->run, s->home);
+  } else {
+    return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
+  }
+  if (s->flags & TC_SLOT_GRAD) n = mark_param(t, n, h);
+  if (n == TC_NODE_ERR) return n;
+  if (t->slot_of[n] == TC_SLOT_NONE) {  // a replayed recipe may be another slot's node already
+    s->epoch = t->epoch, s->node = n;
+    t->slot_of[n] = h.slot;
+    t->flag[n] |= TC_NODE_LIVE;
+    if (s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) t->flag[n] |= TC_NODE_KEEP;
+  }
+  return n;
+}
+
+// ---- ops ----
+
+// In the child of a fork the forking thread keeps its handles; work pending there stays valid. Others' traces are dropped with an error on use.
+tc_trace *tc_op_begin(const char *name, tc_site site) {
+  tc_trace *t = tc_trace_self();
+  if (TC_UNLIKELY(!t || t->depth > 0)) {
+    tc_fail(t ? TC_ERR_STATE : TC_ERR_MEMORY, name, site, t ? "called from a signal handler inside another call" : "no room for a trace");
+    if (t) t->depth++;
+    poisoned_trace.op_status = t ? TC_ERR_STATE : TC_ERR_MEMORY;
+    return &poisoned_trace;
+  }
+  t->depth = 1;
+  pthread_mutex_lock(&t->lock);
+  t->op = name;
+  t->op_site = site;
+  t->op_status = TC_OK;
+  t->tape = t->no_grad == 0;
+  if (TC_UNLIKELY(t->n_node >= (uint32_t)tc_options_get()->max_nodes * 4))
+    if (tc_trace_sync(t, TC_CAUSE_BOUND, site, 0, NULL) != TC_OK) t->op_status = tc_last_error()->status;
+  return t;
+}
+
+tc_status tc_op_done(tc_trace *t) {
+  if (TC_UNLIKELY(t == &poisoned_trace)) {
+    if (mine && mine->depth > 1) mine->depth--;
+    return poisoned_trace.op_status;
+  }
+  tc_status st = t->op_status;
+  t->depth = 0;
+  pthread_mutex_unlock(&t->lock);
+  return st;
+}
+
+tc_tensor tc_op_end(tc_trace *t, tc_node n) {
+  if (TC_UNLIKELY(n == TC_NODE_ERR || t->op_status != TC_OK)) {
+    tc_status st = tc_op_done(t);
+    return poison(st);
+  }
+  // An op that returns its operand's node (a cast to the same type) still makes a new value.
+  if (t->slot_of[n] != TC_SLOT_NONE) {
+    const tc_rec *r = tc_rec_of(t, n);
+    n = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &n, 0, NULL, 0, NULL, (tc_device)t->dev[n]);
+    if (n == TC_NODE_ERR) return poison(tc_op_done(t));
+  }
+  tc_tensor h = tc_trace_handle(t, n, true);
+  if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
+  tc_op_done(t);
+  return h;
+}
+
+// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
+static tc_node foreign(tc_trace *t, tc_tensor h) {
+  tc_buffer *buf = NULL;
+  uint32_t shape = 0;
+  tc_type type = TC_F32;
+  t->dropped = true;
+  pthread_mutex_unlock(&t->lock);
+  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, t->op, &buf, &shape, &type);
+  pthread_mutex_lock(&t->lock);
+  t->dropped = false;
+  if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  tc_node n = TC_NODE_ERR;
+  for (uint32_t i = t->n_leaf; i-- > 0 && n == TC_NODE_ERR;)
+    if (t->leaf[i].buf == buf) n = t->leaf[i].node;
+  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, buf, type, shape, (tc_device)s->device, NULL, 0, 0);
+  tc_buffer_release(buf);
+  if (n != TC_NODE_ERR && (s->flags & TC_SLOT_GRAD) && !(t->flag[n] & TC_NODE_WANT)) n = mark_param(t, n, h);
+  return n;
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (TC_UNLIKELY(!s || s->gen != h.gen || h.gen == 0)) {
+    if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
+    return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
+  }
+  if (TC_UNLIKELY(owner != t)) return foreign(t, h);
+  return tc_trace_node(t, s, h);
+}
+
+tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
+  char text[512];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  tc_fail(status, t->op ? t->op : "tc", t->op_site, "%s", text);
+  if (t->op_status == TC_OK) t->op_status = status;
+  return TC_NODE_ERR;
+}
+
+const tc_dims *tc_node_dims(const tc_trace *t, tc_node n) {
+  return &tc_dims_at(tc_rec_of(t, n)->shape)->d;
+}
+
+tc_type tc_node_type(const tc_trace *t, tc_node n) {
+  return (tc_type)tc_rec_of(t, n)->dtype;
+}
+
+bool tc_rec_tape(tc_trace *t, bool on) {
+  bool was = t->tape;
+  t->tape = on;
+  return was;
+}
+
+void tc_no_grad_begin(void) {
+  tc_trace *t = tc_trace_self();
+  if (t) t->no_grad++;
+}
+
+void tc_no_grad_end(void) {
+  tc_trace *t = tc_trace_self();
+  if (t && t->no_grad > 0) t->no_grad--;
+}
+
+// ---- scopes and lifetime ----
+
+tc_scope tc_scope_begin(void) {
+  tc_trace *t = tc_trace_self();
+  if (!t || t->n_mark == sizeof t->mark / sizeof t->mark[0]) return TC_FAIL(TC_ERR_STATE, "scopes nest too deeply"), (tc_scope){0, 0};
+  pthread_mutex_lock(&t->lock);
+  t->mark[t->n_mark++] = t->n_pool;
+  tc_scope scope = {t->n_mark, t->n_pool};
+  pthread_mutex_unlock(&t->lock);
+  return scope;
+}
+
+// Ends the scope and those left open inside it. Kept handles stay in the pool below the parent's mark.
+static void scope_end(tc_trace *t, uint32_t depth) {
+  uint32_t from = t->mark[depth - 1], to = from;
+  for (uint32_t i = from; i < t->n_pool; i++) {
+    tc_tensor h = t->pool[i];
+    tc_trace *owner;
+    tc_slot *s = tc_slot_find(h, &owner);
+    if (s->gen != h.gen) continue;
+    if (s->flags & TC_SLOT_KEEP) {
+      s->flags &= (uint8_t)~TC_SLOT_KEEP;
+      if (s->epoch == t->epoch && !(s->flags & TC_SLOT_GRAD)) t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
+      t->pool[to++] = h;
+    } else {
+      tc_slot_release(t, h);
+    }
+  }
+  t->n_pool = to;
+  t->n_mark = depth - 1;
+}
+
+void tc_scope_end(tc_scope scope) {
+  tc_trace *t = tc_trace_self();
+  if (!t || scope.depth == 0) return;
+  if (scope.depth > t->n_mark || t->mark[scope.depth - 1] != scope.mark) {
+    (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
+    return;
+  }
+  pthread_mutex_lock(&t->lock);
+  scope_end(t, scope.depth);
+  tc_trace_landmark(t, tc_site_return(__builtin_return_address(0)));
+  pthread_mutex_unlock(&t->lock);
+}
+
+// The slot of a live handle with its owner locked; NULL after reporting.
+static tc_slot *locked_slot(tc_tensor h, const char *what, tc_trace **owner) {
+  tc_slot *s = tc_slot_find(h, owner);
+  if (!s) {
+    if (h.slot < TC_POISON) tc_fail(TC_ERR_HANDLE, what, 0, "the handle is no tensor");
+    return NULL;
+  }
+  pthread_mutex_lock(&(*owner)->lock);
+  if (s->gen == h.gen && h.gen) return s;
+  pthread_mutex_unlock(&(*owner)->lock);
+  tc_fail(TC_ERR_HANDLE, what, 0, "the tensor was released, or its scope has ended");
+  return NULL;
+}
+
+tc_tensor tc_keep(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = locked_slot(h, "keep", &t);
+  if (!s) return h;
+  s->flags |= TC_SLOT_KEEP;
+  if (s->epoch == t->epoch) t->flag[s->node] |= TC_NODE_KEEP;
+  pthread_mutex_unlock(&t->lock);
+  return h;
+}
+
+tc_tensor tc_retain(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = locked_slot(h, "retain", &t);
+  if (!s) return h;
+  s->refs++;
+  pthread_mutex_unlock(&t->lock);
+  return h;
+}
+
+void tc_release(tc_tensor h) {
+  tc_trace *t;
+  if (h.gen == 0 || h.slot >= TC_POISON) return;
+  tc_slot *s = locked_slot(h, "release", &t);
+  if (!s) return;
+  tc_slot_release(t, h);
+  bool dead = t->orphan && t->n_slots == 0;
+  pthread_mutex_unlock(&t->lock);
+  if (dead) clear_pending(t);
+}
+
+bool tc_is_valid(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = tc_slot_find(h, &t);
+  return s && h.gen && s->gen == h.gen;
+}
+
+tc_dims tc_shape(tc_tensor h) {
+  tc_trace *t;
+  tc_dims none = {-1, {0}};
+  tc_slot *s = locked_slot(h, "shape", &t);
+  if (!s) return none;
+  tc_dims d = tc_dims_at(s->shape)->d;
+  pthread_mutex_unlock(&t->lock);
+  return d;
+}
+
+tc_type tc_dtype(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = locked_slot(h, "dtype", &t);
+  if (!s) return TC_N_TYPES;
+  tc_type type = (tc_type)s->dtype;
+  pthread_mutex_unlock(&t->lock);
+  return type;
+}
+
+int64_t tc_numel(tc_tensor h) {
+  tc_dims d = tc_shape(h);
+  return d.rank < 0 ? -1 : tc_dims_count(&d);
+}
+
+const char *tc_device_of(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = locked_slot(h, "device_of", &t);
+  if (!s) return "";
+  tc_device d = (tc_device)s->device;
+  pthread_mutex_unlock(&t->lock);
+  return tc_device_name(d);
+}
+
+void tc_seed(uint64_t seed) {
+  tc_trace *t = tc_trace_self();
+  if (!t) return;
+  t->seed = seed;
+  t->counter = 0;
+}

@@ -1,0 +1,210 @@
+// Slots, the pending trace of a thread, and the runs that syncs leave behind.
+//
+// One run of words, four uses: the recorded trace is the plan's key, the tape, the recipe of every value not stored, and the dump. A record is
+// 16 bytes plus extra words (operands beyond two, attributes). Scalars are not in it: they are args, by position.
+//
+//   handle {slot, gen} --> tc_slot --> node of the pending trace | tc_buffer (stored) | tc_run + home (a recipe or history)
+//
+// Always: a node has at most one slot and a slot at most one node; operands of a record are smaller numbers than the record; a slot's node counts
+// only while its epoch is the trace's; what a slot or run refers to is retained.
+// Threads: everything in a trace and its slots is guarded by the trace's lock. Two trace locks are never held at once.
+#ifndef TC_LAZY_TRACE_H
+#define TC_LAZY_TRACE_H
+
+#include <pthread.h>
+
+#include "device/buffer.h"
+#include "device/device.h"
+#include "lazy/dims.h"
+#include "lazy/record.h"
+
+#define TC_SLOT_NONE UINT32_MAX
+#define TC_POISON 0xFFFFFF00u  // handles with slot >= this are poison; gen is the status
+#define TC_CHUNK_SLOTS 1024
+
+typedef struct tc_rec {
+  uint16_t op_args;  // op in the low 10 bits, number of args above
+  uint8_t dtype, n_extra;
+  uint32_t shape;    // interned
+  uint32_t in[2];    // operands; of rows with more: in[0] is the count and operands lie in the extra words, two a word
+                     // of rows with none: in[0] is the device
+} tc_rec;            // then n_extra 8-byte words
+
+// Per node, in the key.
+enum {
+  TC_NODE_LIVE = 1,    // a handle stands for it
+  TC_NODE_KEEP = 2,    // stored whatever the cost: parameters, gradients, kept out of a scope still open
+  TC_NODE_TAPE = 4,    // may be differentiated through
+  TC_NODE_ASKED = 8,   // wanted by the sync
+  TC_NODE_SOLE = 16,   // leaf: nobody but the trace holds the buffer
+  TC_NODE_FREED = 32,  // its history was freed by a backward
+  TC_NODE_WANT = 64,   // a leaf of differentiation: a parameter's value
+  TC_NODE_USER = 128,  // leaf: memory of the caller that assigns must reach
+};
+
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_POOLED = 4, TC_SLOT_FREED = 8 };
+
+typedef struct tc_run tc_run;
+struct tc_plan;
+
+typedef struct tc_slot {
+  uint32_t gen, refs;   // gen is odd in use
+  uint64_t epoch;       // node counts only in this epoch of the owner's trace
+  uint32_t node, home;  // number in the pending trace; number in run
+  tc_run *run;          // retained; recipe or history
+  tc_buffer *buf;       // retained; stored value, dense
+  uint32_t shape;
+  uint8_t dtype, device, flags, n_maps;
+  tc_tensor grad;       // owned reference
+  uint32_t next;        // free list
+  tc_status err;        // why there is no value
+} tc_slot;
+
+typedef struct tc_chunk {
+  tc_trace *owner;
+  tc_slot slot[TC_CHUNK_SLOTS];
+} tc_chunk;
+
+typedef struct tc_leaf {
+  uint32_t node, home;  // home: number in run
+  tc_buffer *buf;       // retained
+  tc_run *run;          // retained history, or NULL
+} tc_leaf;
+
+typedef struct tc_want {
+  uint32_t node;
+  tc_tensor param;
+} tc_want;
+
+// What a sync leaves behind where values or history may still be asked for.
+struct tc_run {
+  _Atomic uint32_t refs;
+  uint64_t serial;            // later runs have greater ones
+  struct tc_plan *plan;       // retained
+  tc_leaf *leaf;              // as recorded; buf NULL where no recipe or history needs it
+  tc_buffer **out;            // the plan's outputs, NULL where not needed
+  uint64_t *arg;
+  uint8_t *flag;              // node flags at the sync; TAPE is cleared and FREED set by backward
+  tc_want *want;
+  uint32_t n_leaf, n_out, n_want, n_arg;
+  bool freed;                 // history is gone
+  uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
+  tc_trace *memo_trace;
+  uint32_t *memo;
+};
+
+struct tc_trace {
+  pthread_mutex_t lock;
+  bool dropped;               // the owner is inside an op with the lock dropped: nodes must keep their numbers
+  bool ready;
+  uint64_t epoch;
+  uint64_t *word;             // records
+  uint32_t n_word, cap_word;
+  uint32_t n_node, cap_node;
+  uint32_t *at, *arg_at, *slot_of;  // per node: first word, first arg, slot
+  uint64_t *site;
+  uint8_t *flag, *dev;
+  uint64_t *arg;
+  uint32_t n_arg, cap_arg;
+  tc_leaf *leaf;
+  uint32_t n_leaf, cap_leaf;
+  tc_want *want;
+  uint32_t n_want, cap_want;
+  tc_tensor *pool;            // handles of open scopes, innermost last
+  uint32_t n_pool, cap_pool;
+  uint32_t mark[256], n_mark;
+  uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
+  uint32_t n_slots;           // in use; a trace outlives its thread until it is 0
+  bool orphan;
+  // the open op
+  const char *op;
+  tc_site op_site;
+  tc_status op_status;
+  int depth;                  // ops open: more than one means a signal handler records
+  bool tape;                  // records go on the tape
+  int no_grad;
+  uint64_t seed, counter, stream;
+  uint64_t cut_site;          // landmark at which the trace was cut
+  int64_t held_bytes;         // leaves only the trace holds
+  uint32_t pid;
+  tc_buffer *value;           // what tc_rec_value lent last
+};
+
+// This thread's trace; NULL out of memory.
+tc_trace *tc_trace_self(void);
+// The slot of a handle and its trace, without locking; NULL for null, poison and garbage.
+tc_slot *tc_slot_find(tc_tensor t, tc_trace **owner);
+// Calls the library when it must be flushed: see lazy/sync.c.
+void tc_trace_landmark(tc_trace *t, tc_site site);
+
+// ---- records ----
+static inline tc_rec *tc_rec_of(const tc_trace *t, tc_node n) {
+  return (tc_rec *)(void *)(t->word + t->at[n]);
+}
+static inline tc_op tc_rec_op(const tc_rec *r) {
+  return (tc_op)(r->op_args & 1023);
+}
+static inline uint32_t tc_rec_args(const tc_rec *r) {
+  return r->op_args >> 10;
+}
+extern const uint8_t tc_op_arity[TC_N_OP_ROWS];
+extern const char *const tc_op_names[TC_N_OP_ROWS];
+static inline int tc_rec_arity(const tc_rec *r) {
+  int arity = tc_op_arity[tc_rec_op(r)];
+  return arity > 2 ? (int)r->in[0] : arity;
+}
+static inline const uint32_t *tc_rec_in(const tc_rec *r) {
+  return tc_op_arity[tc_rec_op(r)] > 2 ? (const uint32_t *)(const void *)(r + 1) : r->in;
+}
+static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
+  const uint64_t *extra = (const uint64_t *)(const void *)(r + 1);
+  return tc_op_arity[tc_rec_op(r)] > 2 ? extra + (r->in[0] + 1) / 2 : extra;
+}
+
+// Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
+tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
+                        const uint64_t *arg, tc_device device);
+// A leaf for a buffer (retained), with its history if any.
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, tc_run *run, uint32_t home, uint8_t flags);
+// The node of a slot of this trace.
+tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor handle);
+// A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
+tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
+void tc_slot_release(tc_trace *t, tc_tensor h);
+
+// ---- runs ----
+static inline tc_run *tc_run_retain(tc_run *r) {
+  atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+  return r;
+}
+void tc_run_release(tc_run *r);
+// The value of a run's node in trace t: a leaf if stored, else its recipe recorded again.
+tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
+// Drops what only differentiation needed.
+void tc_run_free_history(tc_run *r);
+
+// ---- syncs ----
+typedef enum tc_cause {
+  TC_CAUSE_ITEM,
+  TC_CAUSE_TO_HOST,
+  TC_CAUSE_MAP,
+  TC_CAUSE_PRINT,
+  TC_CAUSE_SAVE,
+  TC_CAUSE_EVAL,
+  TC_CAUSE_SYNC,
+  TC_CAUSE_BOUND,
+  TC_CAUSE_LANDMARK,
+  TC_CAUSE_CROSS_THREAD,
+  TC_CAUSE_DATA_SHAPE,
+  TC_CAUSE_EAGER,
+  TC_CAUSE_RETAKE,  // a dear recipe was asked for
+  TC_N_CAUSES
+} tc_cause;
+// pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
+tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
+// pre: locked. The stored value of a slot, running what is pending if need be; retained.
+tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out);
+// The value of any handle, of any thread; retained. shape and type as out parameters.
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_buffer **out, uint32_t *shape, tc_type *type);
+
+#endif

@@ -1,0 +1,199 @@
+// Gradient rules of reductions, scans, softmax and matrix products.
+// prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that gradient. Both are differentiated as if they had been
+// written as log2(n) rounds of plain products, whose rule is exact at every order.
+// Threads: under the trace's lock. Owns nothing.
+#include "lazy/vjp_short.h"
+
+enum { MAX_ROUNDS = 64 };  // halvings of an int64_t extent
+
+static uint32_t folded_axes(const tc_vjp *v) {
+  return (uint32_t)v->attr[0] & 0xff;
+}
+
+// The operand's shape with folded axes of extent one.
+static tc_dims kept_dims(const tc_vjp *v) {
+  tc_dims d = *tc_vjp_in_dims(v, 0);
+  for (int32_t i = 0; i < d.rank; i++)
+    if (folded_axes(v) >> i & 1) d.dim[i] = 1;
+  return d;
+}
+
+// ---- Reductions ----
+
+void tc_vjp_sum(tc_vjp *v) {
+  tc_dims kept = kept_dims(v);
+  tc_vjp_give(v, 0, tc_rec_expand(v->t, tc_rec_reshape(v->t, v->g, &kept), tc_vjp_in_dims(v, 0)));
+}
+
+// Elements equal to the extreme share the gradient equally, as in torch.amax. They are counted as integers: f16 cannot count beyond 2048.
+void tc_vjp_max(tc_vjp *v) {
+  tc_dims kept = kept_dims(v);
+  tc_node hit = bin(v, TC_OP_EQ, tc_vjp_in(v, 0), tc_rec_reshape(v->t, tc_vjp_out(v), &kept));
+  tc_node n = tc_rec_cast(v->t, tc_rec_fold(v->t, TC_OP_SUM, hit, folded_axes(v), true), tc_vjp_in_type(v, 0));
+  tc_node share = bin(v, TC_OP_DIV, tc_rec_reshape(v->t, v->g, &kept), n);
+  tc_vjp_give(v, 0, only_where(v, hit, share));
+}
+
+// How a fold's operand becomes rows [n_rows, n], folded axes last, and back.
+typedef struct row_view {
+  tc_dims order, back, moved, rows;
+} row_view;
+
+static row_view rows_of(const tc_vjp *v) {
+  const tc_dims *d = tc_vjp_in_dims(v, 0);
+  row_view r = {.order = *d, .back = *d, .moved = *d, .rows = tc_dims_of(2, (const int64_t[]){1, 1})};
+  int32_t at = 0;
+  for (uint32_t last = 0; last < 2; last++) {
+    for (int32_t i = 0; i < d->rank; i++) {
+      if ((folded_axes(v) >> i & 1) != last) continue;
+      r.order.dim[at] = i, r.back.dim[i] = at, r.moved.dim[at] = d->dim[i];
+      r.rows.dim[last] *= d->dim[i];
+      at++;
+    }
+  }
+  return r;
+}
+
+// Rows [n_rows, n] as [n_rows, 2, half], with a one behind an odd n.
+static tc_node halves(tc_vjp *v, tc_node p, int64_t n_rows, int64_t n) {
+  static const int64_t none[TC_MAX_RANK] = {0}, one_behind[TC_MAX_RANK] = {0, 1};
+  if (n % 2 != 0) p = tc_rec_pad(v->t, p, none, one_behind, 1);
+  tc_dims pair = tc_dims_of(3, (const int64_t[]){n_rows, 2, (n + 1) / 2});
+  return tc_rec_reshape(v->t, p, &pair);
+}
+
+// Half `which` of [n_rows, 2, half] as [n_rows, half].
+static tc_node half_of(tc_vjp *v, tc_node pair, int64_t which, int64_t n_rows, int64_t half) {
+  tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}), flat = tc_dims_of(2, (const int64_t[]){n_rows, half});
+  tc_node h = tc_rec_slice(v->t, pair, (const int64_t[]){0, which, 0}, (const int64_t[]){1, 1, 1}, &one);
+  return tc_rec_reshape(v->t, h, &flat);
+}
+
+// x [n_rows, n], g [n_rows, 1] to the gradient of each row's product. Down: halves are multiplied until one column is left. Up: each half's
+// gradient is its pair's times the other half. Twice the work of the product, log2(n) rounds.
+static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows, int64_t n) {
+  static const int64_t start[2] = {0}, step[2] = {1, 1};
+  tc_node pair[MAX_ROUNDS];
+  int64_t extent[MAX_ROUNDS];
+  int rounds = 0;
+  for (tc_node p = x; n > 1; rounds++) {
+    int64_t half = (n + 1) / 2;
+    extent[rounds] = n;
+    pair[rounds] = halves(v, p, n_rows, n);
+    p = mul(v, half_of(v, pair[rounds], 0, n_rows, half), half_of(v, pair[rounds], 1, n_rows, half));
+    n = half;
+  }
+  while (rounds-- > 0) {
+    int64_t half = (extent[rounds] + 1) / 2;
+    tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}), both = tc_dims_of(2, (const int64_t[]){n_rows, 2 * half});
+    g = mul(v, tc_rec_reshape(v->t, g, &one), tc_rec_flip(v->t, pair[rounds], 1u << 1));
+    g = tc_rec_reshape(v->t, g, &both);
+    both.dim[1] = extent[rounds];
+    if (extent[rounds] % 2 != 0) g = tc_rec_slice(v->t, g, start, step, &both);
+  }
+  return g;
+}
+
+void tc_vjp_prod(tc_vjp *v) {
+  if (tc_dims_count(tc_vjp_in_dims(v, 0)) == 0) {
+    tc_vjp_give(v, 0, zeros_in(v, 0));
+    return;
+  }
+  row_view r = rows_of(v);
+  tc_dims column = tc_dims_of(2, (const int64_t[]){r.rows.dim[0], 1});
+  tc_node x = tc_rec_reshape(v->t, tc_rec_permute(v->t, tc_vjp_in(v, 0), &r.order), &r.rows);
+  tc_node g = tc_rec_reshape(v->t, v->g, &column);
+  g = row_product_grad(v, x, g, r.rows.dim[0], r.rows.dim[1]);
+  tc_vjp_give(v, 0, tc_rec_permute(v->t, tc_rec_reshape(v->t, g, &r.moved), &r.back));
+}
+
+// ---- Scans ----
+
+void tc_vjp_cumsum(tc_vjp *v) {
+  uint32_t axis = (uint32_t)v->attr[0];
+  tc_node g = tc_rec_scan(v->t, TC_OP_CUMSUM, tc_rec_flip(v->t, v->g, 1u << axis), (int)axis);
+  tc_vjp_give(v, 0, tc_rec_flip(v->t, g, 1u << axis));
+}
+
+// a moved by s places towards higher (or lower) indices along the scanned axis, with fill in the places left empty.
+static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
+  static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  uint64_t axis = v->attr[0];
+  int64_t start[TC_MAX_RANK] = {0}, low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0};
+  tc_dims rest = *tc_vjp_in_dims(v, 0);
+  rest.dim[axis] -= s;
+  if (up) low[axis] = s;
+  else start[axis] = high[axis] = s;
+  return tc_rec_pad(v->t, tc_rec_slice(v->t, a, start, ones, &rest), low, high, fill);
+}
+
+// The scan as rounds y = y * shifted(y, s), s = 1, 2, 4, ...; each round's gradient goes to both factors.
+void tc_vjp_cumprod(tc_vjp *v) {
+  const tc_dims *d = tc_vjp_in_dims(v, 0);
+  int64_t n = d->rank == 0 || tc_dims_count(d) == 0 ? 0 : d->dim[v->attr[0]];
+  tc_node y[MAX_ROUNDS], behind[MAX_ROUNDS], g = v->g;
+  int rounds = 0;
+  if (n > 1) y[0] = tc_vjp_in(v, 0);
+  for (int64_t s = 1; s < n; s *= 2, rounds++) {
+    behind[rounds] = shifted(v, y[rounds], s, true, 1);
+    if (s * 2 < n) y[rounds + 1] = mul(v, y[rounds], behind[rounds]);
+  }
+  while (rounds-- > 0)
+    g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
+  tc_vjp_give(v, 0, g);
+}
+
+// To the position of the running maximum: the last place so far where the operand equals it (nan stands where it came), as in torch.
+void tc_vjp_cummax(tc_vjp *v) {
+  const tc_dims *d = tc_vjp_in_dims(v, 0);
+  if (d->rank == 0 || tc_dims_count(d) == 0) {
+    tc_vjp_give(v, 0, v->g);
+    return;
+  }
+  int axis = (int)v->attr[0];
+  tc_node x = tc_vjp_in(v, 0);
+  tc_dims line = tc_dims_of(1, &d->dim[axis]), along = *d;
+  for (int32_t i = 0; i < d->rank; i++)
+    if (i != axis) along.dim[i] = 1;
+  tc_node position = tc_rec_reshape(v->t, tc_rec_iota(v->t, &line, TC_I64, 0, 1), &along);
+  tc_node reached = bin(v, TC_OP_LOGICAL_OR, bin(v, TC_OP_EQ, x, tc_vjp_out(v)), un(v, TC_OP_ISNAN, x));
+  tc_node from = tc_rec_scan(v->t, TC_OP_CUMMAX, only_where(v, reached, position), axis);
+  tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), axis, from, v->g));
+}
+
+// ---- Softmax: half-precision types are computed in f32, where the sum over the axis does not lose the small terms ----
+
+static tc_node widened(tc_vjp *v, tc_node a) {
+  tc_type type = tc_vjp_in_type(v, 0);
+  return type == TC_F16 || type == TC_BF16 ? tc_rec_cast(v->t, a, TC_F32) : a;
+}
+
+static tc_node sum_along(tc_vjp *v, tc_node a) {
+  return tc_rec_fold(v->t, TC_OP_SUM, a, tc_vjp_in_dims(v, 0)->rank == 0 ? 0 : 1u << v->attr[0], true);
+}
+
+void tc_vjp_softmax(tc_vjp *v) {
+  tc_node g = widened(v, v->g), out = widened(v, tc_vjp_out(v));
+  tc_node mean = sum_along(v, mul(v, g, out));
+  tc_vjp_give(v, 0, mul(v, bin(v, TC_OP_SUB, g, mean), out));
+}
+
+void tc_vjp_log_softmax(tc_vjp *v) {
+  tc_node g = widened(v, v->g), out = widened(v, tc_vjp_out(v));
+  tc_vjp_give(v, 0, bin(v, TC_OP_SUB, g, mul(v, un(v, TC_OP_EXP, out), sum_along(v, g))));
+}
+
+// ---- Products: operands of rank two or more with equal batch extents ----
+
+static tc_node transposed(tc_vjp *v, int k) {
+  tc_dims axes = *tc_vjp_in_dims(v, k);
+  for (int32_t i = 0; i < axes.rank; i++) axes.dim[i] = i;
+  axes.dim[axes.rank - 2] = axes.rank - 1;
+  axes.dim[axes.rank - 1] = axes.rank - 2;
+  return tc_rec_permute(v->t, tc_vjp_in(v, k), &axes);
+}
+
+void tc_vjp_matmul(tc_vjp *v) {
+  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, v->g, transposed(v, 1)));
+  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), v->g));
+}

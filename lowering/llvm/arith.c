@@ -1,0 +1,193 @@
+// Prints arithmetic: one IR expression per operation, with the corner cases that nest.h fixes (wrapping, division by zero, NaN in MIN).
+#include "lowering/llvm/build.h"
+
+static bool is_float(unsigned dtype) {
+  return dtype == TC_F32 || dtype == TC_F64;
+}
+
+static bool is_unsigned(unsigned dtype) {
+  return dtype == TC_U8 || dtype == TC_BOOL;
+}
+
+static unsigned int_bits(unsigned dtype) {
+  return tc_llvm_memory_bytes(dtype) * 8;
+}
+
+static LLVMValueRef intrinsic1(tc_llvm_build *b, const char *name, LLVMValueRef *arg, unsigned n_arg) {
+  LLVMTypeRef type = LLVMTypeOf(arg[0]);
+  return tc_llvm_intrinsic(b, name, &type, 1, arg, n_arg);
+}
+
+// (x < y or x is NaN) ? x : y, in the form that is minps and one blend.
+static LLVMValueRef min_max(tc_llvm_build *b, unsigned dtype, bool is_min, LLVMValueRef x, LLVMValueRef y) {
+  if (!is_float(dtype)) {
+    LLVMIntPredicate less = is_unsigned(dtype) ? LLVMIntULT : LLVMIntSLT, more = is_unsigned(dtype) ? LLVMIntUGT : LLVMIntSGT;
+    return LLVMBuildSelect(b->b, LLVMBuildICmp(b->b, is_min ? less : more, x, y, ""), x, y, "");
+  }
+  LLVMValueRef pick = LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, is_min ? LLVMRealOLT : LLVMRealOGT, x, y, ""), x, y, "");
+  return LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, LLVMRealUNO, x, x, ""), x, pick, "");
+}
+
+// The constant a value is made of, if it is one over all lanes.
+static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
+  const tc_ninst *inst = &b->nest->inst[at];
+  if (inst->op == TC_N_SPLAT) inst = &b->nest->inst[inst->src[0]];
+  if (inst->op != TC_N_CONST) return false;
+  *out = inst->imm;
+  return true;
+}
+
+// Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats, which is exact: a quotient
+// that is not whole differs from the next whole number by at least 1 part in 2^n, more than the rounding error of a float wider than n bits.
+static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
+  if (lanes == 1 || dtype == TC_I64)
+    return is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+  LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes), wide = tc_llvm_widen_type(b->i32, lanes);
+  if (dtype != TC_I32) {
+    x = is_unsigned(dtype) ? LLVMBuildZExt(b->b, x, wide, "") : LLVMBuildSExt(b->b, x, wide, "");
+    y = is_unsigned(dtype) ? LLVMBuildZExt(b->b, y, wide, "") : LLVMBuildSExt(b->b, y, wide, "");
+  }
+  LLVMValueRef q = LLVMBuildFDiv(b->b, LLVMBuildSIToFP(b->b, x, real, ""), LLVMBuildSIToFP(b->b, y, real, ""), "");
+  q = LLVMBuildFPToSI(b->b, q, wide, "");
+  return dtype == TC_I32 ? q : LLVMBuildTrunc(b->b, q, tc_llvm_value_type(b, dtype, lanes), "");
+}
+
+static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x, LLVMValueRef y) {
+  LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
+  LLVMValueRef zero = tc_llvm_int(type, 0, inst->lanes), q;
+  bool is_rem = inst->op == TC_N_REM;
+  int64_t divisor = 0, largest = (int64_t)(UINT64_MAX >> (65 - int_bits(inst->dtype)));
+  if (find_constant(b, inst->src[1], &divisor) && divisor > 0 && divisor <= largest) {
+    // A positive constant needs no guard, and LLVM multiplies instead.
+    q = is_unsigned(inst->dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+  } else {
+    LLVMValueRef is_zero = LLVMBuildICmp(b->b, LLVMIntEQ, y, zero, ""), bad = is_zero, is_minus = NULL;
+    if (!is_unsigned(inst->dtype)) {
+      is_minus = LLVMBuildICmp(b->b, LLVMIntEQ, y, tc_llvm_int(type, -1, inst->lanes), "");
+      bad = LLVMBuildOr(b->b, is_zero, is_minus, "");
+    }
+    LLVMValueRef safe = LLVMBuildSelect(b->b, bad, tc_llvm_int(type, 1, inst->lanes), y, "");
+    q = safe_quotient(b, inst->dtype, inst->lanes, x, safe);
+    if (is_rem) return LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, safe, ""), "");  // x - x for 0 and -1
+    if (is_minus != NULL) q = LLVMBuildSelect(b->b, is_minus, LLVMBuildNeg(b->b, x, ""), q, "");
+    return LLVMBuildSelect(b->b, is_zero, zero, q, "");
+  }
+  return is_rem ? LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, y, ""), "") : q;
+}
+
+static LLVMValueRef shift(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x, LLVMValueRef count) {
+  LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
+  bool is_signed = inst->op == TC_N_SHR && !is_unsigned(inst->dtype);
+  unsigned bits = int_bits(inst->dtype);
+  LLVMValueRef fits = LLVMBuildICmp(b->b, LLVMIntULT, count, tc_llvm_int(type, bits, inst->lanes), "");
+  LLVMValueRef safe = LLVMBuildSelect(b->b, fits, count, tc_llvm_int(type, is_signed ? bits - 1 : 0, inst->lanes), "");
+  if (is_signed) return LLVMBuildAShr(b->b, x, safe, "");
+  LLVMValueRef v = inst->op == TC_N_SHL ? LLVMBuildShl(b->b, x, safe, "") : LLVMBuildLShr(b->b, x, safe, "");
+  return LLVMBuildSelect(b->b, fits, v, tc_llvm_int(type, 0, inst->lanes), "");
+}
+
+static LLVMValueRef compare(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMIntPredicate sign[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
+  static const LLVMIntPredicate plain[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
+  unsigned i = op - TC_N_EQ;
+  if (is_float(dtype)) return LLVMBuildFCmp(b->b, real[i], x, y, "");
+  return LLVMBuildICmp(b->b, is_unsigned(dtype) ? plain[i] : sign[i], x, y, "");
+}
+
+static LLVMValueRef mul_high(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
+  LLVMTypeRef wide = tc_llvm_widen_type(b->i64, lanes);
+  LLVMValueRef p = LLVMBuildMul(b->b, LLVMBuildZExt(b->b, x, wide, ""), LLVMBuildZExt(b->b, y, wide, ""), "");
+  return LLVMBuildTrunc(b->b, LLVMBuildLShr(b->b, p, tc_llvm_int(b->i64, 32, lanes), ""), tc_llvm_widen_type(b->i32, lanes), "");
+}
+
+static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
+  bool real = is_float(dtype);
+  switch (op) {
+    case TC_N_ADD: return real ? LLVMBuildFAdd(b->b, x, y, "") : LLVMBuildAdd(b->b, x, y, "");
+    case TC_N_SUB: return real ? LLVMBuildFSub(b->b, x, y, "") : LLVMBuildSub(b->b, x, y, "");
+    case TC_N_MUL: return real ? LLVMBuildFMul(b->b, x, y, "") : LLVMBuildMul(b->b, x, y, "");
+    case TC_N_MIN: case TC_N_MAX: return min_max(b, dtype, op == TC_N_MIN, x, y);
+    case TC_N_AND: return real ? NULL : LLVMBuildAnd(b->b, x, y, "");
+    case TC_N_OR: return real ? NULL : LLVMBuildOr(b->b, x, y, "");
+    case TC_N_XOR: return real ? NULL : LLVMBuildXor(b->b, x, y, "");
+    default: return NULL;
+  }
+}
+
+static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
+  switch (op) {
+    case TC_N_NEG: return LLVMBuildFNeg(b->b, x, "");
+    case TC_N_ABS: return intrinsic1(b, "llvm.fabs", &x, 1);
+    case TC_N_SQRT: return intrinsic1(b, "llvm.sqrt", &x, 1);
+    case TC_N_FLOOR: return intrinsic1(b, "llvm.floor", &x, 1);
+    case TC_N_CEIL: return intrinsic1(b, "llvm.ceil", &x, 1);
+    case TC_N_TRUNC: return intrinsic1(b, "llvm.trunc", &x, 1);
+    case TC_N_RINT: return intrinsic1(b, "llvm.rint", &x, 1);
+    default: return NULL;
+  }
+}
+
+static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x) {
+  LLVMValueRef negative;
+  switch (inst->op) {
+    case TC_N_NEG: return LLVMBuildNeg(b->b, x, "");
+    case TC_N_NOT: return LLVMBuildNot(b->b, x, "");
+    case TC_N_ABS:
+      if (is_unsigned(inst->dtype)) return x;
+      negative = LLVMBuildICmp(b->b, LLVMIntSLT, x, tc_llvm_int(tc_llvm_scalar_type(b, inst->dtype), 0, inst->lanes), "");
+      return LLVMBuildSelect(b->b, negative, LLVMBuildNeg(b->b, x, ""), x, "");
+    default: return NULL;
+  }
+}
+
+LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
+  LLVMValueRef v = tc_llvm_operand(b, inst, 0);
+  if (v == NULL) return NULL;
+  unsigned lanes = b->nest->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;
+  if (lanes > 1 && inst->dtype == TC_BOOL) {  // a mask is an integer
+    LLVMTypeRef mask = LLVMIntTypeInContext(b->ctx, lanes);
+    LLVMValueRef bits = LLVMBuildBitCast(b->b, v, mask, "");
+    if (op == TC_N_AND || op == TC_N_MIN) return LLVMBuildICmp(b->b, LLVMIntEQ, bits, LLVMConstAllOnes(mask), "");
+    return op == TC_N_OR || op == TC_N_MAX ? LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "") : NULL;
+  }
+  for (unsigned half = lanes / 2; half > 0; half /= 2) {
+    LLVMValueRef low[64], high[64];
+    for (unsigned i = 0; i < half; i++) {
+      low[i] = LLVMConstInt(b->i32, i, 0);
+      high[i] = LLVMConstInt(b->i32, i + half, 0);
+    }
+    LLVMValueRef none = LLVMGetUndef(LLVMTypeOf(v));
+    LLVMValueRef x = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(low, half), "");
+    LLVMValueRef y = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(high, half), "");
+    if ((v = binary(b, op, inst->dtype, x, y)) == NULL) return NULL;
+  }
+  return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, 0, 0), "") : v;
+}
+
+LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
+  bool real = is_float(inst->dtype);
+  LLVMValueRef s[3] = {NULL, NULL, NULL};
+  for (unsigned i = 0; i < 3; i++)
+    if (inst->src[i] != TC_NONE && (s[i] = tc_llvm_operand(b, inst, i)) == NULL) return NULL;
+  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_llvm_op_name(inst->op));
+  unsigned from = b->nest->inst[inst->src[0]].dtype;
+  switch (inst->op) {
+    case TC_N_NEG: case TC_N_ABS: case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL: case TC_N_TRUNC: case TC_N_RINT: case TC_N_NOT:
+      return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
+    case TC_N_CAST: return tc_llvm_cast(b, s[0], from, inst->dtype, inst->lanes);
+    case TC_N_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
+    default: break;
+  }
+  if (s[1] == NULL) return NULL;
+  switch (inst->op) {
+    case TC_N_DIV: return real ? LLVMBuildFDiv(b->b, s[0], s[1], "") : int_divide(b, inst, s[0], s[1]);
+    case TC_N_REM: return real ? NULL : int_divide(b, inst, s[0], s[1]);
+    case TC_N_SHL: case TC_N_SHR: case TC_N_USHR: return real ? NULL : shift(b, inst, s[0], s[1]);
+    case TC_N_MULHU: return inst->dtype == TC_I32 ? mul_high(b, inst->lanes, s[0], s[1]) : NULL;
+    case TC_N_EQ: case TC_N_NE: case TC_N_LT: case TC_N_LE: case TC_N_GT: case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
+    case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
+    case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
+    default: return binary(b, inst->op, inst->dtype, s[0], s[1]);
+  }
+}

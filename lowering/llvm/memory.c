@@ -1,0 +1,214 @@
+// Prints loads, stores, gathers, scatters, prefetches and calls of library functions.
+//
+// What the target masks or gathers in hardware goes through llvm.masked.*; the rest is printed lane by lane without branches: a lane that is
+// masked off reads or writes a slot on the stack instead. Calls loop over the lanes, through an array on the stack, to keep code small.
+#include "lowering/llvm/build.h"
+
+static LLVMValueRef cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef to) {
+  return LLVMBuildBitCast(at, p, LLVMPointerType(to, 0), "");
+}
+
+// i8 * to the start of a buffer or tile; loaded once, in the entry block.
+static LLVMValueRef buffer_base(tc_llvm_build *b, int64_t k) {
+  const tc_nest *nest = b->nest;
+  if (k < 0 || k >= (int64_t)nest->n_buf + nest->n_tile) return tc_llvm_fail(b, "no buffer %lld", (long long)k);
+  if (b->base[k] != NULL) return b->base[k];
+  if (k < nest->n_buf) {
+    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)k, 0);
+    b->base[k] = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, LLVMGetParam(b->fn, 1), &at, 1, ""), "");
+  } else {  // struct tc_worker: scratch is its first field
+    LLVMValueRef scratch = LLVMBuildLoad2(b->entry, b->ptr, cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr), "");
+    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)nest->tile[k - nest->n_buf].offset, 0);
+    b->base[k] = LLVMBuildGEP2(b->entry, b->i8, scratch, &at, 1, "");
+  }
+  return b->base[k];
+}
+
+// Pointer(s) to the elements of inst's buffer at index (scalar or vector).
+static LLVMValueRef element_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index) {
+  LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
+  LLVMValueRef base = buffer_base(b, inst->imm);
+  if (base == NULL) return NULL;
+  return LLVMBuildGEP2(b->b, type, cast_pointer(b->b, base, type), &index, 1, "");
+}
+
+static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_doubles) {
+  if (*slot != NULL) return *slot;
+  *slot = LLVMBuildAlloca(b->entry, LLVMArrayType(b->f64, n_doubles), "");
+  LLVMSetAlignment(*slot, n_doubles == 1 ? 8 : 64);
+  if (slot == &b->zero_slot)
+    LLVMBuildStore(b->entry, LLVMConstNull(b->i64), cast_pointer(b->entry, *slot, b->i64));
+  return *slot;
+}
+
+static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
+  return inst->lanes > 1 && (tc_llvm_memory_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
+}
+
+static bool can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
+  return inst->lanes >= 8 && tc_llvm_memory_bytes(inst->dtype) >= 4 && b->can.gather;
+}
+
+static LLVMValueRef all_lanes(tc_llvm_build *b, unsigned lanes) {
+  return tc_llvm_int(b->i1, 1, lanes);
+}
+
+static LLVMValueRef lane(tc_llvm_build *b, LLVMValueRef v, unsigned lanes, unsigned i) {
+  return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, i, 0), "") : v;
+}
+
+// Where lane i of a masked or indexed access goes. index: i64 vector if indexed, else the first element. mask may be NULL.
+static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask, LLVMValueRef *slot, unsigned i) {
+  LLVMValueRef at = indexed ? lane(b, index, inst->lanes, i) : LLVMBuildAdd(b->b, index, LLVMConstInt(b->i64, i, 0), "");
+  LLVMValueRef p = element_pointer(b, inst, at);
+  if (p == NULL || mask == NULL) return p;
+  LLVMValueRef other = cast_pointer(b->b, stack_slot(b, slot, 1), tc_llvm_memory_type(b, inst->dtype));
+  return LLVMBuildSelect(b->b, lane(b, mask, inst->lanes, i), p, other, "");
+}
+
+static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask) {
+  LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
+  LLVMValueRef all = LLVMGetUndef(tc_llvm_widen_type(type, inst->lanes));
+  for (unsigned i = 0; i < inst->lanes; i++) {
+    LLVMValueRef p = lane_pointer(b, inst, index, indexed, mask, &b->zero_slot, i);
+    if (p == NULL) return NULL;
+    LLVMValueRef one = LLVMBuildLoad2(b->b, type, p, "");
+    if (inst->lanes == 1) return one;
+    all = LLVMBuildInsertElement(b->b, all, one, LLVMConstInt(b->i32, i, 0), "");
+  }
+  return all;
+}
+
+static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, bool indexed, LLVMValueRef mask) {
+  for (unsigned i = 0; i < inst->lanes; i++) {
+    LLVMValueRef p = lane_pointer(b, inst, index, indexed, mask, &b->sink_slot, i);
+    if (p == NULL) return NULL;
+    LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), p);
+  }
+  return v;
+}
+
+static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, LLVMValueRef mask) {
+  LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
+  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  if (mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, index, false, mask);
+  LLVMValueRef p = element_pointer(b, inst, index);
+  if (p == NULL) return NULL;
+  p = cast_pointer(b->b, p, type);
+  if (mask == NULL) {
+    LLVMValueRef v = LLVMBuildLoad2(b->b, type, p, "");
+    LLVMSetAlignment(v, bytes);
+    return v;
+  }
+  return tc_llvm_intrinsic(b, "llvm.masked.load", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, bytes, 0), mask, LLVMConstNull(type)}, 4);
+}
+
+static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, LLVMValueRef mask) {
+  LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
+  if (!can_gather(b, inst)) return load_lanes(b, inst, index, true, mask);
+  LLVMValueRef p = element_pointer(b, inst, index);
+  if (p == NULL) return NULL;
+  if (mask == NULL) mask = all_lanes(b, inst->lanes);
+  return tc_llvm_intrinsic(b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
+}
+
+static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, LLVMValueRef mask) {
+  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  if (mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, index, false, mask);
+  LLVMValueRef p = element_pointer(b, inst, index);
+  if (p == NULL) return NULL;
+  p = cast_pointer(b->b, p, LLVMTypeOf(v));
+  if (mask != NULL)
+    return tc_llvm_intrinsic(b, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
+                             (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, bytes, 0), mask}, 4);
+  LLVMValueRef store = LLVMBuildStore(b->b, v, p);
+  LLVMSetAlignment(store, bytes);
+  if ((inst->flags & 1) != 0 && inst->lanes * bytes >= 16) {  // the schedule promises alignment to 64 bytes, or to the vector if that is less
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(b->i32, 1, 0));
+    LLVMValueRef node = LLVMMetadataAsValue(b->ctx, LLVMMDNodeInContext2(b->ctx, &one, 1));
+    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(b->ctx, "nontemporal", 11), node);
+    LLVMSetAlignment(store, inst->lanes * bytes < 64 ? inst->lanes * bytes : 64);
+    b->streams = true;
+  }
+  return store;
+}
+
+static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, LLVMValueRef mask) {
+  if (!can_gather(b, inst)) return store_lanes(b, inst, v, index, true, mask);
+  LLVMValueRef p = element_pointer(b, inst, index);
+  if (p == NULL) return NULL;
+  if (mask == NULL) mask = all_lanes(b, inst->lanes);
+  return tc_llvm_intrinsic(b, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
+                           (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask}, 4);
+}
+
+static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index) {
+  tc_ninst in_buffer = *inst;  // its own dtype says nothing about the buffer
+  in_buffer.dtype = inst->imm < b->nest->n_buf ? b->nest->buf_type[inst->imm] : b->nest->tile[inst->imm - b->nest->n_buf].dtype;
+  LLVMValueRef p = element_pointer(b, &in_buffer, index);
+  if (p == NULL) return NULL;
+  p = cast_pointer(b->b, p, b->i8);
+  LLVMTypeRef type = LLVMTypeOf(p);
+  return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1,
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, inst->flags & 1, 0), LLVMConstInt(b->i32, 3, 0), LLVMConstInt(b->i32, 1, 0)}, 4);
+}
+
+LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
+  bool stores = inst->op == TC_N_STORE || inst->op == TC_N_SCATTER;
+  unsigned mask_at = stores ? 2 : 1;
+  LLVMValueRef index = tc_llvm_operand(b, inst, 0), mask = NULL, v = NULL;
+  if (index == NULL || buffer_base(b, inst->imm) == NULL) return NULL;
+  if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, index);
+  if (inst->src[mask_at] != TC_NONE && (mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
+  if (!stores) {
+    v = inst->op == TC_N_LOAD ? plain_load(b, inst, index, mask) : gather(b, inst, index, mask);
+    if (v == NULL || inst->dtype != TC_BOOL) return v;
+    return LLVMBuildICmp(b->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+  }
+  if ((v = tc_llvm_operand(b, inst, 1)) == NULL) return NULL;
+  if (inst->dtype == TC_BOOL) v = LLVMBuildZExt(b->b, v, tc_llvm_widen_type(b->i8, inst->lanes), "");
+  return inst->op == TC_N_STORE ? plain_store(b, inst, v, index, mask) : scatter(b, inst, v, index, mask);
+}
+
+// ---- calls ----
+
+static LLVMValueRef slot_lane(tc_llvm_build *b, unsigned slot, LLVMValueRef i) {
+  return LLVMBuildGEP2(b->b, b->f64, cast_pointer(b->b, b->lane_slot[slot], b->f64), &i, 1, "");
+}
+
+LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst) {
+  unsigned n_arg = inst->src[1] != TC_NONE ? 2 : 1;
+  LLVMValueRef arg[2] = {NULL, NULL};
+  for (unsigned k = 0; k < n_arg; k++)
+    if ((arg[k] = tc_llvm_operand(b, inst, k)) == NULL) return NULL;
+  if (inst->dtype != TC_F64) return NULL;
+  LLVMTypeRef in[2] = {b->f64, b->f64}, type = LLVMFunctionType(b->f64, in, n_arg, 0);
+  if (b->math == NULL) {  // struct tc_worker: math is its second field
+    LLVMValueRef one = LLVMConstInt(b->i64, 1, 0), worker = cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr);
+    LLVMValueRef table = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, worker, &one, 1, ""), "");
+    b->math = cast_pointer(b->entry, table, b->ptr);
+  }
+  LLVMValueRef row = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
+  LLVMValueRef f = LLVMBuildLoad2(b->b, b->ptr, LLVMBuildGEP2(b->b, b->ptr, b->math, &row, 1, ""), "");
+  f = cast_pointer(b->b, f, type);
+  if (inst->lanes == 1) return LLVMBuildCall2(b->b, type, f, arg, n_arg, "");
+  LLVMTypeRef vector = tc_llvm_widen_type(b->f64, inst->lanes);
+  for (unsigned k = 0; k < n_arg; k++) LLVMSetAlignment(LLVMBuildStore(b->b, arg[k], cast_pointer(b->b, stack_slot(b, &b->lane_slot[k], 64), vector)), 8);
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(b->b), body = LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), after = LLVMAppendBasicBlockInContext(b->ctx, b->fn, "");
+  LLVMMoveBasicBlockAfter(body, from);
+  LLVMMoveBasicBlockAfter(after, body);
+  LLVMBuildBr(b->b, body);
+  LLVMPositionBuilderAtEnd(b->b, body);
+  LLVMValueRef i = LLVMBuildPhi(b->b, b->i64, ""), zero = LLVMConstInt(b->i64, 0, 0);
+  for (unsigned k = 0; k < n_arg; k++) arg[k] = LLVMBuildLoad2(b->b, b->f64, slot_lane(b, k, i), "");
+  LLVMBuildStore(b->b, LLVMBuildCall2(b->b, type, f, arg, n_arg, ""), slot_lane(b, 0, i));
+  LLVMValueRef next = LLVMBuildAdd(b->b, i, LLVMConstInt(b->i64, 1, 0), "");
+  LLVMAddIncoming(i, (LLVMValueRef[]){zero, next}, (LLVMBasicBlockRef[]){from, body}, 2);
+  LLVMBuildCondBr(b->b, LLVMBuildICmp(b->b, LLVMIntULT, next, LLVMConstInt(b->i64, inst->lanes, 0), ""), body, after);
+  LLVMPositionBuilderAtEnd(b->b, after);
+  LLVMValueRef v = LLVMBuildLoad2(b->b, vector, cast_pointer(b->b, b->lane_slot[0], vector), "");
+  LLVMSetAlignment(v, 8);
+  return v;
+}

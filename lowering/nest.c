@@ -1,0 +1,357 @@
+// Names, checks, prints and frees nests. The checker is one walk: each rule is a line of check_inst.
+#include "lowering/nest.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "lowering/nest_math.h"
+#include "runtime/arena.h"
+
+static const char *const type_name[] = {
+#define TC_TYPE(NAME, name, bytes, kind, npy) #name,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+};
+static const uint8_t type_bytes[] = {
+#define TC_TYPE(NAME, name, bytes, kind, npy) bytes,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+};
+
+// Which types an op takes, as sets.
+#define SET_OF(type) (1u << (type))
+#define SET_BOOL SET_OF(TC_BOOL)
+#define SET_INT (SET_OF(TC_U8) | SET_OF(TC_I8) | SET_OF(TC_I16) | SET_OF(TC_I32) | SET_OF(TC_I64))
+#define SET_FLOAT (SET_OF(TC_F32) | SET_OF(TC_F64))
+#define SET_VALUE (SET_BOOL | SET_INT | SET_FLOAT)                  // what a register computes with
+#define SET_STORED (SET_VALUE | SET_OF(TC_F16) | SET_OF(TC_BF16))   // what memory may hold
+
+typedef struct check {
+  const tc_nest *nest;
+  uint32_t *scope;   // the LOOP or IF an instruction is in, TC_NONE at the top; a LOOP's value is in its own scope, see check_source
+  uint8_t *closed;   // of a LOOP or IF: its end was met
+  uint32_t open;     // innermost open LOOP or IF
+  uint32_t at;
+  char *text;
+  size_t bytes;
+} check;
+
+__attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check *c, const char *fmt, ...) {
+  if (c->bytes == 0) return TC_ERR_ARG;
+  int n = 0;
+  if (c->at < c->nest->n_inst)
+    n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_nest_op_name((tc_nest_op)c->nest->inst[c->at].op));
+  if (n < 0 || (size_t)n >= c->bytes) return TC_ERR_ARG;
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(c->text + n, c->bytes - (size_t)n, fmt, args);
+  va_end(args);
+  return TC_ERR_ARG;
+}
+
+#define TRY(call)                     \
+  do {                                \
+    tc_status st_ = (call);           \
+    if (st_ != TC_OK) return st_;     \
+  } while (0)
+
+static bool has_value(unsigned op) {
+  switch (op) {
+  case TC_N_ENDLOOP: case TC_N_IF: case TC_N_ENDIF: case TC_N_SET: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH: return false;
+  default: return true;
+  }
+}
+
+// Operand k is there, precedes, is visible, is a value, and is of this type and lanes.
+static tc_status check_source(const check *c, int k, unsigned type, unsigned lanes) {
+  const uint32_t v = c->nest->inst[c->at].src[k];
+  if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
+  if (v >= c->at) return refuse(c, "operand %d, %%%u, does not precede its use", k, v);
+  const tc_ninst *s = &c->nest->inst[v];
+  if (!has_value(s->op)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_nest_op_name((tc_nest_op)s->op));
+  const uint32_t scope = s->op == TC_N_LOOP ? v : c->scope[v];
+  if (scope != TC_NONE && c->closed[scope]) return refuse(c, "operand %d, %%%u, is not visible: the loop or if of %%%u has ended", k, v, scope);
+  if (s->dtype != type) return refuse(c, "operand %d, %%%u, is %s, not %s", k, v, type_name[s->dtype], type_name[type]);
+  if (s->lanes != lanes) return refuse(c, "operand %d, %%%u, has %u lanes, not %u", k, v, s->lanes, lanes);
+  return TC_OK;
+}
+
+static tc_status check_set(const check *c, unsigned type, unsigned set) {
+  return set & SET_OF(type) ? TC_OK : refuse(c, "type %s is not allowed here", type_name[type]);
+}
+
+// n operands of the result's type and lanes, the result's type being in set.
+static tc_status check_same(const check *c, int n, unsigned set) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  TRY(check_set(c, i->dtype, set));
+  for (int k = 0; k < n; k++) TRY(check_source(c, k, i->dtype, i->lanes));
+  return TC_OK;
+}
+
+static tc_status check_mask(const check *c, int k) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  return i->src[k] == TC_NONE ? TC_OK : check_source(c, k, TC_BOOL, i->lanes);
+}
+
+static tc_status check_buffer(const check *c, bool typed) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile)
+    return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
+  const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
+  if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, type_name[type], type_name[i->dtype]);
+  return TC_OK;
+}
+
+static tc_status check_cast(const check *c, bool bits) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const uint32_t v = i->src[0];
+  if (v == TC_NONE || v >= c->at) return check_source(c, 0, i->dtype, i->lanes);
+  const unsigned from = c->nest->inst[v].dtype;
+  TRY(check_source(c, 0, from, i->lanes));
+  if (!bits) return check_set(c, i->dtype, SET_STORED);
+  const bool fits = (from == TC_F32 && i->dtype == TC_I32) || (from == TC_I32 && i->dtype == TC_F32) || (from == TC_F64 && i->dtype == TC_I64) ||
+                    (from == TC_I64 && i->dtype == TC_F64);
+  return fits ? TC_OK : refuse(c, "no bitcast from %s to %s", type_name[from], type_name[i->dtype]);
+}
+
+static tc_status check_compare(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  TRY(check_set(c, i->dtype, SET_BOOL));
+  const unsigned type = i->src[0] < c->at ? c->nest->inst[i->src[0]].dtype : TC_BOOL;
+  TRY(check_source(c, 0, type, i->lanes));
+  TRY(check_set(c, type, SET_VALUE));
+  return check_source(c, 1, type, i->lanes);
+}
+
+static tc_status check_hreduce(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
+  switch (i->imm) {
+  case TC_N_ADD: case TC_N_MUL: case TC_N_MIN: case TC_N_MAX: TRY(check_set(c, i->dtype, SET_INT | SET_FLOAT)); break;
+  case TC_N_AND: case TC_N_OR: TRY(check_set(c, i->dtype, SET_INT | SET_BOOL)); break;
+  default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
+  }
+  return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
+}
+
+static tc_status check_index(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->lanes != 1 || i->dtype != TC_I64) return refuse(c, "value is an i64 scalar");
+  return TC_OK;
+}
+
+static tc_status check_set_var(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const uint32_t v = i->src[0];
+  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand 0 is not a variable");
+  const tc_ninst *var = &c->nest->inst[v];
+  TRY(check_source(c, 0, var->dtype, var->lanes));
+  return check_source(c, 1, var->dtype, var->lanes);
+}
+
+// How many operands an op has at most.
+static int n_operands(const tc_ninst *i) {
+  switch (i->op) {
+  case TC_N_BEGIN: case TC_N_FINISH: case TC_N_CONST: case TC_N_NUM: case TC_N_ENDLOOP: case TC_N_ENDIF: case TC_N_LANES: return 0;
+  case TC_N_IF: case TC_N_VAR: case TC_N_SPLAT: case TC_N_PREFETCH: case TC_N_NEG: case TC_N_ABS: case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL:
+  case TC_N_TRUNC: case TC_N_RINT: case TC_N_NOT: case TC_N_CAST: case TC_N_BITCAST: case TC_N_HREDUCE: return 1;
+  case TC_N_STORE: case TC_N_SCATTER: case TC_N_FMA: case TC_N_SELECT: return 3;
+  case TC_N_CALL: return tc_nest_math_operands(i->imm);
+  default: return 2;
+  }
+}
+
+static tc_status check_op(check *c) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  switch ((tc_nest_op)i->op) {
+  case TC_N_BEGIN: case TC_N_FINISH: return check_index(c);
+  case TC_N_CONST:
+    if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
+    return check_set(c, i->dtype, SET_VALUE);
+  case TC_N_NUM:
+    if (i->imm < 0 || i->imm >= n->n_num) return refuse(c, "number %" PRId64 " of %u", i->imm, n->n_num);
+    return check_set(c, i->dtype, SET_VALUE);
+  case TC_N_LOOP:
+    TRY(check_index(c));
+    if (i->imm <= 0) return refuse(c, "step %" PRId64 " is not positive", i->imm);
+    TRY(check_source(c, 0, TC_I64, 1));
+    TRY(check_source(c, 1, TC_I64, 1));
+    c->open = c->at;
+    return TC_OK;
+  case TC_N_IF:
+    TRY(check_source(c, 0, TC_BOOL, 1));
+    c->open = c->at;
+    return TC_OK;
+  case TC_N_ENDLOOP: case TC_N_ENDIF:
+    if (c->open == TC_NONE || n->inst[c->open].op != (i->op == TC_N_ENDLOOP ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
+    c->closed[c->open] = 1;
+    c->open = c->scope[c->open];
+    return TC_OK;
+  case TC_N_VAR: return check_same(c, 1, SET_VALUE);
+  case TC_N_SET: return check_set_var(c);
+  case TC_N_SPLAT: TRY(check_set(c, i->dtype, SET_VALUE)); return check_source(c, 0, i->dtype, 1);
+  case TC_N_LANES: return check_set(c, i->dtype, SET_INT);
+  case TC_N_LOAD: TRY(check_buffer(c, true)); TRY(check_source(c, 0, TC_I64, 1)); return check_mask(c, 1);
+  case TC_N_GATHER: TRY(check_buffer(c, true)); TRY(check_source(c, 0, TC_I64, i->lanes)); return check_mask(c, 1);
+  case TC_N_STORE: case TC_N_SCATTER:
+    TRY(check_buffer(c, true));
+    TRY(check_source(c, 0, TC_I64, i->op == TC_N_STORE ? 1 : i->lanes));
+    TRY(check_source(c, 1, i->dtype, i->lanes));
+    return check_mask(c, 2);
+  case TC_N_PREFETCH: TRY(check_buffer(c, false)); return check_source(c, 0, TC_I64, 1);
+  case TC_N_ADD: case TC_N_SUB: case TC_N_MUL: case TC_N_DIV: case TC_N_MIN: case TC_N_MAX: return check_same(c, 2, SET_INT | SET_FLOAT);
+  case TC_N_REM: case TC_N_SHL: case TC_N_SHR: case TC_N_USHR: return check_same(c, 2, SET_INT);
+  case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
+  case TC_N_NEG: case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
+  case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL: case TC_N_TRUNC: case TC_N_RINT: return check_same(c, 1, SET_FLOAT);
+  case TC_N_AND: case TC_N_OR: case TC_N_XOR: return check_same(c, 2, SET_INT | SET_BOOL);
+  case TC_N_NOT: return check_same(c, 1, SET_INT | SET_BOOL);
+  case TC_N_MULHU: return check_same(c, 2, SET_OF(TC_I32));
+  case TC_N_EQ: case TC_N_NE: case TC_N_LT: case TC_N_LE: case TC_N_GT: case TC_N_GE: return check_compare(c);
+  case TC_N_SELECT:
+    TRY(check_set(c, i->dtype, SET_VALUE));
+    TRY(check_source(c, 0, TC_BOOL, i->lanes));
+    TRY(check_source(c, 1, i->dtype, i->lanes));
+    return check_source(c, 2, i->dtype, i->lanes);
+  case TC_N_CAST: return check_cast(c, false);
+  case TC_N_BITCAST: return check_cast(c, true);
+  case TC_N_CALL:
+    if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
+    return check_same(c, n_operands(i), SET_OF(TC_F64));
+  case TC_N_HREDUCE: return check_hreduce(c);
+  case TC_N_OPS: break;
+  }
+  return refuse(c, "no such op");
+}
+
+static tc_status check_inst(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->op >= TC_N_OPS) return refuse(c, "no such op");
+  const bool typed = has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER;
+  if (typed && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
+  if (typed && (i->lanes == 0 || i->lanes > 64 || (i->lanes & (i->lanes - 1)) != 0)) return refuse(c, "%u lanes", i->lanes);
+  for (int k = n_operands(i); k < 4; k++)
+    if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
+  c->scope[c->at] = c->open;
+  return check_op(c);
+}
+
+static tc_status check_memory(const check *c) {
+  const tc_nest *n = c->nest;
+  if (n->scratch_bytes < 0) return refuse(c, "scratch of %" PRId64 " bytes", n->scratch_bytes);
+  for (uint32_t b = 0; b < n->n_buf; b++)
+    if (n->buf_type[b] >= TC_N_TYPES) return refuse(c, "buffer %u: no such type: %u", b, n->buf_type[b]);
+  for (uint32_t t = 0; t < n->n_tile; t++) {
+    const tc_ntile *tile = &n->tile[t];
+    if (tile->dtype >= TC_N_TYPES) return refuse(c, "tile %u: no such type: %u", t, tile->dtype);
+    if (tile->offset < 0 || tile->offset % 64 != 0) return refuse(c, "tile %u: offset %" PRId64 " is not a multiple of 64", t, tile->offset);
+    if (tile->n < 0 || tile->offset > n->scratch_bytes || tile->n > (n->scratch_bytes - tile->offset) / type_bytes[tile->dtype])
+      return refuse(c, "tile %u: %" PRId64 " elements at %" PRId64 " exceed the scratch of %" PRId64 " bytes", t, tile->n, tile->offset,
+                    n->scratch_bytes);
+  }
+  return TC_OK;
+}
+
+const char *tc_nest_op_name(tc_nest_op op) {
+  static const char *const names[] = {
+#define X(NAME, name) #name,
+      TC_NEST_OPS(X)
+#undef X
+  };
+  return (unsigned)op < TC_N_OPS ? names[op] : "?";
+}
+
+tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes) {
+  if (bytes > 0) text[0] = 0;
+  check c = {.nest = nest, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
+  TRY(check_memory(&c));
+  if (nest->n_inst == TC_NONE) return refuse(&c, "too many instructions");
+  c.scope = tc_malloc(((size_t)nest->n_inst + 1) * sizeof *c.scope);
+  c.closed = tc_calloc((size_t)nest->n_inst + 1, 1);
+  tc_status st = c.scope != NULL && c.closed != NULL ? TC_OK : TC_ERR_MEMORY;
+  if (st != TC_OK && bytes > 0) (void)snprintf(text, bytes, "out of memory");
+  for (c.at = 0; st == TC_OK && c.at < nest->n_inst; c.at++) st = check_inst(&c);
+  if (st == TC_OK && c.open != TC_NONE) {
+    c.at = c.open;
+    st = refuse(&c, "is not ended");
+  }
+  tc_free(c.scope);
+  tc_free(c.closed);
+  return st;
+}
+
+static void print_const(const tc_ninst *i, FILE *out) {
+  double d;
+  float f;
+  const uint32_t low = (uint32_t)i->imm;
+  memcpy(&d, &i->imm, sizeof d);
+  memcpy(&f, &low, sizeof f);
+  if (i->dtype == TC_F64) fprintf(out, " %.17g", d);
+  else if (i->dtype == TC_F32) fprintf(out, " %.9g", (double)f);
+  else fprintf(out, " %" PRId64, i->imm);
+}
+
+static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
+  static const char *const math[] = {
+#define TC_NEST_MATH(NAME, function, operands) #function,
+#include "lowering/nest_math.def"
+#undef TC_NEST_MATH
+  };
+  switch (i->op) {
+  case TC_N_CONST: print_const(i, out); break;
+  case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
+  case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+  case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
+  case TC_N_LOAD: case TC_N_GATHER: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH:
+    if (i->imm < nest->n_buf) fprintf(out, " b%" PRId64, i->imm);
+    else fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
+    break;
+  default: break;
+  }
+}
+
+// True where operand k is a mask.
+static bool is_mask(const tc_ninst *i, int k) {
+  return k == (i->op == TC_N_LOAD || i->op == TC_N_GATHER ? 1 : i->op == TC_N_STORE || i->op == TC_N_SCATTER ? 2 : -1);
+}
+
+void tc_nest_print(const tc_nest *nest, FILE *out) {
+  for (uint32_t b = 0; b < nest->n_buf; b++) fprintf(out, "b%u: %s\n", b, nest->buf_type[b] < TC_N_TYPES ? type_name[nest->buf_type[b]] : "?");
+  for (uint32_t t = 0; t < nest->n_tile; t++)
+    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "\n", t, nest->tile[t].dtype < TC_N_TYPES ? type_name[nest->tile[t].dtype] : "?",
+            nest->tile[t].n, nest->tile[t].offset);
+  int depth = 0;
+  for (uint32_t k = 0; k < nest->n_inst; k++) {
+    const tc_ninst *i = &nest->inst[k];
+    if ((i->op == TC_N_ENDLOOP || i->op == TC_N_ENDIF) && depth > 0) depth--;
+    fprintf(out, "%*s", 2 * depth, "");
+    if (has_value(i->op)) fprintf(out, "%%%u = ", k);
+    if (has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER) {
+      fprintf(out, "%s", i->dtype < TC_N_TYPES ? type_name[i->dtype] : "?");
+      if (i->lanes != 1) fprintf(out, "x%u", i->lanes);
+      fputc(' ', out);
+    }
+    fputs(tc_nest_op_name((tc_nest_op)i->op), out);
+    print_imm(nest, i, out);
+    for (int s = 0; s < 4; s++)
+      if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", is_mask(i, s) ? " mask" : "", i->src[s]);
+    if (i->op == TC_N_LOOP) fprintf(out, " step %" PRId64, i->imm);
+    if (i->flags != 0) fprintf(out, " flags %u", i->flags);
+    fputc('\n', out);
+    if (i->op == TC_N_LOOP || i->op == TC_N_IF) depth++;
+  }
+}
+
+void tc_nest_destroy(tc_nest *nest) {
+  if (nest == NULL) return;
+  tc_free(nest->inst);
+  tc_free(nest->tile);
+  tc_free(nest->buf_type);
+  nest->inst = NULL;
+  nest->tile = NULL;
+  nest->buf_type = NULL;
+  nest->n_inst = nest->cap_inst = nest->n_tile = nest->n_buf = 0;
+}

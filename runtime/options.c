@@ -1,0 +1,94 @@
+// Options from the environment, by the rows of options.def. Strings are copied, for setenv may move what getenv returned.
+// Threads: the first call reads, under a lock; later ones cost one load.
+#include "runtime/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/log.h"
+
+void tc_log_reread(void);  // log.c: the topics are read again at their next use
+
+#define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
+
+enum {
+#define TC_OPTION(field, variable, type, initial, meaning) ROW_##field,
+#include "runtime/options.def"
+#undef TC_OPTION
+  N_ROWS
+};
+
+static tc_options options;
+static char strings[N_ROWS][STRING_BYTES];
+static atomic_bool ready;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *read_string(const char *variable, const char *initial, char *room) {
+  const char *text = getenv(variable);
+  if (!text || !*text) return initial;
+  if (strlen(text) >= STRING_BYTES) {
+    tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
+    return initial;
+  }
+  return strcpy(room, text);
+}
+
+static int64_t read_number(const char *variable, int64_t initial, char *room) {
+  (void)room;
+  const char *text = getenv(variable);
+  if (!text || !*text) return initial;
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno == 0 && end != text && *end == 0) return value;
+  tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number; using %" PRId64, variable, text, initial);
+  return initial;
+}
+
+static void options_read(void) {
+#define TC_OPTION(field, variable, type, initial, meaning) options.field = read_##type(#variable, initial, strings[ROW_##field]);
+#include "runtime/options.def"
+#undef TC_OPTION
+  // Release: who sees ready sees the fields.
+  atomic_store_explicit(&ready, true, memory_order_release);
+}
+
+static void print_string(FILE *out, const char *value) {
+  fprintf(out, "%-12s", value ? value : "(none)");
+}
+
+static void print_number(FILE *out, int64_t value) {
+  fprintf(out, "%-12" PRId64, value);
+}
+
+const tc_options *tc_options_get(void) {
+  if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&ready, memory_order_relaxed)) options_read();
+    pthread_mutex_unlock(&lock);
+  }
+  return &options;
+}
+
+void tc_options_reload(void) {
+  pthread_mutex_lock(&lock);
+  options_read();
+  pthread_mutex_unlock(&lock);
+  tc_log_reread();
+}
+
+void tc_options_print(FILE *out) {
+  const tc_options *o = tc_options_get();
+#define TC_OPTION(field, variable, type, initial, meaning) \
+  fprintf(out, "%-16s ", #variable); \
+  print_##type(out, o->field); \
+  fprintf(out, " %s\n", meaning);
+#include "runtime/options.def"
+#undef TC_OPTION
+}

@@ -1,0 +1,172 @@
+// Statuses and errors of one thread, and the small tables of the public header (version, status and type names).
+// The first error since tc_clear_error is kept whole; all of them go into a ring of 256 records over 8 KiB of text (14 KiB a thread).
+// Always: text is complete when the error is recorded, so nothing points into a caller's module, which may be unloaded before it is read.
+// Threads: all state is thread-local arrays, which end with their thread; nothing is allocated.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // dladdr
+#endif
+#include "runtime/status.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error_ring.h"
+
+#define MESSAGE_BYTES 512
+#define SITE_BYTES 160
+#define TEXT_BYTES 8192u
+
+typedef struct record {
+  const char *op;
+  tc_status status;
+  uint32_t text_at;  // position in the endless text of which the last TEXT_BYTES are kept
+} record;
+
+static _Thread_local tc_error first = {TC_OK, "", "", ""};
+static _Thread_local char first_message[MESSAGE_BYTES], first_site[SITE_BYTES];
+static _Thread_local struct {
+  uint32_t n_errors, text_used;
+  record records[TC_N_KEPT_ERRORS];
+  char text[TEXT_BYTES];
+  tc_error shown;
+  char shown_message[128];
+} ring;
+
+// Message and site as two consecutive strings that do not cross the end of the text.
+static void ring_keep(tc_status status, const char *op, const char *message, const char *site) {
+  uint32_t message_bytes = (uint32_t)strlen(message) + 1, site_bytes = (uint32_t)strlen(site) + 1;
+  uint32_t room = TEXT_BYTES - ring.text_used % TEXT_BYTES;
+  if (room < message_bytes + site_bytes) ring.text_used += room;
+  char *at = ring.text + ring.text_used % TEXT_BYTES;
+  memcpy(at, message, message_bytes);
+  memcpy(at + message_bytes, site, site_bytes);
+  ring.records[ring.n_errors % TC_N_KEPT_ERRORS] = (record){op, status, ring.text_used};
+  ring.text_used += message_bytes + site_bytes;
+  ring.n_errors++;
+}
+
+static void append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t bytes, const char *fmt, ...) {
+  size_t used = strlen(out);
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(out + used, bytes - used, fmt, args);
+  va_end(args);
+}
+
+void tc_assert_fail(const char *what, const char *file, int line) {
+  fprintf(stderr, "tc: internal error: %s is false (%s:%d)\n", what, file, line);
+  abort();
+}
+
+void tc_site_text(tc_site site, char *out, size_t bytes) {
+  if (bytes == 0) return;
+  out[0] = 0;
+  if (site == 0) return;
+  if (!(site >> 63)) {
+    snprintf(out, bytes, "%s", (const char *)(uintptr_t)site);
+    return;
+  }
+  uintptr_t address = (uintptr_t)(site & ~(UINT64_C(1) << 63));
+  Dl_info info = {0};
+  // A return address may be the first byte of the next function: look up the call, print the address.
+  int found = dladdr((void *)(address - 1), &info);
+  const char *slash = found && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+  const char *module = slash ? slash + 1 : found && info.dli_fname ? info.dli_fname : "";
+  if (found && info.dli_sname)
+    snprintf(out, bytes, "%s+0x%" PRIxPTR "(%s)", info.dli_sname, address - (uintptr_t)info.dli_saddr, module);
+  else if (found && info.dli_fbase)
+    snprintf(out, bytes, "0x%" PRIxPTR "(%s)", address - (uintptr_t)info.dli_fbase, module);
+  else
+    snprintf(out, bytes, "0x%" PRIxPTR, address);
+}
+
+tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) {
+  char message[MESSAGE_BYTES], site_text[SITE_BYTES], place[SITE_BYTES + 8] = "";
+  TC_ASSERT(status != TC_OK);
+  tc_site_text(site, site_text, sizeof site_text);
+  if (site_text[0]) snprintf(place, sizeof place, " (at %s)", site_text);
+  // The place is worth more than the end of a long text, so room is left for it.
+  size_t body_bytes = sizeof message - strlen(place);
+  int n = snprintf(message, body_bytes, "%s: ", op);
+  size_t used = TC_MIN((size_t)TC_MAX_OF(n, 0), body_bytes - 1);
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(message + used, body_bytes - used, fmt, args);
+  va_end(args);
+  append(message, sizeof message, "%s", place);
+  ring_keep(status, op, message, site_text);
+  if (first.status == TC_OK) {
+    memcpy(first_message, message, sizeof message);
+    memcpy(first_site, site_text, sizeof site_text);
+    first = (tc_error){status, first_message, op, first_site};
+  }
+  return status;
+}
+
+const tc_error *tc_last_error(void) {
+  return &first;
+}
+
+void tc_clear_error(void) {
+  first = (tc_error){TC_OK, "", "", ""};
+}
+
+uint32_t tc_error_newest(void) {
+  return ring.n_errors;
+}
+
+const tc_error *tc_error_at(uint32_t serial) {
+  if (serial == 0 || serial > ring.n_errors || ring.n_errors - serial >= TC_N_KEPT_ERRORS) return NULL;
+  const record *r = &ring.records[(serial - 1) % TC_N_KEPT_ERRORS];
+  if (ring.text_used - r->text_at <= TEXT_BYTES) {
+    const char *message = ring.text + r->text_at % TEXT_BYTES;
+    ring.shown = (tc_error){r->status, message, r->op, message + strlen(message) + 1};
+  } else {
+    snprintf(ring.shown_message, sizeof ring.shown_message, "%s: %s", r->op, tc_status_text(r->status));
+    ring.shown = (tc_error){r->status, ring.shown_message, r->op, ""};
+  }
+  return &ring.shown;
+}
+
+const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
+  if (bytes == 0) return out;
+  snprintf(out, bytes, "[");
+  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
+  append(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
+  return out;
+}
+
+const char *tc_version(void) {
+  return TC_STR(TC_VERSION_MAJOR) "." TC_STR(TC_VERSION_MINOR) "." TC_STR(TC_VERSION_PATCH);
+}
+
+const char *tc_status_text(tc_status status) {
+  static const char *const texts[] = {
+#define TC_STATUS(NAME, text) [TC_##NAME] = text,
+#include <tc/status.def>
+#undef TC_STATUS
+  };
+  return (unsigned)status < TC_N_STATUSES ? texts[status] : "unknown status";
+}
+
+const char *tc_type_name(tc_type type) {
+  static const char *const names[] = {
+#define TC_TYPE(NAME, name, bytes, kind, npy) [TC_##NAME] = #name,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+  };
+  return (unsigned)type < TC_N_TYPES ? names[type] : "unknown type";
+}
+
+size_t tc_type_bytes(tc_type type) {
+  static const unsigned char sizes[] = {
+#define TC_TYPE(NAME, name, bytes, kind, npy) [TC_##NAME] = bytes,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+  };
+  return (unsigned)type < TC_N_TYPES ? sizes[type] : 0;
+}

@@ -1,0 +1,495 @@
+// The team of threads. All shared state is the one static struct below, in four cache lines by who writes them.
+//
+// A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and how many workers may claim them (high 16).
+// Claiming is a compare-and-swap that takes one off. Who succeeds may read the wave's description, because the wave cannot end before the task
+// it claimed is done; who fails has read nothing. So a worker that slept through any number of jobs needs no check: whatever claim it makes is
+// valid, and nobody waits for workers that claimed nothing. `left` counts tasks not yet done; the caller waits for zero before it writes the next wave.
+//
+// Idle workers spin on `claim`, then park on the futex `wakes`. Parking and publishing are a store followed by a load of what the other side
+// stores, both sequentially consistent, so one of them sees the other.
+//
+// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their scratch memory.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // pthread_setaffinity_np
+#endif
+#include "runtime/team.h"
+
+#include <linux/futex.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+#include "runtime/status.h"
+#include "runtime/topology.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+typedef unsigned float_mode;
+#else
+#include <fenv.h>
+typedef fenv_t float_mode;
+#endif
+
+#define LINE 64
+#define MOST_THREADS 256
+#define REMAINING_BITS 48
+#define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
+// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
+#define SPIN_NS 50000
+#define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 45
+
+typedef struct scratch {
+  void *base;  // owned, as malloc gave it
+  void *aligned;  // 64-byte aligned inside base
+  size_t bytes;  // usable from aligned
+} scratch;
+
+typedef struct member {
+  _Alignas(LINE) tc_worker worker;
+  scratch memory;
+  pthread_t thread;
+} member;
+
+static struct {
+  // Written by the caller for each wave, by workers when they claim.
+  _Alignas(LINE) _Atomic uint64_t claim;
+  // Written when a thread has done its share of a wave.
+  _Alignas(LINE) _Atomic int64_t left;
+  _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
+  // Written rarely.
+  _Alignas(LINE) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
+  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
+  atomic_bool stopping;
+  atomic_int threads;  // set by tc_team_set_threads; 0: the default
+  atomic_int busy;  // held by the caller whose job runs
+  // The wave. Written by the holder of busy while left is 0, read by who holds a claim: ordered by claim (release, acquire) and left.
+  _Alignas(LINE) void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
+  void *arg;
+  int wave;
+  int64_t n_tasks;
+  // Under busy.
+  int n_workers;  // threads started: members 1 .. n_workers
+  member members[MOST_THREADS];
+} team;
+
+static _Thread_local scratch own_scratch;  // of this thread as a caller
+static _Thread_local bool in_job;  // this thread is inside a task or a job
+static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t key;  // frees own_scratch when its thread ends
+static bool key_made;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+// A wake reaches the waiters whose bits it shares.
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t bits) {
+  syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, bits);
+}
+
+static void futex_wake(_Atomic uint32_t *word, uint32_t bits) {
+  syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+#if defined(__x86_64__)
+static void cpu_pause(void) {
+  _mm_pause();
+}
+static float_mode float_mode_default(void) {
+  unsigned before = _mm_getcsr();
+  _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no exception traps
+  return before;
+}
+static void float_mode_restore(float_mode mode) {
+  _mm_setcsr(mode);
+}
+#else
+static void cpu_pause(void) {
+  atomic_signal_fence(memory_order_seq_cst);
+}
+static float_mode float_mode_default(void) {
+  fenv_t before;
+  fegetenv(&before);
+  fesetenv(FE_DFL_ENV);
+  return before;
+}
+static void float_mode_restore(float_mode mode) {
+  fesetenv(&mode);
+}
+#endif
+
+// True once in a while, after SPIN_NS of calls; spin starts as all zero.
+typedef struct spin {
+  unsigned n;
+  int64_t until_ns;
+} spin;
+
+static bool spin_over(spin *s) {
+  cpu_pause();
+  if (++s->n % PAUSES_PER_CLOCK != 0) return false;
+  int64_t now = now_ns();
+  if (s->until_ns == 0) s->until_ns = now + SPIN_NS;
+  return now >= s->until_ns;
+}
+
+// ---- Scratch memory ----
+
+static void scratch_free(scratch *s) {
+  tc_free(s->base);
+  *s = (scratch){0};
+}
+
+static bool scratch_reserve(scratch *s, size_t bytes) {
+  if (TC_LIKELY(bytes <= s->bytes)) return true;
+  scratch_free(s);
+  if (bytes > SIZE_MAX - 2 * LINE) return false;
+  bytes = (bytes + LINE - 1) & ~(size_t)(LINE - 1);
+  void *base = tc_malloc(bytes + LINE);
+  if (!base) return false;
+  *s = (scratch){base, (void *)(((uintptr_t)base + LINE - 1) & ~(uintptr_t)(LINE - 1)), bytes};
+  return true;
+}
+
+// Runs at the end of a thread while its thread-local memory is still there.
+static void own_scratch_end(void *s) {
+  scratch_free(s);
+}
+
+// Without a key (none left) the memory is lost when the thread ends, which is no reason to fail.
+static bool own_scratch_reserve(size_t bytes) {
+  if (TC_LIKELY(bytes <= own_scratch.bytes)) return true;
+  if (!scratch_reserve(&own_scratch, bytes)) return false;
+  pthread_mutex_lock(&key_lock);
+  if (!key_made) key_made = pthread_key_create(&key, own_scratch_end) == 0;
+  if (key_made) pthread_setspecific(key, &own_scratch);
+  pthread_mutex_unlock(&key_lock);
+  return true;
+}
+
+// ---- What every thread of a wave does ----
+
+static bool may_claim(uint64_t claim, uint32_t id) {
+  return (claim & REMAINING_MASK) != 0 && id < claim >> REMAINING_BITS;
+}
+
+// Runs tasks until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
+static int64_t tasks_run(tc_worker *worker) {
+  int64_t n_run = 0;
+  uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
+  while (may_claim(claim, worker->id)) {
+    // Acquire: the description of the wave was written before its claim word.
+    if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
+    team.task(team.arg, team.wave, team.n_tasks - (int64_t)(claim & REMAINING_MASK), worker);
+    n_run++;
+    claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
+  }
+  return n_run;
+}
+
+// After this the thread may touch nothing of the wave.
+static void tasks_done(int64_t n_run) {
+  if (n_run == 0) return;
+  // Release of the results to the caller; sequentially consistent with its falling asleep.
+  if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
+  if (atomic_load(&team.caller_asleep) && atomic_exchange(&team.caller_asleep, 0)) futex_wake(&team.caller_asleep, UINT32_MAX);
+}
+
+// ---- Workers ----
+
+static void worker_park(const tc_worker *worker) {
+  _Atomic uint64_t *parked = &team.parked[worker->id / 64];
+  uint64_t bit = UINT64_C(1) << worker->id % 64;
+  atomic_fetch_or(parked, bit);
+  uint32_t seen = atomic_load(&team.wakes);
+  if (!may_claim(atomic_load(&team.claim), worker->id) && !atomic_load(&team.stopping)) futex_wait(&team.wakes, seen, UINT32_C(1) << worker->id % 32);
+  atomic_fetch_and(parked, ~bit);
+}
+
+static void *worker_main(void *arg) {
+  tc_worker *worker = arg;
+  char name[16];
+  snprintf(name, sizeof name, "tc-%u", worker->id);
+  pthread_setname_np(pthread_self(), name);
+  in_job = true;  // a job run inside a task runs on this thread alone, with memory of its own
+  spin s = {0};
+  while (!atomic_load_explicit(&team.stopping, memory_order_relaxed)) {
+    if (may_claim(atomic_load_explicit(&team.claim, memory_order_relaxed), worker->id)) {
+      (void)float_mode_default();
+      tasks_done(tasks_run(worker));
+      s = (spin){0};
+    } else if (spin_over(&s)) {
+      worker_park(worker);
+      s = (spin){0};
+    }
+  }
+  return NULL;
+}
+
+// Bits of ids below n in the word that holds ids from first on.
+static uint64_t ids_below(int n, int first, int word_bits) {
+  return n - first >= word_bits ? UINT64_MAX : (UINT64_C(1) << (n - first)) - 1;
+}
+
+// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others too, which park again.
+static void workers_wake(int n) {
+  uint64_t parked = 0;
+  for (int first = 0; first < n; first += 64) parked |= atomic_load(&team.parked[first / 64]) & ids_below(n, first, 64);
+  if (TC_LIKELY(parked == 0)) return;
+  atomic_fetch_add(&team.wakes, 1);
+  futex_wake(&team.wakes, (uint32_t)ids_below(n, 0, 32));
+}
+
+// The child has none of the workers (a child forked by a task must exec or exit). Memory that a job of another thread was using at the fork is given up, for it may be half changed.
+static void forked(void) {
+  bool mid_job = atomic_load(&team.busy) != 0;
+  for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (scratch){0};
+  team.n_workers = 0;
+  atomic_store(&team.claim, 0);
+  atomic_store(&team.left, 0);
+  atomic_store(&team.caller_asleep, 0);
+  for (int i = 0; i < MOST_THREADS / 64; i++) atomic_store(&team.parked[i], 0);
+  atomic_store(&team.stopping, false);
+  atomic_store(&team.busy, 0);
+}
+
+static void fork_watch(void) {
+  pthread_atfork(NULL, NULL, forked);
+}
+
+// Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
+// of the moment is left out, because a worker pinned there would wait for it.
+static void worker_pin(int id) {
+  const tc_topology *t = tc_topology_get();
+  if (!t->owns_machine || tc_team_threads() > t->n_cores) return;
+  int caller_pu = sched_getcpu(), core = 0;
+  for (int nth = id; core < t->n_cores; core++) {
+    if (t->pu_of_core[core] == caller_pu) continue;
+    if (--nth == 0) break;
+  }
+  if (core == t->n_cores) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (t->pu_of_core[core] >= CPU_SETSIZE) return;
+  CPU_SET((size_t)t->pu_of_core[core], &set);
+  pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);
+}
+
+// Workers block every signal but those their own faults raise, which a handler of the user may want to report.
+static int worker_start(int id) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  member *m = &team.members[id];
+  m->worker.id = (uint32_t)id;
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  int error = pthread_create(&m->thread, NULL, worker_main, &m->worker);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+// Under busy: as many workers as a job of n threads wants, each with its scratch memory. Returns how many threads it gets.
+static int workers_reserve(int n, size_t scratch_bytes) {
+  if (TC_UNLIKELY(team.n_workers == 0)) pthread_once(&fork_once, fork_watch);
+  while (TC_UNLIKELY(team.n_workers < n - 1)) {
+    int error = worker_start(team.n_workers + 1);
+    if (error) {
+      tc_log_line(TC_LOG_WARN, "thread %d of %d did not start (error %d); running with fewer", team.n_workers + 2, n, error);
+      break;
+    }
+    worker_pin(++team.n_workers);
+  }
+  n = TC_MIN(n, team.n_workers + 1);
+  for (int id = 1; id < n; id++)
+    if (TC_UNLIKELY(!scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
+  for (int id = 1; id < n; id++) {
+    member *m = &team.members[id];
+    m->worker.scratch = m->memory.aligned;  // not id: a worker reads its own at any time
+    m->worker.math = NULL;
+    m->worker.n = (uint32_t)n;
+    m->worker.status = 0;
+  }
+  return n;
+}
+
+static void workers_stop(void) {
+  atomic_store(&team.stopping, true);
+  atomic_fetch_add(&team.wakes, 1);
+  futex_wake(&team.wakes, UINT32_MAX);
+  for (int id = 1; id <= team.n_workers; id++) pthread_join(team.members[id].thread, NULL);
+  team.n_workers = 0;
+  for (int id = 1; id < MOST_THREADS; id++) scratch_free(&team.members[id].memory);
+  atomic_store(&team.stopping, false);
+}
+
+static bool team_try_take(void) {
+  return atomic_load_explicit(&team.busy, memory_order_relaxed) == 0 && atomic_exchange_explicit(&team.busy, 1, memory_order_acquire) == 0;
+}
+
+// For calls that are no job: waits for the job of another thread to end.
+static void team_take(void) {
+  while (!team_try_take()) sched_yield();
+}
+
+static void team_give(void) {
+  atomic_store_explicit(&team.busy, 0, memory_order_release);
+}
+
+// ---- Jobs ----
+
+static void wave_wait(void) {
+  // A worker that waits for this very CPU gets it when the caller sleeps.
+  for (spin s = {0}; !spin_over(&s);)
+    if (atomic_load_explicit(&team.left, memory_order_acquire) == 0) return;
+  while (atomic_load(&team.left) != 0) {
+    atomic_store(&team.caller_asleep, 1);
+    if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
+    atomic_store(&team.caller_asleep, 0);
+  }
+}
+
+// Task 0 is the caller's and needs no claim.
+static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *caller) {
+  int64_t n_tasks = job->n_tasks[wave];
+  TC_ASSERT((uint64_t)n_tasks <= REMAINING_MASK);
+  team.task = job->task;
+  team.arg = job->arg;
+  team.wave = wave;
+  team.n_tasks = n_tasks;
+  atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
+  atomic_store(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1));
+  workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
+  job->task(job->arg, wave, 0, caller);
+  tasks_done(1 + tasks_run(caller));
+  if (atomic_load_explicit(&team.left, memory_order_acquire) != 0) wave_wait();
+}
+
+static void wave_run_alone(const tc_job *job, int wave, tc_worker *caller) {
+  for (int64_t i = 0; i < job->n_tasks[wave]; i++) job->task(job->arg, wave, i, caller);
+}
+
+static int job_run_alone(const tc_job *job, void *memory) {
+  tc_worker caller = {.scratch = memory, .n = 1};
+  for (int wave = 0; wave < job->n_waves; wave++) wave_run_alone(job, wave, &caller);
+  return caller.status;
+}
+
+// Under busy.
+static int job_run_together(const tc_job *job, int n_threads, void *memory) {
+  n_threads = workers_reserve(n_threads, job->scratch_bytes);
+  if (n_threads == 1) return job_run_alone(job, memory);
+  tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
+  for (int wave = 0; wave < job->n_waves; wave++) {
+    if (job->n_tasks[wave] > 1)
+      wave_run(job, wave, n_threads, &caller);
+    else
+      wave_run_alone(job, wave, &caller);
+  }
+  int status = caller.status;
+  for (int id = 1; id < n_threads && status == 0; id++) status = team.members[id].worker.status;
+  return status;
+}
+
+// How many threads the job can use: no more than its widest wave has tasks.
+static int job_threads(const tc_job *job) {
+  if (job->max_threads == 1) return 1;
+  int64_t widest = 0;
+  for (int wave = 0; wave < job->n_waves; wave++) widest = TC_MAX_OF(widest, job->n_tasks[wave]);
+  if (widest <= 1) return 1;
+  int n = tc_team_threads();
+  if (job->max_threads > 1) n = TC_MIN(n, job->max_threads);
+  return (int)TC_MIN((int64_t)n, widest);
+}
+
+// A job inside a task of this thread: the outer one uses own_scratch.
+static int job_run_nested(const tc_job *job) {
+  scratch memory = {0};
+  if (!scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
+  int status = job_run_alone(job, memory.aligned);
+  scratch_free(&memory);
+  return status;
+}
+
+int tc_team_run(const tc_job *job) {
+  if (TC_UNLIKELY(in_job)) return job_run_nested(job);
+  if (!own_scratch_reserve(job->scratch_bytes)) return TC_ERR_MEMORY;
+  void *memory = own_scratch.aligned;
+  float_mode before = float_mode_default();
+  in_job = true;
+  int status, n_threads = job_threads(job);
+  if (n_threads > 1 && team_try_take()) {
+    status = job_run_together(job, n_threads, memory);
+    team_give();
+  } else {
+    status = job_run_alone(job, memory);
+  }
+  in_job = false;
+  float_mode_restore(before);
+  return status;
+}
+
+void tc_team_warm(void) {
+  workers_wake(MOST_THREADS);
+}
+
+// Fewer threads: the rest is stopped, for every wake would wake it too.
+void tc_team_set_threads(int n) {
+  atomic_store(&team.threads, TC_MIN(TC_MAX_OF(n, 0), MOST_THREADS));
+  if (in_job) return;
+  team_take();
+  if (team.n_workers >= tc_team_threads()) workers_stop();
+  team_give();
+}
+
+int tc_team_threads(void) {
+  int n = atomic_load_explicit(&team.threads, memory_order_relaxed);
+  if (n > 0) return n;
+  int64_t most = TC_MIN(tc_topology_get()->n_threads, MOST_THREADS), wanted = tc_options_get()->num_threads;
+  return (int)(wanted > 0 && wanted < most ? wanted : most);
+}
+
+void tc_team_stop(void) {
+  if (in_job) return;
+  team_take();
+  workers_stop();
+  team_give();
+  scratch_free(&own_scratch);
+}
+
+tc_status tc_set_num_threads(int n) {
+  if (n < 0) return tc_fail(TC_ERR_ARG, "tc_set_num_threads", 0, "%d threads asked for; 0 or more expected", n);
+  tc_team_set_threads(n == 0 ? 0 : TC_MIN(n, tc_topology_get()->n_threads));
+  return TC_OK;
+}
+
+int tc_num_threads(void) {
+  return tc_team_threads();
+}
+
+// At exit and at dlclose no thread and no destructor may be left that runs our code. A job that still runs elsewhere is not waited for.
+__attribute__((destructor)) static void team_unload(void) {
+  if (in_job) return;
+  if (team_try_take()) {
+    workers_stop();
+    team_give();
+  }
+  scratch_free(&own_scratch);
+  pthread_mutex_lock(&key_lock);
+  if (key_made) pthread_key_delete(key);
+  key_made = false;
+  pthread_mutex_unlock(&key_lock);
+}

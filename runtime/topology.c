@@ -1,0 +1,249 @@
+// Cores, caches and quota of this machine. The only file that includes hwloc; without it, sched_getaffinity, sysconf and /sys say nearly as much.
+// hwloc sees the cpuset of a cgroup, but neither taskset nor a CPU quota: the mask is intersected here, the quota read from the cgroup files.
+// Levels may be missing (virtual machines, synthetic descriptions): a core is then a PU, and an unknown L1 or L2 is a cautious guess.
+// Threads: the first tc_topology_get reads under a lock; later ones cost one load.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // sched_getaffinity
+#endif
+#include "runtime/topology.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef TC_HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+#define PATH_BYTES 1024
+#define MOST_CORES ((int)(sizeof((tc_topology *)0)->pu_of_core / sizeof(int)))
+#define GUESS_L1_BYTES ((size_t)32 << 10)
+#define GUESS_L2_BYTES ((size_t)512 << 10)
+
+static tc_topology topology;
+static atomic_bool ready;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool file_read(const char *dir, const char *name, char *out, size_t bytes) {
+  char path[PATH_BYTES + 64];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE *f = fopen(path, "re");
+  if (!f) return false;
+  bool got = fgets(out, (int)bytes, f) != NULL;
+  fclose(f);
+  return got;
+}
+
+// CPUs one cgroup directory allows; 0: no quota.
+static double dir_quota(const char *dir) {
+  char text[64], period_text[64];
+  double quota = 0, period = 0;
+  if (file_read(dir, "cpu.max", text, sizeof text))
+    return sscanf(text, "%lf %lf", &quota, &period) == 2 && quota > 0 && period > 0 ? quota / period : 0;
+  if (!file_read(dir, "cpu.cfs_quota_us", text, sizeof text)) return 0;
+  if (!file_read(dir, "cpu.cfs_period_us", period_text, sizeof period_text)) return 0;
+  quota = strtod(text, NULL);
+  period = strtod(period_text, NULL);
+  return quota > 0 && period > 0 ? quota / period : 0;
+}
+
+// The smallest quota of base/path and its ancestors down to base. A path that does not exist here (a container sees the host's) ends at base too.
+static double path_quota(const char *base, const char *path, double least) {
+  char dir[PATH_BYTES];
+  size_t base_length = strlen(base);
+  // "/.." is a cgroup outside our namespace: only the mount itself is visible.
+  snprintf(dir, sizeof dir, "%s%s", base, strncmp(path, "/..", 3) == 0 ? "" : path);
+  for (;;) {
+    double q = dir_quota(dir);
+    if (q > 0 && (least <= 0 || q < least)) least = q;
+    char *slash = strrchr(dir, '/');
+    if (!slash || (size_t)(slash - dir) < base_length) return least;
+    *slash = 0;
+  }
+}
+
+static bool has_word(const char *list, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strcspn(at, ",") == length && memcmp(at, word, length) == 0) return true;
+  return false;
+}
+
+// Lines of /proc/self/cgroup are "id:controllers:path"; no controllers is v2, which a hybrid system mounts at unified/.
+static double cgroup_quota(const char *root) {
+  char line[PATH_BYTES], base[PATH_BYTES + 512];
+  double least = 0;
+  snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+  FILE *f = fopen(line, "re");
+  if (!f) return 0;
+  while (fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    char *controllers = strchr(line, ':');
+    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path) continue;
+    *path++ = 0;
+    controllers++;
+    if (strcmp(path, "/") == 0) path[0] = 0;
+    if (*controllers == 0) {
+      snprintf(base, sizeof base, "%s/sys/fs/cgroup", root);
+      least = path_quota(base, path, least);
+      snprintf(base, sizeof base, "%s/sys/fs/cgroup/unified", root);
+      least = path_quota(base, path, least);
+    } else if (has_word(controllers, "cpu")) {
+      snprintf(base, sizeof base, "%s/sys/fs/cgroup/cpu", root);
+      if (access(base, F_OK) != 0) snprintf(base, sizeof base, "%s/sys/fs/cgroup/%.256s", root, controllers);
+      least = path_quota(base, path, least);
+    }
+  }
+  fclose(f);
+  return least;
+}
+
+static size_t sysconf_bytes(int name) {
+  long bytes = sysconf(name);
+  return bytes > 0 ? (size_t)bytes : 0;
+}
+
+static int online_pus(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (int)n : 1;
+}
+
+#ifdef TC_HAVE_HWLOC
+
+static void caches_of(tc_topology *t, hwloc_obj_t obj) {
+  for (; obj; obj = obj->parent) {
+    if (!hwloc_obj_type_is_dcache(obj->type)) continue;
+    size_t bytes = (size_t)obj->attr->cache.size;
+    if (obj->attr->cache.depth == 1) t->l1_bytes = bytes;
+    if (obj->attr->cache.depth == 2) t->l2_bytes = bytes;
+    if (obj->attr->cache.depth == 3) t->l3_bytes = bytes;
+  }
+}
+
+// Cores with a PU in mask, each by its first such PU. Caches are those of the first core.
+static void cores_read(tc_topology *t, hwloc_topology_t hw, hwloc_const_bitmap_t mask) {
+  hwloc_bitmap_t both = hwloc_bitmap_alloc();
+  hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  for (hwloc_obj_t core = NULL; both && (core = hwloc_get_next_obj_by_type(hw, type, core)) != NULL;) {
+    hwloc_bitmap_and(both, core->cpuset, mask);
+    if (hwloc_bitmap_iszero(both)) continue;
+    if (t->n_cores == 0) caches_of(t, core);
+    if (t->n_cores < MOST_CORES) t->pu_of_core[t->n_cores] = hwloc_bitmap_first(both);
+    t->n_cores++;
+  }
+  hwloc_bitmap_free(both);
+}
+
+// A description that is not of this system (synthetic, or set in the environment) is taken whole: our mask says nothing about it.
+static bool cores_and_caches(tc_topology *t, const char *synthetic) {
+  hwloc_topology_t hw;
+  if (hwloc_topology_init(&hw) != 0) return false;
+  hwloc_bitmap_t mask = hwloc_bitmap_alloc();
+  // Some discovery would move the calling thread from PU to PU.
+  hwloc_topology_set_flags(hw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
+  bool done = mask && (!synthetic || hwloc_topology_set_synthetic(hw, synthetic) == 0) && hwloc_topology_load(hw) == 0;
+  if (done) {
+    bool here = hwloc_topology_is_thissystem(hw);
+    t->n_pus = hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_PU);
+    if (!here || hwloc_get_cpubind(hw, mask, HWLOC_CPUBIND_THREAD) != 0) hwloc_bitmap_copy(mask, hwloc_topology_get_topology_cpuset(hw));
+    hwloc_bitmap_and(mask, mask, hwloc_topology_get_topology_cpuset(hw));
+    t->n_affinity = hwloc_bitmap_weight(mask);
+    // A cpuset may hide PUs from hwloc that other processes use.
+    t->owns_machine = t->n_affinity == t->n_pus && (!here || t->n_pus >= online_pus());
+    cores_read(t, hw, mask);
+  }
+  hwloc_bitmap_free(mask);
+  hwloc_topology_destroy(hw);
+  return done && t->n_cores > 0;
+}
+
+#else
+
+static bool cores_and_caches(tc_topology *t, const char *synthetic) {
+  (void)t, (void)synthetic;
+  return false;
+}
+
+#endif
+
+// First PU of the core of pu that is in the mask; pu itself where /sys does not say. The list is like "0,64" or "0-1".
+static int core_first_pu(int pu, const cpu_set_t *mask) {
+  char dir[96], list[256];
+  snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", pu);
+  if (!file_read(dir, "thread_siblings_list", list, sizeof list)) return pu;
+  for (char *at = list; *at >= '0' && *at <= '9';) {
+    long low = strtol(at, &at, 10), high = low;
+    if (*at == '-') high = strtol(at + 1, &at, 10);
+    for (long i = low; i <= high && i < pu; i++)
+      if (CPU_ISSET((size_t)i, mask)) return (int)i;
+    at += *at == ',';
+  }
+  return pu;
+}
+
+static void cores_and_caches_from_sys(tc_topology *t) {
+  cpu_set_t mask;
+  t->n_pus = t->n_affinity = online_pus();
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
+    t->n_affinity = CPU_COUNT(&mask);
+    for (int pu = 0; pu < CPU_SETSIZE; pu++) {
+      if (!CPU_ISSET((size_t)pu, &mask) || core_first_pu(pu, &mask) != pu) continue;
+      if (t->n_cores < MOST_CORES) t->pu_of_core[t->n_cores] = pu;
+      t->n_cores++;
+    }
+  } else {  // more PUs than a cpu_set_t holds
+    t->n_cores = t->n_pus;
+    for (int i = 0; i < t->n_cores && i < MOST_CORES; i++) t->pu_of_core[i] = i;
+  }
+  t->owns_machine = t->n_affinity == t->n_pus;
+  t->l1_bytes = sysconf_bytes(_SC_LEVEL1_DCACHE_SIZE);
+  t->l2_bytes = sysconf_bytes(_SC_LEVEL2_CACHE_SIZE);
+  t->l3_bytes = sysconf_bytes(_SC_LEVEL3_CACHE_SIZE);
+}
+
+static void threads_decide(tc_topology *t) {
+  const char *by = "physical cores";
+  t->n_threads = t->n_cores;
+  if (t->n_affinity < t->n_threads) t->n_threads = t->n_affinity, by = "the affinity mask";
+  if (t->quota > 0 && ceil(t->quota) < t->n_threads) t->n_threads = (int)ceil(t->quota), by = "the cgroup CPU quota";
+  if (t->n_threads < 1) t->n_threads = 1;
+  char quota[32] = "none";
+  if (t->quota > 0) snprintf(quota, sizeof quota, "%.2f", t->quota);
+  snprintf(t->why, sizeof t->why, "%d thread%s, by %s (cores %d, affinity mask %d of %d PUs, quota %s)", t->n_threads, t->n_threads == 1 ? "" : "s",
+           by, t->n_cores, t->n_affinity, t->n_pus, quota);
+}
+
+// cgroup_root stands for / : root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real ones.
+void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic) {
+  *out = (tc_topology){0};
+  if (!cores_and_caches(out, synthetic)) {
+    *out = (tc_topology){0};
+    cores_and_caches_from_sys(out);
+  }
+  if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
+  if (out->l2_bytes == 0) out->l2_bytes = GUESS_L2_BYTES;
+  if (!cgroup_root || *cgroup_root) out->quota = cgroup_quota(cgroup_root ? cgroup_root : "");
+  // Containers with a quota share the machine: all of them pinning to the same first cores would starve each other.
+  if (out->quota > 0) out->owns_machine = false;
+  if (out->n_cores > MOST_CORES) out->n_cores = MOST_CORES;
+  threads_decide(out);
+}
+
+const tc_topology *tc_topology_get(void) {
+  if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&ready, memory_order_relaxed)) {
+      tc_topology_read(&topology, NULL, NULL);
+      // Release: who sees ready sees the fields.
+      atomic_store_explicit(&ready, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+  }
+  return &topology;
+}

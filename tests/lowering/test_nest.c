@@ -1,0 +1,176 @@
+// The verifier accepts what the header allows and refuses each kind of malformed nest; the printer and the names.
+#include <criterion/criterion.h>
+
+#include "tests/lowering/nest_build.h"
+
+// One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.
+enum { BEGIN, FINISH, ZERO, VAR, LOOP, LOAD, LANES, BASE, INDEX, LIMIT, MASK, TAIL, SUM, SET, ANY, IF, PUT, ENDIF, ENDLOOP, LAST, OUT };
+
+static tc_nest sample(void) {
+  tc_nest n = {.n_num = 1, .scratch_bytes = 256};
+  put_buffer(&n, TC_F32);
+  put_buffer(&n, TC_F32);
+  put_tile(&n, TC_F32, 48, 64);
+  OP0(&n, BEGIN, TC_I64, 1, 0);
+  OP0(&n, FINISH, TC_I64, 1, 0);
+  OP0(&n, CONST, TC_F32, 8, 0);
+  OP1(&n, VAR, TC_F32, 8, 0, ZERO);
+  OP2(&n, LOOP, TC_I64, 1, 8, BEGIN, FINISH);
+  OP1(&n, LOAD, TC_F32, 8, 0, LOOP);
+  OP0(&n, LANES, TC_I64, 8, 0);
+  OP1(&n, SPLAT, TC_I64, 8, 0, LOOP);
+  OP2(&n, ADD, TC_I64, 8, 0, LANES, BASE);
+  OP1(&n, SPLAT, TC_I64, 8, 0, FINISH);
+  OP2(&n, LT, TC_BOOL, 8, 0, INDEX, LIMIT);
+  OP2(&n, LOAD, TC_F32, 8, 1, LOOP, MASK);
+  OP2(&n, ADD, TC_F32, 8, 0, VAR, TAIL);
+  OP2(&n, SET, TC_F32, 8, 0, VAR, SUM);
+  OP1(&n, HREDUCE, TC_BOOL, 1, TC_N_OR, MASK);
+  OP1(&n, IF, TC_BOOL, 1, 0, ANY);
+  OP3(&n, STORE, TC_F32, 8, 2, LOOP, SUM, MASK);
+  OP0(&n, ENDIF, TC_BOOL, 1, 0);
+  OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
+  OP1(&n, HREDUCE, TC_F32, 1, TC_N_ADD, VAR);
+  OP2(&n, STORE, TC_F32, 1, 0, BEGIN, LAST);
+  return n;
+}
+
+static void expect(tc_nest *n, const char *what) {
+  char text[200];
+  const tc_status st = tc_nest_verify(n, text, sizeof text);
+  if (what == NULL) cr_expect_eq(st, TC_OK, "%s", text);
+  else cr_expect(st == TC_ERR_ARG && strstr(text, what) != NULL, "expected '%s', got %d '%s'", what, (int)st, text);
+  cr_expect_eq(tc_nest_verify(n, NULL, 0), st);
+  char small[8];
+  cr_expect_eq(tc_nest_verify(n, small, sizeof small), st);
+  tc_nest_destroy(n);
+}
+#define BREAK(change, what)  \
+  do {                       \
+    tc_nest n = sample();    \
+    change;                  \
+    expect(&n, what);        \
+  } while (0)
+
+Test(nest, the_sample_and_the_empty_nest_verify) {
+  BREAK((void)0, NULL);
+  tc_nest empty = {.n_inst = 0};
+  expect(&empty, NULL);
+  tc_nest_destroy(NULL);
+}
+
+Test(nest, order_and_visibility) {
+  BREAK(n.inst[SUM].src[0] = SUM, "precede");
+  BREAK(n.inst[SUM].src[0] = LAST, "precede");
+  BREAK(n.inst[SUM].src[1] = TC_NONE, "missing");
+  BREAK(n.inst[LAST].src[0] = SUM, "not visible");
+  BREAK(n.inst[OUT].src[0] = LOOP, "not visible");
+  BREAK(n.inst[LAST].src[0] = SET, "no value");
+  BREAK(n.inst[LAST].src[0] = 77, "precede");
+  BREAK(n.inst[ZERO].src[3] = 0, "too many");
+  BREAK(n.inst[SUM].src[2] = ZERO, "too many");
+}
+
+Test(nest, structure) {
+  BREAK(n.inst[ENDLOOP].op = TC_N_ENDIF, "does not end");
+  BREAK(n.inst[ENDIF].op = TC_N_ENDLOOP, "does not end");
+  BREAK(n.n_inst = ENDLOOP, "is not ended");
+  BREAK(n.inst[LOOP].imm = 0, "step");
+  BREAK(n.inst[LOOP].imm = -1, "step");
+  BREAK(n.inst[LOOP].lanes = 2, "i64 scalar");
+  BREAK(n.inst[BEGIN].dtype = TC_I32, "i64 scalar");
+  BREAK(n.inst[LOOP].src[1] = ZERO, "not i64");
+  BREAK(n.inst[IF].src[0] = MASK, "lanes");
+  BREAK(n.inst[IF].src[0] = BEGIN, "not bool");
+}
+
+Test(nest, types_and_lanes) {
+  BREAK(n.inst[SUM].lanes = 4, "lanes");
+  BREAK(n.inst[SUM].lanes = 3, "3 lanes");
+  BREAK(n.inst[SUM].lanes = 0, "0 lanes");
+  BREAK(n.inst[SUM].lanes = 128, "128 lanes");
+  BREAK(n.inst[SUM].dtype = TC_F64, "is f32, not f64");
+  BREAK(n.inst[SUM].dtype = TC_F16, "not allowed");
+  BREAK(n.inst[SUM].dtype = 99, "no such type");
+  BREAK(n.inst[SUM].op = TC_N_OPS, "no such op");
+  BREAK(n.inst[SUM].op = TC_N_REM, "not allowed");
+  BREAK(n.inst[SUM].op = TC_N_AND, "not allowed");
+  BREAK(n.inst[INDEX].op = TC_N_MULHU, "not allowed");
+  BREAK(n.inst[MASK].dtype = TC_I64, "not allowed");
+  BREAK(n.inst[MASK].src[1] = ZERO, "not i64");
+  BREAK(n.inst[LANES].dtype = TC_F32, "not allowed");
+  BREAK(n.inst[ZERO].dtype = TC_BF16, "not allowed");
+  BREAK(n.inst[BASE].src[0] = LANES, "lanes");
+  BREAK(n.inst[ANY].imm = TC_N_ADD, "not allowed");
+  BREAK(n.inst[ANY].imm = TC_N_SUB, "cannot reduce");
+  BREAK(n.inst[LAST].imm = TC_N_OR, "not allowed");
+  BREAK(n.inst[LAST].lanes = 2, "not 1");
+  BREAK((n.inst[BEGIN] = (tc_ninst){TC_N_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
+  BREAK((n.inst[BEGIN].op = TC_N_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
+  BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");
+  BREAK(OP3(&n, FMA, TC_I64, 1, 0, BEGIN, BEGIN, BEGIN), "not allowed");
+  BREAK(OP3(&n, SELECT, TC_F32, 8, 0, ZERO, ZERO, ZERO), "not bool");
+  BREAK(OP1(&n, SQRT, TC_I64, 1, 0, BEGIN), "not allowed");
+  BREAK(OP1(&n, BITCAST, TC_I64, 1, 0, LAST), "no bitcast");
+  BREAK(OP1(&n, BITCAST, TC_I32, 1, 0, LAST), NULL);
+  BREAK(OP1(&n, CAST, TC_BF16, 1, 0, LAST), NULL);
+  BREAK(OP1(&n, CAST, TC_BF16, 8, 0, LAST), "lanes");
+  BREAK(OP1(&n, CALL, TC_F64, 1, 99, LAST), "too many");
+  BREAK(OP0(&n, CALL, TC_F64, 1, 99), "no function");
+  BREAK(OP1(&n, CALL, TC_F32, 1, 0, LAST), "not allowed");
+  BREAK((OP1(&n, CAST, TC_F16, 8, 0, VAR), OP2(&n, ADD, TC_F16, 8, 0, OUT + 1, OUT + 1)), "not allowed");
+  BREAK((OP1(&n, CAST, TC_F16, 8, 0, VAR), OP2(&n, LT, TC_BOOL, 8, 0, OUT + 1, OUT + 1)), "not allowed");
+}
+
+Test(nest, memory_and_variables) {
+  BREAK(n.inst[LOAD].imm = 3, "buffer 3");
+  BREAK(n.inst[LOAD].imm = -1, "buffer -1");
+  BREAK(n.inst[LOAD].dtype = TC_I32, "holds f32");
+  BREAK(n.inst[LOAD].src[0] = LANES, "precede");
+  BREAK(n.inst[TAIL].src[0] = LANES, "lanes");
+  BREAK(n.inst[TAIL].src[1] = ZERO, "not bool");
+  BREAK(n.inst[TAIL].op = TC_N_GATHER, "lanes");
+  BREAK(n.inst[PUT].src[2] = ANY, "lanes");
+  BREAK(n.inst[PUT].src[1] = LANES, "not f32");
+  BREAK(n.inst[PUT].op = TC_N_SCATTER, "lanes");
+  BREAK(n.inst[SET].src[0] = ZERO, "not a variable");
+  BREAK(n.inst[SET].src[1] = MASK, "not f32");
+  BREAK(n.tile[0].offset = 32, "multiple of 64");
+  BREAK(n.tile[0].offset = -64, "multiple of 64");
+  BREAK(n.tile[0].n = 49, "exceed");
+  BREAK(n.tile[0].n = INT64_MAX, "exceed");
+  BREAK(n.tile[0].offset = 320, "exceed");
+  BREAK(n.tile[0].dtype = 77, "no such type");
+  BREAK(n.buf_type[1] = 77, "no such type");
+  BREAK(n.scratch_bytes = -1, "scratch");
+  BREAK(OP1(&n, PREFETCH, TC_BOOL, 1, 2, BEGIN), NULL);
+  BREAK(OP1(&n, PREFETCH, TC_BOOL, 1, 9, BEGIN), "buffer 9");
+}
+
+Test(nest, memory_may_run_out) {
+  tc_nest n = sample();
+  char text[64];
+  for (int k = 1; k <= 2; k++) {
+    (void)tc_alloc_fail_at(k, 0);
+    cr_expect_eq(tc_nest_verify(&n, text, sizeof text), TC_ERR_MEMORY);
+  }
+  (void)tc_alloc_fail_at(0, 0);
+  tc_nest_destroy(&n);
+}
+
+Test(nest, prints_one_instruction_a_line_indented_by_loop) {
+  tc_nest n = sample();
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  tc_nest_print(&n, f);
+  fclose(f);
+  cr_expect(strstr(text, "b1: f32\nt0: f32 x 48 at 64\n%0 = i64 begin\n") != NULL, "%s", text);
+  cr_expect(strstr(text, "%4 = i64 loop %0 %1 step 8\n  %5 = f32x8 load b0 %4\n") != NULL, "%s", text);
+  cr_expect(strstr(text, "\n  %11 = f32x8 load b1 %4 mask %10\n  %12 = f32x8 add %3 %11\n  set %3 %12\n") != NULL, "%s", text);
+  cr_expect(strstr(text, "\n    f32x8 store t0 %4 %12 mask %10\n  endif\nendloop\n") != NULL, "%s", text);
+  free(text);
+  tc_nest_destroy(&n);
+  cr_expect_str_eq(tc_nest_op_name(TC_N_HREDUCE), "hreduce");
+  cr_expect_str_eq(tc_nest_op_name(TC_N_OPS), "?");
+}

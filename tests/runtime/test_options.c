@@ -1,0 +1,87 @@
+// Options: defaults, values, malformed numbers, and the topics of TC_LOG.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tc/tc.h>
+
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+static char lines[4096];
+
+static void keep_line(const char *line, void *arg) {
+  (void)arg;
+  strncat(lines, line, sizeof lines - strlen(lines) - 2);
+  strcat(lines, "\n");
+}
+
+Test(options, unset_and_empty_variables_have_defaults) {
+  unsetenv("TC_PLAN_CACHE");
+  setenv("TC_COMPILER", "", 1);
+  unsetenv("TC_DEVICE");
+  tc_options_reload();
+  cr_assert_eq(tc_options_get()->plan_cache, 1024);
+  cr_assert_str_eq(tc_options_get()->compiler, "llvm");
+  cr_assert_null(tc_options_get()->device);
+}
+
+Test(options, values_are_copied_from_the_environment) {
+  setenv("TC_DEVICE", "tc:ref", 1);
+  setenv("TC_MAX_NODES", "77", 1);
+  tc_options_reload();
+  setenv("TC_DEVICE", "tc:cpu", 1);
+  cr_assert_str_eq(tc_options_get()->device, "tc:ref");
+  cr_assert_eq(tc_options_get()->max_nodes, 77);
+}
+
+Test(options, malformed_number_is_logged_and_its_default_kept) {
+  static const char *const bad[] = {"12x", "x", "1.5", "99999999999999999999"};
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    lines[0] = 0;
+    setenv("TC_MAX_NODES", bad[i], 1);
+    tc_options_reload();
+    cr_assert_eq(tc_options_get()->max_nodes, 16384);
+    cr_assert_not_null(strstr(lines, bad[i]));
+    cr_assert_not_null(strstr(lines, "TC_MAX_NODES"));
+  }
+}
+
+Test(options, overlong_string_is_logged_and_ignored) {
+  static char text[5000];
+  memset(text, 'a', sizeof text - 1);
+  tc_set_log(keep_line, NULL);
+  setenv("TC_LLVM_PATH", text, 1);
+  tc_options_reload();
+  cr_assert_null(tc_options_get()->llvm_path);
+  cr_assert_not_null(strstr(lines, "TC_LLVM_PATH"));
+}
+
+Test(options, log_topics_follow_TC_LOG) {
+  tc_set_log(keep_line, NULL);
+  setenv("TC_LOG", "plan,nonsense,memory", 1);
+  tc_options_reload();
+  cr_assert(tc_log_on(TC_LOG_PLAN));
+  cr_assert(tc_log_on(TC_LOG_MEMORY));
+  cr_assert(tc_log_on(TC_LOG_WARN));
+  cr_assert_not(tc_log_on(TC_LOG_KERNEL));
+  cr_assert_not_null(strstr(lines, "\"nonsense\""));
+  lines[0] = 0;
+  tc_log_line(TC_LOG_PLAN, "%d kernels", 3);
+  tc_log_line(TC_LOG_KERNEL, "silent");
+  tc_log_line(TC_LOG_PLAN, "%02000d", 7);
+  cr_assert_eq(strncmp(lines, "tc[plan] 3 kernels\ntc[plan] 000", 31), 0);
+  cr_assert_eq(strlen(lines), 19 + 9 + 2000 + 1);
+}
+
+Test(options, table_lists_every_variable) {
+  static char text[8192];
+  FILE *f = fmemopen(text, sizeof text, "w");
+  tc_options_print(f);
+  fclose(f);
+#define TC_OPTION(field, variable, type, initial, meaning) cr_assert_not_null(strstr(text, #variable));
+#include "runtime/options.def"
+#undef TC_OPTION
+}

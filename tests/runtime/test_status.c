@@ -1,0 +1,94 @@
+// Errors of a thread: the first stays, the ring keeps the later ones, texts name op, values and place. Also the tables of the public header.
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "runtime/error_ring.h"
+#include "runtime/hash.h"
+#include "runtime/status.h"
+
+Test(status, first_error_stays_until_cleared) {
+  cr_assert_eq(tc_last_error()->status, TC_OK);
+  cr_assert_str_eq(tc_last_error()->message, "");
+  cr_assert_eq(tc_fail(TC_ERR_SHAPE, "matmul", TC_HERE, "k is %d and %d", 3, 4), TC_ERR_SHAPE);
+  cr_assert_eq(tc_fail(TC_ERR_DTYPE, "add", 0, "no"), TC_ERR_DTYPE);
+  const tc_error *e = tc_last_error();
+  cr_assert_eq(e->status, TC_ERR_SHAPE);
+  cr_assert_str_eq(e->op, "matmul");
+  cr_assert_eq(strncmp(e->message, "matmul: k is 3 and 4 (at ", 25), 0);
+  cr_assert_not_null(strstr(e->site, "test_status.c:"));
+  tc_clear_error();
+  cr_assert_eq(tc_last_error()->status, TC_OK);
+}
+
+Test(status, ring_names_later_errors_and_forgets_the_oldest) {
+  cr_assert_null(tc_error_at(0));
+  tc_fail(TC_ERR_ARG, "a", 0, "one");
+  uint32_t first = tc_error_newest();
+  tc_fail(TC_ERR_INDEX, "b", 0, "two");
+  cr_assert_str_eq(tc_error_at(first)->message, "a: one");
+  cr_assert_str_eq(tc_error_at(tc_error_newest())->message, "b: two");
+  for (int i = 0; i < 200; i++) tc_fail(TC_ERR_RUN, "c", TC_HERE, "%0400d", i);
+  cr_assert_str_eq(tc_error_at(first)->message, "a: invalid argument");
+  cr_assert_not_null(strstr(tc_error_at(tc_error_newest())->message, "0199"));
+  for (int i = 0; i < 60; i++) tc_fail(TC_ERR_RUN, "c", 0, "x");
+  cr_assert_null(tc_error_at(first));
+  cr_assert_null(tc_error_at(tc_error_newest() + 1));
+}
+
+Test(status, long_text_is_cut_before_the_place) {
+  tc_fail(TC_ERR_ARG, "op", TC_HERE, "%02000d", 1);
+  const char *message = tc_last_error()->message;
+  cr_assert(strlen(message) < 512);
+  cr_assert_eq(message[strlen(message) - 1], ')');
+}
+
+static void *other_thread(void *arg) {
+  (void)arg;
+  return (void *)(intptr_t)tc_last_error()->status;
+}
+
+Test(status, errors_belong_to_their_thread) {
+  pthread_t t;
+  void *status;
+  tc_fail(TC_ERR_ARG, "op", 0, "here");
+  pthread_create(&t, NULL, other_thread, NULL);
+  pthread_join(t, &status);
+  cr_assert_eq((intptr_t)status, TC_OK);
+}
+
+Test(status, code_address_is_shown_with_its_module) {
+  char text[160], small[4];
+  tc_site_text(tc_site_return(__extension__(void *) pthread_create), text, sizeof text);
+  cr_assert_not_null(strstr(text, "0x"));
+  cr_assert_not_null(strchr(text, '('));
+  tc_site_text(TC_HERE, small, sizeof small);
+  cr_assert_eq(strlen(small), 3);
+  tc_site_text(0, text, sizeof text);
+  cr_assert_str_eq(text, "");
+}
+
+Test(status, dims_print_as_a_list) {
+  char text[64], small[6];
+  tc_dims d = TC_SHAPE(3, 4), none = TC_SCALAR;
+  cr_assert_str_eq(tc_dims_text(&d, text, sizeof text), "[3, 4]");
+  cr_assert_str_eq(tc_dims_text(&none, text, sizeof text), "[]");
+  cr_assert_str_eq(tc_dims_text(&d, small, sizeof small), "[3, 4");
+}
+
+Test(status, tables_answer_for_every_row_and_beyond) {
+  cr_assert_str_eq(tc_version(), "0.1.0");
+  for (int i = 0; i < TC_N_STATUSES; i++) cr_assert_not_null(tc_status_text((tc_status)i));
+  for (int i = 0; i < TC_N_TYPES; i++) cr_assert_neq(tc_type_bytes((tc_type)i), 0);
+  cr_assert_str_eq(tc_type_name(TC_BF16), "bf16");
+  cr_assert_eq(tc_type_bytes(TC_F64), 8);
+  cr_assert_str_eq(tc_status_text((tc_status)99), "unknown status");
+  cr_assert_str_eq(tc_type_name((tc_type)-1), "unknown type");
+  cr_assert_eq(tc_type_bytes((tc_type)99), 0);
+}
+
+Test(status, hash_is_xxh3_128) {
+  tc_hash h = tc_hash_bytes("", 0);  // published value of the empty input
+  cr_assert_eq(h.hi, UINT64_C(0x99aa06d3014798d8));
+  cr_assert_eq(h.lo, UINT64_C(0x6001c324468d497f));
+}

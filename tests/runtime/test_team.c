@@ -1,0 +1,144 @@
+// The team: every task once, waves in order, statuses, scratch memory, float mode, and what one thread must not cost.
+// Races are looked for by tests/race/team.c.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // cpu_set_t
+#endif
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "runtime/arena.h"
+#include "runtime/status.h"
+#include "runtime/team.h"
+#include "runtime/topology.h"
+
+typedef struct record {
+  atomic_int runs[3][100];
+  atomic_int n_wrong, n_threads;
+  pthread_t caller;
+} record;
+
+static void record_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  record *r = arg;
+  for (int i = 0; wave > 0 && i < 100; i++)
+    if (r->runs[wave - 1][i] != 1) r->n_wrong++;
+  if ((worker->id == 0) != (pthread_equal(pthread_self(), r->caller) != 0)) r->n_wrong++;
+  if ((uintptr_t)worker->scratch % 64 != 0) r->n_wrong++;
+  memset(worker->scratch, 1, 1000);
+#if defined(__x86_64__)
+  if ((_mm_getcsr() & ~0x3fu) != 0x1f80) r->n_wrong++;
+#endif
+  r->n_threads = (int)worker->n;
+  r->runs[wave][index]++;
+}
+
+static int record_run(record *r, int max_threads) {
+  memset(r, 0, sizeof *r);
+  r->caller = pthread_self();
+  tc_job job = {record_task, r, 3, (const int64_t[]){100, 100, 100}, 1000, max_threads};
+  int status = tc_team_run(&job);
+  for (int w = 0; w < 3; w++)
+    for (int i = 0; i < 100; i++)
+      if (r->runs[w][i] != 1) r->n_wrong++;
+  return status;
+}
+
+Test(team, every_task_runs_once_and_waves_in_order) {
+  static record r;
+  for (int threads = 1; threads <= 40; threads += 13) {
+    tc_team_set_threads(threads);
+    for (int i = 0; i < 20; i++) {
+      cr_assert_eq(record_run(&r, 0), 0);
+      cr_assert_eq(r.n_wrong, 0);
+      cr_assert_eq(r.n_threads, threads);
+    }
+  }
+  cr_assert_eq(record_run(&r, 2), 0);
+  cr_assert_eq(r.n_threads, 2);
+  tc_team_stop();
+  cr_assert_eq(record_run(&r, 0), 0);
+  cr_assert_eq(r.n_wrong, 0);
+  tc_team_stop();
+}
+
+static void fail_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  (void)wave;
+  if (index == *(int *)arg && worker->status == 0) worker->status = 7;
+}
+
+Test(team, status_of_a_worker_is_returned_and_forgotten) {
+  tc_team_set_threads(3);
+  for (int at = 0; at < 12; at++) {
+    tc_job job = {fail_task, &at, 1, (const int64_t[]){10}, 0, 0};
+    cr_assert_eq(tc_team_run(&job), at < 10 ? 7 : 0);
+  }
+  tc_team_stop();
+}
+
+Test(team, one_thread_allocates_nothing) {
+  int never = -1;
+  tc_job job = {fail_task, &never, 1, (const int64_t[]){10}, 0, 1};
+  tc_alloc_fail_at(1, 1);
+  cr_assert_eq(tc_team_run(&job), 0);
+  cr_assert_eq(tc_alloc_fail_at(0, 0), 0);
+}
+
+Test(team, lack_of_memory_is_a_status_or_fewer_threads) {
+  static record r;
+  tc_team_set_threads(3);
+  for (int n = 1; n <= 4; n++) {
+    tc_team_stop();
+    tc_alloc_fail_at(n, 1);
+    int status = record_run(&r, 0);
+    tc_alloc_fail_at(0, 0);
+    if (n == 1) {
+      cr_assert_eq(status, TC_ERR_MEMORY);
+    } else {
+      cr_assert_eq(status, 0);
+      cr_assert_eq(r.n_wrong, 0);
+      cr_assert_eq(r.n_threads, TC_MIN(n - 1, 3));
+    }
+  }
+  tc_team_stop();
+}
+
+Test(team, caller_keeps_its_float_mode_mask_and_signals) {
+  static record r;
+  cpu_set_t before, after;
+  sigset_t signals;
+  tc_team_set_threads(3);
+  sched_getaffinity(0, sizeof before, &before);
+#if defined(__x86_64__)
+  _mm_setcsr(0x9fc0);  // flush to zero, denormals are zero
+#endif
+  cr_assert_eq(record_run(&r, 0), 0);
+  cr_assert_eq(r.n_wrong, 0);
+#if defined(__x86_64__)
+  cr_assert_eq(_mm_getcsr(), 0x9fc0);
+  _mm_setcsr(0x1f80);
+#endif
+  sched_getaffinity(0, sizeof after, &after);
+  cr_assert(CPU_EQUAL(&before, &after));
+  pthread_sigmask(SIG_SETMASK, NULL, &signals);
+  cr_assert_eq(sigismember(&signals, SIGINT), 0);
+  tc_team_stop();
+}
+
+Test(team, public_setting_is_bounded_by_the_machine) {
+  int most = tc_topology_get()->n_threads;
+  cr_assert_eq(tc_set_num_threads(1), TC_OK);
+  cr_assert_eq(tc_num_threads(), 1);
+  cr_assert_eq(tc_set_num_threads(most + 5), TC_OK);
+  cr_assert_eq(tc_num_threads(), most);
+  cr_assert_eq(tc_set_num_threads(-1), TC_ERR_ARG);
+  cr_assert_eq(tc_set_num_threads(0), TC_OK);
+  cr_assert(tc_num_threads() <= most);
+}

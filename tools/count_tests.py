@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Counts what `meson test` ran: count_tests.py testlog.json prints "PASSED FAILED SKIPPED", and on stderr the names of what failed.
+
+A Criterion program counts by its TAP subtests, a plain program as one. A TAP program that died, timed out or printed no plan adds a failure.
+"""
+import json
+import re
+import sys
+
+
+def count_tap(text):
+    passed = failed = skipped = 0
+    names = []
+    plan = None
+    for line in text.splitlines():
+        m = re.match(r"1\.\.(\d+)", line)
+        if m:
+            plan = int(m.group(1))
+        m = re.match(r"(not )?ok\b\s*(.*)", line)
+        if m is None:
+            continue
+        if re.search(r"#\s*skip", m.group(2), re.I):
+            skipped += 1
+        elif m.group(1):
+            failed += 1
+            names.append(m.group(2).lstrip("- "))
+        else:
+            passed += 1
+    return passed, failed, skipped, names, plan
+
+
+def main():
+    total = [0, 0, 0]
+    for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
+        run = json.loads(line)
+        result, out = run["result"], run.get("stdout") or ""
+        passed, failed, skipped, names, plan = count_tap(out)
+        if plan is None:  # a plain program, or a Criterion one that never got going
+            passed, failed, skipped = int(result in ("OK", "EXPECTEDFAIL")), 0, int(result == "SKIP")
+            failed = 1 - passed - skipped
+            names = [result.lower()] if failed else []
+        elif result not in ("OK", "SKIP") and failed == 0:
+            failed, names = 1, [result.lower()]
+        elif passed + failed + skipped < plan:
+            failed += 1
+            names.append(f"{plan - passed - failed - skipped + 1} tests of the plan did not report")
+        for name in names:
+            print(f"FAILED {run['name']}: {name}", file=sys.stderr)
+        total = [a + b for a, b in zip(total, (passed, failed, skipped))]
+    print(*total)
+
+
+if __name__ == "__main__":
+    main()
