@@ -210,7 +210,7 @@ static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   bool sa = tc_node_dims(t, a)->rank == 0, sb = tc_node_dims(t, b)->rank == 0;
   if (sa == sb) return promote_types(ta, tb);
   tc_type tensor = sa ? tb : ta, scalar = sa ? ta : tb;
-  return kind_of[scalar] > kind_of[tensor] ? (kind_of[scalar] == KIND_FLOAT && scalar == TC_F64 ? TC_F32 : scalar) : tensor;
+  return kind_of[scalar] > kind_of[tensor] ? scalar : tensor;
 }
 
 // The shape two broadcast to; TC_SHAPE_NONE after reporting.

@@ -49,7 +49,7 @@ static void clear_pending(tc_trace *t) {
 static void trace_free(tc_trace *t) {
   clear_pending(t);
   tc_buffer_release(t->value);
-  void *const owned[] = {t->word, t->at, t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg, t->leaf, t->want, t->pool};
+  void *const owned[] = {t->word, t->at, t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg, t->leaf, t->want, t->pool, t->out, t->user};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   pthread_mutex_destroy(&t->lock);
   tc_free(t);

@@ -128,6 +128,14 @@ struct tc_trace {
   int64_t held_bytes;         // leaves only the trace holds
   uint32_t pid;
   tc_buffer *value;           // what tc_rec_value lent last
+  tc_buffer **out;            // scratch of a sync
+  uint32_t cap_out;
+  struct tc_user {            // writable borrowed memory that an assign must reach by the sync; both are retained
+    tc_tensor handle;
+    tc_buffer *buf;
+  } *user;
+  uint32_t n_user, cap_user;
+  struct tc_plan *last_plan;  // of the last sync, retained: the first guess of the next
 };
 
 // This thread's trace; NULL out of memory.

@@ -1,8 +1,9 @@
-// Comparing tensor data in tests. Conversions are written here again, from the formats' definitions, so that no test leans on the library.
+// Host data in tests. Conversions are written here again, from the formats' definitions, so that no test leans on the library.
 #include "tests/near.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct float_format {
@@ -125,4 +126,38 @@ bool near_dims_equal(tc_dims a, tc_dims b) {
   for (int k = 0; k < a.rank; k++)
     if (a.dim[k] != b.dim[k]) return false;
   return true;
+}
+
+int64_t near_count(tc_dims d) {
+  int64_t n = 1;
+  for (int k = 0; k < d.rank; k++) n *= d.dim[k];
+  return n;
+}
+
+// Where element i of a row-major array lies in its transpose.
+static int64_t transposed(tc_dims d, int64_t i) {
+  int64_t at[TC_MAX_RANK], to = 0;
+  for (int k = d.rank - 1; k >= 0; i /= d.dim[k--]) at[k] = i % d.dim[k];
+  for (int k = d.rank - 1; k >= 0; k--) to = to * d.dim[k] + at[k];
+  return to;
+}
+
+tc_tensor near_present(const void *data, tc_dims dims, tc_type type, char how) {
+  if (!how) return tc_from_host(data, dims, type);
+  int last = dims.rank - 1;
+  size_t element = tc_type_bytes(type);
+  int64_t n = near_count(dims), columns = dims.dim[last];
+  char *made = calloc((size_t)n * 2 + 1, element);
+  if (!made) return tc_from_host(NULL, dims, TC_N_TYPES);  // poison
+  for (int64_t i = 0; i < n; i++) {
+    int64_t to = how == 'T' ? transposed(dims, i) : how == 'S' ? 2 * i : i / columns * columns + (columns - 1 - i % columns);
+    memcpy(made + to * (int64_t)element, (const char *)data + i * (int64_t)element, element);
+  }
+  tc_dims made_dims = dims, axes = dims;
+  for (int k = 0; k <= last && how == 'T'; k++) made_dims.dim[k] = dims.dim[last - k], axes.dim[k] = last - k;
+  if (how == 'S') made_dims.dim[last] *= 2;
+  tc_tensor base = tc_from_host(made, made_dims, type);
+  free(made);
+  if (how == 'T') return tc_permute(base, axes);
+  return how == 'S' ? tc_slice(base, last, 0, 2 * columns, 2) : tc_slice(base, last, columns - 1, -columns - 1, -1);
 }

@@ -2,7 +2,8 @@
 #include "kernels/math.h"
 #include "tests/kernels/ref_call.h"
 
-#define F64_1(fn, out, in) cr_assert_eq(RUN(fn, view(out, TC_F64, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(in, TC_F64, TC_SHAPE(COUNT(in)))), TC_OK)
+#define F64_1(fn, out, in) \
+  cr_assert_eq(RUN(fn, view(out, TC_F64, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(in, TC_F64, TC_SHAPE(COUNT(in)))), TC_OK)
 #define TYPED_2(fn, type, out_type, out, a, b)                                                                      \
   cr_assert_eq(RUN(fn, view(out, out_type, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(a, type, TC_SHAPE(COUNT(a))), \
                    view(b, type, TC_SHAPE(COUNT(b)))), TC_OK)

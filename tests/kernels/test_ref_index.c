@@ -27,7 +27,8 @@ Test(ref_index, index_select_replaces_the_axis_by_the_indexs_axes) {
   float rows[12], columns[8];
   cr_assert_eq(RUN(tc_ref_index_select, view(rows, TC_F32, TC_SHAPE(2, 2, 3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 2))), TC_OK);
   EXPECT_ALL(rows, 10, 11, 12, 10, 11, 12, 0, 1, 2, 10, 11, 12);
-  cr_assert_eq(RUN(tc_ref_index_select, view(columns, TC_F32, TC_SHAPE(2, 2, 2)), WORDS(1), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_index_select, view(columns, TC_F32, TC_SHAPE(2, 2, 2)), WORDS(1), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 2))), TC_OK);
   EXPECT_ALL(columns, 1, 2, 0, 1, 11, 12, 10, 11);
   float row[3];
   cr_assert_eq(RUN(tc_ref_index_select, view(row, TC_F32, TC_SHAPE(3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SCALAR)), TC_OK);
@@ -110,7 +111,9 @@ Test(ref_index, out_of_range_is_an_error) {
   cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1, 2)), WORDS(1), NO_WORDS, X23, view(low, TC_I64, TC_SHAPE(1, 2))), TC_ERR_INDEX);
   cr_expect_eq(RUN(tc_ref_index_add, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23, view(low, TC_I64, TC_SHAPE(2)),
                    view(x23, TC_F32, TC_SHAPE(2, 2))), TC_ERR_INDEX);
-  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(0)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)), view(high, TC_I64, TC_SHAPE(0))), TC_OK);
-  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)), view(high, TC_I64, TC_SHAPE(1))),
+  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(0)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)),
+                   view(high, TC_I64, TC_SHAPE(0))), TC_OK);
+  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)),
+                   view(high, TC_I64, TC_SHAPE(1))),
                TC_ERR_INDEX);
 }

@@ -78,37 +78,6 @@ static value parse_value(const char *spec, const char *hex) {
   return v;
 }
 
-// ---- Operands ----
-
-// The value made so that the op meets strides: T transposed, S with a gap, R backwards (see golden.py).
-static tc_tensor present(const value *v, char how) {
-  int rank = v->dims.rank, last = rank - 1;
-  size_t element = tc_type_bytes(v->type);
-  int64_t n = 1, columns = rank ? v->dims.dim[last] : 1;
-  for (int k = 0; k < rank; k++) n *= v->dims.dim[k];
-  if (!how) return tc_from_host(v->data, v->dims, v->type);
-  unsigned char *data = calloc((size_t)n * 2 + 1, element);
-  tc_dims d = v->dims, axes = v->dims;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t to = i, rest = i;
-    if (how == 'S') to = 2 * i;
-    if (how == 'R') to = i / columns * columns + (columns - 1 - i % columns);
-    if (how == 'T') {
-      int64_t at[TC_MAX_RANK];
-      for (int k = last; k >= 0; rest /= v->dims.dim[k--]) at[k] = rest % v->dims.dim[k];
-      to = 0;
-      for (int k = last; k >= 0; k--) to = to * v->dims.dim[k] + at[k];
-    }
-    memcpy(data + (size_t)to * element, v->data + (size_t)i * element, element);
-  }
-  for (int k = 0; how == 'T' && k < rank; k++) d.dim[k] = v->dims.dim[last - k], axes.dim[k] = last - k;
-  if (how == 'S') d.dim[last] *= 2;
-  tc_tensor base = tc_from_host(data, d, v->type);
-  free(data);
-  if (how == 'T') return tc_permute(base, axes);
-  return how == 'S' ? tc_slice(base, last, 0, 2 * columns, 2) : tc_slice(base, last, columns - 1, -columns - 1, -1);
-}
-
 // ---- Attributes, in the order of the C parameters ----
 
 static tc_tensor take_tensor(call *c) {
@@ -286,7 +255,7 @@ static bool run_case(char **words, int line_number, const char *device) {
     char how = 0;
     if (*end && *end != ',') how = *end++;
     cr_assert(c.n < MAX_OPERANDS);
-    c.x[c.n++] = id < 0 ? (tc_tensor){0, 0} : present(&values[id], how);
+    c.x[c.n++] = id < 0 ? (tc_tensor){0, 0} : near_present(values[id].data, values[id].dims, values[id].type, how);
     at = end;
   }
   char attr[256];

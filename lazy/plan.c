@@ -1,0 +1,241 @@
+// Plans: what a sync stores, keeps and drops, decided once per key; and their cache. See plan.h.
+#include "lazy/plan.h"
+
+#include <string.h>
+
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define N_BUCKETS 2048
+
+typedef enum saves { SAVES_none, SAVES_in, SAVES_out, SAVES_both } saves;
+typedef enum kind { KIND_ELEM, KIND_GEN, KIND_RNG, KIND_MOVE, KIND_FOLD, KIND_SCAN, KIND_CONTRACT, KIND_INDEX, KIND_COMPOSED, KIND_EFFECT } kind;
+
+static const uint8_t saves_of[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = SAVES_##saves,
+#include <tc/ops.def>
+#undef TC_OP
+};
+static const uint8_t kind_of[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = KIND_##kind,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+static struct {
+  pthread_mutex_t lock;
+  tc_plan *bucket[N_BUCKETS];
+  size_t n;
+  uint64_t clock, hits, misses;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void destroy(tc_plan *p) {
+  if (p->program) tc_lowering.destroy(p->program);
+  void *const owned[] = {p->word, p->at, p->leaf_of, p->dev, p->out};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_free(p);
+}
+
+void tc_plan_release(tc_plan *p) {
+  if (p && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) destroy(p);
+}
+
+// A value worth storing rather than making again: what reads much more than it writes, or works hard.
+static bool is_dear(const tc_plan *p, uint32_t node) {
+  switch (kind_of[tc_rec_op(tc_plan_rec(p, node))]) {
+    case KIND_FOLD:
+    case KIND_SCAN:
+    case KIND_CONTRACT:
+    case KIND_INDEX:
+    case KIND_COMPOSED: return true;
+    default: return false;
+  }
+}
+
+static bool is_leaf(const tc_plan *p, uint32_t node) {
+  return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
+}
+
+// Marks with `bit` the leaves and outputs that node's value is made from. seen: per node, bits already walked.
+static void hold(tc_plan *p, uint32_t node, uint8_t bit, uint8_t *seen) {
+  if (seen[node] & bit) return;
+  seen[node] |= bit;
+  if (is_leaf(p, node)) {
+    p->hold_leaf[p->leaf_of[node]] |= bit;
+  } else if (p->out_of[node] != TC_LEAF_NONE) {
+    p->hold_out[p->out_of[node]] |= bit;
+  } else {
+    const tc_rec *r = tc_plan_rec(p, node);
+    const uint32_t *in = tc_rec_in(r);
+    for (int i = 0; i < tc_rec_arity(r); i++) hold(p, in[i], bit, seen);
+  }
+}
+
+// Marks what may still be differentiated through: ancestors on the tape of live values on the tape.
+static void mark_history(const tc_plan *p, uint8_t *history) {
+  for (uint32_t n = p->n_node; n-- > 0;) {
+    if ((p->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_WANT)) history[n] = 1;
+    if (!history[n] || (p->flag[n] & TC_NODE_WANT)) continue;
+    const tc_rec *r = tc_plan_rec(p, n);
+    const uint32_t *in = tc_rec_in(r);
+    for (int i = 0; i < tc_rec_arity(r); i++)
+      if (p->flag[in[i]] & TC_NODE_TAPE) history[in[i]] = 1;
+  }
+}
+
+// Marks in need[] the values that vjps of history will read.
+static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) {
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(p, n);
+    if (!history[n] || is_leaf(p, n) || (p->flag[n] & TC_NODE_WANT)) continue;
+    saves s = (saves)saves_of[tc_rec_op(r)];
+    const uint32_t *in = tc_rec_in(r);
+    if (s == SAVES_out || s == SAVES_both) need[n] = 1;
+    if (s == SAVES_in || s == SAVES_both)
+      for (int i = 0; i < tc_rec_arity(r); i++) need[in[i]] = 1;
+  }
+}
+
+static bool is_effect(const tc_plan *p, uint32_t n) {
+  return kind_of[tc_rec_op(tc_plan_rec(p, n))] == KIND_EFFECT;
+}
+
+// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear.
+static void choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    uint8_t f = p->flag[n];
+    bool live = f & TC_NODE_LIVE;
+    bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) || (need[n] && is_dear(p, n));
+    p->out_of[n] = TC_LEAF_NONE;
+    if (!store || is_leaf(p, n)) continue;
+    const tc_rec *r = tc_plan_rec(p, n);
+    p->out_of[n] = p->n_out;
+    p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
+  }
+}
+
+static tc_status analyse(tc_plan *p) {
+  uint8_t *scratch = tc_calloc(p->n_node + 1, 4);
+  if (!scratch) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *seen = read + p->n_node;
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(p, n);
+    const uint32_t *in = tc_rec_in(r);
+    for (int i = 0; i < tc_rec_arity(r); i++) read[in[i]] = 1;
+  }
+  mark_history(p, history);
+  mark_saved(p, history, need);
+  choose_outputs(p, need, read);
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    if (history[n]) p->leaves_run = true;
+    if (need[n]) hold(p, n, 2, seen);
+    if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE) {
+      p->leaves_run = true;
+      hold(p, n, 1, seen);
+    }
+  }
+  tc_free(scratch);
+  return TC_OK;
+}
+
+static tc_plan *allocate(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word) {
+  tc_plan *p = tc_calloc(1, sizeof *p);
+  if (!p) return NULL;
+  p->n_node = t->n_node, p->n_leaf = t->n_leaf, p->n_arg = t->n_arg;
+  p->n_rec_words = n_rec_words, p->n_word = n_word;
+  p->word = tc_malloc((size_t)n_word * sizeof p->word[0]);
+  p->at = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->at[0]);
+  p->leaf_of = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->leaf_of[0]);
+  p->dev = tc_calloc((size_t)p->n_node * 2 + p->n_leaf + 1, 1);
+  p->out = tc_malloc((size_t)(p->n_node + 1) * sizeof p->out[0]);
+  if (!p->word || !p->at || !p->leaf_of || !p->dev || !p->out) return destroy(p), NULL;
+  p->arg_at = p->at + p->n_node + 1;
+  p->out_of = p->leaf_of + p->n_node + 1;
+  p->hold_out = p->dev + p->n_node;
+  p->hold_leaf = p->hold_out + p->n_node;
+  memcpy(p->word, t->word, (size_t)n_word * sizeof p->word[0]);
+  p->flag = (const uint8_t *)(p->word + n_rec_words);
+  memcpy(p->at, t->at, p->n_node * sizeof p->at[0]);
+  memcpy(p->arg_at, t->arg_at, p->n_node * sizeof p->at[0]);
+  memcpy(p->dev, t->dev, p->n_node);
+  memset(p->leaf_of, 0xFF, p->n_node * sizeof p->leaf_of[0]);
+  for (uint32_t i = 0; i < t->n_leaf; i++) p->leaf_of[t->leaf[i].node] = i;
+  return p;
+}
+
+static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+  tc_plan *p = allocate(t, n_rec_words, n_word);
+  if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  p->hash = hash;
+  atomic_store_explicit(&p->refs, 1, memory_order_relaxed);
+  tc_status st = analyse(p);
+  if (st == TC_OK) st = tc_lowering.lower(p);
+  if (st != TC_OK) return destroy(p), st;
+  *out = p;
+  return TC_OK;
+}
+
+// pre: locked.
+static tc_plan *find_locked(const tc_trace *t, uint32_t n_word, tc_hash hash) {
+  for (tc_plan *p = self.bucket[hash.lo % N_BUCKETS]; p; p = p->next)
+    if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0)
+      return p;
+  return NULL;
+}
+
+// pre: locked. Drops the plan that was not used for longest.
+static void evict_locked(void) {
+  tc_plan **oldest = NULL;
+  for (int b = 0; b < N_BUCKETS; b++)
+    for (tc_plan **p = &self.bucket[b]; *p; p = &(*p)->next)
+      if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
+  if (!oldest) return;
+  tc_plan *p = *oldest;
+  *oldest = p->next;
+  self.n--;
+  tc_plan_release(p);
+}
+
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit) {
+  *out = NULL;
+  *hit = true;
+  tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
+  pthread_mutex_lock(&self.lock);
+  tc_plan *p = find_locked(t, n_word, hash);
+  if (p) {
+    p->used = ++self.clock;
+    self.hits++;
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&self.lock);
+  if (p) return *out = p, TC_OK;
+  *hit = false;
+  TC_TRY(make(t, n_rec_words, n_word, hash, &p));
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // the cache's
+  pthread_mutex_lock(&self.lock);
+  self.misses++;
+  p->used = ++self.clock;
+  p->next = self.bucket[hash.lo % N_BUCKETS];
+  self.bucket[hash.lo % N_BUCKETS] = p;
+  if (++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1)) evict_locked();
+  pthread_mutex_unlock(&self.lock);
+  *out = p;
+  return TC_OK;
+}
+
+void tc_cache_clear(void) {
+  pthread_mutex_lock(&self.lock);
+  while (self.n) evict_locked();
+  pthread_mutex_unlock(&self.lock);
+  tc_lowering.clear();
+}
+
+tc_cache_info tc_cache_stats(void) {
+  tc_cache_info info = {0};
+  pthread_mutex_lock(&self.lock);
+  info.plan_hits = self.hits, info.plan_misses = self.misses, info.n_plans = self.n;
+  pthread_mutex_unlock(&self.lock);
+  tc_lowering.stats(&info);
+  return info;
+}

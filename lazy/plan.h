@@ -1,0 +1,60 @@
+// A plan: how to run a pending trace. Found by the trace's bytes, compared whole before use; holds sizes and numbers, never addresses.
+//
+// The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted; the cache is under one lock.
+#ifndef TC_LAZY_PLAN_H
+#define TC_LAZY_PLAN_H
+
+#include "lazy/trace.h"
+#include "runtime/hash.h"
+
+#define TC_LEAF_NONE UINT32_MAX
+
+typedef struct tc_out {
+  uint32_t node;
+  uint32_t home;  // leaf whose buffer the result is written to, or TC_LEAF_NONE for a fresh one; set by lowering
+  size_t bytes;
+} tc_out;
+
+typedef struct tc_plan {
+  _Atomic uint32_t refs;
+  tc_hash hash;
+  uint64_t *word;           // the key: records, then node flags, then the environment
+  uint32_t n_rec_words, n_word;
+  uint32_t n_node, n_leaf, n_arg, n_out;
+  uint32_t *at, *arg_at;    // as in the trace
+  uint32_t *leaf_of;        // node -> leaf number
+  uint32_t *out_of;         // node -> out number, or TC_LEAF_NONE
+  const uint8_t *flag;      // in word
+  uint8_t *dev;
+  tc_out *out;
+  uint8_t *hold_leaf, *hold_out;  // bit 0: a recipe needs it, bit 1: history needs it
+  bool leaves_run;          // some live value is a recipe or has history
+  void *program;
+  // facts for the profiler
+  uint32_t n_kernels, n_compiled;
+  uint64_t bytes_moved, used;
+  struct tc_plan *next;     // in its bucket
+} tc_plan;
+
+static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
+  return (const tc_rec *)(const void *)(p->word + p->at[node]);
+}
+
+// The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit);
+void tc_plan_release(tc_plan *p);
+
+// What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
+typedef struct tc_lowering_ops {
+  // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
+  tc_status (*lower)(tc_plan *plan);
+  // Runs the plan to its end. leaf and out are memory in the plan's order.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+  void (*destroy)(void *program);
+  // Drops cached kernels and waits for compilers; adds its counters.
+  void (*clear)(void);
+  void (*stats)(tc_cache_info *info);
+} tc_lowering_ops;
+extern const tc_lowering_ops tc_lowering;
+
+#endif

@@ -1,0 +1,346 @@
+// Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and leaves a run where values or history remain.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lazy/plan.h"
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+#include "runtime/profile.h"
+
+#define CUT_NODES 1024
+
+static const char *const cause_names[TC_N_CAUSES] = {"item", "to_host", "map", "print", "save", "eval", "sync", "bound", "landmark", "cross-thread",
+                                                     "data-shape", "eager", "retake"};
+
+static uint64_t now_ns(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static tc_slot *slot_at(uint32_t slot) {
+  tc_trace *owner;
+  return tc_slot_find((tc_tensor){slot, 0}, &owner);
+}
+
+// Appends flags, sole bits and environment after the records, so that the key is one run of words; returns its length, 0 out of memory.
+static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
+  uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 1;
+  if (n > t->cap_word) {
+    uint64_t *p = tc_realloc(t->word, (size_t)n * 2 * sizeof *p);
+    if (!p) return 0;
+    t->word = p, t->cap_word = n * 2;
+  }
+  for (uint32_t i = 0; i < t->n_leaf; i++) {
+    uint8_t *f = &t->flag[t->leaf[i].node];
+    bool sole = !peek && tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED;
+    *f = (uint8_t)(sole ? *f | TC_NODE_SOLE : *f & ~TC_NODE_SOLE);
+  }
+  t->word[t->n_word + flag_words - (flag_words > 0)] = 0;
+  uint8_t *flags = (uint8_t *)(t->word + t->n_word);
+  memcpy(flags, t->flag, t->n_node);
+  if (peek)
+    for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
+  for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
+  t->word[t->n_word + flag_words] = (uint64_t)tc_options_get()->eager;
+  return n;
+}
+
+// Memory for every output: a leaf's own where the plan writes in place, else fresh.
+static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
+  if (p->n_out > t->cap_out) {
+    tc_buffer **out = tc_realloc(t->out, p->n_out * sizeof *out);
+    if (!out) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
+    t->out = out, t->cap_out = p->n_out;
+  }
+  for (uint32_t i = 0; i < p->n_out; i++) {
+    if (p->out[i].home != TC_LEAF_NONE) {
+      t->out[i] = tc_buffer_retain(t->leaf[p->out[i].home].buf);
+      continue;
+    }
+    tc_status st = tc_buffer_create(p->out[i].bytes, &t->out[i]);
+    if (st == TC_OK) continue;
+    while (i-- > 0) tc_buffer_release(t->out[i]);
+    return st;
+  }
+  return TC_OK;
+}
+
+static tc_status launch(tc_trace *t, const tc_plan *p) {
+  void *fixed[256], **ptr = fixed;
+  uint32_t n = p->n_leaf + p->n_out;
+  if (n > 256 && !(ptr = tc_malloc(n * sizeof *ptr))) return TC_FAIL(TC_ERR_MEMORY, "no room to launch");
+  for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
+  for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
+  tc_status st = tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
+  if (ptr != fixed) tc_free(ptr);
+  return st;
+}
+
+// ---- runs ----
+
+static _Atomic uint64_t run_serial;
+
+static tc_run *run_create(tc_trace *t, tc_plan *p) {
+  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) +
+                 t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
+  tc_run *r = tc_calloc(1, bytes);
+  if (!r) return NULL;
+  r->serial = atomic_fetch_add_explicit(&run_serial, 1, memory_order_relaxed) + 1;
+  atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
+  r->leaf = (tc_leaf *)(r + 1);
+  r->out = (tc_buffer **)(r->leaf + p->n_leaf);
+  r->arg = (uint64_t *)(r->out + p->n_out);
+  r->want = (tc_want *)(r->arg + p->n_arg);
+  r->memo = (uint32_t *)(r->want + t->n_want);
+  r->flag = (uint8_t *)(r->memo + p->n_node);
+  r->n_leaf = p->n_leaf, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
+  r->plan = p;
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  for (uint32_t i = 0; i < p->n_leaf; i++) {
+    r->leaf[i] = (tc_leaf){t->leaf[i].node, t->leaf[i].home, NULL, NULL};
+    if (p->hold_leaf[i]) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
+    if (t->leaf[i].run) r->leaf[i].run = tc_run_retain(t->leaf[i].run);
+  }
+  for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] ? tc_buffer_retain(t->out[i]) : NULL;
+  memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
+  if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
+  memcpy(r->flag, t->flag, p->n_node);
+  return r;
+}
+
+void tc_run_release(tc_run *r) {
+  while (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
+    tc_run *last = NULL;  // of a chain: freed in this loop, not by recursion
+    for (uint32_t i = 0; i < r->n_leaf; i++) {
+      tc_buffer_release(r->leaf[i].buf);
+      if (!r->leaf[i].run) continue;
+      tc_run_release(last);
+      last = r->leaf[i].run;
+    }
+    for (uint32_t i = 0; i < r->n_out; i++) tc_buffer_release(r->out[i]);
+    tc_plan_release(r->plan);
+    tc_free(r);
+    r = last;
+  }
+}
+
+void tc_run_free_history(tc_run *r) {
+  const tc_plan *p = r->plan;
+  for (uint32_t i = 0; i < r->n_leaf; i++) {
+    tc_run *origin = r->leaf[i].run;
+    r->leaf[i].run = NULL;
+    tc_run_release(origin);
+    if (p->hold_leaf[i] & 1) continue;
+    tc_buffer_release(r->leaf[i].buf);
+    r->leaf[i].buf = NULL;
+  }
+  for (uint32_t i = 0; i < r->n_out; i++) {
+    if (p->hold_out[i] & 1) continue;
+    tc_buffer_release(r->out[i]);
+    r->out[i] = NULL;
+  }
+  for (uint32_t i = 0; i < p->n_node; i++)
+    if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_WANT)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
+  r->freed = true;
+}
+
+// Records node of run r again in t. A stored value or leaf becomes a leaf; a recipe its records.
+tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
+  const tc_plan *p = r->plan;
+  if (r->memo_epoch != t->epoch || r->memo_trace != t) {
+    memset(r->memo, 0xFF, p->n_node * sizeof r->memo[0]);
+    r->memo_epoch = t->epoch, r->memo_trace = t;
+  }
+  if (r->memo[node] != TC_NODE_ERR) return r->memo[node];
+  const tc_rec *rec = tc_plan_rec(p, node);
+  bool leaf = tc_rec_op(rec) == TC_OP_LEAF;
+  tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : p->out_of[node] != TC_LEAF_NONE ? r->out[p->out_of[node]] : NULL;
+  uint8_t kept = r->flag[node] & (TC_NODE_TAPE | TC_NODE_FREED);
+  tc_node n;
+  if (buf) {
+    n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], (kept & TC_NODE_TAPE) ? r : NULL, node, kept);
+  } else if (leaf || p->out_of[node] != TC_LEAF_NONE) {
+    return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
+  } else {
+    tc_node in[512];
+    int n_in = tc_rec_arity(rec);
+    for (int i = 0; i < n_in; i++)
+      if ((in[i] = tc_run_replay(t, r, tc_rec_in(rec)[i])) == TC_NODE_ERR) return TC_NODE_ERR;
+    int n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
+    bool tape = tc_rec_tape(t, true);
+    n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
+                        r->arg + p->arg_at[node], (tc_device)p->dev[node]);
+    tc_rec_tape(t, tape);
+    if (n != TC_NODE_ERR && !(kept & TC_NODE_TAPE)) t->flag[n] = (uint8_t)((t->flag[n] & ~TC_NODE_TAPE) | kept);
+  }
+  return r->memo[node] = n;
+}
+
+// ---- closing ----
+
+// Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
+static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
+  for (uint32_t n = 0; n < t->n_node; n++) {
+    if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
+    tc_slot *s = slot_at(t->slot_of[n]);
+    bool stored = p->out_of[n] != TC_LEAF_NONE, history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(t->flag[n] & TC_NODE_WANT);
+    tc_buffer_release(s->buf);
+    tc_run_release(s->run);
+    s->buf = stored ? tc_buffer_retain(t->out[p->out_of[n]]) : NULL;
+    s->run = run && (history || !stored) ? tc_run_retain(run) : NULL;
+    s->home = n;
+  }
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    tc_slot *s = slot_at(t->user[i].handle.slot);
+    tc_buffer *user = t->user[i].buf, *now = s->buf;
+    if (!now || now == user) continue;
+    if (tc_buffer_refs(user) > 1 + (uint32_t)0) {  // somebody still sees the old content: it moves to memory of its own
+      tc_buffer *old;
+      if (tc_buffer_create(user->bytes, &old) == TC_OK) {
+        memcpy(old->ptr, user->ptr, user->bytes);
+        void *mem = user->ptr;
+        user->ptr = old->ptr, old->ptr = mem;
+        void (*drop)(void *) = user->drop;
+        void *arg = user->drop_arg;
+        uint8_t size_class = old->size_class;
+        size_t old_bytes = old->bytes, user_bytes = user->bytes;
+        old->origin = TC_ORIGIN_USER, old->drop = drop, old->drop_arg = arg, old->bytes = user_bytes;
+        user->origin = TC_ORIGIN_OWNED, user->drop = NULL, user->size_class = size_class, user->bytes = old_bytes;
+        tc_buffer_release(t->user[i].buf);
+        t->user[i].buf = user = old;
+      }
+    }
+    memcpy(user->ptr, now->ptr, TC_MIN(user->bytes, now->bytes));
+    tc_buffer_release(s->buf);
+    s->buf = tc_buffer_retain(user);
+  }
+}
+
+// After a run that failed before it changed anything: assigned tensors have their old value, others say what happened.
+static void restore(tc_trace *t, tc_status st) {
+  for (uint32_t n = 0; n < t->n_node; n++) {
+    const tc_rec *r = tc_rec_of(t, n);
+    if (t->slot_of[n] == TC_SLOT_NONE || tc_rec_op(r) == TC_OP_LEAF) continue;
+    tc_slot *s = slot_at(t->slot_of[n]);
+    uint32_t old = n;
+    while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
+    tc_buffer *buf = NULL;
+    if (old != n)
+      for (uint32_t i = 0; i < t->n_leaf; i++)
+        if (t->leaf[i].node == old) buf = t->leaf[i].buf;
+    tc_buffer_release(s->buf);
+    tc_run_release(s->run);
+    s->run = NULL;
+    s->buf = buf ? tc_buffer_retain(buf) : NULL;
+    s->err = buf ? TC_OK : st;
+  }
+}
+
+static void reset(tc_trace *t) {
+  for (uint32_t i = 0; i < t->n_leaf; i++) {
+    tc_buffer_release(t->leaf[i].buf);
+    tc_run_release(t->leaf[i].run);
+  }
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    tc_buffer_release(t->user[i].buf);
+    tc_slot_release(t, t->user[i].handle);
+  }
+  t->n_user = t->n_leaf = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->epoch++;
+}
+
+// Without closing: the owner is inside an op and its numbers must stay. Nothing is written in place and only the asked slots are served.
+static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_node *asked) {
+  for (int i = 0; i < n_asked; i++) {
+    if (t->slot_of[asked[i]] == TC_SLOT_NONE || p->out_of[asked[i]] == TC_LEAF_NONE) continue;
+    tc_slot *s = slot_at(t->slot_of[asked[i]]);
+    tc_buffer_release(s->buf);
+    s->buf = tc_buffer_retain(t->out[p->out_of[asked[i]]]);
+  }
+}
+
+tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
+  if (t->n_node == t->n_leaf && n_asked == 0) {
+    if (!t->dropped) reset(t);
+    return TC_OK;
+  }
+  tc_profile_record rec = {.cause = cause_names[cause], .site = site, .n_nodes = t->n_node, .start_ns = now_ns()};
+  tc_plan *p = NULL;
+  tc_run *run = NULL;
+  bool peek = t->dropped, hit = false;
+  uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
+  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  rec.plan_ns = now_ns() - rec.start_ns;
+  if (st == TC_OK) st = take_outputs(t, p);
+  bool taken = st == TC_OK;
+  if (taken) st = launch(t, p);
+  rec.run_ns = now_ns() - rec.start_ns - rec.plan_ns;
+  if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  if (peek) {
+    if (st == TC_OK) publish_asked(t, p, n_asked, asked);
+  } else if (st == TC_OK) {
+    publish(t, p, run);
+  } else {
+    restore(t, st);
+  }
+  if (taken)
+    for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
+  tc_run_release(run);
+  if (!peek) reset(t);
+  if (p) {
+    rec.hash = p->hash.lo, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
+    tc_plan_release(p);
+  }
+  rec.total_ns = now_ns() - rec.start_ns;
+  rec.status = st;
+  tc_profile_add(&rec);
+  return st;
+}
+
+// Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The site of the first cut is preferred from then on, so
+// that iteration k meets the plan of iteration k-1.
+void tc_trace_landmark(tc_trace *t, tc_site site) {
+  if (TC_LIKELY(t->n_node < CUT_NODES)) return;
+  bool late = t->n_node >= (uint32_t)tc_options_get()->max_nodes;
+  if (t->cut_site && t->cut_site != site && t->n_node < 4 * CUT_NODES && !late) return;
+  for (uint32_t n = 0; n < t->n_node; n++)
+    if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
+  t->cut_site = site;
+  (void)tc_trace_sync(t, TC_CAUSE_LANDMARK, site, 0, NULL);
+}
+
+// ---- values ----
+
+tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
+  *out = NULL;
+  bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
+  if (!pending && s->err) return tc_fail(s->err, cause_names[cause], site, "the value was lost by a run that failed");
+  if (!s->buf || pending) {
+    if (!pending) t->op_status = TC_OK, t->op = cause_names[cause], t->op_site = site;
+    tc_node n = tc_trace_node(t, s, handle);
+    if (n == TC_NODE_ERR) return t->op_status;
+    TC_TRY(tc_trace_sync(t, cause, site, 1, &n));
+  }
+  if (!s->buf) return tc_fail(TC_ERR_STATE, cause_names[cause], site, "the tensor has no value");
+  *out = tc_buffer_retain(s->buf);
+  return TC_OK;
+}
+
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_buffer **out, uint32_t *shape, tc_type *type) {
+  tc_trace *t;
+  *out = NULL;
+  tc_slot *s = tc_slot_find(h, &t);
+  if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
+  if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
+  pthread_mutex_lock(&t->lock);
+  tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
+  if (st == TC_OK) {
+    *shape = s->shape, *type = (tc_type)s->dtype;
+    st = tc_trace_store(t, s, h, cause, site, out);
+  }
+  pthread_mutex_unlock(&t->lock);
+  return st;
+}
