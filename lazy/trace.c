@@ -255,7 +255,7 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   return n;
 }
 
-static bool want_add(tc_trace *t, tc_node n, tc_tensor param) {
+bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param) {
   if (t->n_want == t->cap_want) {
     uint32_t cap = t->cap_want ? t->cap_want * 2 : 64;
     tc_want *want = tc_realloc(t->want, cap * sizeof *want);
@@ -263,14 +263,12 @@ static bool want_add(tc_trace *t, tc_node n, tc_tensor param) {
     t->want = want, t->cap_want = cap;
   }
   t->want[t->n_want++] = (tc_want){n, param};
+  t->flag[n] |= TC_NODE_WANT | TC_NODE_TAPE;
   return true;
 }
 
-// Makes node n the value of parameter h: differentiation ends there.
 static tc_node mark_param(tc_trace *t, tc_node n, tc_tensor h) {
-  if (n == TC_NODE_ERR || !want_add(t, n, h)) return TC_NODE_ERR;
-  t->flag[n] |= TC_NODE_WANT | TC_NODE_TAPE;
-  return n;
+  return n == TC_NODE_ERR || !tc_trace_want(t, n, h) ? TC_NODE_ERR : n;
 }
 
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {

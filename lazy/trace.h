@@ -174,6 +174,8 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
                         const uint64_t *arg, tc_device device);
 // A leaf for a buffer (retained), with its history if any.
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, tc_run *run, uint32_t home, uint8_t flags);
+// Makes node n the value of a parameter: differentiation ends there. False after reporting.
+bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param);
 // The node of a slot of this trace.
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor handle);
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what `meson test` ran: count_tests.py testlog.json prints "PASSED FAILED SKIPPED", and on stderr the names of what failed.
+"""Counts what `meson test` ran: count_tests.py testlog.json prints "PASSED FAILED SKIPPED", and on stderr what failed and why.
 
 A Criterion program counts by its TAP subtests, a plain program as one. A TAP program that died, timed out or printed no plan adds a failure.
 """
@@ -11,19 +11,23 @@ import sys
 def count_tap(text):
     passed = failed = skipped = 0
     names = []
-    plan = None
+    plan, last_failed = None, False
     for line in text.splitlines():
         m = re.match(r"1\.\.(\d+)", line)
         if m:
             plan = int(m.group(1))
         m = re.match(r"(not )?ok\b\s*(.*)", line)
         if m is None:
+            if names and last_failed and not line.startswith("1.."):
+                names[-1] += "\n    " + line.strip()
             continue
+        last_failed = False
         if re.search(r"#\s*skip", m.group(2), re.I):
             skipped += 1
         elif m.group(1):
             failed += 1
             names.append(m.group(2).lstrip("- "))
+            last_failed = True
         else:
             passed += 1
     return passed, failed, skipped, names, plan
@@ -39,12 +43,15 @@ def main():
             passed, failed, skipped = int(result in ("OK", "EXPECTEDFAIL")), 0, int(result == "SKIP")
             failed = 1 - passed - skipped
             names = [result.lower()] if failed else []
+            if failed:
+                lines = (run.get("stderr") or "").splitlines() or out.splitlines()
+                names[0] += "".join("\n    " + text for text in lines[:60])
         elif result not in ("OK", "SKIP") and failed == 0:
             failed, names = 1, [result.lower()]
         elif passed + failed + skipped < plan:
             failed += 1
             names.append(f"{plan - passed - failed - skipped + 1} tests of the plan did not report")
-        for name in names:
+        for name in names[:20]:
             print(f"FAILED {run['name']}: {name}", file=sys.stderr)
         total = [a + b for a, b in zip(total, (passed, failed, skipped))]
     print(*total)

@@ -134,18 +134,18 @@ static void positional(double v, tc_type type, int max_frac, char *out, size_t b
 static void scientific(double v, tc_type type, int max_frac, int min_frac, int exp_digits, char *out, size_t bytes) {
   char digits[24], s[48];
   int exp, n = shortest(v, type, digits, &exp);
-  if (n - 1 > max_frac) {
-    snprintf(s, sizeof s, "%.*e", max_frac, fabs(v));
+  int n_frac = TC_MIN(TC_MAX_OF(n - 1, min_frac), max_frac);
+  if (n_frac != n - 1) {  // padding shows the value's further digits, not zeros, as NumPy's does
+    snprintf(s, sizeof s, "%.*e", n_frac, fabs(v));
     n = 0;
     char *c = s;
     for (; *c != 'e'; c++)
       if (*c != '.') digits[n++] = *c;
     exp = atoi(c + 1);
-    while (n > 1 && digits[n - 1] == '0') n--;
+    while (n - 1 > min_frac && n > 1 && digits[n - 1] == '0') n--;
+    digits[n] = 0;
   }
-  while (n - 1 < min_frac && n < 23) digits[n++] = '0';
-  digits[n] = 0;
-  snprintf(out, bytes, "%s%c.%se%c%0*d", signbit(v) ? "-" : "", digits[0], digits + 1, exp < 0 ? '-' : '+', TC_MAX_OF(2, exp_digits), abs(exp));
+  snprintf(out, bytes, "%s%c.%se%c%0*d", signbit(v) ? "-" : "", digits[0], digits + 1, exp < 0 ? '-' : '+', exp_digits > 2 ? 3 : 2, abs(exp));
 }
 
 // ---- One format for all shown elements ----
@@ -219,7 +219,9 @@ static format choose_format(const shown *s, tc_type type) {
   }
   survey v = {.f = &f};
   each(s, 0, 0, survey_range, &v);
-  f.exponent = v.max != 0 && (v.max >= 1e8 || v.min < 0.0001 || v.max / v.min > 1000.0);
+  // NumPy 2.3 and later: 10 to the digits the type holds, at most 8. bf16 is treated as f16.
+  double large = type == TC_F64 ? 1e8 : type == TC_F32 ? 1e6 : 1e3;
+  f.exponent = v.max != 0 && (v.max >= large || v.min < 0.0001 || v.max / v.min > 1000.0);
   each(s, 0, 0, survey_width, &v);
   if (f.exponent) {
     f.precision = f.pad_right;

@@ -61,7 +61,7 @@ static tc_kernel_fn *compile(const tc_nest *n, const target *t, tc_elf_code **co
   tc_status st = tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, &object, &bytes, text, sizeof text);
   cr_assert_eq(st, TC_OK, "%s", text);
   st = tc_elf_load(object, bytes, "tc_test", code, &fn);
-  cr_assert_eq(st, TC_OK, "%s", st == TC_OK ? "" : tc_last_error()->text);
+  cr_assert_eq(st, TC_OK, "%s", st == TC_OK ? "" : tc_last_error()->message);
   free(object);
   tc_kernel_fn *kernel;
   memcpy(&kernel, &fn, sizeof kernel);
@@ -241,7 +241,7 @@ static void put_all_ops(fixture *f, tc_type t, int lanes, uint32_t i, const uint
 static const int widths[] = {1, 2, 4, 8, 16, 32, 64};
 #define N_WIDTHS (int)(sizeof widths / sizeof widths[0])
 
-static void check_ops(tc_type t, int lanes, const target *target) {
+static void check_ops(tc_type t, int lanes, const target *on) {
   fixture f = {.n_in = 0};
   for (uint64_t k = 0; k < 3; k++) add_input(&f, t, 7 * k + 1);
   add_input(&f, TC_BOOL, 99);
@@ -250,7 +250,7 @@ static void check_ops(tc_type t, int lanes, const target *target) {
   uint32_t cond = OP1(&f.n, LOAD, TC_BOOL, lanes, 3, i);
   put_all_ops(&f, t, lanes, i, v, cond);
   OP0(&f.n, ENDLOOP, TC_BOOL, 1, 0);
-  check(&f, target, lanes);
+  check(&f, on, lanes);
   release(&f);
 }
 
@@ -268,7 +268,7 @@ Test(codegen, ops_match_the_interpreter_on_bare_x86_64, .timeout = 120) { check_
 
 // ---- casts ----
 
-static void check_casts(tc_type from, int lanes, const target *target) {
+static void check_casts(tc_type from, int lanes, const target *on) {
   fixture f = {.n_in = 0};
   add_input(&f, from, 5);
   uint32_t b = OP0(&f.n, BEGIN, TC_I64, 1, 0), e = OP0(&f.n, FINISH, TC_I64, 1, 0), i = OP2(&f.n, LOOP, TC_I64, 1, lanes, b, e);
@@ -276,7 +276,7 @@ static void check_casts(tc_type from, int lanes, const target *target) {
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(&f, to, lanes, i, OP1(&f.n, CAST, to, lanes, 0, v), type_name[from]);
   OP0(&f.n, ENDLOOP, TC_BOOL, 1, 0);
-  check(&f, target, lanes);
+  check(&f, on, lanes);
   release(&f);
 }
 
@@ -294,7 +294,7 @@ Test(codegen, casts_match_the_interpreter_on_bare_x86_64, .timeout = 120) { chec
 // ---- memory ----
 
 // Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it crashes.
-static void check_memory(tc_type t, int lanes, const target *target) {
+static void check_memory(tc_type t, int lanes, const target *on) {
   fixture f = {.n_in = 0};
   uint64_t seed = 3;
   add_input(&f, t, 11);
@@ -327,7 +327,7 @@ static void check_memory(tc_type t, int lanes, const target *target) {
   f.what[k] = "masked store";
   OP3(n, STORE, t, lanes, k, i, v, mask);
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
-  check(&f, target, lanes);
+  check(&f, on, lanes);
   release(&f);
 }
 
@@ -344,7 +344,7 @@ Test(codegen, memory_matches_the_interpreter_on_bare_x86_64, .timeout = 120) { c
 
 // ---- leaves, reductions, calls ----
 
-static void check_rest(tc_type t, int lanes, const target *target) {
+static void check_rest(tc_type t, int lanes, const target *on) {
   static const tc_nest_op reduce[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
   bool is_float = t == TC_F32 || t == TC_F64;
   double d = -2.75;
@@ -365,7 +365,7 @@ static void check_rest(tc_type t, int lanes, const target *target) {
     store(&f, t, lanes, i, OP2(n, CALL, t, lanes, TC_NEST_MATH_ATAN2, v, w), "atan2");
   }
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
-  check(&f, target, lanes);
+  check(&f, on, lanes);
   release(&f);
 }
 

@@ -1,0 +1,114 @@
+// Square f32 products at one thread and at all, against the FMA roof and OpenBLAS, which is opened with dlopen where it is installed.
+// OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
+#include "bench/bench.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef void cblas_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                            float beta, float *c, int ldc);
+
+static struct {
+  bool tried;
+  cblas_sgemm_fn *sgemm;
+  void (*set_threads)(int n);
+} openblas;
+
+typedef struct product {
+  int64_t n;
+  tc_tensor a, b;
+  float *host_a, *host_b, *host_c;
+} product;
+
+static void *open_first(const char *const *names) {
+  void *library = NULL;
+  for (; *names && library == NULL; names++) library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+  return library;
+}
+
+static bool have_openblas(void) {
+  if (openblas.tried) return openblas.sgemm != NULL;
+  openblas.tried = true;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  else if (__builtin_cpu_supports("avx2"))
+    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+#endif
+  void *library = open_first((const char *const[]){"libopenblas.so.0", "libopenblas.so", NULL});
+  if (library == NULL) return false;
+  openblas.sgemm = (cblas_sgemm_fn *)dlsym(library, "cblas_sgemm");
+  openblas.set_threads = (void (*)(int))dlsym(library, "openblas_set_num_threads");
+  return openblas.sgemm != NULL;
+}
+
+static double multiply(void *arg, int n) {
+  const product *p = arg;
+  double start = bench_now();
+  for (int i = 0; i < n; i++) {
+    tc_scope scope = tc_scope_begin();
+    tc_tensor c = tc_matmul(p->a, p->b);
+    tc_status st = tc_eval(1, &c);
+    tc_scope_end(scope);
+    if (st != TC_OK) return -1;
+  }
+  return bench_now() - start;
+}
+
+static double multiply_openblas(void *arg, int n) {
+  const product *p = arg;
+  enum { ROW_MAJOR = 101, NO_TRANS = 111 };
+  int size = (int)p->n;
+  double start = bench_now();
+  for (int i = 0; i < n; i++)
+    openblas.sgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, size, size, size, 1, p->host_a, size, p->host_b, size, 0, p->host_c, size);
+  return bench_now() - start;
+}
+
+static bool product_right(void *arg) {
+  const product *p = arg;
+  int64_t row = p->n / 3, column = p->n / 2;
+  double want = 0;
+  for (int64_t k = 0; k < p->n; k++) want += (double)p->host_a[row * p->n + k] * (double)p->host_b[k * p->n + column];
+  tc_scope scope = tc_scope_begin();
+  float got = bench_element(tc_matmul(p->a, p->b), row * p->n + column);
+  tc_scope_end(scope);
+  return bench_near(got, want, 1e-4);
+}
+
+static void measure_size(int64_t n, int threads) {
+  char name[16];
+  snprintf(name, sizeof(name), "%d", (int)n);
+  product p = {.n = n, .host_a = bench_floats(n * n, 1), .host_b = bench_floats(n * n, 2), .host_c = calloc((size_t)(n * n), sizeof(float))};
+  tc_scope scope = tc_scope_begin();
+  if (p.host_a && p.host_b && p.host_c) {
+    p.a = tc_from_host(p.host_a, TC_SHAPE(n, n), TC_F32);
+    p.b = tc_from_host(p.host_b, TC_SHAPE(n, n), TC_F32);
+    bench_row row = {.bench = "gemm",
+                     .name = name,
+                     .unit = "GFLOP/s",
+                     .work = 2.0 * (double)n * (double)n * (double)n,
+                     .roof = BENCH_FMA,
+                     .threads = threads,
+                     .run = multiply,
+                     .arg = &p,
+                     .check = product_right};
+    if (have_openblas()) {
+      if (openblas.set_threads) openblas.set_threads(threads);
+      row.peers[row.n_peers++] = (bench_peer){"openblas", multiply_openblas, &p};
+    }
+    bench_measure(&row);
+  }
+  tc_scope_end(scope);
+  free(p.host_a);
+  free(p.host_b);
+  free(p.host_c);
+}
+
+void bench_gemm(void) {
+  static const int64_t sizes[] = {64, 128, 256, 512, 1024, 2048, 4096};
+  int threads[2], n_threads = bench_threads(threads);
+  for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+    for (int t = 0; t < n_threads; t++) measure_size(sizes[s], threads[t]);
+}

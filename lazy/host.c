@@ -1,0 +1,287 @@
+// Values in and out of the library, and assignment: what touches both handles and memory.
+#include <string.h>
+
+#include "lazy/plan.h"
+#include "runtime/arena.h"
+#include "runtime/team.h"
+
+// ---- in ----
+
+tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type) {
+  tc_site site = tc_site_return(__builtin_return_address(0));
+  tc_trace *t = tc_op_begin("from_host", site);
+  if (!data && shape.rank >= 0 && shape.rank <= TC_MAX_RANK && tc_dims_count(&shape) != 0)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  return tc_op_end(t, tc_rec_data(t, data, &shape, type));
+}
+
+// Copies rank-k strided data densely; returns the end of what was written.
+static char *copy_strided(char *to, const char *from, const tc_dims *d, const int64_t *stride, int axis, size_t bytes) {
+  if (axis == d->rank) return memcpy(to, from, bytes), to + bytes;
+  for (int64_t i = 0; i < d->dim[axis]; i++) to = copy_strided(to, from + i * stride[axis] * (int64_t)bytes, d, stride, axis + 1, bytes);
+  return to;
+}
+
+tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type) {
+  tc_site site = tc_site_return(__builtin_return_address(0));
+  if (!strides) return tc_from_host(data, shape, type);
+  tc_trace *t = tc_op_begin("from_host_strided", site);
+  int64_t n;
+  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));  // reports the shape
+  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
+  if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
+  if (n) copy_strided(dense, data, &shape, strides, 0, tc_type_bytes(type));
+  tc_node a = tc_rec_data(t, dense, &shape, type);
+  tc_free(dense);
+  return tc_op_end(t, a);
+}
+
+tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg) {
+  tc_trace *t = tc_op_begin("borrow", tc_site_return(__builtin_return_address(0)));
+  int64_t n;
+  tc_buffer *buf;
+  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
+  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
+  if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
+  tc_node leaf = tc_trace_leaf(t, buf, type, tc_dims_intern(&shape), tc_device_default(), NULL, 0, origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+  tc_tensor h = tc_op_end(t, leaf);
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (s && s->gen == h.gen)
+    s->buf = buf;
+  else
+    tc_buffer_release(buf);
+  return h;
+}
+
+// ---- out ----
+
+static void convert(tc_type from, const void *src, tc_type to, void *out);
+
+tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
+  tc_buffer *buf;
+  uint32_t shape;
+  tc_type type;
+  TC_TRY(tc_value(h, TC_CAUSE_ITEM, site, "item", &buf, &shape, &type));
+  tc_status st = TC_OK;
+  char text[128];
+  if (tc_dims_at(shape)->count != 1)
+    st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(shape)->d, text, sizeof text));
+  else if (!out)
+    st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
+  else
+    convert(type, buf->ptr, as, out);
+  tc_buffer_release(buf);
+  return st;
+}
+
+tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+  tc_buffer *buf;
+  uint32_t shape;
+  tc_type type;
+  TC_TRY(tc_value(h, TC_CAUSE_TO_HOST, site, "to_host", &buf, &shape, &type));
+  tc_status st = TC_OK;
+  size_t have = (size_t)tc_dims_at(shape)->count * tc_type_bytes(type);
+  if (have != bytes)
+    st = tc_fail(TC_ERR_ARG, "to_host", site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
+  else if (!out && bytes)
+    st = tc_fail(TC_ERR_ARG, "to_host", site, "out is NULL");
+  else if (bytes)
+    memcpy(out, buf->ptr, bytes);
+  tc_buffer_release(buf);
+  return st;
+}
+
+tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
+  tc_node small[64], *asked = small;
+  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors at a null pointer", n);
+  if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
+  tc_trace *t = tc_op_begin("eval", site);
+  int n_asked = 0;
+  for (int i = 0; i < n; i++) {
+    tc_trace *owner;
+    tc_slot *s = tc_slot_find(tensors[i], &owner);
+    tc_node a = tc_op_in(t, tensors[i]);
+    if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
+  }
+  tc_status st = t->op_status;
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
+  if (asked != small) tc_free(asked);
+  (void)tc_op_done(t);
+  return st;
+}
+
+tc_status tc_sync_at(const char *device, tc_site site) {
+  tc_device d;
+  if (device) TC_TRY(tc_device_parse(device, &d));
+  tc_trace *t = tc_op_begin("sync", site);
+  tc_status st = t->op_status;
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
+  (void)tc_op_done(t);
+  return st;
+}
+
+const void *tc_map_at(tc_tensor h, tc_site site) {
+  tc_buffer *buf;
+  uint32_t shape;
+  tc_type type;
+  if (tc_value(h, TC_CAUSE_MAP, site, "map", &buf, &shape, &type) != TC_OK) return NULL;
+  tc_trace *t;
+  tc_slot *s = tc_slot_find(h, &t);
+  pthread_mutex_lock(&t->lock);
+  s->n_maps++;
+  pthread_mutex_unlock(&t->lock);
+  return buf->ptr;  // the reference stays until tc_unmap
+}
+
+tc_status tc_unmap(tc_tensor h) {
+  tc_trace *t;
+  tc_slot *s = tc_slot_find(h, &t);
+  if (!s || s->gen != h.gen || h.gen == 0) return TC_FAIL(TC_ERR_HANDLE, "the tensor was released, or its scope has ended");
+  pthread_mutex_lock(&t->lock);
+  bool mapped = s->n_maps > 0;
+  if (mapped) {
+    s->n_maps--;
+    tc_buffer_release(s->buf);
+  }
+  pthread_mutex_unlock(&t->lock);
+  return mapped ? TC_OK : TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
+}
+
+const void *tc_rec_value(tc_trace *t, tc_node n) {
+  if (n == TC_NODE_ERR || t->op_status != TC_OK) return NULL;
+  tc_tensor h = tc_trace_handle(t, n, false);
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  tc_buffer_release(t->value);
+  t->value = NULL;
+  tc_status st = s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
+  if (s && s->gen == h.gen) tc_slot_release(t, h);
+  if (st != TC_OK) t->op_status = st;
+  return st == TC_OK ? t->value->ptr : NULL;
+}
+
+// ---- conversions of one element ----
+
+static double half_to_double(uint16_t v) {
+  uint32_t sign = (uint32_t)(v & 0x8000) << 16, e = v >> 10 & 31, m = v & 1023, bits;
+  float f;
+  if (e == 31)
+    bits = sign | 0x7F800000 | m << 13;
+  else if (e)
+    bits = sign | (e + 112) << 23 | m << 13;
+  else
+    return (double)m * 0x1p-24 * (sign ? -1 : 1);
+  memcpy(&f, &bits, sizeof f);
+  return (double)f;
+}
+
+// The value of one element, as double and as int64.
+static void read_element(tc_type type, const void *p, double *f, int64_t *i) {
+  uint32_t bits;
+  float v;
+  switch (type) {
+    case TC_BOOL:
+    case TC_U8: *i = *(const uint8_t *)p, *f = (double)*i; return;
+    case TC_I8: *i = *(const int8_t *)p, *f = (double)*i; return;
+    case TC_I16: *i = *(const int16_t *)p, *f = (double)*i; return;
+    case TC_I32: *i = *(const int32_t *)p, *f = (double)*i; return;
+    case TC_I64: *i = *(const int64_t *)p, *f = (double)*i; return;
+    case TC_F16: *f = half_to_double(*(const uint16_t *)p); break;
+    case TC_BF16: bits = (uint32_t)*(const uint16_t *)p << 16, memcpy(&v, &bits, sizeof v), *f = (double)v; break;
+    case TC_F32: *f = (double)*(const float *)p; break;
+    default: *f = *(const double *)p; break;
+  }
+  *i = *f != *f ? 0 : *f >= 0x1p63 ? INT64_MAX : *f <= -0x1p63 ? INT64_MIN : (int64_t)*f;
+}
+
+static void convert(tc_type from, const void *src, tc_type to, void *out) {
+  double f;
+  int64_t i;
+  read_element(from, src, &f, &i);
+  switch (to) {
+    case TC_BOOL: *(bool *)out = f != 0; break;
+    case TC_I32: *(int32_t *)out = (int32_t)TC_MAX_OF(TC_MIN(i, (int64_t)INT32_MAX), (int64_t)INT32_MIN); break;
+    case TC_I64: *(int64_t *)out = i; break;
+    case TC_F32: *(float *)out = (float)f; break;
+    default: *(double *)out = f; break;
+  }
+}
+
+// ---- assignment ----
+
+static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
+  for (uint32_t i = 0; i < t->n_user; i++)
+    if (t->user[i].handle.slot == h.slot) return true;
+  if (t->n_user == t->cap_user) {
+    uint32_t cap = t->cap_user ? t->cap_user * 2 : 16;
+    struct tc_user *user = tc_realloc(t->user, cap * sizeof *user);
+    if (!user) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+    t->user = user, t->cap_user = cap;
+  }
+  s->refs++;
+  t->user[t->n_user++] = (struct tc_user){h, tc_buffer_retain(s->buf)};
+  return true;
+}
+
+tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
+  if (value == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the tensor was released, or its scope has ended"), t->op_status;
+  if (owner != t) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
+  const tc_rec *r = tc_rec_of(t, value);
+  char ta[128], tb[128];
+  if (s->shape != r->shape || s->dtype != r->dtype)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s %s cannot become %s %s", tc_type_name((tc_type)s->dtype),
+                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name((tc_type)r->dtype),
+                       tc_dims_text(&tc_dims_at(r->shape)->d, tb, sizeof tb)),
+           t->op_status;
+  if (t->dev[value] != s->device)
+    return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
+                       tc_device_name((tc_device)t->dev[value])),
+           t->op_status;
+  tc_node old = tc_trace_node(t, s, h);
+  if (old == TC_NODE_ERR) return t->op_status;
+  if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
+  uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
+  tc_node n = tc_trace_append(t, TC_OP_ASSIGN, (tc_type)r->dtype, s->shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
+  if (n == TC_NODE_ERR) return t->op_status;
+  t->flag[n] = tape;
+  if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
+    t->flag[n] = 0;
+    if (!tc_trace_want(t, n, h)) return t->op_status;
+  }
+  t->slot_of[old] = TC_SLOT_NONE;
+  t->flag[old] &= (uint8_t) ~(TC_NODE_LIVE | TC_NODE_KEEP);
+  tc_buffer_release(s->buf);
+  tc_run_release(s->run);
+  s->buf = NULL, s->run = NULL, s->err = TC_OK;
+  s->epoch = t->epoch, s->node = n;
+  t->slot_of[n] = h.slot;
+  t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
+  return TC_OK;
+}
+
+tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
+  tc_trace *t = tc_op_begin("assign", site), *owner;
+  tc_node v = tc_op_in(t, value);
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (v != TC_NODE_ERR && s && s->gen == h.gen) {
+    tc_dims d = tc_dims_at(s->shape)->d;
+    v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
+  }
+  (void)tc_rec_assign(t, h, v);
+  return tc_op_done(t);
+}
+
+void tc_shutdown(void) {
+  tc_cache_clear();
+  tc_team_stop();
+  tc_trim();
+}

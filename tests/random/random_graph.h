@@ -1,0 +1,42 @@
+// Random programs over the public API, as short lists of instructions: made from a seed, checked by running them several ways, and shrunk when two ways
+// disagree. An instruction's result is named by its place in the list; `plan_program` infers types, shapes, which handles are still alive, and bounds of
+// size and of round-off, and refuses what the API would refuse or what two right backends may answer differently (comparing rounded numbers).
+// Threads: thread-compatible. A program owns nothing.
+#ifndef TC_TESTS_RANDOM_GRAPH_H
+#define TC_TESTS_RANDOM_GRAPH_H
+
+#include <stdio.h>
+#include <tc/tc.h>
+
+enum { RG_MAX_INSTRS = 48 };
+
+typedef enum rg_op {
+  RG_NOP, RG_LEAF, RG_PARAM, RG_UNARY, RG_BINARY, RG_NUM, RG_COMPARE, RG_WHERE, RG_CAST, RG_TRANSPOSE, RG_SLICE, RG_FLIP, RG_FLATTEN, RG_EXPAND, RG_PAD, RG_CAT,
+  RG_FOLD, RG_ARGMAX, RG_CUMSUM, RG_SOFTMAX, RG_MATMUL, RG_INDEX, RG_ASSIGN_SLICE, RG_READ, RG_SCOPE_BEGIN, RG_SCOPE_END, RG_BACKWARD, RG_N_OPS
+} rg_op;
+
+typedef struct rg_instr {
+  rg_op op;
+  tc_type type;  // LEAF, PARAM, CAST
+  int a, b, c;   // operands: places of earlier instructions
+  int p, q;      // which function, axis, start, step, data: taken modulo what fits
+  tc_dims dims;  // LEAF, PARAM
+} rg_instr;
+
+typedef struct rg_program {
+  int n;
+  bool smooth;  // floats are f64 and continuous: the gradient is also compared with central differences
+  rg_instr instr[RG_MAX_INSTRS];
+} rg_program;
+
+// A valid program from a seed.
+void rg_make(rg_program *p, uint64_t seed);
+// NULL if every way agrees; else which value differs and how (static text).
+const char *rg_check(const rg_program *p);
+// Makes a failing program smaller while rg_check fails; returns the last failure's text.
+const char *rg_shrink(rg_program *p);
+// Writes a C program over the public API that computes and prints the same values; its argument is the device.
+void rg_print(const rg_program *p, FILE *out);
+int rg_size(const rg_program *p);
+
+#endif
