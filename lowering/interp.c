@@ -185,8 +185,8 @@ static inline int64_t i64_from(double v) { return SATURATE(int64_t, v, -0x1p63, 
 
 #define SMALLER (((x < y) | (x != x)) ? x : y)
 #define LARGER (((x > y) | (x != x)) ? x : y)
-#define QUOTIENT (y == 0 ? 0 : SG && (T)(y + 1) == 0 ? (T)((W)0 - (W)x) : x / y)
-#define REMAINDER (y == 0 || (SG && (T)(y + 1) == 0) ? 0 : x % y)
+#define QUOTIENT (y == 0 ? 0 : SG && (T)((W)y + 1) == 0 ? (T)((W)0 - (W)x) : x / y)
+#define REMAINDER (y == 0 || (SG && (T)((W)y + 1) == 0) ? 0 : x % y)
 #define MAGNITUDE (SG && ((UT)x >> (BITS - 1)) != 0 ? (T)((W)0 - (W)x) : x)
 
 #define STEP_MAPS(X)                                                                                                       \

@@ -24,16 +24,17 @@
     DT *d = slot_at(frame, s->dst);                                                                   \
     const XT *a = slot_at(frame, s->src[0]);                                                          \
     const T *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]);                           \
-    uint32_t i = 0;                                                                                   \
+    uint32_t left = s->lanes;                                                                         \
     do {                                                                                              \
-      IVDEP for (uint32_t j = i; j < i + GRAIN; j++) {                                                \
+      IVDEP for (int j = 0; j < GRAIN; j++) {                                                         \
         const XT x = a[j];                                                                            \
         const T y = b[j], z = c[j];                                                                   \
         (void)x, (void)y, (void)z, (void)BITS, (void)SG;                                              \
         d[j] = (DT)(EXPR);                                                                            \
       }                                                                                               \
-      i += GRAIN;                                                                                     \
-    } while (i < s->lanes);                                                                           \
+      if (left <= GRAIN) break;                                                                       \
+      left -= GRAIN, d += GRAIN, a += GRAIN, b += GRAIN, c += GRAIN;                                  \
+    } while (true);                                                                                   \
     return s + 1;                                                                                     \
   }                                                                                                   \
   static const step *FN(OP, TY, s)(const step *s, char *frame) {                                      \
@@ -58,11 +59,12 @@ STEP_PICKS(MAP_PICK)
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
     T_##D *d = slot_at(frame, s->dst);                                                         \
     const T_##S *a = slot_at(frame, s->src[0]);                                                \
-    uint32_t i = 0;                                                                            \
+    uint32_t left = s->lanes;                                                                  \
     do {                                                                                       \
-      IVDEP for (uint32_t j = i; j < i + GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j]));     \
-      i += GRAIN;                                                                              \
-    } while (i < s->lanes);                                                                    \
+      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j]));              \
+      if (left <= GRAIN) break;                                                                \
+      left -= GRAIN, d += GRAIN, a += GRAIN;                                                   \
+    } while (true);                                                                            \
     return s + 1;                                                                              \
   }
 #define CASTS_FROM(D) \

@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 
-enum { TEXT, RODATA, N_RELOCATIONS = 2 };
+enum { N_RELOCATIONS = 2 };
 
 typedef struct object {
   Elf64_Ehdr head;

@@ -1,0 +1,224 @@
+#include "lowering/graph.h"
+
+#include <string.h>
+
+#define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
+#define FOLD_ROWS 512      // the same for folds over outer axes
+
+static const uint8_t kind_of[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = TC_KIND_##kind,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+tc_op_kind tc_op_kind_of(tc_op op) {
+  return (tc_op_kind)kind_of[op];
+}
+
+static bool decode(tc_graph *g) {
+  const tc_plan *p = g->plan;
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(p, n);
+    tc_gnode *x = &g->node[n];
+    int n_in = tc_rec_arity(r);
+    *x = (tc_gnode){.op = tc_rec_op(r), .type = (tc_type)r->dtype, .dev = (tc_device)p->dev[n], .shape = tc_dims_at(r->shape), .n_in = n_in,
+                    .attr = tc_rec_attr(r), .arg = p->arg_at[n], .n_arg = (int)tc_rec_args(r), .leaf = p->leaf_of[n], .out = p->out_of[n]};
+    x->n_attr = r->n_extra - (tc_op_arity[x->op] > 2 ? (n_in + 1) / 2 : 0);
+    if (!(x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]))) return false;
+    memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);
+  }
+  g->n = p->n_node;
+  return true;
+}
+
+// ---- merging equal nodes ----
+
+static uint64_t node_hash(const tc_gnode *x) {
+  uint64_t h = (uint64_t)x->op * 31 + (uint64_t)x->type + ((uint64_t)(uintptr_t)x->shape << 8) + (uint64_t)x->dev;
+  for (int i = 0; i < x->n_in; i++) h = (h ^ x->in[i]) * UINT64_C(0x9E3779B97F4A7C15);
+  for (int i = 0; i < x->n_attr; i++) h = (h ^ x->attr[i]) * UINT64_C(0x9E3779B97F4A7C15);
+  return h ^ h >> 32;
+}
+
+static bool node_equal(const tc_gnode *a, const tc_gnode *b) {
+  return a->op == b->op && a->type == b->type && a->shape == b->shape && a->dev == b->dev && a->n_in == b->n_in && a->n_attr == b->n_attr &&
+         memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0 && memcmp(a->attr, b->attr, (size_t)a->n_attr * sizeof a->attr[0]) == 0;
+}
+
+// Replaces a pure node equal to an earlier one by it. Nodes with arguments differ: their values are not known here.
+static bool merge_equal(tc_graph *g) {
+  uint32_t cap = 64;
+  while (cap < 2 * g->n) cap *= 2;
+  uint32_t *table = tc_arena_alloc(g->arena, cap * sizeof *table), *same = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *same);
+  if (!table || !same) return false;
+  for (uint32_t n = 0; n < g->n; n++) {
+    tc_gnode *x = &g->node[n];
+    same[n] = n;
+    for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
+    if (x->n_arg || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
+    uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
+    while (table[at] && !node_equal(&g->node[table[at] - 1], x)) at = (at + 1) & (cap - 1);
+    if (!table[at])
+      table[at] = n + 1;
+    else if (x->out == TC_LEAF_NONE)
+      same[n] = table[at] - 1;
+  }
+  return true;
+}
+
+// ---- decomposition ----
+
+static uint32_t add_node(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+  if (g->n == g->cap) return UINT32_MAX;
+  tc_gnode *x = &g->node[g->n];
+  uint32_t shape = tc_dims_intern(d);
+  *x = (tc_gnode){.op = op, .type = like->type, .dev = like->dev, .n_in = n_in, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE};
+  uint64_t *word = tc_arena_alloc(g->arena, sizeof *word);
+  x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]);
+  if (shape == TC_SHAPE_NONE || !word || !x->in) return UINT32_MAX;
+  memcpy(x->in, in, (size_t)n_in * sizeof in[0]);
+  *word = attr;
+  x->attr = word;
+  x->shape = tc_dims_at(shape);
+  return g->n++;
+}
+
+static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
+  x->op = op, x->n_in = n_in, x->n_attr = 0, x->n_arg = 0;
+  x->in[0] = a;
+  if (n_in > 1) x->in[1] = b;
+}
+
+// softmax: exp(x - max) / sum; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
+static bool expand_softmax(tc_graph *g, uint32_t n) {
+  tc_gnode like = g->node[n];
+  int axis = (int)like.attr[0];
+  tc_dims full = like.shape->d, one = full;
+  if (full.rank == 0) return become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2), true;
+  one.dim[axis] = 1;
+  uint64_t fold = (uint64_t)1 << axis | 1u << 8;
+  uint32_t x = like.in[0], m = add_node(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold);
+  if (m == UINT32_MAX) return false;
+  uint32_t shifted = add_node(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
+  uint32_t e = shifted == UINT32_MAX ? shifted : add_node(g, &like, TC_OP_EXP, &full, 1, &shifted, 0, 0);
+  uint32_t sum = e == UINT32_MAX ? e : add_node(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
+  if (sum == UINT32_MAX) return false;
+  uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
+  if (!in) return false;
+  g->node[n].in = in;
+  if (like.op == TC_OP_SOFTMAX) return become(&g->node[n], TC_OP_DIV, e, sum, 2), true;
+  uint32_t log_sum = add_node(g, &like, TC_OP_LOG, &one, 1, &sum, 0, 0);
+  if (log_sum == UINT32_MAX) return false;
+  return become(&g->node[n], TC_OP_SUB, shifted, log_sum, 2), true;
+}
+
+// A divisor of n between lo and hi nearest to want, or 0.
+static int64_t divisor_near(int64_t n, int64_t want, int64_t lo, int64_t hi) {
+  for (int64_t k = 0; want - k >= lo || want + k <= hi; k++) {
+    if (want - k >= lo && n % (want - k) == 0) return want - k;
+    if (want + k <= hi && n % (want + k) == 0) return want + k;
+  }
+  return 0;
+}
+
+static bool is_foldable_in_parts(tc_op op) {
+  return op == TC_OP_SUM || op == TC_OP_PROD || op == TC_OP_MAX || op == TC_OP_MIN || op == TC_OP_ANY || op == TC_OP_ALL;
+}
+
+// The last run of folded axes of mask, as [first, last]; false if none.
+static bool last_run(const tc_dims *d, uint32_t mask, int *first, int *last) {
+  int i = d->rank - 1;
+  while (i >= 0 && !(mask >> i & 1)) i--;
+  if (i < 0) return false;
+  *last = i;
+  while (i > 0 && ((mask >> (i - 1) & 1) || d->dim[i - 1] == 1)) i--;
+  *first = i;
+  return true;
+}
+
+// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the middle), and long runs as two folds.
+// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree.
+static bool split_fold(tc_graph *g, uint32_t n) {
+  tc_gnode like = g->node[n];
+  uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0];
+  tc_dims d = g->node[x].shape->d;
+  tc_gnode typed = like;
+  if (mask == 0) return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+  bool in_parts = is_foldable_in_parts(like.op);
+  int first, last;
+  while (last_run(&d, mask, &first, &last)) {
+    int64_t outer = 1, run = 1, inner = 1;
+    for (int i = 0; i < d.rank; i++) *(i < first ? &outer : i <= last ? &run : &inner) *= d.dim[i];
+    // All the folded axes must lie in this run for an arg fold: record.c folds one axis or all.
+    tc_dims shape = {3, {outer, run, inner}}, left = {3, {outer, 1, inner}};
+    uint32_t r = add_node(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
+    if (r == UINT32_MAX) return false;
+    g->node[r].type = g->node[x].type;
+    int64_t limit = inner == 1 ? 4 * FOLD_CHUNK : 2 * FOLD_ROWS, want = inner == 1 ? FOLD_CHUNK : FOLD_ROWS;
+    int64_t part = in_parts && run > limit ? divisor_near(run, want, want / 4, want * 4) : 0;
+    if (part) {
+      tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {4, {outer, run / part, 1, inner}};
+      uint32_t s = add_node(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);
+      if (s == UINT32_MAX) return false;
+      g->node[s].type = g->node[x].type;
+      x = add_node(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8);
+      if (x == UINT32_MAX) return false;
+      shape.dim[1] = run / part;
+      r = add_node(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
+      if (r == UINT32_MAX) return false;
+    }
+    x = add_node(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8);
+    if (x == UINT32_MAX) return false;
+    for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
+  }
+  return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+}
+
+// Orders needed nodes, operands first (decomposition appends out of order).
+static bool order_nodes(tc_graph *g) {
+  size_t n_edges = g->n;
+  for (uint32_t n = 0; n < g->n; n++) n_edges += (size_t)g->node[n].n_in;
+  uint32_t *stack = tc_arena_alloc(g->arena, (n_edges + 1) * sizeof *stack);
+  uint8_t *state = tc_arena_alloc(g->arena, g->n + 1);
+  g->order = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *g->order);
+  if (!stack || !state || !g->order) return false;
+  g->n_order = 0;
+  for (uint32_t root = 0; root < g->n; root++) {
+    if (g->node[root].out == TC_LEAF_NONE || state[root] == 2) continue;
+    uint32_t depth = 0;
+    stack[depth++] = root;
+    while (depth) {
+      uint32_t n = stack[depth - 1];
+      tc_gnode *x = &g->node[n];
+      if (state[n] == 2) {
+        depth--;
+        continue;
+      }
+      bool ready = true;
+      for (int i = x->n_in; i-- > 0;)
+        if (state[x->in[i]] != 2) stack[depth++] = x->in[i], ready = false;
+      if (!ready) continue;
+      state[n] = 2;
+      depth--;
+      x->needed = true;
+      g->order[g->n_order++] = n;
+      for (int i = 0; i < x->n_in; i++) g->node[x->in[i]].n_readers++;
+    }
+  }
+  return true;
+}
+
+tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
+  *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
+  g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
+  bool ok = g->node && decode(g) && merge_equal(g);
+  for (uint32_t n = 0; ok && n < g->n; n++) {
+    tc_gnode *x = &g->node[n];
+    if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) continue;
+    if (kind_of[x->op] == TC_KIND_COMPOSED) ok = expand_softmax(g, n);
+  }
+  for (uint32_t n = 0, end = g->n; ok && n < end; n++)
+    if (tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
+  if (ok) ok = order_nodes(g);
+  return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
+}

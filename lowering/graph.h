@@ -1,0 +1,43 @@
+// The graph a plan is lowered from: the trace's records as nodes, simplified and decomposed. Nodes are in topological order; numbers of the plan's
+// records come first, what decomposition adds follows. Lives in an arena for the time of lowering. Thread-compatible.
+#ifndef TC_LOWERING_GRAPH_H
+#define TC_LOWERING_GRAPH_H
+
+#include "lazy/plan.h"
+#include "runtime/arena.h"
+
+typedef struct tc_gnode {
+  tc_op op;
+  tc_type type;
+  tc_device dev;
+  const tc_shape_info *shape;
+  int n_in;
+  uint32_t *in;
+  const uint64_t *attr;
+  int n_attr;
+  uint32_t arg;      // first of its arguments in the run's
+  int n_arg;
+  uint32_t leaf;     // TC_LEAF_NONE or the leaf's number
+  uint32_t out;      // TC_LEAF_NONE or the output that stores it
+  bool needed;       // an output depends on it
+  uint32_t n_readers;
+} tc_gnode;
+
+typedef struct tc_graph {
+  tc_arena *arena;
+  const tc_plan *plan;
+  tc_gnode *node;
+  uint32_t n, cap;
+  uint32_t *order;   // needed nodes, operands first
+  uint32_t n_order;
+} tc_graph;
+
+// Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
+tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+
+typedef enum tc_op_kind {
+  TC_KIND_ELEM, TC_KIND_GEN, TC_KIND_RNG, TC_KIND_MOVE, TC_KIND_FOLD, TC_KIND_SCAN, TC_KIND_CONTRACT, TC_KIND_INDEX, TC_KIND_COMPOSED, TC_KIND_EFFECT
+} tc_op_kind;
+tc_op_kind tc_op_kind_of(tc_op op);
+
+#endif

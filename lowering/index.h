@@ -1,0 +1,45 @@
+// Index arithmetic of kernels: an index is a sum of terms over the kernel's ranges, so that movement composes without touching memory.
+//   term: coef * ((range / div) % mod), or coef * (run-time argument), or coef * (computed value)
+// Everything is exact or refused: a reshape that terms cannot express makes tc_index_reshape return false, and the caller stores the operand.
+// Threads: thread-safe, pure.
+#ifndef TC_LOWERING_INDEX_H
+#define TC_LOWERING_INDEX_H
+
+#include "runtime/status.h"
+
+#define TC_MAX_TERMS 12
+#define TC_N_RANGES 4  // A outer, F folded, K inner, K0 upper part of a split inner range
+
+enum { TC_RANGE_A, TC_RANGE_F, TC_RANGE_K, TC_RANGE_K0 };
+typedef enum tc_term_kind { TC_TERM_RANGE, TC_TERM_ARG, TC_TERM_VALUE } tc_term_kind;
+
+typedef struct tc_term {
+  uint8_t kind, range;
+  uint32_t id;       // ARG: the run's argument; VALUE: a value of the nest
+  int64_t div, mod;  // RANGE; mod 0: none
+  int64_t coef;
+} tc_term;
+
+typedef struct tc_index {
+  int n;
+  int64_t base;
+  tc_term term[TC_MAX_TERMS];
+} tc_index;
+
+typedef struct tc_extents {
+  int64_t of[TC_N_RANGES];
+} tc_extents;
+
+tc_index tc_index_const(int64_t v);
+bool tc_index_add_term(tc_index *x, tc_term t);
+bool tc_index_add(tc_index *x, const tc_index *y, int64_t coef);
+// Joins terms that are parts of one range; drops modulos that do nothing. The canonical form: equal indices then have equal terms.
+void tc_index_simplify(tc_index *x, const tc_extents *e);
+bool tc_index_equal(const tc_index *a, const tc_index *b);
+// x = q * m + r with 0 <= r < m, exactly; false if terms cannot say it.
+bool tc_index_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r);
+// Row-major position of idx[] in d, and back.
+bool tc_index_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out);
+bool tc_index_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out);
+
+#endif
