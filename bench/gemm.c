@@ -36,6 +36,7 @@ static bool have_openblas(void) {
   else if (__builtin_cpu_supports("avx2"))
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 #endif
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);  // its workers spin 2^20 cycles, not 2^26: they must be asleep when tc's slice comes
   void *library = open_first((const char *const[]){"libopenblas.so.0", "libopenblas.so", NULL});
   if (library == NULL) return false;
   openblas.sgemm = (cblas_sgemm_fn *)dlsym(library, "cblas_sgemm");

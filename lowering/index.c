@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-tc_index tc_index_const(int64_t v) {
+tc_index tc_ix_const(int64_t v) {
   return (tc_index){.base = v};
 }
 
@@ -10,7 +10,7 @@ static bool same_factor(const tc_term *a, const tc_term *b) {
   return a->kind == b->kind && a->range == b->range && a->id == b->id && a->div == b->div && a->mod == b->mod;
 }
 
-bool tc_index_add_term(tc_index *x, tc_term t) {
+bool tc_ix_add_term(tc_index *x, tc_term t) {
   if (t.coef == 0) return true;
   for (int i = 0; i < x->n; i++)
     if (same_factor(&x->term[i], &t)) {
@@ -23,12 +23,12 @@ bool tc_index_add_term(tc_index *x, tc_term t) {
   return true;
 }
 
-bool tc_index_add(tc_index *x, const tc_index *y, int64_t coef) {
+bool tc_ix_add(tc_index *x, const tc_index *y, int64_t coef) {
   x->base += coef * y->base;
   for (int i = 0; i < y->n; i++) {
     tc_term t = y->term[i];
     t.coef *= coef;
-    if (!tc_index_add_term(x, t)) return false;
+    if (!tc_ix_add_term(x, t)) return false;
   }
   return true;
 }
@@ -47,7 +47,7 @@ static bool term_less(const tc_term *a, const tc_term *b) {
   return a->div > b->div;
 }
 
-void tc_index_simplify(tc_index *x, const tc_extents *e) {
+void tc_ix_simplify(tc_index *x, const tc_extents *e) {
   for (int i = 0; i < x->n;) {
     tc_term *t = &x->term[i];
     if (t->kind == TC_TERM_RANGE && t->mod && t->mod >= (e->of[t->range] + t->div - 1) / t->div) t->mod = 0;
@@ -76,16 +76,16 @@ void tc_index_simplify(tc_index *x, const tc_extents *e) {
     }
 }
 
-bool tc_index_equal(const tc_index *a, const tc_index *b) {
+bool tc_ix_equal(const tc_index *a, const tc_index *b) {
   if (a->n != b->n || a->base != b->base) return false;
   for (int i = 0; i < a->n; i++)
     if (!same_factor(&a->term[i], &b->term[i]) || a->term[i].coef != b->term[i].coef) return false;
   return true;
 }
 
-bool tc_index_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r) {
-  *q = tc_index_const(0);
-  *r = tc_index_const(0);
+bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r) {
+  *q = tc_ix_const(0);
+  *r = tc_ix_const(0);
   if (m == 1) return *q = *x, true;
   int64_t most = 0;
   if (x->base < 0) return false;
@@ -94,7 +94,7 @@ bool tc_index_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index
     tc_term t = x->term[i];
     if (t.coef % m == 0) {
       t.coef /= m;
-      if (!tc_index_add_term(q, t)) return false;
+      if (!tc_ix_add_term(q, t)) return false;
       continue;
     }
     int64_t size = size_of(&t, e);
@@ -108,42 +108,42 @@ bool tc_index_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index
         if (t.mod % cut) return false;
         hi.mod = t.mod / cut;
       }
-      if (!tc_index_add_term(q, hi)) return false;
+      if (!tc_ix_add_term(q, hi)) return false;
       t.mod = cut;
       size = cut;
     }
     most += t.coef * (size - 1);
-    if (!tc_index_add_term(r, t)) return false;
+    if (!tc_ix_add_term(r, t)) return false;
   }
   return most < m;
 }
 
-bool tc_index_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out) {
+bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out) {
   int64_t stride = 1;
-  *out = tc_index_const(0);
+  *out = tc_ix_const(0);
   for (int i = d->rank; i-- > 0;) {
-    if (!tc_index_add(out, &idx[i], stride)) return false;
+    if (!tc_ix_add(out, &idx[i], stride)) return false;
     stride *= d->dim[i];
   }
-  tc_index_simplify(out, e);
+  tc_ix_simplify(out, e);
   return true;
 }
 
-bool tc_index_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out) {
+bool tc_ix_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out) {
   tc_index rest = *flat, q;
-  for (int i = 0; i < d->rank; i++) out[i] = tc_index_const(0);
+  for (int i = 0; i < d->rank; i++) out[i] = tc_ix_const(0);
   int top = 0;
   while (top < d->rank && d->dim[top] == 1) top++;
   for (int i = d->rank; i-- > top;) {
     if (d->dim[i] == 1) continue;
     if (i == top) {
       out[i] = rest;
-    } else if (!tc_index_divmod(&rest, d->dim[i], e, &q, &out[i])) {
+    } else if (!tc_ix_divmod(&rest, d->dim[i], e, &q, &out[i])) {
       return false;
     } else {
       rest = q;
     }
-    tc_index_simplify(&out[i], e);
+    tc_ix_simplify(&out[i], e);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 // Index arithmetic of kernels: an index is a sum of terms over the kernel's ranges, so that movement composes without touching memory.
 //   term: coef * ((range / div) % mod), or coef * (run-time argument), or coef * (computed value)
-// Everything is exact or refused: a reshape that terms cannot express makes tc_index_reshape return false, and the caller stores the operand.
+// Everything is exact or refused: a reshape that terms cannot express makes tc_ix_divmod return false, and the caller stores the operand.
 // Threads: thread-safe, pure.
 #ifndef TC_LOWERING_INDEX_H
 #define TC_LOWERING_INDEX_H
@@ -30,16 +30,16 @@ typedef struct tc_extents {
   int64_t of[TC_N_RANGES];
 } tc_extents;
 
-tc_index tc_index_const(int64_t v);
-bool tc_index_add_term(tc_index *x, tc_term t);
-bool tc_index_add(tc_index *x, const tc_index *y, int64_t coef);
+tc_index tc_ix_const(int64_t v);
+bool tc_ix_add_term(tc_index *x, tc_term t);
+bool tc_ix_add(tc_index *x, const tc_index *y, int64_t coef);
 // Joins terms that are parts of one range; drops modulos that do nothing. The canonical form: equal indices then have equal terms.
-void tc_index_simplify(tc_index *x, const tc_extents *e);
-bool tc_index_equal(const tc_index *a, const tc_index *b);
+void tc_ix_simplify(tc_index *x, const tc_extents *e);
+bool tc_ix_equal(const tc_index *a, const tc_index *b);
 // x = q * m + r with 0 <= r < m, exactly; false if terms cannot say it.
-bool tc_index_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r);
+bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r);
 // Row-major position of idx[] in d, and back.
-bool tc_index_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out);
-bool tc_index_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out);
+bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out);
+bool tc_ix_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out);
 
 #endif

@@ -368,8 +368,14 @@ void rg_make(rg_program *p, uint64_t seed) {
     if (s.op == RG_SCOPE_BEGIN && (depth || p->n + 8 > want)) continue;
     if (s.op == RG_SCOPE_END && !depth) continue;
     if (s.op == RG_BACKWARD && depth) continue;
-    p->instr[p->n] = s;
-    if (!infer(p, &pl, p->n)) continue;
+    // Operands of several seldom fit by chance: draw them again a few times.
+    bool fits = false, several = s.op == RG_WHERE || s.op == RG_MATMUL || s.op == RG_ASSIGN_SLICE || s.op == RG_COMPARE || s.op == RG_CAT;
+    for (int draw = 0; draw < (several ? 60 : 1) && !fits; draw++) {
+      p->instr[p->n] = s;
+      fits = infer(p, &pl, p->n);
+      if (p->n) s.a = (int)roll(&d, (uint32_t)p->n), s.b = (int)roll(&d, (uint32_t)p->n), s.c = (int)roll(&d, (uint32_t)p->n);
+    }
+    if (!fits) continue;
     depth += s.op == RG_SCOPE_BEGIN, depth -= s.op == RG_SCOPE_END;
     p->n++;
     tries = 0;
@@ -542,8 +548,6 @@ static void run_program(const rg_program *p, const plan *pl, mode m, run *r) {
   r->status = tc_set_default_device(m == REFERENCE ? "tc:ref" : "tc:cpu");
   tc_clear_error();
   tc_scope outer = tc_scope_begin();
-  plan now;  // facts as of each instruction: the final ones know of later assignments
-  memset(&now, 0, sizeof now);
   for (int i = 0; i < p->n; i++) {
     step(p, pl, i, h, scopes, &depth, r);
     if (m == OP_BY_OP && pl->f[i].value && r->status == TC_OK) r->status = tc_eval(1, &h[i]);

@@ -1,0 +1,44 @@
+// Grouping: which nodes become one kernel. A group has a domain [A, F, K]: A outer rows, F folded, K inner; a member covers all of it (FULL) or what
+// a fold leaves of it (REDUCED, [A, K]). Members are linked by identity of position, so fusion never moves data between iterations:
+//   FLAT  elementwise over K (A = F = 1)
+//   ROW   folds over the last axes (K = 1): a row at a time, lanes along F; softmax and norms are one group
+//   COL   folds over outer axes: a block of columns at a time, lanes along K
+//   GEMM  a product over [A, F = m, K = n] with what follows it elementwise, applied to the accumulators
+// Everything else (constants, ranges, views) is made where it is read.
+#ifndef TC_LOWERING_GROUP_H
+#define TC_LOWERING_GROUP_H
+
+#include "lowering/graph.h"
+#include "lowering/index.h"
+
+#define TC_GROUP_NONE UINT32_MAX
+
+typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_EXTERN } tc_group_kind;
+typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED } tc_level;
+
+typedef struct tc_group {
+  tc_group_kind kind;
+  int64_t a, f, k;
+  uint32_t *member;     // nodes in topological order
+  uint32_t n_member, cap_member;
+  uint32_t merged;      // into which group, TC_GROUP_NONE: alive
+  uint64_t *before;     // groups this one depends on, as bits
+  uint32_t wave;
+} tc_group;
+
+typedef struct tc_grouping {
+  const tc_graph *graph;
+  tc_group *group;
+  uint32_t n_group;
+  uint32_t *of;         // per node: its group, TC_GROUP_NONE where made in place
+  uint8_t *level;       // per node: tc_level
+  bool *stored;         // per node: has memory (leaf, output, or read across groups)
+  uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
+} tc_grouping;
+
+tc_status tc_group_build(tc_grouping *out, const tc_graph *g);
+
+// Whether node n is made where it is read: views, constants, ranges, and arithmetic on those alone.
+bool tc_group_is_inline(const tc_grouping *gr, uint32_t n);
+
+#endif

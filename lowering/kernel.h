@@ -1,0 +1,38 @@
+// A kernel: a nest with its key and its code, and the cache that makes equal nests share one. Called through one atomic pointer with a context, so
+// that better code can be swapped in without touching plans. Threads: thread-safe.
+#ifndef TC_LOWERING_KERNEL_H
+#define TC_LOWERING_KERNEL_H
+
+#include <stdatomic.h>
+
+#include "lowering/nest.h"
+#include "runtime/hash.h"
+
+struct tc_elf_code;
+
+typedef struct tc_kernel {
+  _Atomic(tc_kernel_fn *) fn;
+  const void *ctx;         // of fn: the interpreter's program; compiled code ignores it
+  _Atomic uint32_t refs;
+  tc_hash hash;
+  uint64_t *key;           // the nest's bytes
+  size_t key_bytes, scratch_bytes;
+  tc_interp *interp;
+  struct tc_elf_code *code;
+  uint64_t used;
+  struct tc_kernel *next;  // in its bucket
+  char name[48];
+} tc_kernel;
+
+// The kernel of a nest: found by the nest's bytes, or compiled (interpreted without a compiler). nest is borrowed. stem: part of the name.
+// compiled is added to when a compile was needed.
+tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, uint32_t *compiled);
+void tc_kernel_release(tc_kernel *k);
+void tc_kernel_cache_clear(void);
+void tc_kernel_stats(tc_cache_info *info);
+// Widest vector of the chosen instruction set in bytes: 64, 32 or 16.
+int tc_kernel_vector_bytes(void);
+// One sentence for tc-info: which compiler and target, or why there is none.
+const char *tc_kernel_compiler(void);
+
+#endif

@@ -1,0 +1,485 @@
+// Builds and runs programs. See program.h.
+#include "lowering/program.h"
+
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+#include "lowering/expand.h"
+#include "lowering/group.h"
+#include "lowering/nest_math.h"
+#include "runtime/log.h"
+#include "runtime/team.h"
+#include "runtime/topology.h"
+
+#define ARENA_BIT 0x80000000u
+#define SERIAL_NS 4000.0  // work below which a second thread does not pay (hot fork-join is 0.6 us, a wave 0.2 us)
+#define TASK_NS 8000.0    // work one task should have
+#define MAX_PLACES 1024
+
+typedef struct block {
+  size_t bytes, offset;
+  uint32_t first, last;  // waves in which it is alive
+} block;
+
+struct tc_program {
+  tc_step *step;
+  uint32_t n_step, cap_step;
+  uint32_t *bind;
+  uint32_t n_bind, cap_bind;
+  tc_num_source *num;
+  uint32_t n_num, cap_num;
+  block *block;          // arena blocks; a place with ARENA_BIT is a block
+  uint32_t n_block, cap_block;
+  size_t arena_bytes, scratch_bytes;
+  uint32_t n_wave;
+  uint32_t *wave_first;  // first step of each wave, and the end
+  int64_t *wave_tasks;
+  tc_ref_call *call;     // per ROW step, with views but no pointers
+  tc_view *view;
+  uint32_t n_call;
+  double work;
+  tc_graph graph;        // attributes of ROW steps point into its arena
+  tc_arena arena;
+};
+
+static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+// ---- building ----
+
+typedef struct builder {
+  tc_program *p;
+  tc_plan *plan;
+  tc_grouping gr;
+  uint32_t *place;      // per node
+  uint32_t *made_in;    // per node: the wave after which it is there
+  uint32_t wave;        // of the step being added
+} builder;
+
+#define GROW(array, n, cap, need)                                        \
+  ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
+
+static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
+  uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
+  void *p = tc_realloc(*array, to * bytes);
+  if (!p) return false;
+  *array = p, *cap = to;
+  return true;
+}
+
+// Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
+static uint32_t place_of(builder *b, uint32_t n) {
+  while (b->gr.alias[n] != n) n = b->gr.alias[n];
+  if (b->place[n] != TC_PLACE_NONE) return b->place[n];
+  const tc_gnode *x = &b->p->graph.node[n];
+  if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
+  if (x->out != TC_LEAF_NONE) return b->place[n] = b->plan->n_leaf + x->out;
+  tc_program *p = b->p;
+  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
+  size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
+  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, UINT32_MAX, 0};
+  return b->place[n] = ARENA_BIT | p->n_block++;
+}
+
+// Notes that wave uses place.
+static void touch(builder *b, uint32_t place, uint32_t wave) {
+  if (!(place & ARENA_BIT)) return;
+  block *k = &b->p->block[place & ~ARENA_BIT];
+  k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
+}
+
+static uint32_t root_of(const builder *b, uint32_t n) {
+  while (b->gr.alias[n] != n) n = b->gr.alias[n];
+  return n;
+}
+
+static tc_step *add_step(builder *b, tc_step_kind kind) {
+  tc_program *p = b->p;
+  if (!GROW(p->step, p->n_step, p->cap_step, 1)) return NULL;
+  tc_step *s = &p->step[p->n_step++];
+  *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
+  return s;
+}
+
+static bool bind(builder *b, tc_step *s, uint32_t place) {
+  tc_program *p = b->p;
+  if (place == TC_PLACE_NONE || !GROW(p->bind, p->n_bind, p->cap_bind, 1)) return false;
+  p->bind[p->n_bind++] = place;
+  s->n_bind++;
+  touch(b, place, s->wave);
+  return true;
+}
+
+static void fill_view(tc_view *v, const tc_gnode *x) {
+  *v = (tc_view){.type = x->type, .rank = x->shape->d.rank};
+  int64_t stride = 1;
+  for (int i = v->rank; i-- > 0;) {
+    v->dim[i] = x->shape->d.dim[i], v->stride[i] = stride;
+    stride *= v->dim[i];
+  }
+}
+
+// A view of x repeated to d's shape.
+static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
+  tc_view dense;
+  fill_view(&dense, x);
+  *v = (tc_view){.type = x->type, .rank = d->rank};
+  for (int i = 0; i < d->rank; i++) {
+    int k = i - (d->rank - dense.rank);
+    v->dim[i] = d->dim[i];
+    v->stride[i] = k < 0 || (dense.dim[k] == 1 && d->dim[i] != 1) ? 0 : dense.stride[k];
+  }
+}
+
+static uint32_t after(const builder *b, uint32_t n) {
+  return b->made_in[root_of(b, n)];
+}
+
+// Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
+static bool add_check(builder *b, uint32_t index, int64_t extent) {
+  b->wave = after(b, index);
+  tc_step *s = add_step(b, TC_STEP_CHECK);
+  if (!s || !bind(b, s, place_of(b, index))) return false;
+  s->node = index;
+  s->extent = 1;
+  s->first_num = (uint32_t)0;
+  s->work = (double)b->p->graph.node[index].shape->count;
+  tc_program *p = b->p;
+  if (!GROW(p->num, p->n_num, p->cap_num, 2)) return false;
+  s = &p->step[p->n_step - 1];
+  s->first_num = p->n_num, s->n_num = 2;
+  p->num[p->n_num++] = (tc_num_source){false, (uint64_t)extent};
+  p->num[p->n_num++] = (tc_num_source){false, (uint64_t)p->graph.node[index].shape->count};
+  return true;
+}
+
+// The axis's extent that a gather's or scatter's index must stay in; 0: the node reads no index.
+static int64_t index_extent(const tc_graph *g, const tc_gnode *x) {
+  return tc_op_kind_of(x->op) == TC_KIND_INDEX ? g->node[x->in[0]].shape->d.dim[x->attr[0]] : 0;
+}
+
+static bool add_row(builder *b, uint32_t n) {
+  tc_program *p = b->p;
+  const tc_gnode *x = &p->graph.node[n];
+  bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
+  b->wave = 0;
+  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
+  tc_step *s = add_step(b, TC_STEP_ROW);
+  if (!s) return false;
+  s->op = x->op, s->node = n;
+  s->work = 4.0 * (double)x->shape->count + 100;
+  for (int i = 0; i < x->n_in; i++) {
+    if (elementwise)
+      fill_broadcast(&p->view[p->n_call], &p->graph.node[x->in[i]], &x->shape->d);
+    else
+      fill_view(&p->view[p->n_call], &p->graph.node[x->in[i]]);
+    p->n_call++;
+    if (!bind(b, s, place_of(b, x->in[i]))) return false;
+    s = &p->step[p->n_step - 1];
+    s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
+  }
+  if (!GROW(p->num, p->n_num, p->cap_num, (uint32_t)x->n_arg)) return false;
+  s->n_num = (uint32_t)x->n_arg;
+  for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
+  if (!bind(b, s, place_of(b, n))) return false;
+  b->made_in[n] = b->wave + 1;
+  return true;
+}
+
+static bool add_checks(builder *b, uint32_t n) {
+  const tc_gnode *x = &b->p->graph.node[n];
+  int64_t extent = index_extent(&b->p->graph, x);
+  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, x->in[1], extent);
+}
+
+static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
+  tc_program *p = b->p;
+  tc_expansion e;
+  uint32_t compiled = 0;
+  *st = tc_expand(&e, &b->gr, group, p->graph.arena);
+  if (*st != TC_OK) return false;
+  b->wave = 0;
+  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
+  tc_kernel *kernel;
+  *st = tc_kernel_get(&e.nest, e.stem, &kernel, &compiled);
+  tc_nest_destroy(&e.nest);
+  if (*st != TC_OK) return false;
+  b->plan->n_compiled += compiled;
+  b->plan->n_kernels++;
+  b->plan->bytes_moved += e.bytes;
+  tc_step *s = add_step(b, TC_STEP_KERNEL);
+  if (!s) return tc_kernel_release(kernel), false;
+  s->kernel = kernel;
+  s->extent = e.extent, s->work = e.work;
+  for (uint32_t i = 0; i < e.n_buf; i++) {
+    if (!bind(b, s, place_of(b, e.buf[i]))) return false;
+    s = &p->step[p->n_step - 1];
+  }
+  if (!GROW(p->num, p->n_num, p->cap_num, e.n_num)) return false;
+  s->n_num = e.n_num;
+  for (uint32_t i = 0; i < e.n_num; i++) p->num[p->n_num++] = (tc_num_source){e.num[i].is_arg, e.num[i].value};
+  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[root_of(b, e.written[i])] = b->wave + 1;
+  return true;
+}
+
+// Steps in an order that respects waves; tasks per wave.
+static bool schedule(tc_program *p) {
+  uint32_t n_wave = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n_wave = TC_MAX_OF(n_wave, p->step[i].wave + 1);
+  p->n_wave = n_wave;
+  p->wave_first = tc_calloc(n_wave + 2, sizeof *p->wave_first);
+  p->wave_tasks = tc_calloc(n_wave + 1, sizeof *p->wave_tasks);
+  tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
+  if (!p->wave_first || !p->wave_tasks || !sorted) return tc_free(sorted), false;
+  uint32_t at = 0;
+  for (uint32_t w = 0; w < n_wave; w++) {
+    p->wave_first[w] = at;
+    for (int checks = 1; checks >= 0; checks--)
+      for (uint32_t i = 0; i < p->n_step; i++)
+        if (p->step[i].wave == w && (p->step[i].kind == TC_STEP_CHECK) == checks) sorted[at++] = p->step[i];
+  }
+  p->wave_first[n_wave] = at;
+  tc_free(p->step);
+  p->step = sorted;
+  for (uint32_t w = 0; w < n_wave; w++)
+    for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
+      tc_step *s = &p->step[i];
+      p->work += s->work;
+      int64_t tasks = (int64_t)(s->work / TASK_NS) + 1;
+      s->grain = TC_MAX_OF((s->extent + tasks - 1) / tasks, 1);
+      p->wave_tasks[w] += TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
+      if (s->kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
+    }
+  return true;
+}
+
+// Offsets for blocks: greatest first, each at the lowest place free while it lives.
+static bool plan_memory(tc_program *p) {
+  uint32_t *order = tc_malloc((p->n_block + 1) * sizeof *order);
+  if (!order) return false;
+  for (uint32_t i = 0; i < p->n_block; i++) {
+    uint32_t j = i;
+    for (; j > 0 && p->block[order[j - 1]].bytes < p->block[i].bytes; j--) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  for (uint32_t i = 0; i < p->n_block; i++) {
+    block *k = &p->block[order[i]];
+    size_t at = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (uint32_t j = 0; j < i; j++) {
+        const block *o = &p->block[order[j]];
+        bool together = o->first <= k->last && k->first <= o->last, overlap = at < o->offset + o->bytes && o->offset < at + k->bytes;
+        if (together && overlap) at = o->offset + o->bytes, moved = true;
+      }
+    }
+    k->offset = at;
+    p->arena_bytes = TC_MAX_OF(p->arena_bytes, at + k->bytes);
+  }
+  tc_free(order);
+  return true;
+}
+
+// An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
+// the writer itself reading the same element (which expand has marked).
+static void choose_homes(builder *b) {
+  tc_program *p = b->p;
+  tc_plan *plan = b->plan;
+  for (uint32_t o = 0; o < plan->n_out; o++) {
+    uint32_t n = plan->out[o].node, leaf = TC_LEAF_NONE, wave = 0;
+    const tc_step *writer = NULL;
+    const tc_rec *r = tc_plan_rec(plan, n);
+    if (tc_rec_op(r) != TC_OP_ASSIGN) continue;
+    leaf = plan->leaf_of[r->in[1]];
+    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || plan->hold_leaf[leaf]) continue;
+    uint32_t place = plan->n_leaf + o;
+    for (uint32_t i = 0; i < p->n_step && !writer; i++)
+      for (uint32_t j = 0; j < p->step[i].n_bind; j++)
+        if (p->bind[p->step[i].first_bind + j] == place && p->step[i].kind == TC_STEP_KERNEL && tc_expand_writes(p->step[i].kernel, j)) writer = &p->step[i];
+    if (!writer) continue;
+    wave = writer->wave;
+    bool safe = true;
+    for (uint32_t i = 0; i < p->n_step && safe; i++)
+      for (uint32_t j = 0; j < p->step[i].n_bind && safe; j++) {
+        const tc_step *s = &p->step[i];
+        uint32_t at = p->bind[s->first_bind + j];
+        if (at == leaf) safe = s == writer ? tc_expand_same_element(s->kernel, j) : s->wave < wave;
+      }
+    for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
+    if (safe) plan->out[o].home = leaf;
+  }
+}
+
+static bool build_steps(builder *b, tc_status *st) {
+  const tc_graph *g = &b->p->graph;
+  for (uint32_t i = 0; i < g->n_order; i++) {
+    uint32_t n = g->order[i], group = b->gr.of[n];
+    if (!add_checks(b, n)) return false;
+    if (group == TC_GROUP_NONE) continue;
+    const tc_group *gp = &b->gr.group[group];
+    if (gp->member[gp->n_member - 1] != n) continue;  // emitted with its last member
+    bool ok = gp->kind == TC_GROUP_EXTERN ? add_row(b, n) : add_kernel(b, gp, st);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+void tc_program_destroy(void *program) {
+  tc_program *p = program;
+  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel);
+  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_arena_fini(&p->arena);
+  tc_free(p);
+}
+
+tc_status tc_program_create(tc_plan *plan, tc_program **out) {
+  *out = NULL;
+  tc_program *p = tc_calloc(1, sizeof *p);
+  if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  builder b = {.p = p, .plan = plan};
+  tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
+  if (st == TC_OK) st = tc_group_build(&b.gr, &p->graph);
+  if (st == TC_OK) {
+    uint32_t n = p->graph.n, n_views = 1;
+    for (uint32_t i = 0; i < n; i++) n_views += (uint32_t)p->graph.node[i].n_in;
+    b.place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.place);
+    b.made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.made_in);
+    p->view = tc_arena_alloc(&p->arena, n_views * sizeof *p->view);
+    bool ok = b.place && b.made_in && p->view;
+    if (ok) memset(b.place, 0xFF, n * sizeof *b.place);
+    ok = ok && build_steps(&b, &st) && schedule(p) && plan_memory(p);
+    if (ok)
+      choose_homes(&b);
+    else if (st == TC_OK)
+      st = TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  }
+  if (st != TC_OK) return tc_program_destroy(p), st;
+  *out = p;
+  return TC_OK;
+}
+
+// ---- running ----
+
+typedef struct run {
+  const tc_program *p;
+  void **place;          // leaves, then outputs
+  uint32_t n_leaf;
+  char *arena;
+  const uint64_t *num;   // all steps' scalars
+} run;
+
+static void *pointer_of(const run *r, uint32_t place) {
+  return place & ARENA_BIT ? r->arena + r->p->block[place & ~ARENA_BIT].offset : r->place[place];
+}
+
+static tc_status check(const run *r, const tc_step *s) {
+  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+  int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
+  for (int64_t i = 0; i < n; i++)
+    if (index[i] < -extent || index[i] >= extent)
+      return tc_fail(TC_ERR_INDEX, "index", 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i], (long long)i,
+                     (long long)extent);
+  return TC_OK;
+}
+
+static tc_status run_row(const run *r, const tc_step *s) {
+  const tc_gnode *x = &r->p->graph.node[s->node];
+  tc_view in[TC_REF_MAX_IN];
+  bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
+  for (int i = 0; i < x->n_in; i++) {
+    if (elementwise)
+      fill_broadcast(&in[i], &r->p->graph.node[x->in[i]], &x->shape->d);
+    else
+      fill_view(&in[i], &r->p->graph.node[x->in[i]]);
+    in[i].ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)i]);
+  }
+  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num};
+  fill_view(&call.out, x);
+  call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
+  return rows[x->op](&call);
+}
+
+static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (s->kind == TC_STEP_KERNEL) {
+    void *buf[TC_MAX_BUFS];
+    for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
+    tc_kernel_fn *fn = atomic_load_explicit(&s->kernel->fn, memory_order_acquire);
+    fn(s->kernel->ctx, buf, r->num + s->first_num, begin, end, w);
+    return;
+  }
+  tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);
+  if (st != TC_OK && w->status == TC_OK) w->status = st;
+}
+
+static void task(void *arg, int wave, int64_t index, tc_worker *w) {
+  const run *r = arg;
+  const tc_program *p = r->p;
+  w->math = tc_nest_math_table();
+  if (w->status != TC_OK) return;
+  for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
+    const tc_step *s = &p->step[i];
+    int64_t tasks = TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
+    if (index < tasks) {
+      run_step(r, s, index * s->grain, TC_MIN((index + 1) * s->grain, s->extent), w);
+      return;
+    }
+    index -= tasks;
+  }
+}
+
+// The whole program on one thread, as one task.
+static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
+  (void)wave, (void)index;
+  const run *r = arg;
+  w->math = tc_nest_math_table();
+  for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
+}
+
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
+  const tc_program *p = plan->program;
+  uint64_t fixed_num[256], *num = fixed_num;
+  void *fixed_place[256], **place = fixed_place;
+  uint32_t n_place = plan->n_leaf + plan->n_out;
+  tc_buffer *arena = NULL;
+  tc_status st = TC_OK;
+  if (p->n_num > 256) num = tc_malloc(p->n_num * sizeof *num);
+  if (n_place > 256) place = tc_malloc(n_place * sizeof *place);
+  if (!num || !place) st = TC_FAIL(TC_ERR_MEMORY, "no room to launch");
+  if (st == TC_OK && p->arena_bytes) st = tc_buffer_create(p->arena_bytes, &arena);
+  if (st == TC_OK) {
+    for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
+    for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
+    for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
+    run r = {p, place, plan->n_leaf, arena ? arena->ptr : NULL, num};
+    int64_t one = 1;
+    bool serial = p->work < SERIAL_NS;
+    tc_job job = {.task = serial ? task_serial : task, .arg = &r, .n_waves = serial ? 1 : (int)p->n_wave, .n_tasks = serial ? &one : p->wave_tasks,
+                  .scratch_bytes = p->scratch_bytes, .max_threads = serial ? 1 : 1024};
+    if (p->n_step) st = (tc_status)tc_team_run(&job);
+  }
+  tc_buffer_release(arena);
+  if (num != fixed_num) tc_free(num);
+  if (place != fixed_place) tc_free(place);
+  return st;
+}
+
+// ---- the interface lazy sees ----
+
+static tc_status lower(tc_plan *plan) {
+  tc_program *p;
+  TC_TRY(tc_program_create(plan, &p));
+  plan->program = p;
+  return TC_OK;
+}
+
+const tc_lowering_ops tc_lowering = {
+    .lower = lower,
+    .launch = tc_program_launch,
+    .destroy = tc_program_destroy,
+    .clear = tc_kernel_cache_clear,
+    .stats = tc_kernel_stats,
+};

@@ -1,0 +1,43 @@
+// A program: the steps a plan runs, where their values live, and which scalars they read. Holds sizes and offsets, never addresses.
+//
+// A place says where a value is: a leaf, an output, or an offset in the run's arena. Steps of a wave are independent; between waves the team has a
+// barrier. Threads: immutable once made; many threads may run one program, each with an arena of its own.
+#ifndef TC_LOWERING_PROGRAM_H
+#define TC_LOWERING_PROGRAM_H
+
+#include "lowering/graph.h"
+#include "lowering/kernel.h"
+
+#define TC_PLACE_NONE UINT32_MAX
+
+typedef enum tc_step_kind {
+  TC_STEP_KERNEL,  // generated code
+  TC_STEP_ROW,     // a reference kernel on whole tensors
+  TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
+} tc_step_kind;
+
+typedef struct tc_step {
+  uint8_t kind;
+  tc_kernel *kernel;          // KERNEL: retained
+  tc_op op;                   // ROW
+  uint32_t first_bind, n_bind;  // places; ROW: operands, then the result
+  uint32_t first_num, n_num;
+  int64_t extent;             // units of the outermost range
+  int64_t grain;              // units of one task
+  uint32_t wave;
+  uint32_t node;              // the node a ROW computes
+  double work;                // estimated nanoseconds on one thread
+  uint8_t in_place_ok;        // KERNEL: bind n_bind - 1 - i may be the memory of a bind read at the same element only
+} tc_step;
+
+typedef struct tc_num_source {
+  bool is_arg;
+  uint64_t value;  // number of the run's argument, or the value itself
+} tc_num_source;
+
+typedef struct tc_program tc_program;
+tc_status tc_program_create(tc_plan *plan, tc_program **out);
+void tc_program_destroy(void *program);
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+
+#endif

@@ -1,0 +1,30 @@
+// Checks of the plain test programs: a failed one prints where and why, and is counted; `expect_done` gives the exit status.
+// Threads: counting is atomic.
+#ifndef TC_TESTS_EXPECT_H
+#define TC_TESTS_EXPECT_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <tc/tc.h>
+
+static atomic_int expect_n_failed, expect_n_checked;
+
+#define EXPECT(condition, ...)                                                      \
+  do {                                                                              \
+    atomic_fetch_add(&expect_n_checked, 1);                                         \
+    if (!(condition)) {                                                             \
+      atomic_fetch_add(&expect_n_failed, 1);                                        \
+      printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
+      printf(__VA_ARGS__);                                                          \
+      printf(" [last error: %s]\n", tc_last_error()->message);                      \
+    }                                                                               \
+  } while (0)
+#define EXPECT_OK(call) EXPECT((call) == TC_OK, "failed")
+
+static inline int expect_done(const char *name) {
+  int failed = atomic_load(&expect_n_failed), checked = atomic_load(&expect_n_checked);
+  failed ? printf("%s: %d of %d checks failed\n", name, failed, checked) : printf("%s: %d checks ok\n", name, checked);
+  return failed != 0;
+}
+
+#endif

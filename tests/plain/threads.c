@@ -1,0 +1,131 @@
+// Eight threads train eight models, and each reads what its neighbour has pending. Losses are those of one thread alone, bit for bit.
+// A plain program, so that it runs under TSan.
+//   threads [steps = 200]
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/plain/expect.h"
+#include "tests/plain/mlp.h"
+
+enum { N_THREADS = 8, MAX_STEPS = 5000 };
+
+typedef struct worker {
+  pthread_t thread;
+  int id, n_steps;
+  float *loss;
+} worker;
+
+static void *train(void *arg) {
+  worker *w = arg;
+  mlp m;
+  EXPECT_OK(tc_set_default_device("tc:cpu"));
+  EXPECT_OK(mlp_init(&m, (uint64_t)(w->id + 1) * 100));
+  for (int k = 0; k < w->n_steps; k++) EXPECT(mlp_step(&m, &w->loss[k]) == TC_OK, "thread %d, step %d", w->id, k);
+  mlp_fini(&m);
+  return NULL;
+}
+
+static void trains_as_alone(int n_steps) {
+  static float together[N_THREADS][MAX_STEPS], alone[MAX_STEPS];
+  worker w[N_THREADS];
+  for (int i = 0; i < N_THREADS; i++) {
+    w[i] = (worker){.id = i, .n_steps = n_steps, .loss = together[i]};
+    pthread_create(&w[i].thread, NULL, train, &w[i]);
+  }
+  for (int i = 0; i < N_THREADS; i++) pthread_join(w[i].thread, NULL);
+  for (int i = 0; i < N_THREADS; i += 3) {
+    worker one = {.id = i, .n_steps = n_steps, .loss = alone};
+    train(&one);
+    EXPECT(memcmp(alone, together[i], (size_t)n_steps * sizeof(float)) == 0, "model %d learns otherwise beside others", i);
+  }
+}
+
+// ---- Handles passed on: each thread makes a pending chain, publishes it, and reads the previous thread's ----
+
+static tc_tensor published[N_THREADS];
+static pthread_barrier_t barrier;
+
+static void *pass_on(void *arg) {
+  int id = *(int *)arg;
+  for (int round = 0; round < 100; round++) {
+    tc_tensor x = tc_full(TC_SHAPE(100), id + round, TC_F32);
+    for (int k = 0; k < 5; k++) x = tc_add(x, 1);
+    published[id] = tc_retain(x);  // pending: nobody has evaluated it
+    pthread_barrier_wait(&barrier);
+    tc_scope s = tc_scope_begin();
+    int from = (id + 1) % N_THREADS, far = (id + 3) % N_THREADS;
+    float v = 0;
+    tc_tensor sum = tc_sum(tc_mul(tc_add(published[from], published[far]), 2), TC_ALL, false);
+    EXPECT_OK(tc_item_f32(sum, &v));
+    EXPECT(v == 200.0f * (float)(from + far + 2 * (round + 5)), "thread %d, round %d: %g", id, round, (double)v);
+    tc_scope_end(s);
+    pthread_barrier_wait(&barrier);
+    tc_release(published[id]);
+  }
+  return NULL;
+}
+
+static void handles_pass_between_threads(void) {
+  pthread_t t[N_THREADS];
+  int id[N_THREADS];
+  pthread_barrier_init(&barrier, NULL, N_THREADS);
+  for (int i = 0; i < N_THREADS; i++) id[i] = i, pthread_create(&t[i], NULL, pass_on, &id[i]);
+  for (int i = 0; i < N_THREADS; i++) pthread_join(t[i], NULL);
+  pthread_barrier_destroy(&barrier);
+}
+
+// ---- A thread may read what belongs to one that waits for it, or that has ended ----
+
+static tc_tensor parents, childs;
+
+static void *read_parents(void *arg) {
+  float v = 0;
+  (void)arg;
+  EXPECT_OK(tc_item_f32(tc_add(parents, 1), &v));
+  EXPECT(v == 4, "read %g", (double)v);
+  childs = tc_retain(tc_mul(tc_scalar(5), 2));
+  return NULL;
+}
+
+static void a_joining_owner_is_no_deadlock(void) {
+  pthread_t t;
+  float v = 0;
+  tc_scope s = tc_scope_begin();
+  parents = tc_add(tc_scalar(1), 2);
+  pthread_create(&t, NULL, read_parents, NULL);
+  pthread_join(t, NULL);
+  EXPECT_OK(tc_item_f32(childs, &v));  // its owner is gone
+  EXPECT(v == 10, "read %g", (double)v);
+  tc_release(childs);
+  tc_scope_end(s);
+}
+
+static void *use_default(void *arg) {
+  const char *device = arg;
+  EXPECT_OK(tc_set_default_device(device));
+  for (int k = 0; k < 100; k++) {
+    tc_scope s = tc_scope_begin();
+    EXPECT(strcmp(tc_get_default_device(), device) == 0, "default is %s, should be %s", tc_get_default_device(), device);
+    EXPECT(strcmp(tc_device_of(tc_zeros(TC_SHAPE(2), TC_F32)), device) == 0, "made on another device than %s", device);
+    tc_scope_end(s);
+  }
+  return NULL;
+}
+
+static void the_default_device_is_the_threads_own(void) {
+  pthread_t t[2];
+  pthread_create(&t[0], NULL, use_default, "tc:cpu");
+  pthread_create(&t[1], NULL, use_default, "tc:ref");
+  pthread_join(t[0], NULL), pthread_join(t[1], NULL);
+}
+
+int main(int n_words, char **words) {
+  int n_steps = n_words > 1 ? atoi(words[1]) : 200;
+  EXPECT_OK(tc_set_default_device("tc:cpu"));
+  trains_as_alone(n_steps < MAX_STEPS ? n_steps : MAX_STEPS);
+  handles_pass_between_threads();
+  a_joining_owner_is_no_deadlock();
+  the_default_device_is_the_threads_own();
+  return expect_done("threads");
+}
