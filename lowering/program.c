@@ -34,9 +34,6 @@ struct tc_program {
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
-  tc_ref_call *call;     // per ROW step, with views but no pointers
-  tc_view *view;
-  uint32_t n_call;
   double work;
   tc_graph graph;        // attributes of ROW steps point into its arena
   tc_arena arena;
@@ -57,6 +54,7 @@ typedef struct builder {
   uint32_t *place;      // per node
   uint32_t *made_in;    // per node: the wave after which it is there
   uint32_t wave;        // of the step being added
+  bool *emitted;        // per group
 } builder;
 
 #define GROW(array, n, cap, need)                                        \
@@ -164,7 +162,6 @@ static int64_t index_extent(const tc_graph *g, const tc_gnode *x) {
 static bool add_row(builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
-  bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
   b->wave = 0;
   for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
   tc_step *s = add_step(b, TC_STEP_ROW);
@@ -172,11 +169,6 @@ static bool add_row(builder *b, uint32_t n) {
   s->op = x->op, s->node = n;
   s->work = 4.0 * (double)x->shape->count + 100;
   for (int i = 0; i < x->n_in; i++) {
-    if (elementwise)
-      fill_broadcast(&p->view[p->n_call], &p->graph.node[x->in[i]], &x->shape->d);
-    else
-      fill_view(&p->view[p->n_call], &p->graph.node[x->in[i]]);
-    p->n_call++;
     if (!bind(b, s, place_of(b, x->in[i]))) return false;
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
@@ -213,7 +205,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_step *s = add_step(b, TC_STEP_KERNEL);
   if (!s) return tc_kernel_release(kernel), false;
   s->kernel = kernel;
-  s->extent = e.extent, s->work = e.work;
+  s->extent = e.extent, s->work = e.work, s->writes = e.writes, s->same = e.same;
   for (uint32_t i = 0; i < e.n_buf; i++) {
     if (!bind(b, s, place_of(b, e.buf[i]))) return false;
     s = &p->step[p->n_step - 1];
@@ -298,7 +290,7 @@ static void choose_homes(builder *b) {
     uint32_t place = plan->n_leaf + o;
     for (uint32_t i = 0; i < p->n_step && !writer; i++)
       for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-        if (p->bind[p->step[i].first_bind + j] == place && p->step[i].kind == TC_STEP_KERNEL && tc_expand_writes(p->step[i].kernel, j)) writer = &p->step[i];
+        if (p->bind[p->step[i].first_bind + j] == place && (p->step[i].writes >> j & 1)) writer = &p->step[i];
     if (!writer) continue;
     wave = writer->wave;
     bool safe = true;
@@ -306,24 +298,28 @@ static void choose_homes(builder *b) {
       for (uint32_t j = 0; j < p->step[i].n_bind && safe; j++) {
         const tc_step *s = &p->step[i];
         uint32_t at = p->bind[s->first_bind + j];
-        if (at == leaf) safe = s == writer ? tc_expand_same_element(s->kernel, j) : s->wave < wave;
+        if (at == leaf) safe = s == writer ? s->same >> j & 1 : s->wave < wave;
       }
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
     if (safe) plan->out[o].home = leaf;
   }
 }
 
+// Emits a group after those it depends on.
+static bool emit_group(builder *b, uint32_t group, tc_status *st) {
+  const tc_group *gp = &b->gr.group[group];
+  if (b->emitted[group]) return true;
+  b->emitted[group] = true;
+  for (uint32_t h = 0; h < b->gr.n_group; h++)
+    if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
+  for (uint32_t i = 0; i < gp->n_member; i++)
+    if (!add_checks(b, gp->member[i])) return false;
+  return gp->kind == TC_GROUP_EXTERN ? add_row(b, gp->member[0]) : add_kernel(b, gp, st);
+}
+
 static bool build_steps(builder *b, tc_status *st) {
-  const tc_graph *g = &b->p->graph;
-  for (uint32_t i = 0; i < g->n_order; i++) {
-    uint32_t n = g->order[i], group = b->gr.of[n];
-    if (!add_checks(b, n)) return false;
-    if (group == TC_GROUP_NONE) continue;
-    const tc_group *gp = &b->gr.group[group];
-    if (gp->member[gp->n_member - 1] != n) continue;  // emitted with its last member
-    bool ok = gp->kind == TC_GROUP_EXTERN ? add_row(b, n) : add_kernel(b, gp, st);
-    if (!ok) return false;
-  }
+  for (uint32_t g = 0; g < b->gr.n_group; g++)
+    if (b->gr.group[g].merged == TC_GROUP_NONE && !emit_group(b, g, st)) return false;
   return true;
 }
 
@@ -344,12 +340,11 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = tc_group_build(&b.gr, &p->graph);
   if (st == TC_OK) {
-    uint32_t n = p->graph.n, n_views = 1;
-    for (uint32_t i = 0; i < n; i++) n_views += (uint32_t)p->graph.node[i].n_in;
+    uint32_t n = p->graph.n;
+    b.emitted = tc_arena_alloc(&p->arena, n + 1);
     b.place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.place);
     b.made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.made_in);
-    p->view = tc_arena_alloc(&p->arena, n_views * sizeof *p->view);
-    bool ok = b.place && b.made_in && p->view;
+    bool ok = b.place && b.made_in && b.emitted;
     if (ok) memset(b.place, 0xFF, n * sizeof *b.place);
     ok = ok && build_steps(&b, &st) && schedule(p) && plan_memory(p);
     if (ok)

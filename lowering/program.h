@@ -27,7 +27,8 @@ typedef struct tc_step {
   uint32_t wave;
   uint32_t node;              // the node a ROW computes
   double work;                // estimated nanoseconds on one thread
-  uint8_t in_place_ok;        // KERNEL: bind n_bind - 1 - i may be the memory of a bind read at the same element only
+  uint64_t writes;            // KERNEL: binds it writes
+  uint64_t same;              // KERNEL: binds it reads only at the element it writes, before it writes it
 } tc_step;
 
 typedef struct tc_num_source {

@@ -1,0 +1,360 @@
+#include "lowering/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "lazy/record.h"
+#include "lowering/nest_math.h"
+#include "runtime/arena.h"
+
+tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm) {
+  tc_nest *n = e->nest;
+  if (e->failed) return 0;
+  if (n->n_inst == n->cap_inst) {
+    uint32_t cap = n->cap_inst ? n->cap_inst * 2 : 256;
+    tc_ninst *inst = tc_realloc(n->inst, cap * sizeof *inst);
+    if (!inst) return e->failed = true, 0;
+    n->inst = inst, n->cap_inst = cap;
+  }
+  n->inst[n->n_inst] = (tc_ninst){.op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
+  return n->n_inst++;
+}
+
+int tc_emit_lanes(const tc_emit *e, tc_val v) {
+  return e->failed ? 1 : e->nest->inst[v].lanes;
+}
+
+tc_type tc_emit_type(const tc_emit *e, tc_val v) {
+  return e->failed ? TC_F32 : (tc_type)e->nest->inst[v].dtype;
+}
+
+tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes) {
+  return tc_emit_lanes(e, v) == lanes ? v : tc_emit_raw(e, TC_N_SPLAT, tc_emit_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v) {
+  return tc_emit_raw(e, TC_N_CONST, type, 1, TC_NONE, TC_NONE, TC_NONE, v);
+}
+
+tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v) {
+  int64_t bits = 0;
+  float f = (float)v;
+  if (type == TC_F64)
+    memcpy(&bits, &v, sizeof v);
+  else if (type == TC_F32)
+    memcpy(&bits, &f, sizeof f);
+  else
+    bits = (int64_t)v;
+  return tc_emit_const_i(e, type, bits);
+}
+
+static bool is_compare(tc_nest_op op) {
+  return op >= TC_N_EQ && op <= TC_N_GE;
+}
+
+tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a) {
+  return tc_emit_raw(e, op, tc_emit_type(e, a), tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
+}
+
+static int widest(const tc_emit *e, tc_val a, tc_val b) {
+  return TC_MAX_OF(tc_emit_lanes(e, a), tc_emit_lanes(e, b));
+}
+
+tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b) {
+  int lanes = widest(e, a, b);
+  tc_type type = is_compare(op) ? TC_BOOL : tc_emit_type(e, a);
+  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
+  return tc_emit_raw(e, op, type, lanes, a, b, TC_NONE, 0);
+}
+
+tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c) {
+  int lanes = TC_MAX_OF(widest(e, a, b), tc_emit_lanes(e, c));
+  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes), c = tc_emit_splat(e, c, lanes);
+  return tc_emit_raw(e, TC_N_FMA, tc_emit_type(e, a), lanes, a, b, c, 0);
+}
+
+tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b) {
+  int lanes = TC_MAX_OF(widest(e, a, b), tc_emit_lanes(e, c));
+  c = tc_emit_splat(e, c, lanes), a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
+  return tc_emit_raw(e, TC_N_SELECT, tc_emit_type(e, a), lanes, c, a, b, 0);
+}
+
+tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to) {
+  return tc_emit_type(e, a) == to ? a : tc_emit_raw(e, TC_N_CAST, to, tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_emit_var(tc_emit *e, tc_val init) {
+  return tc_emit_raw(e, TC_N_VAR, tc_emit_type(e, init), tc_emit_lanes(e, init), init, TC_NONE, TC_NONE, 0);
+}
+
+void tc_emit_set(tc_emit *e, tc_val var, tc_val v) {
+  (void)tc_emit_raw(e, TC_N_SET, tc_emit_type(e, var), tc_emit_lanes(e, var), var, tc_emit_splat(e, v, tc_emit_lanes(e, var)), TC_NONE, 0);
+}
+
+tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
+  return tc_emit_raw(e, TC_N_LOOP, TC_I64, 1, from, to, TC_NONE, step);
+}
+
+void tc_emit_end(tc_emit *e, tc_nest_op op) {
+  (void)tc_emit_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+// ---- functions ----
+
+#define F(v) tc_emit_const_f(e, tc_emit_type(e, x), (v))
+#define ADD(a, b) tc_emit_bin(e, TC_N_ADD, (a), (b))
+#define SUB(a, b) tc_emit_bin(e, TC_N_SUB, (a), (b))
+#define MUL(a, b) tc_emit_bin(e, TC_N_MUL, (a), (b))
+#define DIV(a, b) tc_emit_bin(e, TC_N_DIV, (a), (b))
+
+static tc_val call(tc_emit *e, int64_t fn, tc_val a, tc_val b, bool two) {
+  tc_type type = tc_emit_type(e, a);
+  int lanes = two ? widest(e, a, b) : tc_emit_lanes(e, a);
+  a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64);
+  if (two) b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
+  return tc_emit_cast(e, tc_emit_raw(e, TC_N_CALL, TC_F64, lanes, a, two ? b : TC_NONE, TC_NONE, fn), type);
+}
+
+static tc_val polynomial(tc_emit *e, tc_val x, int n, const double *c) {
+  tc_val y = F(c[0]);
+  for (int i = 1; i < n; i++) y = tc_emit_fma(e, y, x, F(c[i]));
+  return y;
+}
+
+// 2^n for integral n within [-126, 127], as a float. n is F32.
+static tc_val pow2i(tc_emit *e, tc_val n) {
+  tc_val i = tc_emit_cast(e, n, TC_I32);
+  tc_val bits = tc_emit_bin(e, TC_N_SHL, tc_emit_bin(e, TC_N_ADD, i, tc_emit_const_i(e, TC_I32, 127)), tc_emit_const_i(e, TC_I32, 23));
+  return tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
+}
+
+// e^x in f32, within 1 ULP. x = n ln 2 + r with |r| <= ln 2 / 2; the degree-6 polynomial is Cephes expf's; the power of two is applied in two halves so
+// that results down to the denormals round once.
+static tc_val exp_f32(tc_emit *e, tc_val x) {
+  static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1};
+  tc_val lo = tc_emit_bin(e, TC_N_LT, x, F(-104.0)), hi = tc_emit_bin(e, TC_N_GT, x, F(88.8));
+  tc_val bad = tc_emit_bin(e, TC_N_NE, x, x);
+  tc_val y = tc_emit_select(e, lo, F(-104.0), tc_emit_select(e, hi, F(88.8), tc_emit_select(e, bad, F(0), x)));
+  tc_val n = tc_emit_un(e, TC_N_RINT, MUL(y, F(1.44269504088896341)));
+  tc_val r = tc_emit_fma(e, n, F(-0.693359375), y);
+  r = tc_emit_fma(e, n, F(2.12194440e-4), r);
+  tc_val p = polynomial(e, r, 6, c);
+  p = tc_emit_fma(e, p, MUL(r, r), ADD(r, F(1.0)));
+  tc_val half = tc_emit_un(e, TC_N_FLOOR, MUL(n, F(0.5)));
+  p = MUL(MUL(p, pow2i(e, half)), pow2i(e, SUB(n, half)));
+  p = tc_emit_select(e, lo, F(0), tc_emit_select(e, hi, F(INFINITY), p));
+  return tc_emit_select(e, bad, x, p);
+}
+
+// ln x in f32, within 1 ULP: Cephes logf. Denormals are scaled up first.
+static tc_val log_f32(tc_emit *e, tc_val x) {
+  static const double c[] = {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1};
+  tc_val tiny = tc_emit_bin(e, TC_N_LT, x, F(0x1p-126));
+  tc_val y = tc_emit_select(e, tiny, MUL(x, F(0x1p24)), x);
+  tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, y), y, TC_NONE, TC_NONE, 0);
+  tc_val ex = tc_emit_bin(e, TC_N_SUB, tc_emit_bin(e, TC_N_SHR, bits, tc_emit_const_i(e, TC_I32, 23)), tc_emit_const_i(e, TC_I32, 126));
+  tc_val mb = tc_emit_bin(e, TC_N_OR, tc_emit_bin(e, TC_N_AND, bits, tc_emit_const_i(e, TC_I32, 0x7FFFFF)), tc_emit_const_i(e, TC_I32, 0x3F000000));
+  tc_val m = tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, mb), mb, TC_NONE, TC_NONE, 0);
+  tc_val k = tc_emit_cast(e, ex, TC_F32);
+  k = tc_emit_select(e, tiny, SUB(k, F(24)), k);
+  tc_val low = tc_emit_bin(e, TC_N_LT, m, F(0.70710678118654752440));
+  k = tc_emit_select(e, low, SUB(k, F(1)), k);
+  m = SUB(tc_emit_select(e, low, ADD(m, m), m), F(1));
+  tc_val z = MUL(m, m), p = MUL(MUL(polynomial(e, m, 9, c), m), z);
+  p = tc_emit_fma(e, k, F(-2.12194440e-4), p);
+  p = tc_emit_fma(e, z, F(-0.5), p);
+  p = tc_emit_fma(e, k, F(0.693359375), ADD(m, p));
+  p = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, x, F(INFINITY)), x, p);
+  p = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, x, F(0)), F(-INFINITY), p);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(NAN), tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, p));
+}
+
+// tanh in f32: an odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (e^2x + 1) above.
+static tc_val tanh_f32(tc_emit *e, tc_val x) {
+  static const double c[] = {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1};
+  tc_val a = tc_emit_un(e, TC_N_ABS, x), z = MUL(x, x);
+  tc_val small = tc_emit_fma(e, MUL(polynomial(e, z, 5, c), z), x, x);
+  tc_val big = SUB(F(1), DIV(F(2), ADD(exp_f32(e, ADD(a, a)), F(1))));
+  big = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), tc_emit_un(e, TC_N_NEG, big), big);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, a, F(0.625)), small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
+}
+
+// sin (shift 0) and cos (shift half) in f32: x = q pi + r by three-part pi, one odd polynomial, sign by parity. Exact reduction to |x| about 8000;
+// beyond that the slow path's libm value is taken, lane by lane, so results stay within 2 ULP (absolute 2^-24 near zeros) everywhere.
+static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
+  static const double c[] = {-2.3889859e-8, 2.7525562e-6, -1.9840874e-4, 8.3333310e-3, -1.6666667e-1};
+  tc_val t = tc_emit_fma(e, x, F(0.31830988618379067), F(cosine ? 0.5 : 0.0));
+  tc_val q = tc_emit_un(e, TC_N_RINT, t);
+  tc_val h = cosine ? SUB(q, F(0.5)) : q;
+  tc_val r = tc_emit_fma(e, h, F(-3.140625), x);
+  r = tc_emit_fma(e, h, F(-9.67025756835937500e-4), r);
+  r = tc_emit_fma(e, h, F(-6.27711415290832519531e-7), r);
+  r = tc_emit_fma(e, h, F(-1.21541651606e-10), r);
+  tc_val z = MUL(r, r);
+  tc_val s = tc_emit_fma(e, MUL(polynomial(e, z, 5, c), z), r, r);
+  tc_val odd = tc_emit_bin(e, TC_N_SHL, tc_emit_cast(e, q, TC_I32), tc_emit_const_i(e, TC_I32, 31));
+  tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, s), s, TC_NONE, TC_NONE, 0);
+  bits = tc_emit_bin(e, TC_N_XOR, bits, odd);
+  return tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
+}
+
+// With the rare path: a block whose arguments are all small takes the polynomial, else libm's function.
+static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
+  tc_val big = tc_emit_un(e, TC_N_NOT, tc_emit_bin(e, TC_N_LT, tc_emit_un(e, TC_N_ABS, x), F(8192.0)));
+  tc_val var = tc_emit_var(e, sin_f32(e, x, cosine));
+  tc_val any = tc_emit_lanes(e, big) == 1 ? big : tc_emit_raw(e, TC_N_HREDUCE, TC_BOOL, 1, big, TC_NONE, TC_NONE, TC_N_OR);
+  (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, any, TC_NONE, TC_NONE, 0);
+  tc_emit_set(e, var, tc_emit_select(e, big, call(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
+  tc_emit_end(e, TC_N_ENDIF);
+  return var;
+}
+
+static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
+  tc_val n = tc_emit_un(e, TC_N_NEG, x);
+  tc_val ex = type == TC_F32 ? exp_f32(e, n) : call(e, TC_NEST_MATH_EXP, n, 0, false);
+  return DIV(F(1), ADD(F(1), ex));
+}
+
+// round toward minus infinity of integer a / b; 0 where b is 0.
+static tc_val floor_div_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+  tc_val q = DIV(a, b);
+  if (type == TC_U8 || type == TC_BOOL) return q;
+  tc_val zero = tc_emit_const_i(e, type, 0), rem = tc_emit_bin(e, TC_N_REM, a, b);
+  tc_val inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
+  tc_val differ = tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, a, b), zero);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, inexact, differ), SUB(q, tc_emit_const_i(e, type, 1)), q);
+}
+
+static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
+  tc_val x = a, m = call(e, TC_NEST_MATH_FMOD, a, b, true);
+  tc_val wrong = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_LT, m, F(0)), tc_emit_bin(e, TC_N_LT, b, F(0)));
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), wrong), ADD(m, b), m);
+}
+
+// a^b for integers by squaring; negative exponents give 0 but for bases 1 and -1.
+static tc_val pow_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+  int bits = (int)tc_type_bytes(type) * 8, lanes = widest(e, a, b);
+  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
+  tc_val one = tc_emit_splat(e, tc_emit_const_i(e, type, 1), lanes), zero = tc_emit_const_i(e, type, 0), y = one, base = a;
+  for (int i = 0; i < bits - (type == TC_U8 ? 0 : 1); i++) {
+    tc_val bit = tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, type == TC_U8 ? TC_N_USHR : TC_N_SHR, b, tc_emit_const_i(e, type, i)), one);
+    y = tc_emit_select(e, tc_emit_bin(e, TC_N_NE, bit, zero), MUL(y, base), y);
+    base = MUL(base, base);
+  }
+  if (type == TC_U8) return y;
+  tc_val minus = tc_emit_const_i(e, type, -1);
+  tc_val odd = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_AND, b, one), zero);
+  tc_val unit = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, a, one), one,
+                               tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, a, minus), tc_emit_select(e, odd, minus, one), zero));
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, b, zero), unit, y);
+}
+
+static tc_val sign_of(tc_emit *e, tc_val x, tc_type type) {
+  tc_val zero = tc_emit_const_f(e, type, 0), one = tc_emit_const_f(e, type, 1);
+  tc_val s = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, zero), one, zero);
+  if (type == TC_U8 || type == TC_BOOL) return s;
+  s = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, zero), tc_emit_const_f(e, type, -1), s);
+  return tc_type_is_float(type) ? tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, s) : s;
+}
+
+static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known) {
+  *known = true;
+  switch (op) {
+    case TC_OP_EXP: return call(e, TC_NEST_MATH_EXP, a, 0, false);
+    case TC_OP_EXP2: return call(e, TC_NEST_MATH_EXP2, a, 0, false);
+    case TC_OP_EXPM1: return call(e, TC_NEST_MATH_EXPM1, a, 0, false);
+    case TC_OP_LOG: return call(e, TC_NEST_MATH_LOG, a, 0, false);
+    case TC_OP_LOG2: return call(e, TC_NEST_MATH_LOG2, a, 0, false);
+    case TC_OP_LOG10: return call(e, TC_NEST_MATH_LOG10, a, 0, false);
+    case TC_OP_LOG1P: return call(e, TC_NEST_MATH_LOG1P, a, 0, false);
+    case TC_OP_SIN: return call(e, TC_NEST_MATH_SIN, a, 0, false);
+    case TC_OP_COS: return call(e, TC_NEST_MATH_COS, a, 0, false);
+    case TC_OP_TAN: return call(e, TC_NEST_MATH_TAN, a, 0, false);
+    case TC_OP_ASIN: return call(e, TC_NEST_MATH_ASIN, a, 0, false);
+    case TC_OP_ACOS: return call(e, TC_NEST_MATH_ACOS, a, 0, false);
+    case TC_OP_ATAN: return call(e, TC_NEST_MATH_ATAN, a, 0, false);
+    case TC_OP_SINH: return call(e, TC_NEST_MATH_SINH, a, 0, false);
+    case TC_OP_COSH: return call(e, TC_NEST_MATH_COSH, a, 0, false);
+    case TC_OP_TANH: return call(e, TC_NEST_MATH_TANH, a, 0, false);
+    case TC_OP_ASINH: return call(e, TC_NEST_MATH_ASINH, a, 0, false);
+    case TC_OP_ACOSH: return call(e, TC_NEST_MATH_ACOSH, a, 0, false);
+    case TC_OP_ATANH: return call(e, TC_NEST_MATH_ATANH, a, 0, false);
+    case TC_OP_ERF: return call(e, TC_NEST_MATH_ERF, a, 0, false);
+    case TC_OP_ERFINV: return call(e, TC_NEST_MATH_ERFINV, a, 0, false);
+    case TC_OP_LGAMMA: return call(e, TC_NEST_MATH_LGAMMA, a, 0, false);
+    case TC_OP_ATAN2: return call(e, TC_NEST_MATH_ATAN2, a, b, true);
+    default: *known = false; return a;
+  }
+}
+
+static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
+  *known = true;
+  switch (op) {
+    case TC_OP_EXP: return exp_f32(e, x);
+    case TC_OP_LOG: return log_f32(e, x);
+    case TC_OP_SIN: return trig_f32(e, x, false);
+    case TC_OP_COS: return trig_f32(e, x, true);
+    case TC_OP_TANH: return tanh_f32(e, x);
+    default: *known = false; return x;
+  }
+}
+
+static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
+  bool floats = tc_type_is_float(type);
+  tc_val x = a;
+  switch (op) {
+    case TC_OP_NEG: return floats ? tc_emit_un(e, TC_N_NEG, a) : SUB(tc_emit_const_i(e, type, 0), a);
+    case TC_OP_ABS: return type == TC_BOOL || type == TC_U8 ? a : tc_emit_un(e, TC_N_ABS, a);
+    case TC_OP_SIGN: return sign_of(e, a, type);
+    case TC_OP_FLOOR: return floats ? tc_emit_un(e, TC_N_FLOOR, a) : a;
+    case TC_OP_CEIL: return floats ? tc_emit_un(e, TC_N_CEIL, a) : a;
+    case TC_OP_ROUND: return floats ? tc_emit_un(e, TC_N_RINT, a) : a;
+    case TC_OP_TRUNC: return floats ? tc_emit_un(e, TC_N_TRUNC, a) : a;
+    case TC_OP_SQUARE: return MUL(a, a);
+    case TC_OP_SQRT: return tc_emit_un(e, TC_N_SQRT, a);
+    case TC_OP_RSQRT: return DIV(F(1), tc_emit_un(e, TC_N_SQRT, a));
+    case TC_OP_RECIPROCAL: return DIV(F(1), a);
+    case TC_OP_SIGMOID: return sigmoid(e, a, type);
+    case TC_OP_RELU: {
+      tc_val zero = tc_emit_const_f(e, type, 0), v = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, a, zero), a, zero);
+      return floats ? tc_emit_select(e, tc_emit_bin(e, TC_N_NE, a, a), a, v) : v;
+    }
+    case TC_OP_ISNAN: return floats ? tc_emit_bin(e, TC_N_NE, a, a) : tc_emit_splat(e, tc_emit_const_i(e, TC_BOOL, 0), tc_emit_lanes(e, a));
+    case TC_OP_LOGICAL_NOT: return tc_emit_un(e, TC_N_NOT, tc_emit_cast(e, a, TC_BOOL));
+    case TC_OP_BITWISE_NOT: return tc_emit_un(e, TC_N_NOT, a);
+    case TC_OP_ADD: return type == TC_BOOL ? tc_emit_bin(e, TC_N_OR, a, b) : ADD(a, b);
+    case TC_OP_SUB: return SUB(a, b);
+    case TC_OP_MUL: return type == TC_BOOL ? tc_emit_bin(e, TC_N_AND, a, b) : MUL(a, b);
+    case TC_OP_DIV: return DIV(a, b);
+    case TC_OP_POW: return floats ? call(e, TC_NEST_MATH_POW, a, b, true) : pow_int(e, a, b, type);
+    case TC_OP_MAXIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_OR, a, b) : tc_emit_bin(e, TC_N_MAX, a, b);
+    case TC_OP_MINIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_AND, a, b) : tc_emit_bin(e, TC_N_MIN, a, b);
+    case TC_OP_FMOD: return floats ? call(e, TC_NEST_MATH_FMOD, a, b, true) : tc_emit_bin(e, TC_N_REM, a, b);
+    case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : SUB(a, MUL(floor_div_int(e, a, b, type), b));
+    case TC_OP_FLOOR_DIVIDE: return floats ? tc_emit_un(e, TC_N_FLOOR, DIV(a, b)) : floor_div_int(e, a, b, type);
+    case TC_OP_EQ: return tc_emit_bin(e, TC_N_EQ, a, b);
+    case TC_OP_NE: return tc_emit_bin(e, TC_N_NE, a, b);
+    case TC_OP_LT: return tc_emit_bin(e, TC_N_LT, a, b);
+    case TC_OP_LE: return tc_emit_bin(e, TC_N_LE, a, b);
+    case TC_OP_GT: return tc_emit_bin(e, TC_N_GT, a, b);
+    case TC_OP_GE: return tc_emit_bin(e, TC_N_GE, a, b);
+    case TC_OP_LOGICAL_AND:
+    case TC_OP_BITWISE_AND: return tc_emit_bin(e, TC_N_AND, a, b);
+    case TC_OP_LOGICAL_OR:
+    case TC_OP_BITWISE_OR: return tc_emit_bin(e, TC_N_OR, a, b);
+    case TC_OP_LOGICAL_XOR:
+    case TC_OP_BITWISE_XOR: return tc_emit_bin(e, TC_N_XOR, a, b);
+    case TC_OP_SHIFT_LEFT: return tc_emit_bin(e, TC_N_SHL, a, b);
+    case TC_OP_SHIFT_RIGHT: return tc_emit_bin(e, TC_N_SHR, a, b);
+    case TC_OP_WHERE: return tc_emit_select(e, a, b, c);
+    default: return a;  // reshapes stored on their own: a copy
+  }
+}
+
+tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
+  bool known = false;
+  tc_val v = type == TC_F32 ? fast_f32(e, op, a, &known) : a;
+  if (!known) v = via_table(e, op, a, b, &known);
+  return known ? v : arithmetic(e, op, type, a, b, c);
+}

@@ -1,0 +1,35 @@
+// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes. After running out of memory every call
+// returns 0 and `failed` is set. Thread-compatible.
+#ifndef TC_LOWERING_EMIT_H
+#define TC_LOWERING_EMIT_H
+
+#include "lowering/nest.h"
+
+typedef struct tc_emit {
+  tc_nest *nest;
+  bool failed;
+} tc_emit;
+
+typedef uint32_t tc_val;
+
+tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
+int tc_emit_lanes(const tc_emit *e, tc_val v);
+tc_type tc_emit_type(const tc_emit *e, tc_val v);
+tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes);
+tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v);
+tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v);
+tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a);
+tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b);
+tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c);
+tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b);
+tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
+tc_val tc_emit_var(tc_emit *e, tc_val init);
+void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
+tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);
+void tc_emit_end(tc_emit *e, tc_nest_op op);
+
+// The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
+// Results of compares are BOOL.
+tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
+
+#endif

@@ -1,0 +1,35 @@
+// Expansion: a group under a schedule becomes a nest. The only place that knows loops, lanes, masks and orders of summation.
+//
+// Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index mod 64, fewer for short rows) combined by halves; a
+// fold over outer axes is one chain per element in index order; a product's element is one chain in k order. None depends on the thread count, the
+// instruction set's width or what was fused. Every op rounds to its type.
+#ifndef TC_LOWERING_EXPAND_H
+#define TC_LOWERING_EXPAND_H
+
+#include "lowering/group.h"
+#include "lowering/nest.h"
+
+#define TC_MAX_BUFS 64
+
+typedef struct tc_expansion {
+  tc_nest nest;
+  char stem[40];         // dtype and ops, for names
+  uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
+  uint32_t n_buf;
+  struct {
+    bool is_arg;
+    uint64_t value;
+  } num[TC_MAX_BUFS];
+  uint32_t n_num;
+  uint32_t *read, n_read;        // stored nodes it reads
+  uint32_t *written, n_written;  // nodes it stores
+  uint64_t writes, same;         // see tc_step
+  int64_t extent;        // units of [begin, end)
+  double work;           // estimated nanoseconds on one thread
+  uint64_t bytes;        // read and written
+} tc_expansion;
+
+// The nest is the caller's to destroy; lists live in the arena.
+tc_status tc_expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
+
+#endif

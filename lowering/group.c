@@ -1,0 +1,331 @@
+#include "lowering/group.h"
+
+#include <string.h>
+
+#include "lowering/view.h"
+
+#define MAX_MEMBERS 160
+#define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
+
+typedef struct work {
+  tc_grouping *gr;
+  const tc_graph *g;
+  uint32_t *rank;       // per node: position in the order
+  uint32_t words;       // of a dependency set
+  uint32_t *n_outside;  // per group
+  bool *constant;       // per node: made of constants and ranges alone
+  bool failed;
+} work;
+
+static bool is_extern(const tc_gnode *x) {
+  if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
+  switch (tc_op_kind_of(x->op)) {
+    case TC_KIND_RNG:
+    case TC_KIND_SCAN: return true;
+    case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
+    default: break;
+  }
+  if (x->op == TC_OP_WRITE_SLICE)
+    for (int i = 0; i < x->n_attr; i++)
+      if (x->attr[i] != 1) return true;
+  return x->op == TC_OP_MATMUL;
+}
+
+static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
+  bool empty = x->shape->count == 0;
+  for (int i = 0; i < x->n_in; i++) empty |= g->node[x->in[i]].shape->count == 0;
+  return empty;
+}
+
+static bool is_view(const tc_gnode *x) {
+  return tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT;
+}
+
+bool tc_group_is_inline(const tc_grouping *gr, uint32_t n) {
+  return gr->of[n] == TC_GROUP_NONE && !gr->stored[n];
+}
+
+static uint32_t group_of(const tc_grouping *gr, uint32_t n) {
+  uint32_t g = gr->of[n];
+  while (g != TC_GROUP_NONE && gr->group[g].merged != TC_GROUP_NONE) g = gr->group[g].merged;
+  return g;
+}
+
+static bool depends(const work *w, uint32_t a, uint32_t b) {
+  return w->gr->group[a].before[b / 64] >> (b % 64) & 1;
+}
+
+static uint32_t group_add(work *w, tc_group_kind kind, int64_t a, int64_t f, int64_t k) {
+  tc_grouping *gr = w->gr;
+  tc_group *gp = &gr->group[gr->n_group];
+  *gp = (tc_group){.kind = kind, .a = a, .f = f, .k = k, .merged = TC_GROUP_NONE};
+  gp->before = tc_arena_alloc(w->g->arena, w->words * sizeof gp->before[0]);
+  if (!gp->before) w->failed = true;
+  return gr->n_group++;
+}
+
+static void member_add(work *w, uint32_t group, uint32_t n, tc_level level) {
+  tc_group *gp = &w->gr->group[group];
+  if (gp->n_member == gp->cap_member) {
+    uint32_t cap = gp->cap_member ? gp->cap_member * 2 : 8;
+    uint32_t *m = tc_arena_alloc(w->g->arena, cap * sizeof *m);
+    if (!m) {
+      w->failed = true;
+      return;
+    }
+    if (gp->n_member) memcpy(m, gp->member, gp->n_member * sizeof *m);
+    gp->member = m, gp->cap_member = cap;
+  }
+  gp->member[gp->n_member++] = n;
+  w->gr->of[n] = group;
+  w->gr->level[n] = (uint8_t)level;
+}
+
+// a depends on b and on all b depends on; so does whatever depends on a.
+static void dependency_add(work *w, uint32_t a, uint32_t b) {
+  tc_grouping *gr = w->gr;
+  if (a == b || depends(w, a, b)) return;
+  for (uint32_t g = 0; g < gr->n_group; g++) {
+    if (gr->group[g].merged != TC_GROUP_NONE || (g != a && !depends(w, g, a))) continue;
+    for (uint32_t i = 0; i < w->words; i++) gr->group[g].before[i] |= gr->group[b].before[i];
+    gr->group[g].before[b / 64] |= UINT64_C(1) << (b % 64);
+  }
+}
+
+// Nodes whose values n reads, through views and constants made in place; calls visit for each that is computed or stored.
+typedef void visit_fn(work *w, uint32_t source, void *arg);
+static void each_source(work *w, uint32_t n, visit_fn *visit, void *arg) {
+  const tc_gnode *x = &w->g->node[n];
+  for (int i = 0; i < x->n_in; i++) {
+    if (x->op == TC_OP_ASSIGN && i == 1) continue;
+    uint32_t s = x->in[i];
+    if (w->gr->of[s] != TC_GROUP_NONE || w->gr->stored[s] || w->g->node[s].leaf != TC_LEAF_NONE)
+      visit(w, s, arg);
+    else
+      each_source(w, s, visit, arg);
+  }
+}
+
+static bool can_join(const work *w, const tc_group *gp, uint32_t n, tc_level level, uint32_t source) {
+  const tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
+  return tc_view_links(w->gr, gp, &e, n, level, source, (tc_level)w->gr->level[source]);
+}
+
+// The fold's domain, from the shapes split_fold gives: one axis folded.
+static void fold_domain(const work *w, uint32_t n, int64_t *a, int64_t *f, int64_t *k) {
+  const tc_gnode *x = &w->g->node[n];
+  const tc_dims *d = &w->g->node[x->in[0]].shape->d;
+  uint32_t mask = (uint32_t)x->attr[0] & 255;
+  *a = *f = *k = 1;
+  int axis = 0;
+  while (!(mask >> axis & 1)) axis++;
+  for (int i = 0; i < d->rank; i++) *(i < axis ? a : i == axis ? f : k) *= d->dim[i];
+}
+
+typedef struct seen_groups {
+  uint32_t of[16], node[16];
+  int n;
+} seen_groups;
+
+static void note_group(work *w, uint32_t source, void *arg) {
+  seen_groups *seen = arg;
+  uint32_t g = group_of(w->gr, source);
+  if (g == TC_GROUP_NONE || w->gr->group[g].kind == TC_GROUP_EXTERN) return;
+  for (int i = 0; i < seen->n; i++)
+    if (seen->of[i] == g && seen->node[i] == source) return;
+  if (seen->n < 16) seen->of[seen->n] = g, seen->node[seen->n] = source, seen->n++;
+}
+
+typedef struct cycle_check {
+  uint32_t group;
+  bool found;
+} cycle_check;
+
+static void check_cycle(work *w, uint32_t source, void *arg) {
+  cycle_check *c = arg;
+  uint32_t g = group_of(w->gr, source);
+  if (g != TC_GROUP_NONE && g != c->group && depends(w, g, c->group)) c->found = true;
+}
+
+static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
+  cycle_check c = {group, false};
+  each_source(w, n, check_cycle, &c);
+  return c.found;
+}
+
+// At which level node n could join the group through `source`; NONE if not.
+static tc_level level_in(work *w, const tc_group *gp, uint32_t n, uint32_t source, tc_group *adopted) {
+  const tc_gnode *x = &w->g->node[n];
+  *adopted = *gp;
+  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT) return TC_LEVEL_NONE;
+  if (tc_op_kind_of(x->op) == TC_KIND_FOLD) {
+    int64_t a, f, k;
+    fold_domain(w, n, &a, &f, &k);
+    if (gp->kind == TC_GROUP_GEMM || w->gr->level[source] != TC_LEVEL_FULL) return TC_LEVEL_NONE;
+    if (gp->kind == TC_GROUP_FLAT ? gp->k != a * f * k : gp->a != a || gp->f != f || gp->k != k) return TC_LEVEL_NONE;
+    adopted->kind = k == 1 ? TC_GROUP_ROW : TC_GROUP_COL;
+    adopted->a = a, adopted->f = f, adopted->k = k;
+    return can_join(w, adopted, n, TC_LEVEL_FULL, source) ? TC_LEVEL_REDUCED : TC_LEVEL_NONE;
+  }
+  if (x->shape->count == gp->a * gp->f * gp->k && can_join(w, gp, n, TC_LEVEL_FULL, source)) return TC_LEVEL_FULL;
+  bool folds = gp->kind == TC_GROUP_ROW || gp->kind == TC_GROUP_COL;
+  if (folds && w->gr->level[source] == TC_LEVEL_REDUCED && x->shape->count == gp->a * gp->k && can_join(w, gp, n, TC_LEVEL_REDUCED, source))
+    return TC_LEVEL_REDUCED;
+  return TC_LEVEL_NONE;
+}
+
+// Whether every value of `group` that n reads stands where n, at this level of gp, would read it.
+static bool all_link(work *w, const tc_group *gp, uint32_t group, uint32_t n, tc_level level, const seen_groups *seen) {
+  tc_level at = tc_op_kind_of(w->g->node[n].op) == TC_KIND_FOLD ? TC_LEVEL_FULL : level;
+  for (int i = 0; i < seen->n; i++)
+    if (group_of(w->gr, seen->node[i]) == group && !can_join(w, gp, n, at, seen->node[i])) return false;
+  return seen->n < 16;
+}
+
+static void sort_members(work *w, tc_group *gp) {
+  for (uint32_t i = 1; i < gp->n_member; i++) {
+    uint32_t m = gp->member[i], j = i;
+    for (; j > 0 && w->rank[gp->member[j - 1]] > w->rank[m]; j--) gp->member[j] = gp->member[j - 1];
+    gp->member[j] = m;
+  }
+}
+
+// Moves h's members into g where their domains agree.
+static bool merge(work *w, uint32_t g, uint32_t h) {
+  tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
+  if (g == h) return true;
+  bool flat = b->kind == TC_GROUP_FLAT && b->k == a->a * a->f * a->k && a->kind != TC_GROUP_GEMM;
+  bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k && a->kind != TC_GROUP_GEMM;
+  if (!(flat || same) || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
+  if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE) return false;
+  for (uint32_t i = 0; i < b->n_member; i++) member_add(w, g, b->member[i], (tc_level)w->gr->level[b->member[i]]);
+  sort_members(w, a);
+  b->merged = g;
+  b->n_member = 0;
+  w->n_outside[g] += w->n_outside[h];
+  for (uint32_t x = 0; x < w->gr->n_group; x++) {
+    tc_group *gp = &w->gr->group[x];
+    if (gp->merged != TC_GROUP_NONE) continue;
+    bool on_b = depends(w, x, h), on_a = depends(w, x, g);
+    if (x == g || on_a || on_b) {
+      for (uint32_t i = 0; i < w->words; i++) gp->before[i] |= b->before[i] | (x == g ? 0 : a->before[i]);
+      if (x != g) gp->before[g / 64] |= UINT64_C(1) << (g % 64);
+    }
+    gp->before[h / 64] &= ~(UINT64_C(1) << (h % 64));
+  }
+  return true;
+}
+
+static void connect(work *w, uint32_t source, void *arg) {
+  uint32_t group = *(uint32_t *)arg, from = group_of(w->gr, source);
+  if (from == group) return;
+  w->n_outside[group]++;
+  if (from == TC_GROUP_NONE) return;
+  w->gr->stored[source] = true;
+  dependency_add(w, group, from);
+}
+
+static uint32_t place(work *w, uint32_t n, tc_level *level) {
+  const tc_gnode *x = &w->g->node[n];
+  seen_groups seen = {.n = 0};
+  each_source(w, n, note_group, &seen);
+  for (int i = 0; i < seen.n; i++) {
+    tc_group adopted, *gp = &w->gr->group[seen.of[i]];
+    if (gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
+    *level = level_in(w, gp, n, seen.node[i], &adopted);
+    if (*level == TC_LEVEL_NONE || !all_link(w, &adopted, seen.of[i], n, *level, &seen) || makes_cycle(w, seen.of[i], n)) continue;
+    gp->kind = adopted.kind, gp->a = adopted.a, gp->f = adopted.f, gp->k = adopted.k;
+    return seen.of[i];
+  }
+  int64_t a = 1, f = 1, k = x->shape->count;
+  *level = TC_LEVEL_FULL;
+  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {
+    const tc_dims *d = &x->shape->d;
+    k = d->dim[d->rank - 1], f = d->dim[d->rank - 2], a = x->shape->count / (k * f);
+    return group_add(w, TC_GROUP_GEMM, a, f, k);
+  }
+  if (tc_op_kind_of(x->op) != TC_KIND_FOLD) return group_add(w, TC_GROUP_FLAT, a, f, k);
+  fold_domain(w, n, &a, &f, &k);
+  *level = TC_LEVEL_REDUCED;
+  return group_add(w, k == 1 ? TC_GROUP_ROW : TC_GROUP_COL, a, f, k);
+}
+
+static void assign_node(work *w, uint32_t n) {
+  tc_level level = TC_LEVEL_FULL;
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t group;
+  if (is_extern(x) || touches_nothing(w->g, x))
+    group = group_add(w, TC_GROUP_EXTERN, 1, 1, 1), w->gr->stored[n] = true;
+  else
+    group = place(w, n, &level);
+  if (w->failed) return;
+  member_add(w, group, n, level);
+  // Other groups this node reads may become one with it.
+  seen_groups seen = {.n = 0};
+  each_source(w, n, note_group, &seen);
+  for (int i = 0; i < seen.n && w->gr->group[group].kind != TC_GROUP_EXTERN; i++) {
+    tc_group adopted;
+    uint32_t h = group_of(w->gr, seen.node[i]);
+    if (h == group) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT || level != TC_LEVEL_FULL) continue;
+    if (level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL && all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
+      (void)merge(w, group, h);
+  }
+  each_source(w, n, connect, &group);
+}
+
+// Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
+static void require_memory(work *w) {
+  const tc_graph *g = w->g;
+  for (uint32_t i = g->n_order; i-- > 0;) {
+    uint32_t n = g->order[i];
+    const tc_gnode *x = &g->node[n];
+    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE) w->gr->stored[n] = true;
+    if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_view_is_same_order(x->op)) {
+      w->gr->alias[n] = x->in[0];
+      w->gr->stored[x->in[0]] = true;
+    }
+    if (x->leaf != TC_LEAF_NONE) continue;
+    bool whole = is_extern(x) || touches_nothing(g, x);
+    for (int k = 0; k < x->n_in; k++) {
+      if (x->op == TC_OP_ASSIGN && k == 1) continue;
+      if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
+        w->gr->stored[x->in[k]] = true;
+      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT)
+        w->gr->stored[tc_view_root(w->gr, x->in[k])] = true;
+    }
+  }
+}
+
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g) {
+  tc_arena *arena = g->arena;
+  *gr = (tc_grouping){.graph = g};
+  gr->group = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->group[0]);
+  gr->of = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->of[0]);
+  gr->alias = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->alias[0]);
+  gr->level = tc_arena_alloc(arena, g->n + 1);
+  gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
+  work w = {.gr = gr, .g = g, .words = (g->n_order + 63) / 64 + 1};
+  w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
+  w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
+  w.constant = tc_arena_alloc(arena, g->n + 1);
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant)
+    return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
+  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n;
+  for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
+  require_memory(&w);
+  for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
+    uint32_t n = g->order[i];
+    const tc_gnode *x = &g->node[n];
+    if (x->leaf != TC_LEAF_NONE || gr->alias[n] != n) continue;
+    tc_op_kind kind = tc_op_kind_of(x->op);
+    bool constant = kind == TC_KIND_GEN || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
+    for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
+    w.constant[n] = constant && !gr->stored[n];
+    bool in_place = w.constant[n] || (is_view(x) && !gr->stored[n] && !is_extern(x) && !touches_nothing(g, x));
+    if (!in_place) assign_node(&w, n);
+  }
+  for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+}
