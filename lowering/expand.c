@@ -836,7 +836,7 @@ static tc_status finish(state *s) {
   return TC_OK;
 }
 
-tc_status tc_expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
   *out = (tc_expansion){0};
   state s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);

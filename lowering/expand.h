@@ -30,6 +30,6 @@ typedef struct tc_expansion {
 } tc_expansion;
 
 // The nest is the caller's to destroy; lists live in the arena.
-tc_status tc_expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
 
 #endif

@@ -191,7 +191,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_program *p = b->p;
   tc_expansion e;
   uint32_t compiled = 0;
-  *st = tc_expand(&e, &b->gr, group, p->graph.arena);
+  *st = tc_expand_group(&e, &b->gr, group, p->graph.arena);
   if (*st != TC_OK) return false;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
