@@ -50,12 +50,7 @@ tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*r
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
   tc_node leaf = tc_trace_leaf(t, buf, type, tc_dims_intern(&shape), tc_device_default(), NULL, 0, origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
   tc_tensor h = tc_op_end(t, leaf);
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s && s->gen == h.gen)
-    s->buf = buf;
-  else
-    tc_buffer_release(buf);
+  tc_buffer_release(buf);
   return h;
 }
 

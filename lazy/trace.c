@@ -148,6 +148,9 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
     s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
     t->slot_of[n] = h.slot;
     t->flag[n] |= TC_NODE_LIVE;
+    if (tc_rec_op(r) == TC_OP_LEAF)  // data: the slot has its value already
+      for (uint32_t i = t->n_leaf; i-- > 0 && !s->buf;)
+        if (t->leaf[i].node == n) s->buf = tc_buffer_retain(t->leaf[i].buf);
   }
   t->n_slots++;
   if (pooled) t->pool[t->n_pool++] = h;

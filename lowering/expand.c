@@ -32,10 +32,11 @@ typedef struct state {
   int n_points;
   tc_arena *arena;
   tc_status st;
+  const char *what;       // why, if not TC_OK
 } state;
 
 static tc_val fail(state *s, tc_status st, const char *what) {
-  if (s->st == TC_OK) s->st = TC_FAIL(st, "%s", what);
+  if (s->st == TC_OK) s->st = st, s->what = what;
   return 0;
 }
 
@@ -195,12 +196,11 @@ static tc_val both_masks(state *s, int lanes) {
   return m == TC_NONE ? c : tc_emit_bin(&s->e, TC_N_AND, m, c);
 }
 
-static tc_val load(state *s, uint32_t n, const tc_index *idx) {
+// Element `flat` of stored node n.
+static tc_val load(state *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
-  tc_index flat;
   int64_t stride;
   tc_val vec;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");
   int buf = buffer_of(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
@@ -271,20 +271,29 @@ static tc_val member(state *s, uint32_t n) {
 
 static tc_val operand(state *s, uint32_t n, int k, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
-  if (!tc_view_operand(s->g, n, k, idx, &s->ext, at)) return fail(s, TC_ERR_STATE, "a view cannot be said");
-  return value_at(s, s->g->node[n].in[k], at);
+  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return value_at(s, s->g->node[n].in[k], at);
+  s->x->unsaid = s->g->node[n].in[k];
+  return fail(s, TC_ERR_STATE, "a view cannot be said in terms of its operand");
+}
+
+// Member n at a flat index, which must be its own.
+static tc_val member_at(state *s, uint32_t n, const tc_index *flat) {
+  tc_index want = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
+  tc_ix_simplify(&want, &s->ext);
+  if (tc_ix_equal(flat, &want)) return member(s, n);
+  s->x->unsaid = n;
+  return fail(s, TC_ERR_STATE, "a member is read away from its place");
 }
 
 static tc_val value_at(state *s, uint32_t n, const tc_index *idx) {
+  tc_index flat;
   if (s->st != TC_OK) return 0;
-  if (in_group(s, n)) {
-    tc_index flat, want = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
-    tc_ix_simplify(&want, &s->ext);
-    if (tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && tc_ix_equal(&flat, &want)) return member(s, n);
-    return fail(s, TC_ERR_STATE, "a member is read away from its place");
-  }
-  if (s->gr->stored[n]) return load(s, n, idx);
-  return compute(s, n, idx);
+  uint32_t m = n;  // below reshapes, where the flat position is the same
+  while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
+  bool ours = in_group(s, m);
+  if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");
+  return ours ? member_at(s, m, &flat) : load(s, m, flat);
 }
 
 // idx[axis] within [lo, hi) for every axis given; the operand's value there, else `other`.
@@ -432,15 +441,16 @@ static void store(state *s, uint32_t n) {
   int buf = buffer_of(s, n);
   tc_val base = index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
+  if (stride != 0 || vec != TC_NONE) v = tc_emit_splat(&s->e, v, s->lanes);
   v = tc_emit_cast(&s->e, v, x->type);
   if (stride == 0 && vec == TC_NONE) {
     (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, 1, base, v, TC_NONE, buf);
   } else if (stride == 1) {
-    (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, tc_emit_splat(&s->e, v, s->lanes), s->mask, buf);
+    (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
   } else {
     if (vec == TC_NONE) vec = scaled(s, lane_numbers(s), stride);
     vec = tc_emit_bin(&s->e, TC_N_ADD, vec, base);
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, s->lanes, vec, tc_emit_splat(&s->e, v, s->lanes), s->mask, buf);
+    (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
   }
 }
 
@@ -798,6 +808,7 @@ static int64_t choose_split(const state *s) {
 static void reset_state(state *s) {
   s->x->nest.n_inst = 0;
   s->x->n_buf = s->x->n_num = 0;
+  s->x->unsaid = TC_NONE;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
   s->n_points = 0, s->n_listed = 0, s->depth = 0;
   s->mask = s->cond = TC_NONE;
@@ -837,7 +848,7 @@ static tc_status finish(state *s) {
 }
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
-  *out = (tc_expansion){0};
+  *out = (tc_expansion){.unsaid = TC_NONE};
   state s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
@@ -853,7 +864,8 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
       reset_state(&s);
       generate(&s);
     }
-    st = s.st;
+    // With a node to store the caller tries again, so nothing is reported yet.
+    st = s.st == TC_OK || out->unsaid != TC_NONE ? s.st : TC_FAIL(s.st, "%s", s.what);
   }
   if (st == TC_OK) st = finish(&s);
   if (st != TC_OK) tc_nest_destroy(&out->nest);

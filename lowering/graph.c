@@ -215,7 +215,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) continue;
-    if (kind_of[x->op] == TC_KIND_COMPOSED) ok = expand_softmax(g, n);
+    if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);

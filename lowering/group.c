@@ -275,12 +275,12 @@ static void assign_node(work *w, uint32_t n) {
 }
 
 // Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
-static void require_memory(work *w) {
+static void require_memory(work *w, const bool *forced) {
   const tc_graph *g = w->g;
   for (uint32_t i = g->n_order; i-- > 0;) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
-    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE) w->gr->stored[n] = true;
+    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || forced[n]) w->gr->stored[n] = true;
     if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_view_is_same_order(x->op)) {
       w->gr->alias[n] = x->in[0];
       w->gr->stored[x->in[0]] = true;
@@ -297,7 +297,7 @@ static void require_memory(work *w) {
   }
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g) {
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced) {
   tc_arena *arena = g->arena;
   *gr = (tc_grouping){.graph = g};
   gr->group = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->group[0]);
@@ -314,7 +314,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g) {
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
   for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
-  require_memory(&w);
+  require_memory(&w, forced);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];

@@ -36,7 +36,8 @@ typedef struct tc_grouping {
   uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
-tc_status tc_group_build(tc_grouping *out, const tc_graph *g);
+// forced: per node, whether it must be stored whatever the rules say (a view of it could not be said).
+tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const bool *forced);
 
 // Whether node n is made where it is read: views, constants, ranges, and arithmetic on those alone.
 bool tc_group_is_inline(const tc_grouping *gr, uint32_t n);

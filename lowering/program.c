@@ -55,6 +55,8 @@ typedef struct builder {
   uint32_t *made_in;    // per node: the wave after which it is there
   uint32_t wave;        // of the step being added
   bool *emitted;        // per group
+  bool *forced;         // per node: stored because a view of it could not be said
+  uint32_t unsaid;      // the node to force next, or TC_NONE
 } builder;
 
 #define GROW(array, n, cap, need)                                        \
@@ -192,6 +194,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_expansion e;
   uint32_t compiled = 0;
   *st = tc_expand_group(&e, &b->gr, group, p->graph.arena);
+  b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid;
   if (*st != TC_OK) return false;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
@@ -332,27 +335,46 @@ void tc_program_destroy(void *program) {
   tc_free(p);
 }
 
+// Forgets the steps, to build them again.
+static void clear_steps(tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel);
+  p->n_step = p->n_bind = p->n_num = p->n_block = 0;
+}
+
+// Groups and expands; where a view cannot be said, stores what it shows and starts again.
+static tc_status build(builder *b) {
+  tc_program *p = b->p;
+  uint32_t n = p->graph.n;
+  b->forced = tc_arena_alloc(&p->arena, n + 1);
+  b->emitted = tc_arena_alloc(&p->arena, n + 1);
+  b->place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->place);
+  b->made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->made_in);
+  if (!b->forced || !b->emitted || !b->place || !b->made_in) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  for (;;) {
+    tc_status st = TC_OK;
+    memset(b->place, 0xFF, n * sizeof *b->place);
+    memset(b->made_in, 0, n * sizeof *b->made_in);
+    memset(b->emitted, 0, n);
+    b->plan->n_kernels = 0, b->plan->bytes_moved = 0, b->unsaid = TC_NONE;
+    TC_TRY(tc_group_build(&b->gr, &p->graph, b->forced));
+    if (build_steps(b, &st)) return schedule(p) && plan_memory(p) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+    if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+    if (b->unsaid == TC_NONE) return st;
+    if (b->forced[b->unsaid]) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
+    b->forced[b->unsaid] = true;
+    clear_steps(p);
+  }
+}
+
 tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   builder b = {.p = p, .plan = plan};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
-  if (st == TC_OK) st = tc_group_build(&b.gr, &p->graph);
-  if (st == TC_OK) {
-    uint32_t n = p->graph.n;
-    b.emitted = tc_arena_alloc(&p->arena, n + 1);
-    b.place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.place);
-    b.made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b.made_in);
-    bool ok = b.place && b.made_in && b.emitted;
-    if (ok) memset(b.place, 0xFF, n * sizeof *b.place);
-    ok = ok && build_steps(&b, &st) && schedule(p) && plan_memory(p);
-    if (ok)
-      choose_homes(&b);
-    else if (st == TC_OK)
-      st = TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  }
+  if (st == TC_OK) st = build(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
+  choose_homes(&b);
   *out = p;
   return TC_OK;
 }

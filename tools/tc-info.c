@@ -1,0 +1,48 @@
+// tc-info: what this build of tc is, what it found on this machine, and the environment variables it knows.
+#include <stdio.h>
+
+#include "device/device.h"
+#include "lowering/kernel.h"
+#include "runtime/options.h"
+#include "runtime/topology.h"
+
+static void print_devices(void) {
+  static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
+                                      [TC_DEVICE_ROWS] = "reference kernels, op by op",
+                                      [TC_DEVICE_PRICE] = "plans and prices, runs nothing",
+                                      [TC_DEVICE_ABSENT] = "absent: "};
+  printf("devices (default %s)\n", tc_get_default_device());
+#define TC_BACKEND(NAME, name, kind, sentence) printf("  %-10s %s%s\n", name, kinds[TC_DEVICE_##kind], sentence);
+#include "device/backends.def"
+#undef TC_BACKEND
+}
+
+static void print_topology(void) {
+  const tc_topology *t = tc_topology_get();
+  printf("machine\n  %d cores, %d hardware threads, %d in the affinity mask, ", t->n_cores, t->n_pus, t->n_affinity);
+  if (t->quota > 0)
+    printf("a quota of %.2f CPUs\n", t->quota);
+  else
+    printf("no CPU quota\n");
+  printf("  caches: L1 %zu KiB, L2 %zu KiB, L3 %zu KiB\n", t->l1_bytes >> 10, t->l2_bytes >> 10, t->l3_bytes >> 10);
+  printf("  threads: %d; %s\n", tc_num_threads(), t->why);
+  if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
+}
+
+static void print_cache(void) {
+  tc_cache_info c = tc_cache_stats();
+  printf("compiler\n  %s\n", tc_kernel_compiler());
+  printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses); compiles: %llu\n", c.n_plans,
+         (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,
+         (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
+}
+
+int main(void) {
+  printf("tc %s\n", tc_version());
+  print_devices();
+  print_topology();
+  print_cache();
+  printf("environment\n");
+  tc_options_print(stdout);
+  return 0;
+}
