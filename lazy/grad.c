@@ -341,7 +341,9 @@ tc_status tc_set_requires_grad(tc_tensor h, bool on) {
 bool tc_requires_grad(tc_tensor h) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
-  return s && h.gen && s->gen == h.gen && (s->flags & TC_SLOT_GRAD);
+  if (!s || h.gen == 0 || s->gen != h.gen) return false;
+  if ((s->flags & TC_SLOT_GRAD) || s->epoch != owner->epoch) return (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
+  return owner->flag[s->node] & TC_NODE_TAPE;
 }
 
 tc_tensor tc_grad(tc_tensor h) {

@@ -25,7 +25,7 @@ static const uint8_t rule_of[TC_N_OP_ROWS] = {
 #define SMALL_OPERANDS 16
 
 bool tc_type_is_float(tc_type type) {
-  return kind_of[type] == KIND_FLOAT;
+  return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
 }
 
 int64_t tc_dims_count(const tc_dims *d) {
@@ -91,6 +91,7 @@ static uint64_t float_bits(double v) {
 }
 
 static uint64_t number_bits(tc_type type, double v) {
+  if ((unsigned)type >= (unsigned)TC_N_TYPES) return 0;
   if (kind_of[type] == KIND_FLOAT) return float_bits(v);
   if (type == TC_BOOL) return v != 0;
   if (!(v == v)) return 0;
@@ -126,7 +127,7 @@ bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask
 // ---- values from arguments ----
 
 static bool good_type(tc_trace *t, tc_type type) {
-  if ((unsigned)type < TC_N_TYPES) return true;
+  if ((unsigned)type < (unsigned)TC_N_TYPES) return true;
   return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
 }
 
@@ -143,7 +144,7 @@ tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double valu
 
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
-  uint64_t bits = kind_of[type] == KIND_FLOAT ? float_bits((double)value) : type == TC_BOOL ? value != 0 : (uint64_t)value;
+  uint64_t bits = tc_type_is_float(type) ? float_bits((double)value) : type == TC_BOOL ? value != 0 : (uint64_t)value;
   return full_bits(t, shape, type, bits, tc_device_default());
 }
 
@@ -571,7 +572,14 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
   } else if (!index_fits(t, tc_node_dims(t, x), &want, axis)) {
     return TC_NODE_ERR;
   }
-  src = tc_rec_expand(t, tc_rec_cast(t, src, type_of(t, x)), &want);
+  src = tc_rec_cast(t, src, type_of(t, x));
+  if (src != TC_NODE_ERR && op != TC_OP_INDEX_ADD && tc_node_dims(t, src)->rank == want.rank) {  // more of src than indices: the first of it
+    static const int64_t zeros[TC_MAX_RANK], ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    tc_dims have = *tc_node_dims(t, src), part = have;
+    for (int i = 0; i < want.rank; i++) part.dim[i] = TC_MIN(have.dim[i], want.dim[i]);
+    if (!tc_dims_equal(&part, &have)) src = tc_rec_slice(t, src, zeros, ones, &part);
+  }
+  src = tc_rec_expand(t, src, &want);
   index = tc_rec_cast(t, index, TC_I64);
   uint64_t attr = (uint64_t)axis;
   if (!ok(t, src) || !ok(t, index)) return TC_NODE_ERR;

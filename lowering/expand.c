@@ -293,7 +293,15 @@ static tc_val value_at(state *s, uint32_t n, const tc_index *idx) {
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");
-  return ours ? member_at(s, m, &flat) : load(s, m, flat);
+  if (ours) return member_at(s, m, &flat);
+  // One load an iteration: a later one could meet what the kernel itself has written in place.
+  tc_index here = tc_view_flat(s->gp, TC_LEVEL_FULL);
+  tc_ix_simplify(&here, &s->ext);
+  bool plain = s->gp->kind == TC_GROUP_FLAT && s->cond == TC_NONE && tc_ix_equal(&flat, &here);
+  if (plain && s->memo[m] != TC_NONE) return s->memo[m];
+  tc_val v = load(s, m, flat);
+  if (plain) remember(s, m, v);
+  return v;
 }
 
 // idx[axis] within [lo, hi) for every axis given; the operand's value there, else `other`.
@@ -705,7 +713,10 @@ static int lanes_for(int64_t n) {
   return lanes;
 }
 
+// Every value first, then the stores: an output may be the memory of an operand.
 static void stores_flat(state *s) {
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
+    if (must_store(s, s->gp->member[i])) (void)member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
 }

@@ -99,6 +99,7 @@ static void each_source(work *w, uint32_t n, visit_fn *visit, void *arg) {
   for (int i = 0; i < x->n_in; i++) {
     if (x->op == TC_OP_ASSIGN && i == 1) continue;
     uint32_t s = x->in[i];
+    while (w->gr->alias[s] != s) s = w->gr->alias[s];
     if (w->gr->of[s] != TC_GROUP_NONE || w->gr->stored[s] || w->g->node[s].leaf != TC_LEAF_NONE)
       visit(w, s, arg);
     else

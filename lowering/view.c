@@ -63,7 +63,17 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
   }
 }
 
-// Follows one path; *met tells whether source was reached.
+// Whether reading n in place reads source.
+static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
+  if (n == source) return true;
+  if (gr->of[n] != TC_GROUP_NONE || gr->stored[n]) return false;
+  const tc_gnode *x = &gr->graph->node[n];
+  for (int k = 0; k < x->n_in; k++)
+    if (!(x->op == TC_OP_ASSIGN && k == 1) && reaches(gr, x->in[k], source)) return true;
+  return false;
+}
+
+// Follows every path; *met tells whether source was reached.
 static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source, tc_level source_level,
                   bool *met) {
   const tc_gnode *x = &gr->graph->node[n];
@@ -81,10 +91,8 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
       want = tc_view_flat(gp, source_level);
       tc_ix_simplify(&want, e);
       if (!moved || !tc_ix_flatten(at, &gr->graph->node[s].shape->d, e, &flat) || !tc_ix_equal(&flat, &want)) return false;
-    } else if (moved) {
-      if (!links(gr, gp, e, s, at, source, source_level, met)) return false;
-    } else if (tc_op_kind_of(x->op) == TC_KIND_MOVE) {
-      continue;  // another path decides; this one reads memory
+    } else if (moved ? !links(gr, gp, e, s, at, source, source_level, met) : reaches(gr, s, source)) {
+      return false;
     }
   }
   return true;
