@@ -269,7 +269,8 @@ static void assign_node(work *w, uint32_t n) {
     uint32_t h = group_of(w->gr, seen.node[i]);
     if (h == group) continue;
     if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT || level != TC_LEVEL_FULL) continue;
-    if (level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL && all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
+    if (!makes_cycle(w, h, n) && level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
+        all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
       (void)merge(w, group, h);
   }
   each_source(w, n, connect, &group);

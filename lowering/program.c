@@ -366,6 +366,25 @@ static tc_status build(builder *b) {
   }
 }
 
+// One step a line: wave, what runs, and where it reads and writes (l leaf, o output, a arena block).
+static void print(const tc_program *p, const tc_plan *plan) {
+  fprintf(stderr, "plan %016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
+          p->arena_bytes);
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    const tc_step *s = &p->step[i];
+    fprintf(stderr, "  wave %u %s", s->wave, s->kind == TC_STEP_KERNEL ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op]);
+    for (uint32_t j = 0; j < s->n_bind; j++) {
+      uint32_t at = p->bind[s->first_bind + j];
+      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind == TC_STEP_ROW && j + 1 == s->n_bind;
+      fprintf(stderr, " %s%s%u", writes ? ">" : "", at & ARENA_BIT ? "a" : at < plan->n_leaf ? "l" : "o",
+              at & ARENA_BIT ? at & ~ARENA_BIT : at < plan->n_leaf ? at : at - plan->n_leaf);
+    }
+    fprintf(stderr, "\n");
+  }
+  for (uint32_t o = 0; o < plan->n_out; o++)
+    if (plan->out[o].home != TC_LEAF_NONE) fprintf(stderr, "  o%u is written over l%u\n", o, plan->out[o].home);
+}
+
 tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
@@ -375,6 +394,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st == TC_OK) st = build(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
+  if (tc_log_on(TC_LOG_PLAN)) print(p, plan);
   *out = p;
   return TC_OK;
 }
