@@ -18,13 +18,13 @@ static tc_tensor activate(const char *name, formula f, tc_tensor x, double p, tc
   return tc_op_end(t, f_narrow(t, f(t, f_widen(t, a), p), type));
 }
 
-#define ACTIVATION(name)                                     \
-  tc_tensor tc_##name##_at(tc_tensor x, tc_site site) {      \
-    return activate(#name, name##_node, x, 0.0, site);       \
+#define ACTIVATION(name) \
+  tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \
+    return activate(#name, name##_node, x, 0.0, site); \
   }
-#define ACTIVATION_OF(name, parameter)                                     \
-  tc_tensor tc_##name##_at(tc_tensor x, double parameter, tc_site site) {  \
-    return activate(#name, name##_node, x, parameter, site);               \
+#define ACTIVATION_OF(name, parameter) \
+  tc_tensor tc_##name##_at(tc_tensor x, double parameter, tc_site site) { \
+    return activate(#name, name##_node, x, parameter, site); \
   }
 
 static tc_node gelu_node(tc_trace *t, tc_node x, double p) {

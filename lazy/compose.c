@@ -390,9 +390,12 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   if (da.rank != di.rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d and index rank %d", da.rank, di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
-    if (da.dim[j] == 1) da.dim[j] = di.dim[j];
-    else if (di.dim[j] == 1) di.dim[j] = da.dim[j];
-    else return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d is %lld and %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
+    if (da.dim[j] == 1)
+      da.dim[j] = di.dim[j];
+    else if (di.dim[j] == 1)
+      di.dim[j] = da.dim[j];
+    else
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d is %lld and %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
   }
   return tc_op_end(t, tc_rec_gather(t, tc_rec_expand(t, a, &da), k, tc_rec_expand(t, i, &di)));
 }

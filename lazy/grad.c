@@ -18,7 +18,7 @@ static vjp_fn *const rules[TC_N_OP_ROWS] = {
 };
 
 typedef struct segment {
-  tc_run *run;       // NULL: the pending trace
+  tc_run *run;  // NULL: the pending trace
   tc_node *adjoint;  // per node
   uint32_t n;
   struct segment *next;
@@ -28,7 +28,7 @@ typedef struct walk {
   tc_trace *t;
   tc_arena arena;
   segment *segments;  // the trace's first, then runs, latest first
-  segment *at;        // of the record being differentiated
+  segment *at;  // of the record being differentiated
   uint32_t node;
   const tc_rec *rec;
   bool create_graph;
@@ -255,7 +255,8 @@ tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, i
   tc_trace *t = tc_op_begin("grads_of", tc_site_return(__builtin_return_address(0)));
   tc_node small[32], *x_grad = small;
   if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors at a null pointer", n);
-  if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad))) tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
+  if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
+    tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
   walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .xs = xs, .x_grad = x_grad, .n_xs = n};
   tc_node node = t->op_status == TC_OK ? tc_op_in(t, y) : TC_NODE_ERR;
   for (int i = 0; i < n && t->op_status == TC_OK; i++) {
@@ -332,7 +333,7 @@ tc_status tc_set_requires_grad(tc_tensor h, bool on) {
       }
     } else {
       s->flags &= (uint8_t)~TC_SLOT_GRAD;
-      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t) ~(TC_NODE_WANT | TC_NODE_TAPE);
+      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_WANT | TC_NODE_TAPE);
     }
   }
   return tc_op_done(t);

@@ -253,7 +253,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
     if (!tc_trace_want(t, n, h)) return t->op_status;
   }
   t->slot_of[old] = TC_SLOT_NONE;
-  t->flag[old] &= (uint8_t) ~(TC_NODE_LIVE | TC_NODE_KEEP);
+  t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   tc_buffer_release(s->buf);
   tc_run_release(s->run);
   s->buf = NULL, s->run = NULL, s->err = TC_OK;

@@ -124,8 +124,7 @@ static tc_tensor classify(const char *name, bool logits, tc_tensor x, tc_tensor 
   tc_node a = tc_op_in(t, x), y = tc_op_in(t, target);
   int axis = class_axis(t, a, y);
   if (axis < 0) return tc_op_end(t, TC_NODE_ERR);
-  if (!(smoothing >= 0.0 && smoothing <= 1.0))
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "label smoothing is %g, not within [0, 1]", smoothing));
+  if (!(smoothing >= 0.0 && smoothing <= 1.0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "label smoothing is %g, not within [0, 1]", smoothing));
   tc_type type = f_type(t, a);
   tc_node lp = f_widen(t, a);
   if (logits) lp = tc_rec_softmax(t, TC_OP_LOG_SOFTMAX, lp, axis);

@@ -70,8 +70,7 @@ tc_tensor tc_randn_at(tc_dims shape, tc_type type, tc_site site) {
 
 tc_tensor tc_randint_at(int64_t low, int64_t high, tc_dims shape, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("randint", site);
-  if (low >= high)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "low must be less than high, got [%lld, %lld)", (long long)low, (long long)high));
+  if (low >= high) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "low must be less than high, got [%lld, %lld)", (long long)low, (long long)high));
   return tc_op_end(t, tc_rec_rng(t, TC_OP_RANDINT, &shape, type, low, high));
 }
 
@@ -92,10 +91,10 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 
 // ---- Elementwise: one function per ELEM row of arity 1 and 2; cast (dtype "given") and where (arity 3) take more and follow ----
 
-#define UNARY(NAME, name)                                 \
-  tc_tensor tc_##name##_at(tc_tensor x, tc_site site) {   \
-    tc_trace *t = tc_op_begin(#name, site);               \
-    tc_node a = tc_op_in(t, x);                           \
+#define UNARY(NAME, name) \
+  tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node a = tc_op_in(t, x); \
     return tc_op_end(t, tc_rec_unary(t, TC_OP_##NAME, a)); \
   }
 #define UNARY_same(NAME, name) UNARY(NAME, name)
@@ -104,11 +103,11 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define UNARY_integral(NAME, name) UNARY(NAME, name)
 #define UNARY_given(NAME, name)
 
-#define BINARY(NAME, name)                                            \
-  tc_tensor tc_##name##_at(tc_tensor a, tc_tensor b, tc_site site) {  \
-    tc_trace *t = tc_op_begin(#name, site);                           \
-    tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);                 \
-    return tc_op_end(t, tc_rec_binary(t, TC_OP_##NAME, na, nb));      \
+#define BINARY(NAME, name) \
+  tc_tensor tc_##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b); \
+    return tc_op_end(t, tc_rec_binary(t, TC_OP_##NAME, na, nb)); \
   }
 
 #define ELEM_1(NAME, name, dtype) UNARY_##dtype(NAME, name)
@@ -130,11 +129,11 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #include <tc/ops.def>
 #undef TC_OP
 
-#define NUMBER(NAME, name)                                                \
-  tc_tensor tc_##name##_num_at(tc_tensor a, tc_num b, tc_site site) {     \
-    tc_trace *t = tc_op_begin(#name, site);                               \
-    tc_node na = tc_op_in(t, a);                                          \
-    return tc_op_end(t, tc_rec_num(t, TC_OP_##NAME, na, b));              \
+#define NUMBER(NAME, name) \
+  tc_tensor tc_##name##_num_at(tc_tensor a, tc_num b, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node na = tc_op_in(t, a); \
+    return tc_op_end(t, tc_rec_num(t, TC_OP_##NAME, na, b)); \
   }
 NUMBER(ADD, add)
 NUMBER(SUB, sub)
@@ -167,13 +166,13 @@ tc_tensor tc_where_at(tc_tensor cond, tc_tensor a, tc_tensor b, tc_site site) {
 
 // ---- Reductions and scans ----
 
-#define FOLD(NAME, name)                                                                \
-  tc_tensor tc_##name##_at(tc_tensor x, tc_dims axes, bool keepdim, tc_site site) {     \
-    tc_trace *t = tc_op_begin(#name, site);                                             \
-    tc_node a = tc_op_in(t, x);                                                         \
-    uint32_t mask;                                                                      \
+#define FOLD(NAME, name) \
+  tc_tensor tc_##name##_at(tc_tensor x, tc_dims axes, bool keepdim, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node a = tc_op_in(t, x); \
+    uint32_t mask; \
     if (a == TC_NODE_ERR || !tc_rec_axes(t, a, &axes, &mask)) return tc_op_end(t, TC_NODE_ERR); \
-    return tc_op_end(t, tc_rec_fold(t, TC_OP_##NAME, a, mask, keepdim));                \
+    return tc_op_end(t, tc_rec_fold(t, TC_OP_##NAME, a, mask, keepdim)); \
   }
 FOLD(SUM, sum)
 FOLD(PROD, prod)
@@ -198,12 +197,12 @@ tc_tensor tc_argmax_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 }
 
 // One operand and one axis: scans and softmaxes.
-#define ALONG(NAME, name, record)                                                    \
-  tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_site site) {                    \
-    tc_trace *t = tc_op_begin(#name, site);                                          \
-    tc_node a = tc_op_in(t, x);                                                      \
-    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);                      \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : record(t, TC_OP_##NAME, a, k));        \
+#define ALONG(NAME, name, record) \
+  tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node a = tc_op_in(t, x); \
+    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : record(t, TC_OP_##NAME, a, k)); \
   }
 ALONG(CUMSUM, cumsum, tc_rec_scan)
 ALONG(CUMPROD, cumprod, tc_rec_scan)
@@ -227,12 +226,12 @@ tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site sit
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_index_select(t, a, k, i));
 }
 
-#define SCATTER(NAME, name)                                                                            \
-  tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) {      \
-    tc_trace *t = tc_op_begin(#name, site);                                                            \
-    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src);                          \
-    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);                                        \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_scatter(t, TC_OP_##NAME, a, k, i, s));            \
+#define SCATTER(NAME, name) \
+  tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) { \
+    tc_trace *t = tc_op_begin(#name, site); \
+    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src); \
+    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_scatter(t, TC_OP_##NAME, a, k, i, s)); \
   }
 SCATTER(SCATTER, scatter)
 SCATTER(SCATTER_ADD, scatter_add)

@@ -100,8 +100,10 @@ tc_tensor tc_flatten_at(tc_tensor x, int first_axis, int last_axis, tc_site site
   if (p > q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "first axis %d lies after last axis %d", first_axis, last_axis));
   to.rank = 0;
   for (int i = 0; i < from->rank; i++) {
-    if (i > p && i <= q) to.dim[to.rank - 1] *= from->dim[i];
-    else to.dim[to.rank++] = from->dim[i];
+    if (i > p && i <= q)
+      to.dim[to.rank - 1] *= from->dim[i];
+    else
+      to.dim[to.rank++] = from->dim[i];
   }
   return tc_op_end(t, tc_rec_reshape(t, a, &to));
 }
@@ -157,8 +159,8 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "low and high have %d and %d entries for rank %d", low.rank, high.rank, rank));
   for (int i = 0; i < rank; i++)
     if (low.dim[i] < 0 || high.dim[i] < 0)
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i, (long long)low.dim[i],
-                                      (long long)high.dim[i]));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i, (long long)low.dim[i], (long long)high.dim[i]));
   return tc_op_end(t, tc_rec_pad(t, a, low.dim, high.dim, value));
 }
 

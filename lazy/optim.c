@@ -67,13 +67,11 @@ static tc_status check_range(const char *name, tc_site site, const char *what, d
 static void name_states(tc_optimizer *opt, const char *const *state_names) {
   int each = names_each(opt);
   for (int i = 0; i < opt->n; i++)
-    for (int k = 0; k < each; k++)
-      snprintf(opt->names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? state_names[k] : "step", i);
+    for (int k = 0; k < each; k++) snprintf(opt->names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? state_names[k] : "step", i);
 }
 
 // A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
-static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options,
-                            const char *const *state_names) {
+static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, const char *const *state_names) {
   if (n <= 0) {
     tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
     return NULL;
@@ -165,8 +163,10 @@ static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   for (int k = 0; k < opt->n_states && st == TC_OK; k++) {
     if (!is_none(e->state[k])) continue;
     tc_tensor zeros = tc_zeros_like_at(e->param, site);
-    if (!tc_is_valid(zeros)) st = last_status();
-    else e->state[k] = tc_retain(zeros);
+    if (!tc_is_valid(zeros))
+      st = last_status();
+    else
+      e->state[k] = tc_retain(zeros);
   }
   tc_scope_end(scope);
   return st;
@@ -219,8 +219,10 @@ static void adam_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node 
   double step = (double)(e->n_steps + 1);
   double correction1 = 1 - pow(o->beta1, step), correction2 = 1 - pow(o->beta2, step);
   if (opt->weight_decay != 0) {
-    if (o->decoupled) p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);
-    else g = add_scaled(t, g, p, opt->weight_decay);
+    if (o->decoupled)
+      p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);
+    else
+      g = add_scaled(t, g, p, opt->weight_decay);
   }
   tc_node avg = lerp(t, tc_op_in(t, e->state[0]), g, 1 - o->beta1);
   tc_node square = decay_square(t, tc_op_in(t, e->state[1]), g, o->beta2, 1 - o->beta2);
@@ -388,8 +390,7 @@ tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i) {
 static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
   double steps = 0;
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
-  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
-    return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
+  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps)) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
   e->n_steps = (int64_t)steps;
   return TC_OK;
 }

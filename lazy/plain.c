@@ -6,8 +6,8 @@
 
 #define CALLER tc_site_return(__builtin_return_address(0))
 
-#define TC_FN(name, params, args)      \
-  tc_tensor(name) params {             \
+#define TC_FN(name, params, args) \
+  tc_tensor(name) params { \
     return name##_at(TC_P args, CALLER); \
   }
 #include <tc/api.def>

@@ -14,8 +14,19 @@ static const uint8_t kind_of[TC_N_TYPES] = {
 #undef TC_TYPE
 };
 
-typedef enum dtype_rule { RULE_same, RULE_given, RULE_floating, RULE_boolean, RULE_integral, RULE_promote, RULE_compare, RULE_select, RULE_sum,
-                          RULE_index, RULE_first } dtype_rule;
+typedef enum dtype_rule {
+  RULE_same,
+  RULE_given,
+  RULE_floating,
+  RULE_boolean,
+  RULE_integral,
+  RULE_promote,
+  RULE_compare,
+  RULE_select,
+  RULE_sum,
+  RULE_index,
+  RULE_first
+} dtype_rule;
 static const uint8_t rule_of[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = RULE_##dtype,
 #include <tc/ops.def>
@@ -115,7 +126,8 @@ bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask
   }
   if (axes->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_ARG, "%d axes are more than %d", (int)axes->rank, TC_MAX_RANK), false;
   for (int i = 0; i < axes->rank; i++) {
-    if (axes->dim[i] < INT32_MIN || axes->dim[i] > INT32_MAX) return tc_rec_fail(t, TC_ERR_ARG, "axis %lld is out of range", (long long)axes->dim[i]), false;
+    if (axes->dim[i] < INT32_MIN || axes->dim[i] > INT32_MAX)
+      return tc_rec_fail(t, TC_ERR_ARG, "axis %lld is out of range", (long long)axes->dim[i]), false;
     int axis = tc_rec_axis(t, n, (int)axes->dim[i], 0);
     if (axis < 0) return false;
     if (*out_mask >> axis & 1) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is named twice", axis), false;
@@ -352,8 +364,8 @@ static bool slice_words(tc_trace *t, const tc_dims *d, const int64_t *start, con
   for (int i = 0; i < d->rank; i++) {
     if (step[i] == 0) return tc_rec_fail(t, TC_ERR_ARG, "the step of axis %d is 0", i), false;
     if (out->dim[i] < 0 || !within(d->dim[i], start[i], step[i], out->dim[i]))
-      return tc_rec_fail(t, TC_ERR_SHAPE, "axis %d: %lld elements from %lld by %lld leave the extent %lld", i, (long long)out->dim[i], (long long)start[i],
-                         (long long)step[i], (long long)d->dim[i]),
+      return tc_rec_fail(t, TC_ERR_SHAPE, "axis %d: %lld elements from %lld by %lld leave the extent %lld", i, (long long)out->dim[i],
+                         (long long)start[i], (long long)step[i], (long long)d->dim[i]),
              false;
     attr[i] = (uint64_t)step[i];
     arg[i] = (uint64_t)start[i];
@@ -407,7 +419,8 @@ static tc_node cat_some(tc_trace *t, int n, const tc_node *xs, int axis, tc_type
   for (int i = 0; i < n; i++) {
     in[i] = tc_rec_cast(t, xs[i], type);
     if (in[i] == TC_NODE_ERR) return TC_NODE_ERR;
-    if (__builtin_add_overflow(out.dim[axis], tc_node_dims(t, in[i])->dim[axis], &out.dim[axis])) return tc_rec_fail(t, TC_ERR_SHAPE, "extents overflow");
+    if (__builtin_add_overflow(out.dim[axis], tc_node_dims(t, in[i])->dim[axis], &out.dim[axis]))
+      return tc_rec_fail(t, TC_ERR_SHAPE, "extents overflow");
   }
   return append(t, TC_OP_CAT, type, intern(t, &out), n, in, 1, &attr, 0, NULL);
 }
@@ -492,10 +505,11 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   char ta[128], tb[128];
   if (da.rank == 0 || db.rank == 0) return tc_rec_fail(t, TC_ERR_SHAPE, "an operand has rank 0");
   bool vec_a = da.rank == 1, vec_b = db.rank == 1;
-  int64_t m = vec_a ? 1 : da.dim[da.rank - 2], k = da.dim[da.rank - 1], kb = vec_b ? db.dim[0] : db.dim[db.rank - 2], n = vec_b ? 1 : db.dim[db.rank - 1];
+  int64_t m = vec_a ? 1 : da.dim[da.rank - 2], k = da.dim[da.rank - 1], kb = vec_b ? db.dim[0] : db.dim[db.rank - 2],
+          n = vec_b ? 1 : db.dim[db.rank - 1];
   if (k != kb)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: k is %lld and %lld", tc_dims_text(&da, ta, sizeof ta), tc_dims_text(&db, tb, sizeof tb), (long long)k,
-                       (long long)kb);
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: k is %lld and %lld", tc_dims_text(&da, ta, sizeof ta), tc_dims_text(&db, tb, sizeof tb),
+                       (long long)k, (long long)kb);
   if (vec_a) a = tc_rec_reshape(t, a, &(tc_dims){2, {1, k}});
   if (vec_b) b = tc_rec_reshape(t, b, &(tc_dims){2, {k, 1}});
   tc_type type = ok(t, a) && ok(t, b) ? promote_types(type_of(t, a), type_of(t, b)) : TC_F32;

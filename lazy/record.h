@@ -58,7 +58,8 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high);
 tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a);  // integer operands of floating rows become f32
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type);  // a itself if it has the type
-tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b);  // promotes, broadcasts (operands are recorded unexpanded); DIV of integers is f32
+tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a,
+                      tc_node b);  // promotes, broadcasts (operands are recorded unexpanded); DIV of integers is f32
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b);  // a op number, promoted as PyTorch promotes Python scalars
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b);
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape);  // one extent may be -1; a itself if equal
@@ -66,7 +67,8 @@ tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes);
 tc_node tc_rec_expand(tc_trace *t, tc_node a, const tc_dims *shape);  // new leading axes allowed; -1 keeps
 // out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the last index must lie within a.
 tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t *step, const tc_dims *out);
-tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start, const int64_t *step);  // value has the slice's shape and old's type
+tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start,
+                           const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value);
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);

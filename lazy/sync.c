@@ -11,8 +11,8 @@
 
 #define CUT_NODES 1024
 
-static const char *const cause_names[TC_N_CAUSES] = {"item", "to_host", "map", "print", "save", "eval", "sync", "bound", "landmark", "cross-thread",
-                                                     "data-shape", "eager", "retake"};
+static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",  "sync",
+                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "retake"};
 
 static uint64_t now_ns(void) {
   struct timespec ts;

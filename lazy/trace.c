@@ -164,7 +164,7 @@ void tc_slot_release(tc_trace *t, tc_tensor h) {
   if (s->gen != h.gen || --s->refs > 0) return;
   if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
     t->slot_of[s->node] = TC_SLOT_NONE;
-    t->flag[s->node] &= (uint8_t) ~(TC_NODE_LIVE | TC_NODE_KEEP);
+    t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
   tc_buffer_release(s->buf);
   tc_run_release(s->run);
@@ -197,11 +197,13 @@ static bool reserve(tc_trace *t, uint32_t words, uint32_t args) {
   if (TC_LIKELY(t->n_node < t->cap_node)) return true;
   uint32_t cap = t->cap_node ? t->cap_node * 2 : 512;
   bool ok = true;
-#define GROW(field)                                             \
-  do {                                                          \
-    void *p = tc_realloc(t->field, cap * sizeof t->field[0]);   \
-    if (p) t->field = p;                                        \
-    else ok = false;                                            \
+#define GROW(field) \
+  do { \
+    void *p = tc_realloc(t->field, cap * sizeof t->field[0]); \
+    if (p) \
+      t->field = p; \
+    else \
+      ok = false; \
   } while (0)
   GROW(at);
   GROW(arg_at);

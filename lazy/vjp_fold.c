@@ -122,8 +122,10 @@ static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
   int64_t start[TC_MAX_RANK] = {0}, low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0};
   tc_dims rest = *tc_vjp_in_dims(v, 0);
   rest.dim[axis] -= s;
-  if (up) low[axis] = s;
-  else start[axis] = high[axis] = s;
+  if (up)
+    low[axis] = s;
+  else
+    start[axis] = high[axis] = s;
   return tc_rec_pad(v->t, tc_rec_slice(v->t, a, start, ones, &rest), low, high, fill);
 }
 
@@ -138,8 +140,7 @@ void tc_vjp_cumprod(tc_vjp *v) {
     behind[rounds] = shifted(v, y[rounds], s, true, 1);
     if (s * 2 < n) y[rounds + 1] = mul(v, y[rounds], behind[rounds]);
   }
-  while (rounds-- > 0)
-    g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
+  while (rounds-- > 0) g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
   tc_vjp_give(v, 0, g);
 }
 

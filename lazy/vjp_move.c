@@ -71,7 +71,6 @@ void tc_vjp_write_slice(tc_vjp *v) {
   slice_at s = slice_of(v);
   const tc_dims *d = tc_vjp_in_dims(v, 1);
   bool empty = tc_dims_count(d) == 0;
-  if (tc_vjp_wants(v, 0))
-    tc_vjp_give(v, 0, empty ? v->g : tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
+  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, empty ? v->g : tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, empty ? zeros_in(v, 1) : tc_rec_slice(v->t, v->g, s.start, s.step, d));
 }

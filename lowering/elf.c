@@ -41,8 +41,8 @@ typedef struct library_function {
 
 #define ROW(f) {#f, (void (*)(void))f}
 static const library_function library[] = {
-    ROW(memcpy), ROW(memmove), ROW(memset), ROW(fma), ROW(fmaf), ROW(floor), ROW(floorf), ROW(ceil),
-    ROW(ceilf), ROW(trunc), ROW(truncf), ROW(rint), ROW(rintf),
+    ROW(memcpy), ROW(memmove), ROW(memset), ROW(fma),    ROW(fmaf), ROW(floor), ROW(floorf),
+    ROW(ceil),   ROW(ceilf),   ROW(trunc),  ROW(truncf), ROW(rint), ROW(rintf),
 };
 #undef ROW
 #define N_LIBRARY (sizeof library / sizeof *library)
@@ -190,12 +190,16 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
   switch (type) {
     case R_AARCH64_NONE: return TC_OK;
     case R_AARCH64_ABS64: memcpy(at, &s, 8); return TC_OK;
-    case R_AARCH64_PREL64: s -= p; memcpy(at, &s, 8); return TC_OK;
+    case R_AARCH64_PREL64:
+      s -= p;
+      memcpy(at, &s, 8);
+      return TC_OK;
     case R_AARCH64_PREL32:
       if (!fits_signed(s - p, 32)) return bad("relocation out of reach");
       patch32(at, 0, (s - p) & UINT32_MAX);
       return TC_OK;
-    case R_AARCH64_CALL26: case R_AARCH64_JUMP26:
+    case R_AARCH64_CALL26:
+    case R_AARCH64_JUMP26:
       if (!fits_signed(s - p, 28) || ((s - p) & 3) != 0) return bad("relocation out of reach");
       patch32(at, 0xfc000000, ((s - p) >> 2) & 0x3ffffff);
       return TC_OK;
@@ -203,7 +207,8 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
       if (!fits_signed(pages, 33)) return bad("relocation out of reach");
       patch32(at, 0x9f00001f, ((pages >> 12 & 3) << 29) | ((pages >> 14 & 0x7ffff) << 5));
       return TC_OK;
-    case R_AARCH64_ADD_ABS_LO12_NC: case R_AARCH64_LDST8_ABS_LO12_NC: patch32(at, 0xffc003ff, low << 10); return TC_OK;
+    case R_AARCH64_ADD_ABS_LO12_NC:
+    case R_AARCH64_LDST8_ABS_LO12_NC: patch32(at, 0xffc003ff, low << 10); return TC_OK;
     case R_AARCH64_LDST16_ABS_LO12_NC: patch32(at, 0xffc003ff, low >> 1 << 10); return TC_OK;
     case R_AARCH64_LDST32_ABS_LO12_NC: patch32(at, 0xffc003ff, low >> 2 << 10); return TC_OK;
     case R_AARCH64_LDST64_ABS_LO12_NC: patch32(at, 0xffc003ff, low >> 3 << 10); return TC_OK;
@@ -219,8 +224,15 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
   if (room < (is_wide ? 8u : 4u)) return bad("relocation outside its section");
   switch (type) {
     case R_X86_64_64: memcpy(at, &s, 8); return TC_OK;
-    case R_X86_64_PC64: s -= p; memcpy(at, &s, 8); return TC_OK;
-    case R_X86_64_PC32: case R_X86_64_PLT32: s -= p; in_reach = fits_signed(s, 32); break;
+    case R_X86_64_PC64:
+      s -= p;
+      memcpy(at, &s, 8);
+      return TC_OK;
+    case R_X86_64_PC32:
+    case R_X86_64_PLT32:
+      s -= p;
+      in_reach = fits_signed(s, 32);
+      break;
     case R_X86_64_32: in_reach = s <= UINT32_MAX; break;
     case R_X86_64_32S: in_reach = fits_signed(s, 32); break;
     default: return TC_FAIL(TC_ERR_COMPILE, "object uses unknown relocation %u", type);

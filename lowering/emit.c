@@ -148,8 +148,8 @@ static tc_val exp_f32(tc_emit *e, tc_val x) {
 
 // ln x in f32, within 1 ULP: Cephes logf. Denormals are scaled up first.
 static tc_val log_f32(tc_emit *e, tc_val x) {
-  static const double c[] = {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-                             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1};
+  static const double c[] = {7.0376836292e-2,  -1.1514610310e-1, 1.1676998740e-1,  -1.2420140846e-1, 1.4249322787e-1,
+                             -1.6668057665e-1, 2.0000714765e-1,  -2.4999993993e-1, 3.3333331174e-1};
   tc_val tiny = tc_emit_bin(e, TC_N_LT, x, F(0x1p-126));
   tc_val y = tc_emit_select(e, tiny, MUL(x, F(0x1p24)), x);
   tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, y), y, TC_NONE, TC_NONE, 0);

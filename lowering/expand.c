@@ -213,7 +213,8 @@ static tc_val load(state *s, uint32_t n, tc_index flat) {
         base = tc_emit_select(&s->e, s->cond, base, i64(s, 0));
       } else {
         vec = tc_emit_splat(&s->e, base, s->lanes);
-        return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf), compute_type(x->type));
+        return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
+                            compute_type(x->type));
       }
     }
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);

@@ -13,7 +13,7 @@
 
 typedef struct tc_expansion {
   tc_nest nest;
-  char stem[40];         // dtype and ops, for names
+  char stem[40];  // dtype and ops, for names
   uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
   uint32_t n_buf;
   struct {
@@ -21,13 +21,13 @@ typedef struct tc_expansion {
     uint64_t value;
   } num[TC_MAX_BUFS];
   uint32_t n_num;
-  uint32_t *read, n_read;        // stored nodes it reads
+  uint32_t *read, n_read;  // stored nodes it reads
   uint32_t *written, n_written;  // nodes it stores
-  uint64_t writes, same;         // see tc_step
-  uint32_t unsaid;       // on failure: a node that must be stored before the group can be expanded, or TC_NONE
-  int64_t extent;        // units of [begin, end)
-  double work;           // estimated nanoseconds on one thread
-  uint64_t bytes;        // read and written
+  uint64_t writes, same;  // see tc_step
+  uint32_t unsaid;  // on failure: a node that must be stored before the group can be expanded, or TC_NONE
+  int64_t extent;  // units of [begin, end)
+  double work;  // estimated nanoseconds on one thread
+  uint64_t bytes;  // read and written
 } tc_expansion;
 
 // The nest is the caller's to destroy; lists live in the arena.

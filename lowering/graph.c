@@ -21,8 +21,16 @@ static bool decode(tc_graph *g) {
     const tc_rec *r = tc_plan_rec(p, n);
     tc_gnode *x = &g->node[n];
     int n_in = tc_rec_arity(r);
-    *x = (tc_gnode){.op = tc_rec_op(r), .type = (tc_type)r->dtype, .dev = (tc_device)p->dev[n], .shape = tc_dims_at(r->shape), .n_in = n_in,
-                    .attr = tc_rec_attr(r), .arg = p->arg_at[n], .n_arg = (int)tc_rec_args(r), .leaf = p->leaf_of[n], .out = p->out_of[n]};
+    *x = (tc_gnode){.op = tc_rec_op(r),
+                    .type = (tc_type)r->dtype,
+                    .dev = (tc_device)p->dev[n],
+                    .shape = tc_dims_at(r->shape),
+                    .n_in = n_in,
+                    .attr = tc_rec_attr(r),
+                    .arg = p->arg_at[n],
+                    .n_arg = (int)tc_rec_args(r),
+                    .leaf = p->leaf_of[n],
+                    .out = p->out_of[n]};
     x->n_attr = r->n_extra - (tc_op_arity[x->op] > 2 ? (n_in + 1) / 2 : 0);
     if (!(x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]))) return false;
     memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);

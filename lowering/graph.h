@@ -36,7 +36,16 @@ typedef struct tc_graph {
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
 
 typedef enum tc_op_kind {
-  TC_KIND_ELEM, TC_KIND_GEN, TC_KIND_RNG, TC_KIND_MOVE, TC_KIND_FOLD, TC_KIND_SCAN, TC_KIND_CONTRACT, TC_KIND_INDEX, TC_KIND_COMPOSED, TC_KIND_EFFECT
+  TC_KIND_ELEM,
+  TC_KIND_GEN,
+  TC_KIND_RNG,
+  TC_KIND_MOVE,
+  TC_KIND_FOLD,
+  TC_KIND_SCAN,
+  TC_KIND_CONTRACT,
+  TC_KIND_INDEX,
+  TC_KIND_COMPOSED,
+  TC_KIND_EFFECT
 } tc_op_kind;
 tc_op_kind tc_op_kind_of(tc_op op);
 

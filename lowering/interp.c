@@ -126,13 +126,22 @@ static inline float odd_from_i64(int64_t v) {
 }
 
 // Saturating; NaN gives 0. Bounds are exact in the type of v.
-#define SATURATE(T, v, low, high, min, max) \
-  ((v) != (v) ? (T)0 : (v) >= (high) ? (T)(max) : (v) <= (low) ? (T)(min) : (T)(v))
-static inline uint8_t u8_from(double v) { return SATURATE(uint8_t, v, 0.0, 255.0, 0, UINT8_MAX); }
-static inline int8_t i8_from(double v) { return SATURATE(int8_t, v, -128.0, 127.0, INT8_MIN, INT8_MAX); }
-static inline int16_t i16_from(double v) { return SATURATE(int16_t, v, -32768.0, 32767.0, INT16_MIN, INT16_MAX); }
-static inline int32_t i32_from(double v) { return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX); }
-static inline int64_t i64_from(double v) { return SATURATE(int64_t, v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX); }
+#define SATURATE(T, v, low, high, min, max) ((v) != (v) ? (T)0 : (v) >= (high) ? (T)(max) : (v) <= (low) ? (T)(min) : (T)(v))
+static inline uint8_t u8_from(double v) {
+  return SATURATE(uint8_t, v, 0.0, 255.0, 0, UINT8_MAX);
+}
+static inline int8_t i8_from(double v) {
+  return SATURATE(int8_t, v, -128.0, 127.0, INT8_MIN, INT8_MAX);
+}
+static inline int16_t i16_from(double v) {
+  return SATURATE(int16_t, v, -32768.0, 32767.0, INT16_MIN, INT16_MAX);
+}
+static inline int32_t i32_from(double v) {
+  return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX);
+}
+static inline int64_t i64_from(double v) {
+  return SATURATE(int64_t, v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
+}
 
 #define TAKE_BOOL(v) (v)
 #define TAKE_U8(v) (v)
@@ -189,33 +198,31 @@ static inline int64_t i64_from(double v) { return SATURATE(int64_t, v, -0x1p63, 
 #define REMAINDER (y == 0 || (SG && (T)((W)y + 1) == 0) ? 0 : x % y)
 #define MAGNITUDE (SG && ((UT)x >> (BITS - 1)) != 0 ? (T)((W)0 - (W)x) : x)
 
-#define STEP_MAPS(X)                                                                                                       \
-  EACH_INT(X, ADD, (W)x + (W)y) EACH_INT(X, SUB, (W)x - (W)y) EACH_INT(X, MUL, (W)x * (W)y)                               \
-  EACH_INT(X, DIV, QUOTIENT) EACH_INT(X, REM, REMAINDER) EACH_INT(X, NEG, (W)0 - (W)x) EACH_INT(X, ABS, MAGNITUDE)         \
-  EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y)                                                          \
-  EACH_BITS(X, AND, x & y) EACH_BITS(X, OR, x | y) EACH_BITS(X, XOR, x ^ y)                                                \
-  EACH_INT(X, NOT, ~x) X(NOT, BOOL, x ^ 1)                                                                                 \
-  EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
-  EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
-  EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
-  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32)                                                               \
-  EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
-  EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \
-  X(FMA, F32, __builtin_fmaf(x, y, z)) X(ABS, F32, __builtin_fabsf(x)) X(SQRT, F32, __builtin_sqrtf(x))                    \
-  X(FLOOR, F32, __builtin_floorf(x)) X(CEIL, F32, __builtin_ceilf(x)) X(TRUNC, F32, __builtin_truncf(x))                   \
-  X(RINT, F32, __builtin_rintf(x))                                                                                         \
-  X(FMA, F64, __builtin_fma(x, y, z)) X(ABS, F64, __builtin_fabs(x)) X(SQRT, F64, __builtin_sqrt(x))                       \
-  X(FLOOR, F64, __builtin_floor(x)) X(CEIL, F64, __builtin_ceil(x)) X(TRUNC, F64, __builtin_trunc(x))                      \
-  X(RINT, F64, __builtin_rint(x))
-#define STEP_TESTS(X)                                                                                                      \
-  EACH_VALUE(X, EQ, x == y) EACH_VALUE(X, NE, x != y) EACH_VALUE(X, LT, x < y) EACH_VALUE(X, LE, x <= y)                   \
-  EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
+#define STEP_MAPS(X) \
+  EACH_INT(X, ADD, (W)x + (W)y) \
+  EACH_INT(X, SUB, (W)x - (W)y) EACH_INT(X, MUL, (W)x *(W)y) EACH_INT(X, DIV, QUOTIENT) EACH_INT(X, REM, REMAINDER) EACH_INT(X, NEG, (W)0 - (W)x) \
+      EACH_INT(X, ABS, MAGNITUDE) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) EACH_BITS(X, AND, x &y) EACH_BITS(X, OR, x | y) \
+          EACH_BITS(X, XOR, x ^ y) EACH_INT(X, NOT, ~x) X(NOT, BOOL, x ^ 1) EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0) \
+              EACH_INT(X, SHR, \
+                       (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) \
+                       : SG         ? x >> (BITS - 1) \
+                                    : 0) EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0) \
+                  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) \
+                      EACH_FLOAT(X, MUL, x *y) EACH_FLOAT(X, DIV, x / y) EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) \
+                          EACH_FLOAT(X, MAX, LARGER) X(FMA, F32, __builtin_fmaf(x, y, z)) X(ABS, F32, __builtin_fabsf(x)) \
+                              X(SQRT, F32, __builtin_sqrtf(x)) X(FLOOR, F32, __builtin_floorf(x)) X(CEIL, F32, __builtin_ceilf(x)) \
+                                  X(TRUNC, F32, __builtin_truncf(x)) X(RINT, F32, __builtin_rintf(x)) X(FMA, F64, __builtin_fma(x, y, z)) \
+                                      X(ABS, F64, __builtin_fabs(x)) X(SQRT, F64, __builtin_sqrt(x)) X(FLOOR, F64, __builtin_floor(x)) \
+                                          X(CEIL, F64, __builtin_ceil(x)) X(TRUNC, F64, __builtin_trunc(x)) X(RINT, F64, __builtin_rint(x))
+#define STEP_TESTS(X) \
+  EACH_VALUE(X, EQ, x == y) \
+  EACH_VALUE(X, NE, x != y) EACH_VALUE(X, LT, x < y) EACH_VALUE(X, LE, x <= y) EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.
 #define STEP_PICKS(X) X(SELECT, U8, x ? y : z) X(SELECT, I16, x ? y : z) X(SELECT, I32, x ? y : z) X(SELECT, I64, x ? y : z)
-#define STEP_HALVES(X)                                                                                                     \
-  EACH_INT(X, ADD, (W)x + (W)y) EACH_INT(X, MUL, (W)x * (W)y) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) \
-  EACH_BITS(X, AND, x & y) EACH_BITS(X, OR, x | y)                                                                         \
-  EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)
+#define STEP_HALVES(X) \
+  EACH_INT(X, ADD, (W)x + (W)y) \
+  EACH_INT(X, MUL, (W)x *(W)y) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) EACH_BITS(X, AND, x &y) EACH_BITS(X, OR, x | y) \
+      EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, MUL, x *y) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)
 
 #if defined(__clang__)
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
@@ -302,8 +309,10 @@ static const step *step_if(const step *s, char *frame) {
   return *(const uint8_t *)slot_at(frame, s->src[0]) ? s + 1 : s + s->jump;
 }
 static const step *step_prefetch(const step *s, char *frame) {
-  if (s->masked) __builtin_prefetch(buffer_at(frame, s), 1);
-  else __builtin_prefetch(buffer_at(frame, s), 0);
+  if (s->masked)
+    __builtin_prefetch(buffer_at(frame, s), 1);
+  else
+    __builtin_prefetch(buffer_at(frame, s), 0);
   return s + 1;
 }
 static const step *step_call1(const step *s, char *frame) {
@@ -321,15 +330,15 @@ static const step *step_call2(const step *s, char *frame) {
   return s + 1;
 }
 
-#define NUM_OF(TY, from_double)                                      \
-  static const step *step_num_##TY(const step *s, char *frame) {     \
-    const uint64_t bits = head_of(frame)->num[s->imm];               \
-    double v;                                                        \
-    memcpy(&v, &bits, sizeof v);                                     \
-    const T_##TY x = (T_##TY)(from_double);                          \
-    T_##TY *d = slot_at(frame, s->dst);                              \
-    for (uint32_t i = 0; i < s->lanes; i++) d[i] = x;                \
-    return s + 1;                                                    \
+#define NUM_OF(TY, from_double) \
+  static const step *step_num_##TY(const step *s, char *frame) { \
+    const uint64_t bits = head_of(frame)->num[s->imm]; \
+    double v; \
+    memcpy(&v, &bits, sizeof v); \
+    const T_##TY x = (T_##TY)(from_double); \
+    T_##TY *d = slot_at(frame, s->dst); \
+    for (uint32_t i = 0; i < s->lanes; i++) d[i] = x; \
+    return s + 1; \
   }
 NUM_OF(BOOL, bits != 0)
 NUM_OF(U8, bits)
@@ -339,14 +348,13 @@ NUM_OF(I32, bits)
 NUM_OF(I64, bits)
 NUM_OF(F32, v)
 NUM_OF(F64, v)
-static step_fn *const step_num[TC_N_TYPES] = {
-    [TC_BOOL] = step_num_BOOL, [TC_U8] = step_num_U8,   [TC_I8] = step_num_I8,   [TC_I16] = step_num_I16,
-    [TC_I32] = step_num_I32,   [TC_I64] = step_num_I64, [TC_F32] = step_num_F32, [TC_F64] = step_num_F64};
+static step_fn *const step_num[TC_N_TYPES] = {[TC_BOOL] = step_num_BOOL, [TC_U8] = step_num_U8,   [TC_I8] = step_num_I8,   [TC_I16] = step_num_I16,
+                                              [TC_I32] = step_num_I32,   [TC_I64] = step_num_I64, [TC_F32] = step_num_F32, [TC_F64] = step_num_F64};
 
 // ---- Translation ----
 
-static const uint8_t log_bytes[TC_N_TYPES] = {[TC_BOOL] = 0, [TC_U8] = 0,  [TC_I8] = 0,   [TC_I16] = 1, [TC_I32] = 2,
-                                              [TC_I64] = 3,  [TC_F16] = 1, [TC_BF16] = 1, [TC_F32] = 2, [TC_F64] = 3};
+static const uint8_t log_bytes[TC_N_TYPES] = {
+    [TC_BOOL] = 0, [TC_U8] = 0, [TC_I8] = 0, [TC_I16] = 1, [TC_I32] = 2, [TC_I64] = 3, [TC_F16] = 1, [TC_BF16] = 1, [TC_F32] = 2, [TC_F64] = 3};
 // A type of the same size that moves and SELECT have functions for.
 static const uint8_t carrier[4] = {TC_U8, TC_I16, TC_I32, TC_I64};
 
@@ -387,8 +395,14 @@ static bool is_pure(const tc_ninst *i) {
 }
 static bool has_slot(const tc_ninst *i) {
   switch (i->op) {
-  case TC_N_ENDLOOP: case TC_N_IF: case TC_N_ENDIF: case TC_N_SET: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH: return false;
-  default: return true;
+    case TC_N_ENDLOOP:
+    case TC_N_IF:
+    case TC_N_ENDIF:
+    case TC_N_SET:
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+    case TC_N_PREFETCH: return false;
+    default: return true;
   }
 }
 
@@ -462,25 +476,26 @@ static step_fn *pick_fn(const translation *t, const tc_ninst *i) {
   const unsigned scalar = i->lanes == 1;
   const tc_ninst *first = i->src[0] != TC_NONE ? &t->nest->inst[i->src[0]] : NULL;
   switch (i->op) {
-  case TC_N_BEGIN: return step_begin;
-  case TC_N_FINISH: return step_finish;
-  case TC_N_NUM: return step_num[i->dtype];
-  case TC_N_LOOP: return step_loop;
-  case TC_N_ENDLOOP: return step_endloop;
-  case TC_N_IF: return step_if;
-  case TC_N_VAR: case TC_N_BITCAST: return set->copy[copy_class(i)];
-  case TC_N_SET: return set->copy[copy_class(first)];
-  case TC_N_SPLAT: return set->splat[log];
-  case TC_N_LOAD: return i->src[1] != TC_NONE ? set->load_masked[log] : set->load[copy_class(i)];
-  case TC_N_STORE: return i->src[2] != TC_NONE ? set->store_masked[log] : set->store[copy_class(i)];
-  case TC_N_GATHER: return set->gather[log];
-  case TC_N_SCATTER: return set->scatter[log];
-  case TC_N_PREFETCH: return step_prefetch;
-  case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
-  case TC_N_CAST: return cast_fn(t, i->dtype, first->dtype);
-  case TC_N_CALL: return tc_nest_math_operands(i->imm) == 1 ? step_call1 : step_call2;
-  case TC_N_HREDUCE: return set->halve[i->imm][i->dtype];
-  default: return set->map[i->op][first->dtype][scalar];
+    case TC_N_BEGIN: return step_begin;
+    case TC_N_FINISH: return step_finish;
+    case TC_N_NUM: return step_num[i->dtype];
+    case TC_N_LOOP: return step_loop;
+    case TC_N_ENDLOOP: return step_endloop;
+    case TC_N_IF: return step_if;
+    case TC_N_VAR:
+    case TC_N_BITCAST: return set->copy[copy_class(i)];
+    case TC_N_SET: return set->copy[copy_class(first)];
+    case TC_N_SPLAT: return set->splat[log];
+    case TC_N_LOAD: return i->src[1] != TC_NONE ? set->load_masked[log] : set->load[copy_class(i)];
+    case TC_N_STORE: return i->src[2] != TC_NONE ? set->store_masked[log] : set->store[copy_class(i)];
+    case TC_N_GATHER: return set->gather[log];
+    case TC_N_SCATTER: return set->scatter[log];
+    case TC_N_PREFETCH: return step_prefetch;
+    case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
+    case TC_N_CAST: return cast_fn(t, i->dtype, first->dtype);
+    case TC_N_CALL: return tc_nest_math_operands(i->imm) == 1 ? step_call1 : step_call2;
+    case TC_N_HREDUCE: return set->halve[i->imm][i->dtype];
+    default: return set->map[i->op][first->dtype][scalar];
   }
 }
 
@@ -503,11 +518,13 @@ static void emit(translation *t, uint32_t at) {
   }
   if (has_slot(copied) || copied->op == TC_N_STORE) s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
   switch (i->op) {
-  case TC_N_LOAD: case TC_N_GATHER: s->masked = i->src[1] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
-  case TC_N_STORE: case TC_N_SCATTER: s->masked = i->src[2] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
-  case TC_N_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->nest, i->imm)]; break;
-  case TC_N_HREDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
-  default: break;
+    case TC_N_LOAD:
+    case TC_N_GATHER: s->masked = i->src[1] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
+    case TC_N_STORE:
+    case TC_N_SCATTER: s->masked = i->src[2] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
+    case TC_N_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->nest, i->imm)]; break;
+    case TC_N_HREDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
+    default: break;
   }
 }
 
@@ -548,8 +565,10 @@ static void translate_body(translation *t) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *inst = &n->inst[i];
     if (!t->value[i].early && !is_folded_set(t, i) && inst->op != TC_N_ENDIF) {
-      if (is_folded_set(t, i + 1)) t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
-      else if (has_slot(inst)) take_slot(t, i);
+      if (is_folded_set(t, i + 1))
+        t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
+      else if (has_slot(inst))
+        take_slot(t, i);
       emit(t, i);
     }
     if (inst->op == TC_N_LOOP || inst->op == TC_N_IF) t->step_of[i] = t->n_steps - 1;

@@ -10,40 +10,40 @@
 #define FN_(isa, op, ty, k) FN__(isa, op, ty, k)
 #define FN__(isa, op, ty, k) step_##isa##_##op##_##ty##_##k
 
-#define TYPES_OF(TY)                                 \
-  typedef T_##TY T __attribute__((unused));          \
-  typedef W_##TY W __attribute__((unused));          \
-  typedef UT_##TY UT __attribute__((unused));        \
+#define TYPES_OF(TY) \
+  typedef T_##TY T __attribute__((unused)); \
+  typedef W_##TY W __attribute__((unused)); \
+  typedef UT_##TY UT __attribute__((unused)); \
   enum { BITS = 8 * (int)sizeof(T), SG = SG_##TY };
 
 // d[i] = EXPR over slots of DT from slots of T; the first operand is of type XT.
-#define MAP_TO(OP, TY, DT, XT, EXPR)                                                                  \
-  static const step *FN(OP, TY, v)(const step *s, char *frame) {                                      \
-    TYPES_OF(TY)                                                                                      \
-    enum { WIDE = sizeof(T) > sizeof(DT) ? sizeof(T) : sizeof(DT), GRAIN = 64 / WIDE };               \
-    DT *d = slot_at(frame, s->dst);                                                                   \
-    const XT *a = slot_at(frame, s->src[0]);                                                          \
-    const T *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]);                           \
-    uint32_t left = s->lanes;                                                                         \
-    do {                                                                                              \
-      IVDEP for (int j = 0; j < GRAIN; j++) {                                                         \
-        const XT x = a[j];                                                                            \
-        const T y = b[j], z = c[j];                                                                   \
-        (void)x, (void)y, (void)z, (void)BITS, (void)SG;                                              \
-        d[j] = (DT)(EXPR);                                                                            \
-      }                                                                                               \
-      if (left <= GRAIN) break;                                                                       \
-      left -= GRAIN, d += GRAIN, a += GRAIN, b += GRAIN, c += GRAIN;                                  \
-    } while (true);                                                                                   \
-    return s + 1;                                                                                     \
-  }                                                                                                   \
-  static const step *FN(OP, TY, s)(const step *s, char *frame) {                                      \
-    TYPES_OF(TY)                                                                                      \
-    const XT x = *(const XT *)slot_at(frame, s->src[0]);                                              \
-    const T y = *(const T *)slot_at(frame, s->src[1]), z = *(const T *)slot_at(frame, s->src[2]);     \
-    (void)x, (void)y, (void)z, (void)BITS, (void)SG;                                                  \
-    *(DT *)slot_at(frame, s->dst) = (DT)(EXPR);                                                       \
-    return s + 1;                                                                                     \
+#define MAP_TO(OP, TY, DT, XT, EXPR) \
+  static const step *FN(OP, TY, v)(const step *s, char *frame) { \
+    TYPES_OF(TY) \
+    enum { WIDE = sizeof(T) > sizeof(DT) ? sizeof(T) : sizeof(DT), GRAIN = 64 / WIDE }; \
+    DT *d = slot_at(frame, s->dst); \
+    const XT *a = slot_at(frame, s->src[0]); \
+    const T *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]); \
+    uint32_t left = s->lanes; \
+    do { \
+      IVDEP for (int j = 0; j < GRAIN; j++) { \
+        const XT x = a[j]; \
+        const T y = b[j], z = c[j]; \
+        (void)x, (void)y, (void)z, (void)BITS, (void)SG; \
+        d[j] = (DT)(EXPR); \
+      } \
+      if (left <= GRAIN) break; \
+      left -= GRAIN, d += GRAIN, a += GRAIN, b += GRAIN, c += GRAIN; \
+    } while (true); \
+    return s + 1; \
+  } \
+  static const step *FN(OP, TY, s)(const step *s, char *frame) { \
+    TYPES_OF(TY) \
+    const XT x = *(const XT *)slot_at(frame, s->src[0]); \
+    const T y = *(const T *)slot_at(frame, s->src[1]), z = *(const T *)slot_at(frame, s->src[2]); \
+    (void)x, (void)y, (void)z, (void)BITS, (void)SG; \
+    *(DT *)slot_at(frame, s->dst) = (DT)(EXPR); \
+    return s + 1; \
   }
 #define MAP(OP, TY, EXPR) MAP_TO(OP, TY, T_##TY, T_##TY, EXPR)
 #define MAP_TEST(OP, TY, EXPR) MAP_TO(OP, TY, uint8_t, T_##TY, EXPR)
@@ -54,27 +54,27 @@ STEP_TESTS(MAP_TEST)
 STEP_PICKS(MAP_PICK)
 
 // Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the result's type.
-#define CAST_TO(D, S, K)                                                                       \
-  static const step *FN(CAST_##D, S, v)(const step *s, char *frame) {                          \
+#define CAST_TO(D, S, K) \
+  static const step *FN(CAST_##D, S, v)(const step *s, char *frame) { \
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
-    T_##D *d = slot_at(frame, s->dst);                                                         \
-    const T_##S *a = slot_at(frame, s->src[0]);                                                \
-    uint32_t left = s->lanes;                                                                  \
-    do {                                                                                       \
-      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j]));              \
-      if (left <= GRAIN) break;                                                                \
-      left -= GRAIN, d += GRAIN, a += GRAIN;                                                   \
-    } while (true);                                                                            \
-    return s + 1;                                                                              \
+    T_##D *d = slot_at(frame, s->dst); \
+    const T_##S *a = slot_at(frame, s->src[0]); \
+    uint32_t left = s->lanes; \
+    do { \
+      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j])); \
+      if (left <= GRAIN) break; \
+      left -= GRAIN, d += GRAIN, a += GRAIN; \
+    } while (true); \
+    return s + 1; \
   }
 #define CASTS_FROM(D) \
-  CAST_TO(D, BOOL, i) CAST_TO(D, U8, i) CAST_TO(D, I8, i) CAST_TO(D, I16, i) CAST_TO(D, I32, i) CAST_TO(D, I64, i) \
-  CAST_TO(D, F16, f) CAST_TO(D, BF16, f) CAST_TO(D, F32, f) CAST_TO(D, F64, d)
-CASTS_FROM(BOOL) CASTS_FROM(U8) CASTS_FROM(I8) CASTS_FROM(I16) CASTS_FROM(I32) CASTS_FROM(I64)
-CASTS_FROM(F16) CASTS_FROM(BF16) CASTS_FROM(F32) CASTS_FROM(F64)
-
+  CAST_TO(D, BOOL, i) \
+  CAST_TO(D, U8, i) CAST_TO(D, I8, i) CAST_TO(D, I16, i) CAST_TO(D, I32, i) CAST_TO(D, I64, i) CAST_TO(D, F16, f) CAST_TO(D, BF16, f) \
+      CAST_TO(D, F32, f) CAST_TO(D, F64, d)
+CASTS_FROM(BOOL)
+CASTS_FROM(U8) CASTS_FROM(I8) CASTS_FROM(I16) CASTS_FROM(I32) CASTS_FROM(I64) CASTS_FROM(F16) CASTS_FROM(BF16) CASTS_FROM(F32) CASTS_FROM(F64)
 #ifdef ISA_F16C
-static const step *FN(UNPACK, F16, v)(const step *s, char *frame) {
+    static const step *FN(UNPACK, F16, v)(const step *s, char *frame) {
   float *d = slot_at(frame, s->dst);
   const __m128i *a = slot_at(frame, s->src[0]);
   for (uint32_t i = 0; i < s->lanes; i += 8) _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(a + i / 8)));
@@ -89,115 +89,117 @@ static const step *FN(PACK, F16, v)(const step *s, char *frame) {
 #endif
 
 // Halves of the vector, combined until one lane is left. x is the lower lane.
-#define HALVE(OP, TY, EXPR)                                                                     \
-  static const step *FN(H##OP, TY, v)(const step *s, char *frame) {                             \
-    TYPES_OF(TY)                                                                                \
-    T t[64];                                                                                    \
-    memcpy(t, slot_at(frame, s->src[0]), s->lanes * sizeof(T));                                 \
-    for (uint32_t h = s->lanes / 2; h > 0; h /= 2)                                              \
-      for (uint32_t j = 0; j < h; j++) {                                                        \
-        const T x = t[j], y = t[j + h];                                                         \
-        (void)BITS, (void)SG;                                                                   \
-        t[j] = (T)(EXPR);                                                                       \
-      }                                                                                         \
-    *(T *)slot_at(frame, s->dst) = t[0];                                                        \
-    return s + 1;                                                                               \
+#define HALVE(OP, TY, EXPR) \
+  static const step *FN(H##OP, TY, v)(const step *s, char *frame) { \
+    TYPES_OF(TY) \
+    T t[64]; \
+    memcpy(t, slot_at(frame, s->src[0]), s->lanes * sizeof(T)); \
+    for (uint32_t h = s->lanes / 2; h > 0; h /= 2) \
+      for (uint32_t j = 0; j < h; j++) { \
+        const T x = t[j], y = t[j + h]; \
+        (void)BITS, (void)SG; \
+        t[j] = (T)(EXPR); \
+      } \
+    *(T *)slot_at(frame, s->dst) = t[0]; \
+    return s + 1; \
   }
 STEP_HALVES(HALVE)
 
 // Moves by element size.
-#define MOVES(TY)                                                                               \
-  static const step *FN(SPLAT, TY, v)(const step *s, char *frame) {                             \
-    T_##TY *d = slot_at(frame, s->dst);                                                         \
-    const T_##TY x = *(const T_##TY *)slot_at(frame, s->src[0]);                                \
-    for (uint32_t i = 0; i < s->lanes; i++) d[i] = x;                                           \
-    return s + 1;                                                                               \
-  }                                                                                             \
-  static const step *FN(LOADM, TY, v)(const step *s, char *frame) {                             \
-    T_##TY *d = slot_at(frame, s->dst);                                                         \
-    const char *p = buffer_at(frame, s);                                                        \
-    const uint8_t *m = slot_at(frame, s->src[1]);                                               \
-    for (uint32_t i = 0; i < s->lanes; i++) {                                                   \
-      T_##TY x = 0;                                                                             \
-      if (m[i]) memcpy(&x, p + i * sizeof x, sizeof x);                                         \
-      d[i] = x;                                                                                 \
-    }                                                                                           \
-    return s + 1;                                                                               \
-  }                                                                                             \
-  static const step *FN(STOREM, TY, v)(const step *s, char *frame) {                            \
-    const T_##TY *a = slot_at(frame, s->src[1]);                                                \
-    char *p = buffer_at(frame, s);                                                              \
-    const uint8_t *m = slot_at(frame, s->src[2]);                                               \
-    for (uint32_t i = 0; i < s->lanes; i++)                                                     \
-      if (m[i]) memcpy(p + i * sizeof *a, a + i, sizeof *a);                                    \
-    return s + 1;                                                                               \
-  }                                                                                             \
-  static const step *FN(GATHER, TY, v)(const step *s, char *frame) {                            \
-    T_##TY *d = slot_at(frame, s->dst);                                                         \
-    const char *p = head_of(frame)->buf[s->imm];                                                \
-    const int64_t *e = slot_at(frame, s->src[0]);                                               \
-    const uint8_t *m = s->masked ? slot_at(frame, s->src[1]) : NULL;                            \
-    for (uint32_t i = 0; i < s->lanes; i++) {                                                   \
-      T_##TY x = 0;                                                                             \
-      if (m == NULL || m[i]) memcpy(&x, p + e[i] * (int64_t)sizeof x, sizeof x);                \
-      d[i] = x;                                                                                 \
-    }                                                                                           \
-    return s + 1;                                                                               \
-  }                                                                                             \
-  static const step *FN(SCATTER, TY, v)(const step *s, char *frame) {                           \
-    const T_##TY *a = slot_at(frame, s->src[1]);                                                \
-    char *p = head_of(frame)->buf[s->imm];                                                      \
-    const int64_t *e = slot_at(frame, s->src[0]);                                               \
-    const uint8_t *m = s->masked ? slot_at(frame, s->src[2]) : NULL;                            \
-    for (uint32_t i = 0; i < s->lanes; i++)                                                     \
-      if (m == NULL || m[i]) memcpy(p + e[i] * (int64_t)sizeof *a, a + i, sizeof *a);           \
-    return s + 1;                                                                               \
+#define MOVES(TY) \
+  static const step *FN(SPLAT, TY, v)(const step *s, char *frame) { \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const T_##TY x = *(const T_##TY *)slot_at(frame, s->src[0]); \
+    for (uint32_t i = 0; i < s->lanes; i++) d[i] = x; \
+    return s + 1; \
+  } \
+  static const step *FN(LOADM, TY, v)(const step *s, char *frame) { \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const char *p = buffer_at(frame, s); \
+    const uint8_t *m = slot_at(frame, s->src[1]); \
+    for (uint32_t i = 0; i < s->lanes; i++) { \
+      T_##TY x = 0; \
+      if (m[i]) memcpy(&x, p + i * sizeof x, sizeof x); \
+      d[i] = x; \
+    } \
+    return s + 1; \
+  } \
+  static const step *FN(STOREM, TY, v)(const step *s, char *frame) { \
+    const T_##TY *a = slot_at(frame, s->src[1]); \
+    char *p = buffer_at(frame, s); \
+    const uint8_t *m = slot_at(frame, s->src[2]); \
+    for (uint32_t i = 0; i < s->lanes; i++) \
+      if (m[i]) memcpy(p + i * sizeof *a, a + i, sizeof *a); \
+    return s + 1; \
+  } \
+  static const step *FN(GATHER, TY, v)(const step *s, char *frame) { \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const char *p = head_of(frame)->buf[s->imm]; \
+    const int64_t *e = slot_at(frame, s->src[0]); \
+    const uint8_t *m = s->masked ? slot_at(frame, s->src[1]) : NULL; \
+    for (uint32_t i = 0; i < s->lanes; i++) { \
+      T_##TY x = 0; \
+      if (m == NULL || m[i]) memcpy(&x, p + e[i] * (int64_t)sizeof x, sizeof x); \
+      d[i] = x; \
+    } \
+    return s + 1; \
+  } \
+  static const step *FN(SCATTER, TY, v)(const step *s, char *frame) { \
+    const T_##TY *a = slot_at(frame, s->src[1]); \
+    char *p = head_of(frame)->buf[s->imm]; \
+    const int64_t *e = slot_at(frame, s->src[0]); \
+    const uint8_t *m = s->masked ? slot_at(frame, s->src[2]) : NULL; \
+    for (uint32_t i = 0; i < s->lanes; i++) \
+      if (m == NULL || m[i]) memcpy(p + e[i] * (int64_t)sizeof *a, a + i, sizeof *a); \
+    return s + 1; \
   }
-MOVES(U8) MOVES(I16) MOVES(I32) MOVES(I64)
+MOVES(U8)
+MOVES(I16) MOVES(I32) MOVES(I64)
 
 // Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a slot from a slot.
-#define COPIES(N, PIECES)                                                          \
-  static const step *FN(LOAD, N, v)(const step *s, char *frame) {                  \
-    char *d = slot_at(frame, s->dst);                                              \
-    const char *p = buffer_at(frame, s);                                           \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, p + i * N, N);       \
-    return s + 1;                                                                  \
-  }                                                                                \
-  static const step *FN(STORE, N, v)(const step *s, char *frame) {                 \
-    const char *a = slot_at(frame, s->src[1]);                                     \
-    char *p = buffer_at(frame, s);                                                 \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(p + i * N, a + i * N, N);       \
-    return s + 1;                                                                  \
-  }                                                                                \
-  static const step *FN(COPY, N, v)(const step *s, char *frame) {                  \
-    char *d = slot_at(frame, s->dst);                                              \
-    const char *a = slot_at(frame, s->src[0]);                                     \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, a + i * N, N);       \
-    return s + 1;                                                                  \
+#define COPIES(N, PIECES) \
+  static const step *FN(LOAD, N, v)(const step *s, char *frame) { \
+    char *d = slot_at(frame, s->dst); \
+    const char *p = buffer_at(frame, s); \
+    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, p + i * N, N); \
+    return s + 1; \
+  } \
+  static const step *FN(STORE, N, v)(const step *s, char *frame) { \
+    const char *a = slot_at(frame, s->src[1]); \
+    char *p = buffer_at(frame, s); \
+    for (uint32_t i = 0; i < (PIECES); i++) memcpy(p + i * N, a + i * N, N); \
+    return s + 1; \
+  } \
+  static const step *FN(COPY, N, v)(const step *s, char *frame) { \
+    char *d = slot_at(frame, s->dst); \
+    const char *a = slot_at(frame, s->src[0]); \
+    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, a + i * N, N); \
+    return s + 1; \
   }
-COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
+    COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
 
 #define ENTRY(OP, TY, EXPR) .map[TC_N_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
 #define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_N_##OP][TC_##TY] = FN(H##OP, TY, v),
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
 #define ENTRY_CASTS(D) \
-  ENTRY_CAST(D, BOOL) ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) \
-  ENTRY_CAST(D, F16) ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
+  ENTRY_CAST(D, BOOL) \
+  ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) ENTRY_CAST(D, BF16) \
+      ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
 #define ENTRY_MOVES(LOG, TY) \
-  .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), \
-  .gather[LOG] = FN(GATHER, TY, v), .scatter[LOG] = FN(SCATTER, TY, v),
+  .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
+  .scatter[LOG] = FN(SCATTER, TY, v),
 #define ENTRY_COPIES(LOG, N) .load[LOG] = FN(LOAD, N, v), .store[LOG] = FN(STORE, N, v), .copy[LOG] = FN(COPY, N, v),
 
 #define STEPS_NAME(isa) STEPS_NAME_(isa)
 #define STEPS_NAME_(isa) steps_##isa
-static const step_set STEPS_NAME(ISA) = {
-    STEP_MAPS(ENTRY) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE)
-    ENTRY_CASTS(BOOL) ENTRY_CASTS(U8) ENTRY_CASTS(I8) ENTRY_CASTS(I16) ENTRY_CASTS(I32) ENTRY_CASTS(I64)
-    ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
-    ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
-    ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
+        static const step_set STEPS_NAME(ISA) = {
+            STEP_MAPS(ENTRY) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE) ENTRY_CASTS(BOOL) ENTRY_CASTS(U8) ENTRY_CASTS(I8)
+                ENTRY_CASTS(I16) ENTRY_CASTS(I32) ENTRY_CASTS(I64) ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
+                    ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64) ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2)
+                        ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
 #ifdef ISA_F16C
-    .pack_f16 = FN(PACK, F16, v), .unpack_f16 = FN(UNPACK, F16, v),
+                            .pack_f16 = FN(PACK, F16, v),
+            .unpack_f16 = FN(UNPACK, F16, v),
 #endif
 };
 

@@ -40,8 +40,7 @@ typedef struct check {
 __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check *c, const char *fmt, ...) {
   if (c->bytes == 0) return TC_ERR_ARG;
   int n = 0;
-  if (c->at < c->nest->n_inst)
-    n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_nest_op_name((tc_nest_op)c->nest->inst[c->at].op));
+  if (c->at < c->nest->n_inst) n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_nest_op_name((tc_nest_op)c->nest->inst[c->at].op));
   if (n < 0 || (size_t)n >= c->bytes) return TC_ERR_ARG;
   va_list args;
   va_start(args, fmt);
@@ -50,16 +49,22 @@ __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check 
   return TC_ERR_ARG;
 }
 
-#define TRY(call)                     \
-  do {                                \
-    tc_status st_ = (call);           \
-    if (st_ != TC_OK) return st_;     \
+#define TRY(call) \
+  do { \
+    tc_status st_ = (call); \
+    if (st_ != TC_OK) return st_; \
   } while (0)
 
 static bool has_value(unsigned op) {
   switch (op) {
-  case TC_N_ENDLOOP: case TC_N_IF: case TC_N_ENDIF: case TC_N_SET: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH: return false;
-  default: return true;
+    case TC_N_ENDLOOP:
+    case TC_N_IF:
+    case TC_N_ENDIF:
+    case TC_N_SET:
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+    case TC_N_PREFETCH: return false;
+    default: return true;
   }
 }
 
@@ -97,8 +102,7 @@ static tc_status check_mask(const check *c, int k) {
 static tc_status check_buffer(const check *c, bool typed) {
   const tc_nest *n = c->nest;
   const tc_ninst *i = &n->inst[c->at];
-  if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile)
-    return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
+  if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile) return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
   const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
   if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, type_name[type], type_name[i->dtype]);
   return TC_OK;
@@ -129,9 +133,13 @@ static tc_status check_hreduce(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
   switch (i->imm) {
-  case TC_N_ADD: case TC_N_MUL: case TC_N_MIN: case TC_N_MAX: TRY(check_set(c, i->dtype, SET_INT | SET_FLOAT)); break;
-  case TC_N_AND: case TC_N_OR: TRY(check_set(c, i->dtype, SET_INT | SET_BOOL)); break;
-  default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
+    case TC_N_ADD:
+    case TC_N_MUL:
+    case TC_N_MIN:
+    case TC_N_MAX: TRY(check_set(c, i->dtype, SET_INT | SET_FLOAT)); break;
+    case TC_N_AND:
+    case TC_N_OR: TRY(check_set(c, i->dtype, SET_INT | SET_BOOL)); break;
+    default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
   }
   return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
 }
@@ -154,12 +162,34 @@ static tc_status check_set_var(const check *c) {
 // How many operands an op has at most.
 static int n_operands(const tc_ninst *i) {
   switch (i->op) {
-  case TC_N_BEGIN: case TC_N_FINISH: case TC_N_CONST: case TC_N_NUM: case TC_N_ENDLOOP: case TC_N_ENDIF: case TC_N_LANES: return 0;
-  case TC_N_IF: case TC_N_VAR: case TC_N_SPLAT: case TC_N_PREFETCH: case TC_N_NEG: case TC_N_ABS: case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL:
-  case TC_N_TRUNC: case TC_N_RINT: case TC_N_NOT: case TC_N_CAST: case TC_N_BITCAST: case TC_N_HREDUCE: return 1;
-  case TC_N_STORE: case TC_N_SCATTER: case TC_N_FMA: case TC_N_SELECT: return 3;
-  case TC_N_CALL: return tc_nest_math_operands(i->imm);
-  default: return 2;
+    case TC_N_BEGIN:
+    case TC_N_FINISH:
+    case TC_N_CONST:
+    case TC_N_NUM:
+    case TC_N_ENDLOOP:
+    case TC_N_ENDIF:
+    case TC_N_LANES: return 0;
+    case TC_N_IF:
+    case TC_N_VAR:
+    case TC_N_SPLAT:
+    case TC_N_PREFETCH:
+    case TC_N_NEG:
+    case TC_N_ABS:
+    case TC_N_SQRT:
+    case TC_N_FLOOR:
+    case TC_N_CEIL:
+    case TC_N_TRUNC:
+    case TC_N_RINT:
+    case TC_N_NOT:
+    case TC_N_CAST:
+    case TC_N_BITCAST:
+    case TC_N_HREDUCE: return 1;
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+    case TC_N_FMA:
+    case TC_N_SELECT: return 3;
+    case TC_N_CALL: return tc_nest_math_operands(i->imm);
+    default: return 2;
   }
 }
 
@@ -167,62 +197,91 @@ static tc_status check_op(check *c) {
   const tc_nest *n = c->nest;
   const tc_ninst *i = &n->inst[c->at];
   switch ((tc_nest_op)i->op) {
-  case TC_N_BEGIN: case TC_N_FINISH: return check_index(c);
-  case TC_N_CONST:
-    if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
-    return check_set(c, i->dtype, SET_VALUE);
-  case TC_N_NUM:
-    if (i->imm < 0 || i->imm >= n->n_num) return refuse(c, "number %" PRId64 " of %u", i->imm, n->n_num);
-    return check_set(c, i->dtype, SET_VALUE);
-  case TC_N_LOOP:
-    TRY(check_index(c));
-    if (i->imm <= 0) return refuse(c, "step %" PRId64 " is not positive", i->imm);
-    TRY(check_source(c, 0, TC_I64, 1));
-    TRY(check_source(c, 1, TC_I64, 1));
-    c->open = c->at;
-    return TC_OK;
-  case TC_N_IF:
-    TRY(check_source(c, 0, TC_BOOL, 1));
-    c->open = c->at;
-    return TC_OK;
-  case TC_N_ENDLOOP: case TC_N_ENDIF:
-    if (c->open == TC_NONE || n->inst[c->open].op != (i->op == TC_N_ENDLOOP ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
-    c->closed[c->open] = 1;
-    c->open = c->scope[c->open];
-    return TC_OK;
-  case TC_N_VAR: return check_same(c, 1, SET_VALUE);
-  case TC_N_SET: return check_set_var(c);
-  case TC_N_SPLAT: TRY(check_set(c, i->dtype, SET_VALUE)); return check_source(c, 0, i->dtype, 1);
-  case TC_N_LANES: return check_set(c, i->dtype, SET_INT);
-  case TC_N_LOAD: TRY(check_buffer(c, true)); TRY(check_source(c, 0, TC_I64, 1)); return check_mask(c, 1);
-  case TC_N_GATHER: TRY(check_buffer(c, true)); TRY(check_source(c, 0, TC_I64, i->lanes)); return check_mask(c, 1);
-  case TC_N_STORE: case TC_N_SCATTER:
-    TRY(check_buffer(c, true));
-    TRY(check_source(c, 0, TC_I64, i->op == TC_N_STORE ? 1 : i->lanes));
-    TRY(check_source(c, 1, i->dtype, i->lanes));
-    return check_mask(c, 2);
-  case TC_N_PREFETCH: TRY(check_buffer(c, false)); return check_source(c, 0, TC_I64, 1);
-  case TC_N_ADD: case TC_N_SUB: case TC_N_MUL: case TC_N_DIV: case TC_N_MIN: case TC_N_MAX: return check_same(c, 2, SET_INT | SET_FLOAT);
-  case TC_N_REM: case TC_N_SHL: case TC_N_SHR: case TC_N_USHR: return check_same(c, 2, SET_INT);
-  case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
-  case TC_N_NEG: case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
-  case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL: case TC_N_TRUNC: case TC_N_RINT: return check_same(c, 1, SET_FLOAT);
-  case TC_N_AND: case TC_N_OR: case TC_N_XOR: return check_same(c, 2, SET_INT | SET_BOOL);
-  case TC_N_NOT: return check_same(c, 1, SET_INT | SET_BOOL);
-  case TC_N_MULHU: return check_same(c, 2, SET_OF(TC_I32));
-  case TC_N_EQ: case TC_N_NE: case TC_N_LT: case TC_N_LE: case TC_N_GT: case TC_N_GE: return check_compare(c);
-  case TC_N_SELECT:
-    TRY(check_set(c, i->dtype, SET_VALUE));
-    TRY(check_source(c, 0, TC_BOOL, i->lanes));
-    TRY(check_source(c, 1, i->dtype, i->lanes));
-    return check_source(c, 2, i->dtype, i->lanes);
-  case TC_N_CAST: return check_cast(c, false);
-  case TC_N_BITCAST: return check_cast(c, true);
-  case TC_N_CALL:
-    if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
-    return check_same(c, n_operands(i), SET_OF(TC_F64));
-  case TC_N_HREDUCE: return check_hreduce(c);
-  case TC_N_OPS: break;
+    case TC_N_BEGIN:
+    case TC_N_FINISH: return check_index(c);
+    case TC_N_CONST:
+      if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
+      return check_set(c, i->dtype, SET_VALUE);
+    case TC_N_NUM:
+      if (i->imm < 0 || i->imm >= n->n_num) return refuse(c, "number %" PRId64 " of %u", i->imm, n->n_num);
+      return check_set(c, i->dtype, SET_VALUE);
+    case TC_N_LOOP:
+      TRY(check_index(c));
+      if (i->imm <= 0) return refuse(c, "step %" PRId64 " is not positive", i->imm);
+      TRY(check_source(c, 0, TC_I64, 1));
+      TRY(check_source(c, 1, TC_I64, 1));
+      c->open = c->at;
+      return TC_OK;
+    case TC_N_IF:
+      TRY(check_source(c, 0, TC_BOOL, 1));
+      c->open = c->at;
+      return TC_OK;
+    case TC_N_ENDLOOP:
+    case TC_N_ENDIF:
+      if (c->open == TC_NONE || n->inst[c->open].op != (i->op == TC_N_ENDLOOP ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
+      c->closed[c->open] = 1;
+      c->open = c->scope[c->open];
+      return TC_OK;
+    case TC_N_VAR: return check_same(c, 1, SET_VALUE);
+    case TC_N_SET: return check_set_var(c);
+    case TC_N_SPLAT: TRY(check_set(c, i->dtype, SET_VALUE)); return check_source(c, 0, i->dtype, 1);
+    case TC_N_LANES: return check_set(c, i->dtype, SET_INT);
+    case TC_N_LOAD:
+      TRY(check_buffer(c, true));
+      TRY(check_source(c, 0, TC_I64, 1));
+      return check_mask(c, 1);
+    case TC_N_GATHER:
+      TRY(check_buffer(c, true));
+      TRY(check_source(c, 0, TC_I64, i->lanes));
+      return check_mask(c, 1);
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+      TRY(check_buffer(c, true));
+      TRY(check_source(c, 0, TC_I64, i->op == TC_N_STORE ? 1 : i->lanes));
+      TRY(check_source(c, 1, i->dtype, i->lanes));
+      return check_mask(c, 2);
+    case TC_N_PREFETCH: TRY(check_buffer(c, false)); return check_source(c, 0, TC_I64, 1);
+    case TC_N_ADD:
+    case TC_N_SUB:
+    case TC_N_MUL:
+    case TC_N_DIV:
+    case TC_N_MIN:
+    case TC_N_MAX: return check_same(c, 2, SET_INT | SET_FLOAT);
+    case TC_N_REM:
+    case TC_N_SHL:
+    case TC_N_SHR:
+    case TC_N_USHR: return check_same(c, 2, SET_INT);
+    case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
+    case TC_N_NEG:
+    case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
+    case TC_N_SQRT:
+    case TC_N_FLOOR:
+    case TC_N_CEIL:
+    case TC_N_TRUNC:
+    case TC_N_RINT: return check_same(c, 1, SET_FLOAT);
+    case TC_N_AND:
+    case TC_N_OR:
+    case TC_N_XOR: return check_same(c, 2, SET_INT | SET_BOOL);
+    case TC_N_NOT: return check_same(c, 1, SET_INT | SET_BOOL);
+    case TC_N_MULHU: return check_same(c, 2, SET_OF(TC_I32));
+    case TC_N_EQ:
+    case TC_N_NE:
+    case TC_N_LT:
+    case TC_N_LE:
+    case TC_N_GT:
+    case TC_N_GE: return check_compare(c);
+    case TC_N_SELECT:
+      TRY(check_set(c, i->dtype, SET_VALUE));
+      TRY(check_source(c, 0, TC_BOOL, i->lanes));
+      TRY(check_source(c, 1, i->dtype, i->lanes));
+      return check_source(c, 2, i->dtype, i->lanes);
+    case TC_N_CAST: return check_cast(c, false);
+    case TC_N_BITCAST: return check_cast(c, true);
+    case TC_N_CALL:
+      if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
+      return check_same(c, n_operands(i), SET_OF(TC_F64));
+    case TC_N_HREDUCE: return check_hreduce(c);
+    case TC_N_OPS: break;
   }
   return refuse(c, "no such op");
 }
@@ -289,9 +348,12 @@ static void print_const(const tc_ninst *i, FILE *out) {
   const uint32_t low = (uint32_t)i->imm;
   memcpy(&d, &i->imm, sizeof d);
   memcpy(&f, &low, sizeof f);
-  if (i->dtype == TC_F64) fprintf(out, " %.17g", d);
-  else if (i->dtype == TC_F32) fprintf(out, " %.9g", (double)f);
-  else fprintf(out, " %" PRId64, i->imm);
+  if (i->dtype == TC_F64)
+    fprintf(out, " %.17g", d);
+  else if (i->dtype == TC_F32)
+    fprintf(out, " %.9g", (double)f);
+  else
+    fprintf(out, " %" PRId64, i->imm);
 }
 
 static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
@@ -301,15 +363,21 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
 #undef TC_NEST_MATH
   };
   switch (i->op) {
-  case TC_N_CONST: print_const(i, out); break;
-  case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
-  case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
-  case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
-  case TC_N_LOAD: case TC_N_GATHER: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH:
-    if (i->imm < nest->n_buf) fprintf(out, " b%" PRId64, i->imm);
-    else fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
-    break;
-  default: break;
+    case TC_N_CONST: print_const(i, out); break;
+    case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
+    case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
+    case TC_N_LOAD:
+    case TC_N_GATHER:
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+    case TC_N_PREFETCH:
+      if (i->imm < nest->n_buf)
+        fprintf(out, " b%" PRId64, i->imm);
+      else
+        fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
+      break;
+    default: break;
   }
 }
 

@@ -6,7 +6,6 @@
 
 // The row is named like the public op, tc_erfinv of tensors; the function of doubles is this one.
 
-
 typedef void any_fn(void);
 
 const void *tc_nest_math_table(void) {

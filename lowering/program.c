@@ -59,8 +59,7 @@ typedef struct builder {
   uint32_t unsaid;      // the node to force next, or TC_NONE
 } builder;
 
-#define GROW(array, n, cap, need)                                        \
-  ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
+#define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
 
 static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
   uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
@@ -376,8 +375,13 @@ static void print(const tc_program *p, const tc_plan *plan) {
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
       bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind == TC_STEP_ROW && j + 1 == s->n_bind;
-      fprintf(stderr, " %s%s%u", writes ? ">" : "", at & ARENA_BIT ? "a" : at < plan->n_leaf ? "l" : "o",
-              at & ARENA_BIT ? at & ~ARENA_BIT : at < plan->n_leaf ? at : at - plan->n_leaf);
+      fprintf(stderr, " %s%s%u", writes ? ">" : "",
+              at & ARENA_BIT      ? "a"
+              : at < plan->n_leaf ? "l"
+                                  : "o",
+              at & ARENA_BIT      ? at & ~ARENA_BIT
+              : at < plan->n_leaf ? at
+                                  : at - plan->n_leaf);
     }
     fprintf(stderr, "\n");
   }
@@ -403,10 +407,10 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
 
 typedef struct run {
   const tc_program *p;
-  void **place;          // leaves, then outputs
+  void **place;  // leaves, then outputs
   uint32_t n_leaf;
   char *arena;
-  const uint64_t *num;   // all steps' scalars
+  const uint64_t *num;  // all steps' scalars
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
@@ -494,8 +498,12 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     run r = {p, place, plan->n_leaf, arena ? arena->ptr : NULL, num};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
-    tc_job job = {.task = serial ? task_serial : task, .arg = &r, .n_waves = serial ? 1 : (int)p->n_wave, .n_tasks = serial ? &one : p->wave_tasks,
-                  .scratch_bytes = p->scratch_bytes, .max_threads = serial ? 1 : 1024};
+    tc_job job = {.task = serial ? task_serial : task,
+                  .arg = &r,
+                  .n_waves = serial ? 1 : (int)p->n_wave,
+                  .n_tasks = serial ? &one : p->wave_tasks,
+                  .scratch_bytes = p->scratch_bytes,
+                  .max_threads = serial ? 1 : 1024};
     if (p->n_step) st = (tc_status)tc_team_run(&job);
   }
   tc_buffer_release(arena);

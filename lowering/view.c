@@ -74,8 +74,8 @@ static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
 }
 
 // Follows every path; *met tells whether source was reached.
-static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source, tc_level source_level,
-                  bool *met) {
+static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source,
+                  tc_level source_level, bool *met) {
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++) {
     uint32_t s = x->in[k];
@@ -98,7 +98,8 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
   return true;
 }
 
-bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source, tc_level source_level) {
+bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
+                   tc_level source_level) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK];
   bool met = false;

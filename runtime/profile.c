@@ -65,8 +65,9 @@ void tc_profile_print(FILE *out) {
     double n = (double)s->n;
     tc_site_text(s->site, text, sizeof text);
     fprintf(out, "%-32s %-12s %8llu %8llu %8llu %8.0f %8.1f %10.2f %10.2f %10.2f %10.2f ", text, s->cause, (unsigned long long)s->n,
-            (unsigned long long)s->n_hit, (unsigned long long)s->n_compiled, (double)s->n_nodes / n, (double)s->n_kernels / n, (double)s->bytes / n * 1e-6,
-            (double)s->plan_ns / n * 1e-3, (double)s->run_ns / n * 1e-3, (double)(s->total_ns - s->plan_ns - s->run_ns) / n * 1e-3);
+            (unsigned long long)s->n_hit, (unsigned long long)s->n_compiled, (double)s->n_nodes / n, (double)s->n_kernels / n,
+            (double)s->bytes / n * 1e-6, (double)s->plan_ns / n * 1e-3, (double)s->run_ns / n * 1e-3,
+            (double)(s->total_ns - s->plan_ns - s->run_ns) / n * 1e-3);
     for (int b = 0; b < N_BINS; b++) fprintf(out, " %llu", (unsigned long long)s->bin[b]);
     fputc('\n', out);
   }

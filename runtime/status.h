@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <tc/tc.h>
 
-#define TC_TRY(call)                        \
-  do {                                      \
-    tc_status try_status_ = (call);         \
+#define TC_TRY(call) \
+  do { \
+    tc_status try_status_ = (call); \
     if (try_status_ != TC_OK) return try_status_; \
   } while (0)
 

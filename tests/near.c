@@ -38,7 +38,8 @@ static double brain_to_double(uint16_t h) {
 
 double near_get(tc_type type, const void *data, int64_t i) {
   switch (type) {
-    case TC_BOOL: case TC_U8: return ((const uint8_t *)data)[i];
+    case TC_BOOL:
+    case TC_U8: return ((const uint8_t *)data)[i];
     case TC_I8: return ((const int8_t *)data)[i];
     case TC_I16: return ((const int16_t *)data)[i];
     case TC_I32: return ((const int32_t *)data)[i];
@@ -80,7 +81,8 @@ void near_set(tc_type type, void *data, int64_t i, double v) {
     case TC_I16: ((int16_t *)data)[i] = (int16_t)(int64_t)v; break;
     case TC_I32: ((int32_t *)data)[i] = (int32_t)(int64_t)v; break;
     case TC_I64: ((int64_t *)data)[i] = (int64_t)v; break;
-    case TC_F16: case TC_BF16: ((uint16_t *)data)[i] = double_to_half(type, v); break;
+    case TC_F16:
+    case TC_BF16: ((uint16_t *)data)[i] = double_to_half(type, v); break;
     case TC_F32: ((float *)data)[i] = (float)v; break;
     case TC_F64: ((double *)data)[i] = v; break;
     default: break;

@@ -274,7 +274,7 @@ TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_no
 
 // ---- Ops: every row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__
-#define TC_FN(name, params, args)  \
+#define TC_FN(name, params, args) \
   TC_API tc_tensor name(TC_P params); \
   TC_API tc_tensor name##_at(TC_P params, tc_site site);
 #include <tc/api.def>

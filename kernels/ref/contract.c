@@ -11,22 +11,22 @@ typedef struct place {
 } place;
 
 // Columns [j, j + n) of row i. a's row is converted in pieces, b's rows as they are met.
-#define ROW_PIECE(suffix, ctype, accumulate)                                                                                    \
-  static void row_piece_##suffix(const tc_ref_call *call, place at, int64_t i, int64_t j, int64_t n) {                          \
-    const tc_view *a = &call->in[0], *b = &call->in[1], *out = &call->out;                                                      \
-    int row = a->rank - 2, col = a->rank - 1;                                                                                   \
-    int64_t k = a->dim[col];                                                                                                    \
-    ctype sum[TC_SPAN] = {0}, x[TC_SPAN], y[TC_SPAN];                                                                           \
-    for (int64_t p = 0; p < k; p++) {                                                                                           \
-      if (p % TC_SPAN == 0) {                                                                                                   \
-        int64_t a_at = at.a + i * a->stride[row] + p * a->stride[col];                                                          \
-        tc_load_##suffix(a->type, a->ptr, a_at, a->stride[col], TC_MIN(TC_SPAN, k - p), x);                                     \
-      }                                                                                                                         \
-      tc_load_##suffix(b->type, b->ptr, at.b + p * b->stride[row] + j * b->stride[col], b->stride[col], n, y);                  \
-      ctype v = x[p % TC_SPAN];                                                                                                 \
-      for (int64_t q = 0; q < n; q++) accumulate;                                                                               \
-    }                                                                                                                           \
-    tc_store_##suffix(out->type, out->ptr, at.out + i * out->stride[row] + j * out->stride[col], out->stride[col], n, sum);     \
+#define ROW_PIECE(suffix, ctype, accumulate) \
+  static void row_piece_##suffix(const tc_ref_call *call, place at, int64_t i, int64_t j, int64_t n) { \
+    const tc_view *a = &call->in[0], *b = &call->in[1], *out = &call->out; \
+    int row = a->rank - 2, col = a->rank - 1; \
+    int64_t k = a->dim[col]; \
+    ctype sum[TC_SPAN] = {0}, x[TC_SPAN], y[TC_SPAN]; \
+    for (int64_t p = 0; p < k; p++) { \
+      if (p % TC_SPAN == 0) { \
+        int64_t a_at = at.a + i * a->stride[row] + p * a->stride[col]; \
+        tc_load_##suffix(a->type, a->ptr, a_at, a->stride[col], TC_MIN(TC_SPAN, k - p), x); \
+      } \
+      tc_load_##suffix(b->type, b->ptr, at.b + p * b->stride[row] + j * b->stride[col], b->stride[col], n, y); \
+      ctype v = x[p % TC_SPAN]; \
+      for (int64_t q = 0; q < n; q++) accumulate; \
+    } \
+    tc_store_##suffix(out->type, out->ptr, at.out + i * out->stride[row] + j * out->stride[col], out->stride[col], n, sum); \
   }
 ROW_PIECE(f64, double, sum[q] += v * y[q])
 ROW_PIECE(i64, int64_t, sum[q] = (int64_t)((uint64_t)sum[q] + (uint64_t)v * (uint64_t)y[q]))
@@ -38,8 +38,10 @@ static void multiply(const tc_ref_call *call, place at) {
   for (int64_t i = 0; i < m; i++) {
     for (int64_t j = 0; j < n; j += TC_SPAN) {
       int64_t piece = TC_MIN(TC_SPAN, n - j);
-      if (is_float) row_piece_f64(call, at, i, j, piece);
-      else row_piece_i64(call, at, i, j, piece);
+      if (is_float)
+        row_piece_f64(call, at, i, j, piece);
+      else
+        row_piece_i64(call, at, i, j, piece);
     }
   }
 }

@@ -83,18 +83,18 @@ static double i64_to_odd(int64_t v) {
 }
 
 // One row per type: storage, value as double, as int64, from double v, from int64 v. e is an element.
-#define EACH_TYPE(X)                                                                                                                      \
-  X(BOOL, uint8_t, (double)(e != 0), (int64_t)(e != 0), (uint8_t)(v != 0), (uint8_t)(v != 0))                                             \
-  X(U8, uint8_t, (double)e, (int64_t)e, (uint8_t)f64_to_int(v, 0, UINT8_MAX), (uint8_t)v)                                                 \
-  X(I8, int8_t, (double)e, (int64_t)e, (int8_t)f64_to_int(v, INT8_MIN, INT8_MAX), (int8_t)v)                                              \
-  X(I16, int16_t, (double)e, (int64_t)e, (int16_t)f64_to_int(v, INT16_MIN, INT16_MAX), (int16_t)v)                                        \
-  X(I32, int32_t, (double)e, (int64_t)e, (int32_t)f64_to_int(v, INT32_MIN, INT32_MAX), (int32_t)v)                                        \
-  X(I64, int64_t, (double)e, (int64_t)e, f64_to_int(v, INT64_MIN, INT64_MAX), v)                                                          \
-  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 5, 10),                \
-    narrow(i64_to_odd(v), 5, 10))                                                                                                         \
-  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 8, 7),              \
-    narrow(i64_to_odd(v), 8, 7))                                                                                                          \
-  X(F32, float, (double)e, f64_to_int((double)e, INT64_MIN, INT64_MAX), (float)v, (float)v)                                               \
+#define EACH_TYPE(X) \
+  X(BOOL, uint8_t, (double)(e != 0), (int64_t)(e != 0), (uint8_t)(v != 0), (uint8_t)(v != 0)) \
+  X(U8, uint8_t, (double)e, (int64_t)e, (uint8_t)f64_to_int(v, 0, UINT8_MAX), (uint8_t)v) \
+  X(I8, int8_t, (double)e, (int64_t)e, (int8_t)f64_to_int(v, INT8_MIN, INT8_MAX), (int8_t)v) \
+  X(I16, int16_t, (double)e, (int64_t)e, (int16_t)f64_to_int(v, INT16_MIN, INT16_MAX), (int16_t)v) \
+  X(I32, int32_t, (double)e, (int64_t)e, (int32_t)f64_to_int(v, INT32_MIN, INT32_MAX), (int32_t)v) \
+  X(I64, int64_t, (double)e, (int64_t)e, f64_to_int(v, INT64_MIN, INT64_MAX), v) \
+  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 5, 10), \
+    narrow(i64_to_odd(v), 5, 10)) \
+  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 8, 7), \
+    narrow(i64_to_odd(v), 8, 7)) \
+  X(F32, float, (double)e, f64_to_int((double)e, INT64_MIN, INT64_MAX), (float)v, (float)v) \
   X(F64, double, e, f64_to_int(e, INT64_MIN, INT64_MAX), v, (double)v)
 
 int64_t tc_ref_type_bytes(tc_type type) {
@@ -109,25 +109,37 @@ int64_t tc_ref_type_bytes(tc_type type) {
 }
 
 // The loop is written twice so that the compiler sees a dense one.
-#define FOR_SPAN(statement)                                                      \
-  if (step == 1) {                                                               \
-    for (int64_t i = 0, k = 0; i < n; i++, k++) statement                        \
-  } else {                                                                       \
-    for (int64_t i = 0, k = 0; i < n; i++, k += step) statement                  \
+#define FOR_SPAN(statement) \
+  if (step == 1) { \
+    for (int64_t i = 0, k = 0; i < n; i++, k++) statement \
+  } else { \
+    for (int64_t i = 0, k = 0; i < n; i++, k += step) statement \
   }
 
-#define X(NAME, ctype, as_f64, as_i64, of_f64, of_i64)                                                          \
-  static void load_f64_##NAME(const ctype *p, int64_t step, int64_t n, double *out) {                           \
-    FOR_SPAN({ ctype e = p[k]; out[i] = as_f64; })                                                              \
-  }                                                                                                             \
-  static void load_i64_##NAME(const ctype *p, int64_t step, int64_t n, int64_t *out) {                          \
-    FOR_SPAN({ ctype e = p[k]; out[i] = as_i64; })                                                              \
-  }                                                                                                             \
-  static void store_f64_##NAME(ctype *p, int64_t step, int64_t n, const double *from) {                         \
-    FOR_SPAN({ double v = from[i]; p[k] = of_f64; })                                                            \
-  }                                                                                                             \
-  static void store_i64_##NAME(ctype *p, int64_t step, int64_t n, const int64_t *from) {                        \
-    FOR_SPAN({ int64_t v = from[i]; p[k] = of_i64; })                                                           \
+#define X(NAME, ctype, as_f64, as_i64, of_f64, of_i64) \
+  static void load_f64_##NAME(const ctype *p, int64_t step, int64_t n, double *out) { \
+    FOR_SPAN({ \
+      ctype e = p[k]; \
+      out[i] = as_f64; \
+    }) \
+  } \
+  static void load_i64_##NAME(const ctype *p, int64_t step, int64_t n, int64_t *out) { \
+    FOR_SPAN({ \
+      ctype e = p[k]; \
+      out[i] = as_i64; \
+    }) \
+  } \
+  static void store_f64_##NAME(ctype *p, int64_t step, int64_t n, const double *from) { \
+    FOR_SPAN({ \
+      double v = from[i]; \
+      p[k] = of_f64; \
+    }) \
+  } \
+  static void store_i64_##NAME(ctype *p, int64_t step, int64_t n, const int64_t *from) { \
+    FOR_SPAN({ \
+      int64_t v = from[i]; \
+      p[k] = of_i64; \
+    }) \
   }
 EACH_TYPE(X)
 #undef X
@@ -192,12 +204,12 @@ void tc_set_i64(tc_type type, void *p, int64_t i, int64_t v) {
   tc_store_i64(type, p, i, 1, 1, &v);
 }
 
-#define COPY(ctype)                                                                  \
-  {                                                                                  \
-    ctype *to = (ctype *)dst + dst_at;                                               \
-    const ctype *from = (const ctype *)src + src_at;                                 \
-    for (int64_t i = 0; i < n; i++) to[i * dst_step] = from[i * src_step];           \
-    break;                                                                           \
+#define COPY(ctype) \
+  { \
+    ctype *to = (ctype *)dst + dst_at; \
+    const ctype *from = (const ctype *)src + src_at; \
+    for (int64_t i = 0; i < n; i++) to[i * dst_step] = from[i * src_step]; \
+    break; \
   }
 
 void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at, int64_t src_step, int64_t n) {

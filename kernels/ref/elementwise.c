@@ -46,37 +46,39 @@ static void map_i64(const tc_ref_call *call, i64_fn *fn) {
 static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   TC_ASSERT(call->n_in >= 1 && call->n_in <= 3);
   bool is_float = tc_ref_is_float(call->in[call->n_in - 1].type);
-  if (f64 && (is_float || !i64)) map_f64(call, f64);
-  else map_i64(call, i64);
+  if (f64 && (is_float || !i64))
+    map_f64(call, f64);
+  else
+    map_i64(call, i64);
   return TC_OK;
 }
 
 // a, b, c name the operands' elements in the expressions below.
-#define SPAN_FN(name, suffix, ctype, operands, expression)                               \
-  static void name##_##suffix(int64_t n, ctype (*x)[TC_SPAN], ctype *out) {              \
-    for (int64_t i = 0; i < n; i++) {                                                    \
-      operands(ctype) out[i] = (expression);                                             \
-    }                                                                                    \
+#define SPAN_FN(name, suffix, ctype, operands, expression) \
+  static void name##_##suffix(int64_t n, ctype(*x)[TC_SPAN], ctype *out) { \
+    for (int64_t i = 0; i < n; i++) { \
+      operands(ctype) out[i] = (expression); \
+    } \
   }
 #define ONE(ctype) ctype a = x[0][i];
 #define TWO(ctype) ctype a = x[0][i], b = x[1][i];
 #define THREE(ctype) ctype a = x[0][i], b = x[1][i], c = x[2][i];
 
-#define ROW(name, operands, f64_expression, i64_expression)   \
-  SPAN_FN(name, f64, double, operands, f64_expression)        \
-  SPAN_FN(name, i64, int64_t, operands, i64_expression)       \
-  tc_status tc_ref_##name(const tc_ref_call *call) {          \
-    return map(call, name##_f64, name##_i64);                 \
+#define ROW(name, operands, f64_expression, i64_expression) \
+  SPAN_FN(name, f64, double, operands, f64_expression) \
+  SPAN_FN(name, i64, int64_t, operands, i64_expression) \
+  tc_status tc_ref_##name(const tc_ref_call *call) { \
+    return map(call, name##_f64, name##_i64); \
   }
-#define FLOAT_ROW(name, operands, f64_expression)             \
-  SPAN_FN(name, f64, double, operands, f64_expression)        \
-  tc_status tc_ref_##name(const tc_ref_call *call) {          \
-    return map(call, name##_f64, NULL);                       \
+#define FLOAT_ROW(name, operands, f64_expression) \
+  SPAN_FN(name, f64, double, operands, f64_expression) \
+  tc_status tc_ref_##name(const tc_ref_call *call) { \
+    return map(call, name##_f64, NULL); \
   }
-#define INT_ROW(name, operands, i64_expression)               \
-  SPAN_FN(name, i64, int64_t, operands, i64_expression)       \
-  tc_status tc_ref_##name(const tc_ref_call *call) {          \
-    return map(call, NULL, name##_i64);                       \
+#define INT_ROW(name, operands, i64_expression) \
+  SPAN_FN(name, i64, int64_t, operands, i64_expression) \
+  tc_status tc_ref_##name(const tc_ref_call *call) { \
+    return map(call, NULL, name##_i64); \
   }
 
 // ---- Arithmetic that wraps ----
@@ -167,7 +169,7 @@ ROW(floor, ONE, floor(a), a)
 ROW(ceil, ONE, ceil(a), a)
 ROW(round, ONE, rint(a), a)
 ROW(trunc, ONE, trunc(a), a)
-ROW(square, ONE, a * a, wrap_mul(a, a))
+ROW(square, ONE, a *a, wrap_mul(a, a))
 FLOAT_ROW(sqrt, ONE, sqrt(a))
 FLOAT_ROW(rsqrt, ONE, 1 / sqrt(a))
 FLOAT_ROW(reciprocal, ONE, 1 / a)
@@ -209,7 +211,7 @@ tc_status tc_ref_bitwise_not(const tc_ref_call *call) {
 
 ROW(add, TWO, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
 ROW(sub, TWO, a - b, (int64_t)((uint64_t)a - (uint64_t)b))
-ROW(mul, TWO, a * b, wrap_mul(a, b))
+ROW(mul, TWO, a *b, wrap_mul(a, b))
 FLOAT_ROW(div, TWO, a / b)
 ROW(pow, TWO, pow(a, b), int_pow(a, b))
 ROW(maximum, TWO, a > b || isnan(a) ? a : b, a > b ? a : b)
@@ -227,7 +229,7 @@ ROW(ge, TWO, a >= b, a >= b)
 ROW(logical_and, TWO, a != 0 && b != 0, a != 0 && b != 0)
 ROW(logical_or, TWO, a != 0 || b != 0, a != 0 || b != 0)
 ROW(logical_xor, TWO, (a != 0) != (b != 0), (a != 0) != (b != 0))
-INT_ROW(bitwise_and, TWO, a & b)
+INT_ROW(bitwise_and, TWO, a &b)
 INT_ROW(bitwise_or, TWO, a | b)
 INT_ROW(bitwise_xor, TWO, a ^ b)
 INT_ROW(shift_left, TWO, shift_left(a, b))

@@ -69,24 +69,25 @@ static tc_status run(const fold *f, const tc_ref_call *call) {
   for (int64_t i = 0; tc_walk_next(&outer); i++) {
     fold_state s = fold_box(f, in, outer.offset[0], &inner);
     if (f->needs_element && s.index < 0) return tc_fail(TC_ERR_SHAPE, f->name, 0, "no elements to choose from along the folded axes");
-    if (is_float) tc_set_f64(out->type, out->ptr, i, s.f64);
-    else tc_set_i64(out->type, out->ptr, i, f->result == INDEX ? s.index : s.i64);
+    if (is_float)
+      tc_set_f64(out->type, out->ptr, i, s.f64);
+    else
+      tc_set_i64(out->type, out->ptr, i, f->result == INDEX ? s.index : s.i64);
   }
   return TC_OK;
 }
 
 // s is the state, x the span's element i; v stands for s->f64 or s->i64.
-#define FOLD_FN(name, suffix, ctype, statement)                                                 \
-  static void name##_##suffix(fold_state *s, int64_t at, int64_t n, const ctype *x) {           \
-    ctype v = s->suffix;                                                                        \
-    (void)at;                                                                                   \
-    for (int64_t i = 0; i < n; i++) statement                                                   \
-    s->suffix = v;                                                                              \
+#define FOLD_FN(name, suffix, ctype, statement) \
+  static void name##_##suffix(fold_state *s, int64_t at, int64_t n, const ctype *x) { \
+    ctype v = s->suffix; \
+    (void)at; \
+    for (int64_t i = 0; i < n; i++) statement s->suffix = v; \
   }
-#define KERNEL(name, functions, ...)                                                            \
-  tc_status tc_ref_##name(const tc_ref_call *call) {                                            \
-    static const fold f = {#name, functions##_f64, functions##_i64, __VA_ARGS__};               \
-    return run(&f, call);                                                                       \
+#define KERNEL(name, functions, ...) \
+  tc_status tc_ref_##name(const tc_ref_call *call) { \
+    static const fold f = {#name, functions##_f64, functions##_i64, __VA_ARGS__}; \
+    return run(&f, call); \
   }
 
 FOLD_FN(sum, f64, double, { v += x[i]; })
@@ -95,12 +96,12 @@ FOLD_FN(prod, f64, double, { v *= x[i]; })
 FOLD_FN(prod, i64, int64_t, { v = (int64_t)((uint64_t)v * (uint64_t)x[i]); })
 
 // The first extreme stays; the first NaN stays for good.
-#define TAKE_IF(condition)                     \
-  {                                            \
-    if (s->index < 0 || (condition)) {         \
-      v = x[i];                                \
-      s->index = at + i;                       \
-    }                                          \
+#define TAKE_IF(condition) \
+  { \
+    if (s->index < 0 || (condition)) { \
+      v = x[i]; \
+      s->index = at + i; \
+    } \
   }
 FOLD_FN(max, f64, double, TAKE_IF(x[i] > v || (isnan(x[i]) && !isnan(v))))
 FOLD_FN(max, i64, int64_t, TAKE_IF(x[i] > v))

@@ -26,8 +26,10 @@ tc_status tc_ref_full(const tc_ref_call *call) {
   if (n == 0) return TC_OK;
   // Converted once, then copied with a step of 0.
   uint64_t elem = 0;
-  if (tc_ref_is_float(out->type)) tc_set_f64(out->type, &elem, 0, f64_of_arg(call->arg[0]));
-  else tc_set_i64(out->type, &elem, 0, (int64_t)call->arg[0]);
+  if (tc_ref_is_float(out->type))
+    tc_set_f64(out->type, &elem, 0, f64_of_arg(call->arg[0]));
+  else
+    tc_set_i64(out->type, &elem, 0, (int64_t)call->arg[0]);
   tc_copy_span(tc_ref_type_bytes(out->type), out->ptr, 0, 1, &elem, 0, 0, n);
   return TC_OK;
 }

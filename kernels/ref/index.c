@@ -44,15 +44,17 @@ static bool is_row(const indexing *x) {
 
 // For every size of element.
 #define EACH_SIZE(X) \
-  X(1, uint8_t)      \
-  X(2, uint16_t)     \
-  X(4, uint32_t)     \
+  X(1, uint8_t) \
+  X(2, uint16_t) \
+  X(4, uint32_t) \
   X(8, uint64_t)
 
 static void take_span(int64_t elem_bytes, const tc_walk *w, void *out, const void *target, const int64_t *at) {
   switch (elem_bytes) {
 #define X(size, ctype) \
-  case size: for (int64_t i = 0; i < w->n; i++) ((ctype *)out)[w->offset[1] + i * w->step[1]] = ((const ctype *)target)[at[i]]; break;
+  case size: \
+    for (int64_t i = 0; i < w->n; i++) ((ctype *)out)[w->offset[1] + i * w->step[1]] = ((const ctype *)target)[at[i]]; \
+    break;
     EACH_SIZE(X)
 #undef X
     default: break;
@@ -64,8 +66,10 @@ static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
   tc_walk *w = &x->walk;
   while (tc_walk_next(w)) {
     TC_TRY(locate(x, at));
-    if (is_row(x)) tc_copy_span(elem_bytes, out->ptr, w->offset[1], w->step[1], target->ptr, at[0], w->step[2], w->n);
-    else take_span(elem_bytes, w, out->ptr, target->ptr, at);
+    if (is_row(x))
+      tc_copy_span(elem_bytes, out->ptr, w->offset[1], w->step[1], target->ptr, at[0], w->step[2], w->n);
+    else
+      take_span(elem_bytes, w, out->ptr, target->ptr, at);
   }
   return TC_OK;
 }
@@ -73,7 +77,9 @@ static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
 static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const void *src, const int64_t *at) {
   switch (elem_bytes) {
 #define X(size, ctype) \
-  case size: for (int64_t i = 0; i < w->n; i++) ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + i * w->step[1]]; break;
+  case size: \
+    for (int64_t i = 0; i < w->n; i++) ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + i * w->step[1]]; \
+    break;
     EACH_SIZE(X)
 #undef X
     default: break;
@@ -82,12 +88,12 @@ static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const
 
 // Unsigned types wrap as integers should. f64 also takes the narrow floats of add_wide.
 static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src, const int64_t *at) {
-#define ADD(ctype, operator)                                                           \
-  {                                                                                    \
-    ctype *to = target->ptr;                                                           \
-    const ctype *from = (const ctype *)src->ptr + w->offset[1];                        \
+#define ADD(ctype, operator) \
+  { \
+    ctype *to = target->ptr; \
+    const ctype *from = (const ctype *)src->ptr + w->offset[1]; \
     for (int64_t i = 0; i < w->n; i++) to[at[i]] = (ctype)(to[at[i]] operator from[i * w->step[1]]); \
-    break;                                                                             \
+    break; \
   }
   switch (target->type) {
     case TC_BOOL: ADD(uint8_t, |)
@@ -126,8 +132,10 @@ static tc_status put(indexing *x, const tc_view *target, const tc_view *src, boo
       if (adds && add_row(w, target, src, at[0])) continue;
       for (int64_t i = 1; i < w->n; i++) at[i] = at[0] + i * w->step[2];
     }
-    if (adds) add_span(w, target, src, at);
-    else write_span(elem_bytes, w, target->ptr, src->ptr, at);
+    if (adds)
+      add_span(w, target, src, at);
+    else
+      write_span(elem_bytes, w, target->ptr, src->ptr, at);
   }
   return TC_OK;
 }

@@ -103,8 +103,10 @@ static void fill(const tc_view *out, uint64_t arg) {
   uint64_t elem = 0;
   double value;
   memcpy(&value, &arg, sizeof value);
-  if (tc_ref_is_float(out->type)) tc_set_f64(out->type, &elem, 0, value);
-  else tc_set_i64(out->type, &elem, 0, (int64_t)arg);
+  if (tc_ref_is_float(out->type))
+    tc_set_f64(out->type, &elem, 0, value);
+  else
+    tc_set_i64(out->type, &elem, 0, (int64_t)arg);
   copy_box(out->type, out->rank, out->dim, out->ptr, 0, out->stride, &elem, 0, zeros);
 }
 

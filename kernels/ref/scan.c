@@ -36,23 +36,25 @@ static tc_status scan(const tc_ref_call *call, double neutral_f64, f64_fn *f64, 
   tc_lanes l;
   tc_lanes_begin(&l, in, out, call->attr[0]);
   while (tc_walk_next(&l.walk)) {
-    if (is_float) lane_f64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_f64, f64);
-    else lane_i64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_i64, i64);
+    if (is_float)
+      lane_f64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_f64, f64);
+    else
+      lane_i64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_i64, i64);
   }
   return TC_OK;
 }
 
 // v is the carry, x[i] the next element.
-#define SCAN_FN(name, suffix, ctype, expression)                          \
-  static void name##_##suffix(ctype *carry, int64_t n, ctype *x) {        \
-    ctype v = *carry;                                                     \
-    for (int64_t i = 0; i < n; i++) x[i] = v = (expression);              \
-    *carry = v;                                                           \
+#define SCAN_FN(name, suffix, ctype, expression) \
+  static void name##_##suffix(ctype *carry, int64_t n, ctype *x) { \
+    ctype v = *carry; \
+    for (int64_t i = 0; i < n; i++) x[i] = v = (expression); \
+    *carry = v; \
   }
 SCAN_FN(sum, f64, double, v + x[i])
 SCAN_FN(sum, i64, int64_t, (int64_t)((uint64_t)v + (uint64_t)x[i]))
-SCAN_FN(prod, f64, double, v * x[i])
-SCAN_FN(prod, i64, int64_t, (int64_t)((uint64_t)v * (uint64_t)x[i]))
+SCAN_FN(prod, f64, double, v *x[i])
+SCAN_FN(prod, i64, int64_t, (int64_t)((uint64_t)v *(uint64_t)x[i]))
 SCAN_FN(max, f64, double, x[i] > v || isnan(x[i]) ? x[i] : v)
 SCAN_FN(max, i64, int64_t, x[i] > v ? x[i] : v)
 

@@ -74,7 +74,8 @@ static tc_status read_operand(einsum *e, const char *from, const char *to, tc_te
   TC_TRY(parse_term(e, from, to, n_ellipsis, &out->axes));
   for (int i = 0; i < d.rank; i++) {
     int l = out->axes.label[i];
-    if (!e->seen[l] || e->extent[l] == 1) e->extent[l] = d.dim[i];
+    if (!e->seen[l] || e->extent[l] == 1)
+      e->extent[l] = d.dim[i];
     else if (d.dim[i] != 1 && d.dim[i] != e->extent[l])
       return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": extents %lld and %lld share a label", e->spec, (long long)e->extent[l],
                      (long long)d.dim[i]);
@@ -154,8 +155,10 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
   tc_dims axes = tc_dims_of(0, NULL);
   term kept = {0};
   for (int i = 0; i < x->axes.n; i++) {
-    if (needed[x->axes.label[i]]) kept.label[kept.n++] = x->axes.label[i];
-    else axes.dim[axes.rank++] = i;
+    if (needed[x->axes.label[i]])
+      kept.label[kept.n++] = x->axes.label[i];
+    else
+      axes.dim[axes.rank++] = i;
   }
   if (axes.rank == 0) return;
   x->value = sum_as(e, x->value, axes);

@@ -27,8 +27,7 @@ static const char *const descr_of[] = {
 static size_t write_header(char *out, size_t bytes, const tc_dims *shape, tc_type type) {
   size_t n = 10;
   n += (size_t)snprintf(out + n, bytes - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of[type]);
-  for (int i = 0; i < shape->rank; i++)
-    n += (size_t)snprintf(out + n, bytes - n, i ? ", %" PRId64 : "%" PRId64, shape->dim[i]);
+  for (int i = 0; i < shape->rank; i++) n += (size_t)snprintf(out + n, bytes - n, i ? ", %" PRId64 : "%" PRId64, shape->dim[i]);
   n += (size_t)snprintf(out + n, bytes - n, "%s), }", shape->rank == 1 ? "," : "");
   while ((n + 1) % 64) out[n++] = ' ';
   out[n++] = '\n';
@@ -130,8 +129,10 @@ static const char *parse_shape(const char *p, tc_dims *out) {
     if (errno != 0) return NULL;
     out->dim[out->rank++] = v;
     p = skip_space(*end == 'L' ? end + 1 : end);
-    if (*p == ',') p++;
-    else if (*p != ')') return NULL;
+    if (*p == ',')
+      p++;
+    else if (*p != ')')
+      return NULL;
   }
   return p + 1;
 }
@@ -175,8 +176,10 @@ static bool parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
       return false;
     }
     p = skip_space(p);
-    if (*p == ',') p++;
-    else if (*p != '}') return false;
+    if (*p == ',')
+      p++;
+    else if (*p != '}')
+      return false;
   }
   return seen == 7 && *skip_space(p + 1) == 0;
 }

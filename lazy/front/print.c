@@ -27,8 +27,10 @@ static void text_put(text *s, const char *bytes, size_t n) {
   if (!s->failed && s->n + n + 1 > s->cap) {
     size_t cap = (s->n + n + 1) * 2;
     char *at = realloc(s->at, cap);
-    if (at == NULL) s->failed = true;
-    else s->at = at, s->cap = cap;
+    if (at == NULL)
+      s->failed = true;
+    else
+      s->at = at, s->cap = cap;
   }
   if (s->failed) return;
   memcpy(s->at + s->n, bytes, n);
@@ -196,8 +198,10 @@ static void survey_width(const shown *s, int64_t i, void *arg) {
   double x = float_at(s->data, f->type, i);
   if (!isfinite(x)) return;
   char out[400];
-  if (f->exponent) scientific(x, f->type, PRECISION, 0, 2, out, sizeof out);
-  else positional(x, f->type, PRECISION, out, sizeof out);
+  if (f->exponent)
+    scientific(x, f->type, PRECISION, 0, 2, out, sizeof out);
+  else
+    positional(x, f->type, PRECISION, out, sizeof out);
   char *point = strchr(out, '.'), *end = f->exponent ? strchr(out, 'e') : out + strlen(out);
   f->pad_left = TC_MAX_OF(f->pad_left, (int)(point - out));
   f->pad_right = TC_MAX_OF(f->pad_right, (int)(end - point) - 1);
@@ -352,8 +356,10 @@ static char *format_value(const void *data, const tc_dims *dims, tc_type type, i
     put_scalar(&out, data, type);
   } else {
     format f = choose_format(&s, type);
-    if (dims->rank == 0) put_element(&out, &f, data, 0);
-    else put_level(&out, &s, &f, 0, 0, 1, LINE_WIDTH);
+    if (dims->rank == 0)
+      put_element(&out, &f, data, 0);
+    else
+      put_level(&out, &s, &f, 0, 0, 1, LINE_WIDTH);
   }
   if (!out.failed) return out.at;
   free(out.at);

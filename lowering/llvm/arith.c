@@ -40,8 +40,7 @@ static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
 // Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats, which is exact: a quotient
 // that is not whole differs from the next whole number by at least 1 part in 2^n, more than the rounding error of a float wider than n bits.
 static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
-  if (lanes == 1 || dtype == TC_I64)
-    return is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+  if (lanes == 1 || dtype == TC_I64) return is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
   LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes), wide = tc_llvm_widen_type(b->i32, lanes);
   if (dtype != TC_I32) {
     x = is_unsigned(dtype) ? LLVMBuildZExt(b->b, x, wide, "") : LLVMBuildSExt(b->b, x, wide, "");
@@ -107,7 +106,8 @@ static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMVa
     case TC_N_ADD: return real ? LLVMBuildFAdd(b->b, x, y, "") : LLVMBuildAdd(b->b, x, y, "");
     case TC_N_SUB: return real ? LLVMBuildFSub(b->b, x, y, "") : LLVMBuildSub(b->b, x, y, "");
     case TC_N_MUL: return real ? LLVMBuildFMul(b->b, x, y, "") : LLVMBuildMul(b->b, x, y, "");
-    case TC_N_MIN: case TC_N_MAX: return min_max(b, dtype, op == TC_N_MIN, x, y);
+    case TC_N_MIN:
+    case TC_N_MAX: return min_max(b, dtype, op == TC_N_MIN, x, y);
     case TC_N_AND: return real ? NULL : LLVMBuildAnd(b->b, x, y, "");
     case TC_N_OR: return real ? NULL : LLVMBuildOr(b->b, x, y, "");
     case TC_N_XOR: return real ? NULL : LLVMBuildXor(b->b, x, y, "");
@@ -173,8 +173,14 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
   if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_llvm_op_name(inst->op));
   unsigned from = b->nest->inst[inst->src[0]].dtype;
   switch (inst->op) {
-    case TC_N_NEG: case TC_N_ABS: case TC_N_SQRT: case TC_N_FLOOR: case TC_N_CEIL: case TC_N_TRUNC: case TC_N_RINT: case TC_N_NOT:
-      return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
+    case TC_N_NEG:
+    case TC_N_ABS:
+    case TC_N_SQRT:
+    case TC_N_FLOOR:
+    case TC_N_CEIL:
+    case TC_N_TRUNC:
+    case TC_N_RINT:
+    case TC_N_NOT: return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
     case TC_N_CAST: return tc_llvm_cast(b, s[0], from, inst->dtype, inst->lanes);
     case TC_N_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
     default: break;
@@ -183,9 +189,16 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
   switch (inst->op) {
     case TC_N_DIV: return real ? LLVMBuildFDiv(b->b, s[0], s[1], "") : int_divide(b, inst, s[0], s[1]);
     case TC_N_REM: return real ? NULL : int_divide(b, inst, s[0], s[1]);
-    case TC_N_SHL: case TC_N_SHR: case TC_N_USHR: return real ? NULL : shift(b, inst, s[0], s[1]);
+    case TC_N_SHL:
+    case TC_N_SHR:
+    case TC_N_USHR: return real ? NULL : shift(b, inst, s[0], s[1]);
     case TC_N_MULHU: return inst->dtype == TC_I32 ? mul_high(b, inst->lanes, s[0], s[1]) : NULL;
-    case TC_N_EQ: case TC_N_NE: case TC_N_LT: case TC_N_LE: case TC_N_GT: case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
+    case TC_N_EQ:
+    case TC_N_NE:
+    case TC_N_LT:
+    case TC_N_LE:
+    case TC_N_GT:
+    case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
     case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
     case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);

@@ -30,8 +30,11 @@ LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) {
 LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype) {
   switch (dtype) {
     case TC_BOOL: return b->i1;
-    case TC_U8: case TC_I8: return b->i8;
-    case TC_I16: case TC_F16: case TC_BF16: return b->i16;
+    case TC_U8:
+    case TC_I8: return b->i8;
+    case TC_I16:
+    case TC_F16:
+    case TC_BF16: return b->i16;
     case TC_I32: return b->i32;
     case TC_F32: return b->f32;
     case TC_F64: return b->f64;
@@ -128,9 +131,12 @@ static LLVMValueRef leaf_num(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
   LLVMValueRef from = LLVMBuildBitCast(b->entry, LLVMGetParam(b->fn, 2), LLVMPointerType(type, 0), "");
   LLVMValueRef v = LLVMBuildLoad2(b->entry, type, LLVMBuildGEP2(b->entry, type, from, &at, 1, ""), "");
-  if (inst->dtype == TC_F32) v = LLVMBuildFPTrunc(b->entry, v, b->f32, "");
-  else if (inst->dtype == TC_BOOL) v = LLVMBuildICmp(b->entry, LLVMIntNE, v, LLVMConstInt(b->i64, 0, 0), "");
-  else if (!is_float && inst->dtype != TC_I64) v = LLVMBuildTrunc(b->entry, v, tc_llvm_scalar_type(b, inst->dtype), "");
+  if (inst->dtype == TC_F32)
+    v = LLVMBuildFPTrunc(b->entry, v, b->f32, "");
+  else if (inst->dtype == TC_BOOL)
+    v = LLVMBuildICmp(b->entry, LLVMIntNE, v, LLVMConstInt(b->i64, 0, 0), "");
+  else if (!is_float && inst->dtype != TC_I64)
+    v = LLVMBuildTrunc(b->entry, v, tc_llvm_scalar_type(b, inst->dtype), "");
   return tc_llvm_splat(b, b->entry, v, inst->lanes);
 }
 
@@ -147,8 +153,10 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
   f->first_var = b->n_vars;
   for (uint32_t i = f->at; i < nest->n_inst; i++) {
     const tc_ninst *inst = &nest->inst[i];
-    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF) depth++;
-    else if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF) depth--;
+    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF)
+      depth++;
+    else if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF)
+      depth--;
     if (depth == 0) break;
     uint32_t var = inst->src[0];
     if (inst->op != TC_N_SET || var >= f->at || b->mark[var] == f->at + 1) continue;
@@ -231,8 +239,10 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_CONST: v = leaf_const(b, inst); break;
     case TC_N_NUM: v = leaf_num(b, inst); break;
     case TC_N_LANES: v = leaf_lanes(b, inst); break;
-    case TC_N_LOOP: case TC_N_IF: return open_frame(b, at);
-    case TC_N_ENDLOOP: case TC_N_ENDIF: return close_frame(b, at);
+    case TC_N_LOOP:
+    case TC_N_IF: return open_frame(b, at);
+    case TC_N_ENDLOOP:
+    case TC_N_ENDIF: return close_frame(b, at);
     case TC_N_VAR: v = tc_llvm_operand(b, inst, 0); break;
     case TC_N_SET:
       v = tc_llvm_operand(b, inst, 1);
@@ -242,7 +252,11 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_SPLAT:
       if ((v = tc_llvm_operand(b, inst, 0)) != NULL) v = tc_llvm_splat(b, b->b, v, inst->lanes);
       break;
-    case TC_N_LOAD: case TC_N_GATHER: case TC_N_STORE: case TC_N_SCATTER: case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
+    case TC_N_LOAD:
+    case TC_N_GATHER:
+    case TC_N_STORE:
+    case TC_N_SCATTER:
+    case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
     case TC_N_CALL: v = tc_llvm_call(b, inst); break;
     case TC_N_HREDUCE: v = tc_llvm_hreduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;

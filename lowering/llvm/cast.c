@@ -147,10 +147,14 @@ static bool is_half(unsigned dtype) {
 }
 
 static LLVMValueRef to_half(cast c, LLVMValueRef v, unsigned from, unsigned to) {
-  if (from == TC_I64) v = f64_to_f32_odd(c, i64_to_f64_odd(c, v));
-  else if (from == TC_I32) v = f64_to_f32_odd(c, int_to_float(c, v, from, TC_F64));
-  else if (from == TC_F64) v = f64_to_f32_odd(c, v);
-  else if (from != TC_F32) v = int_to_float(c, v, from, TC_F32);
+  if (from == TC_I64)
+    v = f64_to_f32_odd(c, i64_to_f64_odd(c, v));
+  else if (from == TC_I32)
+    v = f64_to_f32_odd(c, int_to_float(c, v, from, TC_F64));
+  else if (from == TC_F64)
+    v = f64_to_f32_odd(c, v);
+  else if (from != TC_F32)
+    v = int_to_float(c, v, from, TC_F32);
   return to == TC_F16 ? f32_to_f16(c, v) : f32_to_bf16(c, v);
 }
 

@@ -213,8 +213,8 @@ static tc_status compile(const tc_nest *nest, const char *name, const char *cpu,
   return run_rescued(&q, out_object, out_bytes, text, text_bytes);
 }
 
-static tc_status assembly(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
-                          char *text, size_t text_bytes) {
+static tc_status assembly(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
+                          size_t text_bytes) {
   request q = {nest, name, cpu, features, vector_bits, LLVMAssemblyFile, NULL};
   void *out = NULL;
   size_t bytes = 0;

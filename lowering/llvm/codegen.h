@@ -15,8 +15,8 @@ typedef struct tc_llvm_plugin {
   tc_status (*compile)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
                        size_t *out_bytes, char *text, size_t text_bytes);
   // The same, as assembly text for dumps.
-  tc_status (*assembly)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
-                        char *text, size_t text_bytes);
+  tc_status (*assembly)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
+                        size_t text_bytes);
   // Writes the host's cpu name and feature string.
   void (*host)(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes);
 } tc_llvm_plugin;

@@ -36,8 +36,7 @@ static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_
   if (*slot != NULL) return *slot;
   *slot = LLVMBuildAlloca(b->entry, LLVMArrayType(b->f64, n_doubles), "");
   LLVMSetAlignment(*slot, n_doubles == 1 ? 8 : 64);
-  if (slot == &b->zero_slot)
-    LLVMBuildStore(b->entry, LLVMConstNull(b->i64), cast_pointer(b->entry, *slot, b->i64));
+  if (slot == &b->zero_slot) LLVMBuildStore(b->entry, LLVMConstNull(b->i64), cast_pointer(b->entry, *slot, b->i64));
   return *slot;
 }
 
@@ -58,7 +57,8 @@ static LLVMValueRef lane(tc_llvm_build *b, LLVMValueRef v, unsigned lanes, unsig
 }
 
 // Where lane i of a masked or indexed access goes. index: i64 vector if indexed, else the first element. mask may be NULL.
-static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask, LLVMValueRef *slot, unsigned i) {
+static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask, LLVMValueRef *slot,
+                                 unsigned i) {
   LLVMValueRef at = indexed ? lane(b, index, inst->lanes, i) : LLVMBuildAdd(b->b, index, LLVMConstInt(b->i64, i, 0), "");
   LLVMValueRef p = element_pointer(b, inst, at);
   if (p == NULL || mask == NULL) return p;
@@ -195,8 +195,10 @@ LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst) {
   f = cast_pointer(b->b, f, type);
   if (inst->lanes == 1) return LLVMBuildCall2(b->b, type, f, arg, n_arg, "");
   LLVMTypeRef vector = tc_llvm_widen_type(b->f64, inst->lanes);
-  for (unsigned k = 0; k < n_arg; k++) LLVMSetAlignment(LLVMBuildStore(b->b, arg[k], cast_pointer(b->b, stack_slot(b, &b->lane_slot[k], 64), vector)), 8);
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(b->b), body = LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), after = LLVMAppendBasicBlockInContext(b->ctx, b->fn, "");
+  for (unsigned k = 0; k < n_arg; k++)
+    LLVMSetAlignment(LLVMBuildStore(b->b, arg[k], cast_pointer(b->b, stack_slot(b, &b->lane_slot[k], 64), vector)), 8);
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(b->b), body = LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""),
+                    after = LLVMAppendBasicBlockInContext(b->ctx, b->fn, "");
   LLVMMoveBasicBlockAfter(body, from);
   LLVMMoveBasicBlockAfter(after, body);
   LLVMBuildBr(b->b, body);

@@ -31,9 +31,12 @@ static inline uint64_t bits(double v) {
 #define WORDS(...) ((const uint64_t[]){__VA_ARGS__})
 #define VIEWS(...) ((const tc_view[]){__VA_ARGS__})
 // RUN(tc_ref_sum, view(out, ...), WORDS(attr...), WORDS(arg...), operands...)
-#define RUN(fn, out_view, attr_words, arg_words, ...)                                                                         \
-  fn(&(tc_ref_call){.n_in = (int)(sizeof(VIEWS(__VA_ARGS__)) / sizeof(tc_view)), .in = VIEWS(__VA_ARGS__), .out = (out_view), \
-                    .attr = (attr_words), .arg = (arg_words)})
+#define RUN(fn, out_view, attr_words, arg_words, ...) \
+  fn(&(tc_ref_call){.n_in = (int)(sizeof(VIEWS(__VA_ARGS__)) / sizeof(tc_view)), \
+                    .in = VIEWS(__VA_ARGS__), \
+                    .out = (out_view), \
+                    .attr = (attr_words), \
+                    .arg = (arg_words)})
 #define RUN_GEN(fn, out_view, arg_words) fn(&(tc_ref_call){.n_in = 0, .out = (out_view), .arg = (arg_words)})
 #define NO_WORDS WORDS(0)
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -42,11 +45,11 @@ static inline uint64_t bits(double v) {
 static inline bool same(double a, double b) {
   return (isnan(a) && isnan(b)) || bits(a) == bits(b);
 }
-#define EXPECT_ALL(array, ...)                                                                            \
-  do {                                                                                                    \
-    const double expected_[] = {__VA_ARGS__};                                                             \
-    cr_assert_eq(COUNT(array), COUNT(expected_));                                                         \
-    for (int i_ = 0; i_ < COUNT(expected_); i_++)                                                         \
+#define EXPECT_ALL(array, ...) \
+  do { \
+    const double expected_[] = {__VA_ARGS__}; \
+    cr_assert_eq(COUNT(array), COUNT(expected_)); \
+    for (int i_ = 0; i_ < COUNT(expected_); i_++) \
       cr_expect(same((double)(array)[i_], expected_[i_]), "[%d]: %.17g, expected %.17g", i_, (double)(array)[i_], expected_[i_]); \
   } while (0)
 

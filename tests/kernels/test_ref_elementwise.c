@@ -4,9 +4,10 @@
 
 #define F64_1(fn, out, in) \
   cr_assert_eq(RUN(fn, view(out, TC_F64, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(in, TC_F64, TC_SHAPE(COUNT(in)))), TC_OK)
-#define TYPED_2(fn, type, out_type, out, a, b)                                                                      \
-  cr_assert_eq(RUN(fn, view(out, out_type, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(a, type, TC_SHAPE(COUNT(a))), \
-                   view(b, type, TC_SHAPE(COUNT(b)))), TC_OK)
+#define TYPED_2(fn, type, out_type, out, a, b) \
+  cr_assert_eq( \
+      RUN(fn, view(out, out_type, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(a, type, TC_SHAPE(COUNT(a))), view(b, type, TC_SHAPE(COUNT(b)))), \
+      TC_OK)
 
 Test(ref_elementwise, unary_edges) {
   const double x[] = {NAN, -0.0, 0.5, 1.5, -2.5, INFINITY, -INFINITY, -0.5};
@@ -124,7 +125,8 @@ Test(ref_elementwise, where_takes_a_bool_and_two_of_a_type) {
   const int64_t a[] = {1, 2, INT64_MAX}, b[] = {4, 5, 6};
   int64_t out[3];
   cr_assert_eq(RUN(tc_ref_where, view(out, TC_I64, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(c, TC_BOOL, TC_SHAPE(3)), view(a, TC_I64, TC_SHAPE(3)),
-                   view(b, TC_I64, TC_SHAPE(3))), TC_OK);
+                   view(b, TC_I64, TC_SHAPE(3))),
+               TC_OK);
   cr_expect(out[0] == 1 && out[1] == 5 && out[2] == INT64_MAX);
 }
 

@@ -83,8 +83,9 @@ Test(ref_misc, matmul_longer_than_a_span_in_every_dimension) {
   int32_t *a = malloc(M * K * sizeof *a), *b = malloc(K * N * sizeof *b), *out = malloc(M * N * sizeof *out);
   for (int i = 0; i < M * K; i++) a[i] = i % 11 - 5;
   for (int i = 0; i < K * N; i++) b[i] = i % 13 - 6;
-  cr_assert_eq(RUN(tc_ref_matmul, view(out, TC_I32, TC_SHAPE(M, N)), NO_WORDS, NO_WORDS, view(a, TC_I32, TC_SHAPE(M, K)),
-                   view(b, TC_I32, TC_SHAPE(K, N))), TC_OK);
+  cr_assert_eq(
+      RUN(tc_ref_matmul, view(out, TC_I32, TC_SHAPE(M, N)), NO_WORDS, NO_WORDS, view(a, TC_I32, TC_SHAPE(M, K)), view(b, TC_I32, TC_SHAPE(K, N))),
+      TC_OK);
   for (int i = 0; i < M; i++) {
     for (int j = 0; j < N; j++) {
       int32_t sum = 0;
@@ -97,7 +98,8 @@ Test(ref_misc, matmul_longer_than_a_span_in_every_dimension) {
 
 Test(ref_misc, matmul_over_nothing_is_0) {
   float out[] = {7, 7};
-  cr_assert_eq(RUN(tc_ref_matmul, view(out, TC_F32, TC_SHAPE(1, 2)), NO_WORDS, NO_WORDS, view(x23, TC_F32, TC_SHAPE(1, 0)),
-                   view(x23, TC_F32, TC_SHAPE(0, 2))), TC_OK);
+  cr_assert_eq(
+      RUN(tc_ref_matmul, view(out, TC_F32, TC_SHAPE(1, 2)), NO_WORDS, NO_WORDS, view(x23, TC_F32, TC_SHAPE(1, 0)), view(x23, TC_F32, TC_SHAPE(0, 2))),
+      TC_OK);
   EXPECT_ALL(out, 0, 0);
 }

@@ -24,8 +24,8 @@ static tc_tensor total(tc_tensor x) {
 static void expect_is(tc_tensor t, float a, float b, float c, const char *what) {
   float v[3] = {NAN, NAN, NAN};
   cr_assert_eq(tc_to_host(t, v, sizeof v), TC_OK, "%s: %s", what, tc_last_error()->message);
-  cr_expect(fabsf(v[0] - a) < 1e-4f && fabsf(v[1] - b) < 1e-4f && fabsf(v[2] - c) < 1e-4f, "%s on %s is %g %g %g, should be %g %g %g", what, tc_get_default_device(), (double)v[0],
-            (double)v[1], (double)v[2], (double)a, (double)b, (double)c);
+  cr_expect(fabsf(v[0] - a) < 1e-4f && fabsf(v[1] - b) < 1e-4f && fabsf(v[2] - c) < 1e-4f, "%s on %s is %g %g %g, should be %g %g %g", what,
+            tc_get_default_device(), (double)v[0], (double)v[1], (double)v[2], (double)a, (double)b, (double)c);
 }
 
 #define EXPECT_OK(call) cr_expect_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -140,18 +140,18 @@ Test(autograd, gradients_of_gradients) {
 
 Test(autograd, an_assign_between_forward_and_backward_does_not_reach_the_forward) {
   for (int sync = 0; sync < 2; sync++) EACH_DEVICE {
-    tc_tensor x = tc_param(vector(1, 2, 3)), y = total(tc_mul(tc_square(x), x));
-    if (sync) EXPECT_OK(tc_sync(NULL));
-    EXPECT_OK(tc_assign(x, vector(10, 10, 10)));
-    if (sync) EXPECT_OK(tc_sync(NULL));
-    EXPECT_OK(tc_backward(y));
-    expect_is(tc_grad(x), 3, 12, 27, "gradient at the old value");
-    expect_is(x, 10, 10, 10, "the new value");
-    EXPECT_OK(tc_zero_grad_of(1, &x));
-    EXPECT_OK(tc_backward(total(tc_square(x))));
-    expect_is(tc_grad(x), 20, 20, 20, "gradient at the new value");
-    tc_release(x);
-  }
+      tc_tensor x = tc_param(vector(1, 2, 3)), y = total(tc_mul(tc_square(x), x));
+      if (sync) EXPECT_OK(tc_sync(NULL));
+      EXPECT_OK(tc_assign(x, vector(10, 10, 10)));
+      if (sync) EXPECT_OK(tc_sync(NULL));
+      EXPECT_OK(tc_backward(y));
+      expect_is(tc_grad(x), 3, 12, 27, "gradient at the old value");
+      expect_is(x, 10, 10, 10, "the new value");
+      EXPECT_OK(tc_zero_grad_of(1, &x));
+      EXPECT_OK(tc_backward(total(tc_square(x))));
+      expect_is(tc_grad(x), 20, 20, 20, "gradient at the new value");
+      tc_release(x);
+    }
 }
 
 Test(autograd, an_assign_to_a_value_on_the_way_passes_the_gradient_of_what_is_left) {

@@ -64,9 +64,13 @@ static void expect_trajectory(tc_optimizer *make(const tc_tensor *p), const doub
   }
 }
 
-#define TRAJECTORY(name, made)                                                \
-  static tc_optimizer *make_##name(const tc_tensor *p) { return made; }       \
-  Test(optim, name##_follows_torch) { expect_trajectory(make_##name, golden_##name); }
+#define TRAJECTORY(name, made) \
+  static tc_optimizer *make_##name(const tc_tensor *p) { \
+    return made; \
+  } \
+  Test(optim, name##_follows_torch) { \
+    expect_trajectory(make_##name, golden_##name); \
+  }
 
 #define SGD(...) tc_sgd(p, 2, (tc_sgd_options){__VA_ARGS__})
 #define ADAM(...) tc_adam(p, 2, (tc_adam_options){__VA_ARGS__})

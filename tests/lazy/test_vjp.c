@@ -138,21 +138,23 @@ static void check_twice(const gradient_case *c) {
 
 #define S(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 // GRADIENT(name, n inputs, low, high, expression in x[0].., shapes): first order. SMOOTH: first and second.
-#define CASE_(name, n_in, low_, high_, expr, ...)                                                         \
-  static tc_tensor f_##name(const tc_tensor *x) { return expr; }                                          \
-  static gradient_case case_##name(void) {                                                                \
+#define CASE_(name, n_in, low_, high_, expr, ...) \
+  static tc_tensor f_##name(const tc_tensor *x) { \
+    return expr; \
+  } \
+  static gradient_case case_##name(void) { \
     return (gradient_case){.f = f_##name, .n = n_in, .shape = {__VA_ARGS__}, .low = low_, .high = high_}; \
-  }                                                                                                       \
-  Test(vjp, name##_is_the_slope) {                                                                        \
-    gradient_case c = case_##name();                                                                      \
-    check(&c);                                                                                            \
+  } \
+  Test(vjp, name##_is_the_slope) { \
+    gradient_case c = case_##name(); \
+    check(&c); \
   }
 #define GRADIENT(name, n_in, low, high, expr, ...) CASE_(name, n_in, low, high, expr, __VA_ARGS__)
-#define SMOOTH(name, n_in, low, high, expr, ...)    \
-  CASE_(name, n_in, low, high, expr, __VA_ARGS__)   \
-  Test(vjp, name##_is_the_slope_twice) {            \
-    gradient_case c = case_##name();                \
-    check_twice(&c);                                \
+#define SMOOTH(name, n_in, low, high, expr, ...) \
+  CASE_(name, n_in, low, high, expr, __VA_ARGS__) \
+  Test(vjp, name##_is_the_slope_twice) { \
+    gradient_case c = case_##name(); \
+    check_twice(&c); \
   }
 
 // ---- Elementwise ----

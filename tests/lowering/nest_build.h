@@ -9,8 +9,7 @@
 
 __attribute__((unused)) static uint32_t put(tc_nest *n, tc_nest_op op, tc_type type, int lanes, int64_t imm, uint32_t s0, uint32_t s1, uint32_t s2) {
   if (n->n_inst == n->cap_inst) n->inst = tc_realloc(n->inst, (n->cap_inst = 2 * n->cap_inst + 16) * sizeof *n->inst);
-  n->inst[n->n_inst] =
-      (tc_ninst){.op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
+  n->inst[n->n_inst] = (tc_ninst){.op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
   return n->n_inst++;
 }
 __attribute__((unused)) static uint32_t put_i64(tc_nest *n, int64_t v) {

@@ -139,8 +139,9 @@ static void check(fixture *f, const target *t, int lanes) {
     tc_type type = f->n.buf_type[k];
     int i = find_difference(type, got[k], want[k]);
     cr_expect_eq(i, -1, "%s, %d lanes, %s: buffer %u (%s %s) element %d is %llx, interpreter has %llx; inputs %llx %llx", t->cpu, lanes,
-                 tc_llvm_plugin_get()->version, k, type_name[type], f->what[k] ? f->what[k] : "", i, (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i),
-                 (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i), (unsigned long long)bits_at(f->n.buf_type[0], want[0], i < 0 ? 0 : i),
+                 tc_llvm_plugin_get()->version, k, type_name[type], f->what[k] ? f->what[k] : "", i,
+                 (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i), (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i),
+                 (unsigned long long)bits_at(f->n.buf_type[0], want[0], i < 0 ? 0 : i),
                  f->n_in > 1 ? (unsigned long long)bits_at(f->n.buf_type[1], want[1], i < 0 ? 0 : i) : 0);
     free(got[k] - bytes_of[type]);
     free(want[k] - bytes_of[type]);
@@ -161,22 +162,85 @@ static uint64_t random_bits(uint64_t *state) {
 }
 
 static double edge_float(unsigned i) {
-  static const double edge[] = {0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, NAN, INFINITY, -INFINITY, 1e-45, -1e-40, 3.4028235e38, 1e300, 65504, 65520,
-                                65519.99999, 6e-8, 127.9, 128, -128.5, -129, 255.5, 256, 32767.5, 2147483647.0, 2147483648.0, -2147483649.0, 9.3e18, -9.3e18,
-                                1.00048828125, 1.0004882812500002, 5.960464477539063e-08, 2.98e-8, 2.9802322387695312e-08, 3e-8, 1.00390625, 3.3895e38};
+  static const double edge[] = {0,
+                                -0.0,
+                                1,
+                                -1,
+                                0.5,
+                                -0.5,
+                                1.5,
+                                2.5,
+                                NAN,
+                                INFINITY,
+                                -INFINITY,
+                                1e-45,
+                                -1e-40,
+                                3.4028235e38,
+                                1e300,
+                                65504,
+                                65520,
+                                65519.99999,
+                                6e-8,
+                                127.9,
+                                128,
+                                -128.5,
+                                -129,
+                                255.5,
+                                256,
+                                32767.5,
+                                2147483647.0,
+                                2147483648.0,
+                                -2147483649.0,
+                                9.3e18,
+                                -9.3e18,
+                                1.00048828125,
+                                1.0004882812500002,
+                                5.960464477539063e-08,
+                                2.98e-8,
+                                2.9802322387695312e-08,
+                                3e-8,
+                                1.00390625,
+                                3.3895e38};
   return edge[i % (sizeof edge / sizeof edge[0])];
 }
 
 // Edge values, small numbers and random bits.
 static char *make_input(tc_type t, uint64_t seed) {
-  static const int64_t edge[] = {0, 1, -1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, -2, INT8_MIN, INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN, INT32_MAX,
-                                 INT64_MIN, INT64_MAX, 65519, 65520, 0x1000001, INT64_C(0x7f80000000000001), INT64_C(-0x1008000000000001)};
+  static const int64_t edge[] = {0,
+                                 1,
+                                 -1,
+                                 2,
+                                 3,
+                                 7,
+                                 8,
+                                 15,
+                                 16,
+                                 31,
+                                 32,
+                                 63,
+                                 64,
+                                 -2,
+                                 INT8_MIN,
+                                 INT8_MAX,
+                                 INT16_MIN,
+                                 INT16_MAX,
+                                 INT32_MIN,
+                                 INT32_MAX,
+                                 INT64_MIN,
+                                 INT64_MAX,
+                                 65519,
+                                 65520,
+                                 0x1000001,
+                                 INT64_C(0x7f80000000000001),
+                                 INT64_C(-0x1008000000000001)};
   char *p = calloc(N + 1, bytes_of[t]);
   for (int i = 0; i < N; i++) {
     uint64_t r = random_bits(&seed), kind = r % 3, v = random_bits(&seed);
     if (kind == 0) v = (uint64_t)edge[v % (sizeof edge / sizeof edge[0])];
     if (kind == 1) v = (uint64_t)((int64_t)(v % 20) - 10);
-    double d = kind == 0 ? edge_float((unsigned)(r >> 20)) : kind == 1 ? (double)(int64_t)v / 4 : ldexp(1 + (double)(v >> 12) * 0x1p-52, (int)(r >> 40 & 63) - 32);
+    double d = kind == 0   ? edge_float((unsigned)(r >> 20))
+               : kind == 1 ? (double)(int64_t)v / 4
+                           : ldexp(1 + (double)(v >> 12) * 0x1p-52, (int)(r >> 40 & 63) - 32);
     float s = (float)d;
     if (t == TC_BOOL) v &= 1;
     if (t == TC_F32) memcpy(&v, &s, 4);
@@ -207,21 +271,36 @@ static void put_all_ops(fixture *f, tc_type t, int lanes, uint32_t i, const uint
 #define BIN(OP) store(f, t, lanes, i, OP2(n, OP, t, lanes, 0, v[0], v[1]), #OP)
 #define CMP(OP) store(f, TC_BOOL, lanes, i, OP2(n, OP, TC_BOOL, lanes, 0, v[0], v[1]), #OP)
   if (t != TC_BOOL) {
-    BIN(ADD); BIN(SUB); BIN(MUL); BIN(DIV); BIN(MIN); BIN(MAX);
-    UN(NEG); UN(ABS);
+    BIN(ADD);
+    BIN(SUB);
+    BIN(MUL);
+    BIN(DIV);
+    BIN(MIN);
+    BIN(MAX);
+    UN(NEG);
+    UN(ABS);
   }
   if (is_float) {
-    UN(SQRT); UN(FLOOR); UN(CEIL); UN(TRUNC); UN(RINT);
+    UN(SQRT);
+    UN(FLOOR);
+    UN(CEIL);
+    UN(TRUNC);
+    UN(RINT);
     store(f, t, lanes, i, OP3(n, FMA, t, lanes, 0, v[0], v[1], v[2]), "FMA");
     // Must not become an fma.
     store(f, t, lanes, i, OP2(n, ADD, t, lanes, 0, OP2(n, MUL, t, lanes, 0, v[0], v[1]), v[2]), "MUL then ADD");
     tc_type as = t == TC_F32 ? TC_I32 : TC_I64;
     store(f, as, lanes, i, OP1(n, BITCAST, as, lanes, 0, v[0]), "BITCAST");
   } else {
-    BIN(AND); BIN(OR); BIN(XOR);
+    BIN(AND);
+    BIN(OR);
+    BIN(XOR);
     UN(NOT);
     if (t != TC_BOOL) {
-      BIN(REM); BIN(SHL); BIN(SHR); BIN(USHR);
+      BIN(REM);
+      BIN(SHL);
+      BIN(SHR);
+      BIN(USHR);
       static const int64_t divisor[] = {1, 7, -1, 0, 64};
       for (size_t k = 0; k < sizeof divisor / sizeof divisor[0]; k++) {
         uint32_t c = OP0(n, CONST, t, lanes, divisor[k]);
@@ -231,7 +310,12 @@ static void put_all_ops(fixture *f, tc_type t, int lanes, uint32_t i, const uint
     }
     if (t == TC_I32) BIN(MULHU);
   }
-  CMP(EQ); CMP(NE); CMP(LT); CMP(LE); CMP(GT); CMP(GE);
+  CMP(EQ);
+  CMP(NE);
+  CMP(LT);
+  CMP(LE);
+  CMP(GT);
+  CMP(GE);
   if (t != TC_BOOL) store(f, t, lanes, i, OP3(n, SELECT, t, lanes, 0, cond, v[0], v[1]), "SELECT");
 #undef UN
 #undef BIN
@@ -262,9 +346,15 @@ static void check_ops_on(int which) {
     for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_ops(types[k], widths[w], &t);
 }
 
-Test(codegen, ops_match_the_interpreter_on_this_machine, .timeout = 120) { check_ops_on(HOST); }
-Test(codegen, ops_match_the_interpreter_on_avx2, .timeout = 120) { check_ops_on(AVX2); }
-Test(codegen, ops_match_the_interpreter_on_bare_x86_64, .timeout = 120) { check_ops_on(BARE); }
+Test(codegen, ops_match_the_interpreter_on_this_machine, .timeout = 120) {
+  check_ops_on(HOST);
+}
+Test(codegen, ops_match_the_interpreter_on_avx2, .timeout = 120) {
+  check_ops_on(AVX2);
+}
+Test(codegen, ops_match_the_interpreter_on_bare_x86_64, .timeout = 120) {
+  check_ops_on(BARE);
+}
 
 // ---- casts ----
 
@@ -287,9 +377,15 @@ static void check_casts_on(int which) {
     for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_casts(from, widths[w], &t);
 }
 
-Test(codegen, casts_match_the_interpreter_on_this_machine, .timeout = 120) { check_casts_on(HOST); }
-Test(codegen, casts_match_the_interpreter_on_avx2, .timeout = 120) { check_casts_on(AVX2); }
-Test(codegen, casts_match_the_interpreter_on_bare_x86_64, .timeout = 120) { check_casts_on(BARE); }
+Test(codegen, casts_match_the_interpreter_on_this_machine, .timeout = 120) {
+  check_casts_on(HOST);
+}
+Test(codegen, casts_match_the_interpreter_on_avx2, .timeout = 120) {
+  check_casts_on(AVX2);
+}
+Test(codegen, casts_match_the_interpreter_on_bare_x86_64, .timeout = 120) {
+  check_casts_on(BARE);
+}
 
 // ---- memory ----
 
@@ -338,9 +434,15 @@ static void check_memory_on(int which) {
     for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_memory(type, widths[w], &t);
 }
 
-Test(codegen, memory_matches_the_interpreter_on_this_machine, .timeout = 120) { check_memory_on(HOST); }
-Test(codegen, memory_matches_the_interpreter_on_avx2, .timeout = 120) { check_memory_on(AVX2); }
-Test(codegen, memory_matches_the_interpreter_on_bare_x86_64, .timeout = 120) { check_memory_on(BARE); }
+Test(codegen, memory_matches_the_interpreter_on_this_machine, .timeout = 120) {
+  check_memory_on(HOST);
+}
+Test(codegen, memory_matches_the_interpreter_on_avx2, .timeout = 120) {
+  check_memory_on(AVX2);
+}
+Test(codegen, memory_matches_the_interpreter_on_bare_x86_64, .timeout = 120) {
+  check_memory_on(BARE);
+}
 
 // ---- leaves, reductions, calls ----
 
@@ -377,9 +479,15 @@ static void check_rest_on(int which) {
     for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_rest(types[k], widths[w], &t);
 }
 
-Test(codegen, reductions_calls_and_leaves_match_on_this_machine, .timeout = 120) { check_rest_on(HOST); }
-Test(codegen, reductions_calls_and_leaves_match_on_avx2, .timeout = 120) { check_rest_on(AVX2); }
-Test(codegen, reductions_calls_and_leaves_match_on_bare_x86_64, .timeout = 120) { check_rest_on(BARE); }
+Test(codegen, reductions_calls_and_leaves_match_on_this_machine, .timeout = 120) {
+  check_rest_on(HOST);
+}
+Test(codegen, reductions_calls_and_leaves_match_on_avx2, .timeout = 120) {
+  check_rest_on(AVX2);
+}
+Test(codegen, reductions_calls_and_leaves_match_on_bare_x86_64, .timeout = 120) {
+  check_rest_on(BARE);
+}
 
 // ---- control flow ----
 

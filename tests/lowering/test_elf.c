@@ -39,8 +39,8 @@ static Elf64_Shdr section(object *o, const char *name, uint32_t type, uint64_t f
 static object *make_object(void) {
   static const uint8_t code[] = {
       0x48, 0x83, 0xec, 0x08,                    // sub rsp, 8
-      0xe8, 0, 0, 0, 0,                          // call memcpy
-      0x48, 0x8b, 0x05, 0, 0, 0, 0,              // mov rax, [rip + rodata + 8]
+      0xe8, 0,    0,    0,    0,                          // call memcpy
+      0x48, 0x8b, 0x05, 0,    0,    0, 0,              // mov rax, [rip + rodata + 8]
       0x48, 0x83, 0xc4, 0x08, 0xc3,              // add rsp, 8; ret
   };
   object *o = calloc(1, sizeof *o);
@@ -59,8 +59,12 @@ static object *make_object(void) {
   o->section[S_SYMTAB] = section(o, ".symtab", SHT_SYMTAB, 0, offsetof(object, sym), sizeof o->sym);
   o->section[S_SYMTAB].sh_link = S_STRTAB;
   o->section[S_STRTAB] = section(o, ".str", SHT_STRTAB, 0, offsetof(object, strings), sizeof o->strings);
-  o->head = (Elf64_Ehdr){.e_type = ET_REL, .e_machine = EM_X86_64, .e_shoff = offsetof(object, section), .e_shentsize = sizeof(Elf64_Shdr),
-                         .e_shnum = 6, .e_shstrndx = S_STRTAB};
+  o->head = (Elf64_Ehdr){.e_type = ET_REL,
+                         .e_machine = EM_X86_64,
+                         .e_shoff = offsetof(object, section),
+                         .e_shentsize = sizeof(Elf64_Shdr),
+                         .e_shnum = 6,
+                         .e_shstrndx = S_STRTAB};
   memcpy(o->head.e_ident, ELFMAG, SELFMAG);
   o->head.e_ident[EI_CLASS] = ELFCLASS64;
   o->head.e_ident[EI_DATA] = ELFDATA2LSB;
@@ -118,12 +122,12 @@ Test(elf, absolute_relocations_in_constants_work) {
   free(o);
 }
 
-#define REFUSES(name, change)                      \
-  Test(elf, refuses_##name) {                      \
-    object *o = make_object();                     \
-    change;                                        \
-    cr_assert_eq(load(o), TC_ERR_COMPILE);         \
-    free(o);                                       \
+#define REFUSES(name, change) \
+  Test(elf, refuses_##name) { \
+    object *o = make_object(); \
+    change; \
+    cr_assert_eq(load(o), TC_ERR_COMPILE); \
+    free(o); \
   }
 REFUSES(other_machines, o->head.e_machine = EM_SPARC)
 REFUSES(linked_files, o->head.e_type = ET_DYN)
@@ -176,7 +180,11 @@ Test(elf, flipped_bits_never_crash, .timeout = 120) {
 }
 
 #else
-Test(elf, needs_x86_64) { cr_skip_test("objects here are x86-64 code"); }
+Test(elf, needs_x86_64) {
+  cr_skip_test("objects here are x86-64 code");
+}
 #endif
 
-Test(elf, unload_accepts_null) { tc_elf_unload(NULL); }
+Test(elf, unload_accepts_null) {
+  tc_elf_unload(NULL);
+}

@@ -64,15 +64,51 @@ static int64_t wrap(tc_type t, __int128 v) {
 }
 
 static int64_t edge_int(tc_type t, unsigned i) {
-  static const int64_t edge[] = {0, 1, -1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, -2, -8, INT8_MIN, INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN,
-                                 INT32_MAX, INT64_MIN, INT64_MAX, 255, 1000003, -77777, INT64_C(0x123456789abcdef)};
+  static const int64_t edge[] = {
+      0,  1,  -1,       2,        3,         7,         8,         15,        16,        31,        32,  63,      64,     100,
+      -2, -8, INT8_MIN, INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX, 255, 1000003, -77777, INT64_C(0x123456789abcdef)};
   const int64_t v = edge[i % (sizeof edge / sizeof edge[0])];
   return t == TC_BOOL ? v & 1 : wrap(t, v);
 }
 static double edge_float(unsigned i) {
-  static const double edge[] = {0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, NAN, INFINITY, -INFINITY, 1e-45, -1e-40, 3.4028234e38, 1e300, 65504, 65520,
-                                65519.99999, 6e-8, 127, 128, -128.5, -129, 255, 256, 32767.5, 2147483647.0, 2147483648.0, -2147483649.0, 9.3e18, -9.3e18,
-                                3.14159265358979, -2.718281828, 1.0000001, 0.99999994, 5e-324, 1e-8};
+  static const double edge[] = {0,
+                                -0.0,
+                                1,
+                                -1,
+                                0.5,
+                                -0.5,
+                                1.5,
+                                2.5,
+                                -2.5,
+                                NAN,
+                                INFINITY,
+                                -INFINITY,
+                                1e-45,
+                                -1e-40,
+                                3.4028234e38,
+                                1e300,
+                                65504,
+                                65520,
+                                65519.99999,
+                                6e-8,
+                                127,
+                                128,
+                                -128.5,
+                                -129,
+                                255,
+                                256,
+                                32767.5,
+                                2147483647.0,
+                                2147483648.0,
+                                -2147483649.0,
+                                9.3e18,
+                                -9.3e18,
+                                3.14159265358979,
+                                -2.718281828,
+                                1.0000001,
+                                0.99999994,
+                                5e-324,
+                                1e-8};
   return edge[i % (sizeof edge / sizeof edge[0])];
 }
 
@@ -81,35 +117,35 @@ static int64_t want_int(tc_nest_op op, tc_type t, int64_t a, int64_t b) {
   const uint64_t low = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
   const bool in = b >= 0 && b < bits;
   switch (op) {
-  case TC_N_ADD: return wrap(t, (__int128)a + b);
-  case TC_N_SUB: return wrap(t, (__int128)a - b);
-  case TC_N_MUL: return wrap(t, (__int128)a * b);
-  case TC_N_DIV: return b == 0 ? 0 : wrap(t, (__int128)a / b);
-  case TC_N_REM: return b == 0 ? 0 : wrap(t, (__int128)a % b);
-  case TC_N_NEG: return wrap(t, -(__int128)a);
-  case TC_N_ABS: return wrap(t, a < 0 ? -(__int128)a : a);
-  case TC_N_MIN: return a < b ? a : b;
-  case TC_N_MAX: return a > b ? a : b;
-  case TC_N_AND: return a & b;
-  case TC_N_OR: return a | b;
-  case TC_N_XOR: return a ^ b;
-  case TC_N_NOT: return t == TC_BOOL ? !a : wrap(t, ~a);
-  case TC_N_SHL: return in ? wrap(t, (__int128)((uint64_t)a << b)) : 0;
-  case TC_N_SHR: return in ? a >> b : a < 0 ? -1 : 0;
-  case TC_N_USHR: return in ? wrap(t, (__int128)(((uint64_t)a & low) >> b)) : 0;
-  case TC_N_MULHU: return wrap(t, (__int128)(((uint64_t)(uint32_t)a * (uint64_t)(uint32_t)b) >> 32));
-  default: cr_assert_fail("no expectation"); return 0;
+    case TC_N_ADD: return wrap(t, (__int128)a + b);
+    case TC_N_SUB: return wrap(t, (__int128)a - b);
+    case TC_N_MUL: return wrap(t, (__int128)a * b);
+    case TC_N_DIV: return b == 0 ? 0 : wrap(t, (__int128)a / b);
+    case TC_N_REM: return b == 0 ? 0 : wrap(t, (__int128)a % b);
+    case TC_N_NEG: return wrap(t, -(__int128)a);
+    case TC_N_ABS: return wrap(t, a < 0 ? -(__int128)a : a);
+    case TC_N_MIN: return a < b ? a : b;
+    case TC_N_MAX: return a > b ? a : b;
+    case TC_N_AND: return a & b;
+    case TC_N_OR: return a | b;
+    case TC_N_XOR: return a ^ b;
+    case TC_N_NOT: return t == TC_BOOL ? !a : wrap(t, ~a);
+    case TC_N_SHL: return in ? wrap(t, (__int128)((uint64_t)a << b)) : 0;
+    case TC_N_SHR: return in ? a >> b : a < 0 ? -1 : 0;
+    case TC_N_USHR: return in ? wrap(t, (__int128)(((uint64_t)a & low) >> b)) : 0;
+    case TC_N_MULHU: return wrap(t, (__int128)(((uint64_t)(uint32_t)a * (uint64_t)(uint32_t)b) >> 32));
+    default: cr_assert_fail("no expectation"); return 0;
   }
 }
 
 static bool want_test(tc_nest_op op, int less, int equal, int greater) {
   switch (op) {
-  case TC_N_EQ: return equal;
-  case TC_N_NE: return !equal;
-  case TC_N_LT: return less;
-  case TC_N_LE: return less || equal;
-  case TC_N_GT: return greater;
-  default: return greater || equal;
+    case TC_N_EQ: return equal;
+    case TC_N_NE: return !equal;
+    case TC_N_LT: return less;
+    case TC_N_LE: return less || equal;
+    case TC_N_GT: return greater;
+    default: return greater || equal;
   }
 }
 
@@ -117,7 +153,7 @@ static const tc_type int_types[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_BOO
 static const int lanes_tried[] = {1, 2, 8, 64};
 
 // Pairs of edges: operand 1 turns once while operand 0 stays.
-#define ALL_PAIRS(i, round) (unsigned)((i) + (round)*7)
+#define ALL_PAIRS(i, round) (unsigned)((i) + (round) * 7)
 
 Test(interp, integer_ops_wrap_and_never_trap) {
   for (tc_nest_op op = TC_N_ADD; op <= TC_N_MULHU; op++) {
@@ -178,41 +214,40 @@ Test(interp, comparisons_and_select_on_every_type) {
 // Same bits, or both NaN.
 #define SAME(x, y) (((x) != (x) && (y) != (y)) || ((x) == (y) && !signbit(x) == !signbit(y)))
 
-#define WANT_FLOAT(T, f)                                                 \
-  static T want_##T(tc_nest_op op, T a, T b, T c) {                      \
-    switch (op) {                                                        \
-    case TC_N_ADD: return a + b;                                         \
-    case TC_N_SUB: return a - b;                                         \
-    case TC_N_MUL: return a * b;                                         \
-    case TC_N_DIV: return a / b;                                         \
-    case TC_N_FMA: return fma##f(a, b, c);                               \
-    case TC_N_NEG: return -a;                                            \
-    case TC_N_ABS: return fabs##f(a);                                    \
-    case TC_N_SQRT: return sqrt##f(a);                                   \
-    case TC_N_FLOOR: return floor##f(a);                                 \
-    case TC_N_CEIL: return ceil##f(a);                                   \
-    case TC_N_TRUNC: return trunc##f(a);                                 \
-    case TC_N_RINT: return nearbyint##f(a);                              \
-    case TC_N_MIN: return isnan(a) || a < b ? a : b;                     \
-    case TC_N_MAX: return isnan(a) || a > b ? a : b;                     \
-    default: return 0;                                                   \
-    }                                                                    \
+#define WANT_FLOAT(T, f) \
+  static T want_##T(tc_nest_op op, T a, T b, T c) { \
+    switch (op) { \
+      case TC_N_ADD: return a + b; \
+      case TC_N_SUB: return a - b; \
+      case TC_N_MUL: return a * b; \
+      case TC_N_DIV: return a / b; \
+      case TC_N_FMA: return fma##f(a, b, c); \
+      case TC_N_NEG: return -a; \
+      case TC_N_ABS: return fabs##f(a); \
+      case TC_N_SQRT: return sqrt##f(a); \
+      case TC_N_FLOOR: return floor##f(a); \
+      case TC_N_CEIL: return ceil##f(a); \
+      case TC_N_TRUNC: return trunc##f(a); \
+      case TC_N_RINT: return nearbyint##f(a); \
+      case TC_N_MIN: return isnan(a) || a < b ? a : b; \
+      case TC_N_MAX: return isnan(a) || a > b ? a : b; \
+      default: return 0; \
+    } \
   }
 WANT_FLOAT(float, f)
 WANT_FLOAT(double, )
 
-#define CHECK_FLOAT(T, type)                                                                                             \
-  do {                                                                                                                   \
-    T a[N], b[N], c[N], r[N];                                                                                            \
-    for (unsigned i = 0; i < N; i++)                                                                                     \
+#define CHECK_FLOAT(T, type) \
+  do { \
+    T a[N], b[N], c[N], r[N]; \
+    for (unsigned i = 0; i < N; i++) \
       a[i] = (T)edge_float(i), b[i] = (T)edge_float(i + (unsigned)round), c[i] = (T)edge_float(i + 3 * (unsigned)round); \
-    run_op(op, 0, n_in, (tc_type[]){type, type, type}, type, lanes_tried[l],                                             \
-           (void *[]){a, n_in > 1 ? b : r, n_in > 2 ? c : r, r});                                                        \
-    for (int i = 0; i < N; i++) {                                                                                        \
-      const T want = want_##T(op, a[i], b[i], c[i]);                                                                     \
-      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_nest_op_name(op), (double)a[i], (double)b[i],    \
-                (double)c[i], (double)r[i], (double)want);                                                               \
-    }                                                                                                                    \
+    run_op(op, 0, n_in, (tc_type[]){type, type, type}, type, lanes_tried[l], (void *[]){a, n_in > 1 ? b : r, n_in > 2 ? c : r, r}); \
+    for (int i = 0; i < N; i++) { \
+      const T want = want_##T(op, a[i], b[i], c[i]); \
+      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_nest_op_name(op), (double)a[i], (double)b[i], (double)c[i], (double)r[i], \
+                (double)want); \
+    } \
   } while (0)
 
 Test(interp, float_ops_are_ieee) {
@@ -239,11 +274,11 @@ typedef struct wide {
 static wide take_wide(tc_type t, const void *p, int i) {
   const uint16_t h = ((const uint16_t *)p)[i];
   switch (t) {
-  case TC_F64: return (wide){.d = ((const double *)p)[i]};
-  case TC_F32: return (wide){.d = (double)((const float *)p)[i]};
-  case TC_F16: return (wide){.d = (double)tc_f16_to_f32(h)};
-  case TC_BF16: return (wide){.d = (double)tc_bf16_to_f32(h)};
-  default: return (wide){.is_int = true, .i = get_int(t, p, i)};
+    case TC_F64: return (wide){.d = ((const double *)p)[i]};
+    case TC_F32: return (wide){.d = (double)((const float *)p)[i]};
+    case TC_F16: return (wide){.d = (double)tc_f16_to_f32(h)};
+    case TC_BF16: return (wide){.d = (double)tc_bf16_to_f32(h)};
+    default: return (wide){.is_int = true, .i = get_int(t, p, i)};
   }
 }
 
@@ -255,8 +290,10 @@ static uint16_t nearest_half(float (*value)(uint16_t), uint16_t infinity, long d
   if (m >= INFINITY) return (uint16_t)(sign | infinity);
   while (high - low > 1) {
     const uint16_t mid = (uint16_t)((low + high) / 2);
-    if ((long double)value(mid) <= m) low = mid;
-    else high = mid;
+    if ((long double)value(mid) <= m)
+      low = mid;
+    else
+      high = mid;
   }
   const long double l = (long double)value(low);
   const long double next = high == infinity ? 2 * l - (long double)value((uint16_t)(low - 1)) : (long double)value(high);
@@ -268,12 +305,12 @@ static bool is_wanted_cast(tc_type to, const void *r, int i, wide v) {
   const long double x = v.is_int ? (long double)v.i : (long double)v.d;
   const uint16_t h = ((const uint16_t *)r)[i];
   switch (to) {
-  case TC_F64: return SAME(((const double *)r)[i], (double)x);
-  case TC_F32: return SAME(((const float *)r)[i], (float)x);
-  case TC_F16: return isnan(x) ? isnan(tc_f16_to_f32(h)) : h == nearest_half(tc_f16_to_f32, 0x7c00, x);
-  case TC_BF16: return isnan(x) ? isnan(tc_bf16_to_f32(h)) : h == nearest_half(tc_bf16_to_f32, 0x7f80, x);
-  case TC_BOOL: return get_int(to, r, i) == (x != 0);
-  default: break;
+    case TC_F64: return SAME(((const double *)r)[i], (double)x);
+    case TC_F32: return SAME(((const float *)r)[i], (float)x);
+    case TC_F16: return isnan(x) ? isnan(tc_f16_to_f32(h)) : h == nearest_half(tc_f16_to_f32, 0x7c00, x);
+    case TC_BF16: return isnan(x) ? isnan(tc_bf16_to_f32(h)) : h == nearest_half(tc_bf16_to_f32, 0x7f80, x);
+    case TC_BOOL: return get_int(to, r, i) == (x != 0);
+    default: break;
   }
   if (v.is_int) return get_int(to, r, i) == wrap(to, v.i);
   const int bits = 8 * (int)bytes_of[to];
@@ -284,11 +321,11 @@ static bool is_wanted_cast(tc_type to, const void *r, int i, wide v) {
 static void put_any(tc_type t, void *p, int i, unsigned seed) {
   const double d = edge_float(seed);
   switch (t) {
-  case TC_F64: ((double *)p)[i] = d; break;
-  case TC_F32: ((float *)p)[i] = (float)d; break;
-  case TC_F16: ((uint16_t *)p)[i] = tc_f32_to_f16((float)d); break;
-  case TC_BF16: ((uint16_t *)p)[i] = tc_f32_to_bf16((float)d); break;
-  default: put_int(t, p, i, edge_int(t, seed)); break;
+    case TC_F64: ((double *)p)[i] = d; break;
+    case TC_F32: ((float *)p)[i] = (float)d; break;
+    case TC_F16: ((uint16_t *)p)[i] = tc_f32_to_f16((float)d); break;
+    case TC_BF16: ((uint16_t *)p)[i] = tc_f32_to_bf16((float)d); break;
+    default: put_int(t, p, i, edge_int(t, seed)); break;
   }
 }
 
@@ -346,7 +383,8 @@ Test(interp, every_function_of_the_math_table) {
     const int n_in = tc_nest_math_operands(row);
     run_op(TC_N_CALL, row, n_in, (tc_type[]){TC_F64, TC_F64}, TC_F64, 8, (void *[]){a, n_in == 2 ? b : r, r});
     for (int i = 0; i < N; i++) {
-      const double want = n_in == 1 ? ((double (*)(double))(uintptr_t)table[row])(a[i]) : ((double (*)(double, double))(uintptr_t)table[row])(a[i], b[i]);
+      const double want =
+          n_in == 1 ? ((double (*)(double))(uintptr_t)table[row])(a[i]) : ((double (*)(double, double))(uintptr_t)table[row])(a[i], b[i]);
       cr_assert(SAME(r[i], want));
     }
   }
@@ -488,8 +526,10 @@ Test(interp, numbers_convert_and_tiles_hold) {
     OP2(&n, STORE, types[k], 8, 0, z, w);
     run(&n, (void *[]){out}, num, 0, 0);
     const wide got = take_wide(types[k], out, 7);
-    if (k < 2) cr_expect_eq(got.d, k == 0 ? (double)(float)pi : pi);
-    else cr_expect_eq(got.i, types[k] == TC_BOOL ? 1 : wrap(types[k], -257));
+    if (k < 2)
+      cr_expect_eq(got.d, k == 0 ? (double)(float)pi : pi);
+    else
+      cr_expect_eq(got.i, types[k] == TC_BOOL ? 1 : wrap(types[k], -257));
   }
 }
 

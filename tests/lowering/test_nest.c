@@ -38,18 +38,20 @@ static tc_nest sample(void) {
 static void expect(tc_nest *n, const char *what) {
   char text[200];
   const tc_status st = tc_nest_verify(n, text, sizeof text);
-  if (what == NULL) cr_expect_eq(st, TC_OK, "%s", text);
-  else cr_expect(st == TC_ERR_ARG && strstr(text, what) != NULL, "expected '%s', got %d '%s'", what, (int)st, text);
+  if (what == NULL)
+    cr_expect_eq(st, TC_OK, "%s", text);
+  else
+    cr_expect(st == TC_ERR_ARG && strstr(text, what) != NULL, "expected '%s', got %d '%s'", what, (int)st, text);
   cr_expect_eq(tc_nest_verify(n, NULL, 0), st);
   char small[8];
   cr_expect_eq(tc_nest_verify(n, small, sizeof small), st);
   tc_nest_destroy(n);
 }
-#define BREAK(change, what)  \
-  do {                       \
-    tc_nest n = sample();    \
-    change;                  \
-    expect(&n, what);        \
+#define BREAK(change, what) \
+  do { \
+    tc_nest n = sample(); \
+    change; \
+    expect(&n, what); \
   } while (0)
 
 Test(nest, the_sample_and_the_empty_nest_verify) {

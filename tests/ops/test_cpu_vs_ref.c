@@ -21,7 +21,8 @@ static const struct sample {
   bool edges;
   double ulp_f32, ulp_f64, ulp_half, abs_eps;
 } samples[] = {
-#define TC_SAMPLE(NAME, shapes, types, low, high, edges, f32, f64, half, abs_eps) {SHAPES_##shapes, TYPES_##types, low, high, edges, f32, f64, half, abs_eps},
+#define TC_SAMPLE(NAME, shapes, types, low, high, edges, f32, f64, half, abs_eps) \
+  {SHAPES_##shapes, TYPES_##types, low, high, edges, f32, f64, half, abs_eps},
 #include "tests/samples.def"
 #undef TC_SAMPLE
 };
@@ -33,10 +34,11 @@ enum sample_id {
 
 // ---- The table: public function and C type of every row ----
 
-#define SIGNATURES(ROW)                                                                                                                    \
-  ROW(X, (tc_tensor)) ROW(X_TYPE, (tc_tensor, tc_type)) ROW(XY, (tc_tensor, tc_tensor)) ROW(XYZ, (tc_tensor, tc_tensor, tc_tensor))           \
-  ROW(X_DIMS_KEEP, (tc_tensor, tc_dims, bool)) ROW(X_AXIS_KEEP, (tc_tensor, int, bool)) ROW(X_AXIS, (tc_tensor, int))                         \
-  ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor))
+#define SIGNATURES(ROW) \
+  ROW(X, (tc_tensor)) \
+  ROW(X_TYPE, (tc_tensor, tc_type)) ROW(XY, (tc_tensor, tc_tensor)) ROW(XYZ, (tc_tensor, tc_tensor, tc_tensor)) \
+      ROW(X_DIMS_KEEP, (tc_tensor, tc_dims, bool)) ROW(X_AXIS_KEEP, (tc_tensor, int, bool)) ROW(X_AXIS, (tc_tensor, int)) \
+          ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor))
 enum signature {
 #define ROW(tag, params) SIG_##tag,
   SIGNATURES(ROW)
@@ -45,7 +47,7 @@ enum signature {
 #define ROW(tag, params) typedef tc_tensor fn_##tag params;
 SIGNATURES(ROW)
 #undef ROW
-#define SIGNATURE_CASE(tag, params) fn_##tag *: SIG_##tag,
+#define SIGNATURE_CASE(tag, params) fn_##tag * : SIG_##tag,
 #define SIGNATURE_OF(f) _Generic(&f, SIGNATURES(SIGNATURE_CASE) int: 0)
 
 typedef void any_fn(void);
@@ -169,16 +171,20 @@ static void compare(const op_row *op, call *c, int64_t folded) {
   result ref = run_on("tc:ref", op, c), cpu = run_on("tc:cpu", op, c);
   char text[3][100], what[400];
   for (int k = 0; k < 3; k++) k < c->n ? (void)near_dims_text(c->x[k].dims, text[k], sizeof text[k]) : (void)strcpy(text[k], "");
-  snprintf(what, sizeof what, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type), text[0], c->x[0].how ? c->x[0].how : ' ', text[1],
-           c->n > 1 && c->x[1].how ? c->x[1].how : ' ', text[2], c->axis, c->keepdim, tc_type_name(c->type));
+  snprintf(what, sizeof what, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type), text[0],
+           c->x[0].how ? c->x[0].how : ' ', text[1], c->n > 1 && c->x[1].how ? c->x[1].how : ' ', text[2], c->axis, c->keepdim,
+           tc_type_name(c->type));
   // Both may refuse a type (negating bools), but then alike.
-  cr_expect_eq(ref.status, cpu.status, "%s: %s on tc:ref (%s), %s on tc:cpu (%s)", what, tc_status_text(ref.status), ref.message, tc_status_text(cpu.status), cpu.message);
+  cr_expect_eq(ref.status, cpu.status, "%s: %s on tc:ref (%s), %s on tc:cpu (%s)", what, tc_status_text(ref.status), ref.message,
+               tc_status_text(cpu.status), cpu.message);
   cr_expect(ref.status == TC_OK || ref.status == TC_ERR_DTYPE, "%s: %s", what, ref.message);
   if (ref.status == TC_OK && cpu.status == TC_OK) {
     cr_expect_eq(ref.type, cpu.type, "%s: types differ", what);
     cr_expect(near_dims_equal(ref.dims, cpu.dims), "%s: shapes differ", what);
-    int64_t i = ref.type != cpu.type ? -1 : near_find(ref.type, cpu.data, ref.data, near_count(ref.dims), tolerance(&samples[op->sample], ref.type, folded));
-    cr_expect(i < 0, "%s: element %lld is %.17g on tc:cpu, %.17g on tc:ref", what, (long long)i, i < 0 ? 0 : near_get(cpu.type, cpu.data, i), i < 0 ? 0 : near_get(ref.type, ref.data, i));
+    int64_t i =
+        ref.type != cpu.type ? -1 : near_find(ref.type, cpu.data, ref.data, near_count(ref.dims), tolerance(&samples[op->sample], ref.type, folded));
+    cr_expect(i < 0, "%s: element %lld is %.17g on tc:cpu, %.17g on tc:ref", what, (long long)i, i < 0 ? 0 : near_get(cpu.type, cpu.data, i),
+              i < 0 ? 0 : near_get(ref.type, ref.data, i));
     n_compared++;
   }
   free(ref.data), free(cpu.data);
@@ -215,7 +221,8 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
 static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
   for (int i = 0; i < N_SIZES; i++) {
     int64_t n = sizes[i];
-    const tc_dims row = tc_dims_of(1, &n), table = tc_dims_of(2, (const int64_t[]){3, n}), column = tc_dims_of(2, (const int64_t[]){3, 1}), none = tc_dims_of(0, NULL);
+    const tc_dims row = tc_dims_of(1, &n), table = tc_dims_of(2, (const int64_t[]){3, n}), column = tc_dims_of(2, (const int64_t[]){3, 1}),
+                  none = tc_dims_of(0, NULL);
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
@@ -232,7 +239,8 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
 }
 
 static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
-  static const int64_t shapes[][3] = {{1, 1, 1}, {5, 15, 1}, {2, 16, 3}, {3, 17, 4}, {1, 63, 2}, {2, 3, 64}, {65, 2, 3}, {1, 1, 1000}, {1000, 1, 2}, {0, 3, 2}};
+  static const int64_t shapes[][3] = {{1, 1, 1},  {5, 15, 1}, {2, 16, 3},   {3, 17, 4},   {1, 63, 2},
+                                      {2, 3, 64}, {65, 2, 3}, {1, 1, 1000}, {1000, 1, 2}, {0, 3, 2}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = -1; axis < 3; axis++)
       for (int h = 0; h < 4; h++) {
@@ -248,7 +256,8 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
 }
 
 static void run_products(const op_row *op, const struct sample *s, tc_type type) {
-  static const int64_t mkn[][3] = {{1, 1, 1}, {15, 16, 17}, {17, 33, 65}, {64, 64, 64}, {1, 1000, 1}, {3, 65, 2}, {0, 3, 2}, {2, 0, 3}, {1, 16, 63}, {63, 15, 1}, {7, 257, 9}};
+  static const int64_t mkn[][3] = {{1, 1, 1}, {15, 16, 17}, {17, 33, 65}, {64, 64, 64}, {1, 1000, 1}, {3, 65, 2},
+                                   {0, 3, 2}, {2, 0, 3},    {1, 16, 63},  {63, 15, 1},  {7, 257, 9}};
   for (size_t i = 0; i < sizeof mkn / sizeof *mkn; i++)
     for (int h = 0; h < 16; h++)
       for (int batch = 0; batch < 3; batch++) {
@@ -305,10 +314,10 @@ static void run_row(const op_row *op) {
 
 // ---- One test per row ----
 
-#define ROW_TEST(name, sample)                                                            \
-  Test(cpu_vs_ref, name) {                                                                \
+#define ROW_TEST(name, sample) \
+  Test(cpu_vs_ref, name) { \
     static const op_row row = {#name, SAMPLE_##sample, SIGNATURE_OF(tc_##name), (any_fn *)tc_##name}; \
-    run_row(&row);                                                                        \
+    run_row(&row); \
   }
 #define TEST_none(name)
 #define TEST_any(name) ROW_TEST(name, any)
@@ -338,7 +347,11 @@ static void draw(const char *device, double *out, int64_t n) {
   tc_seed(42);
   tc_scope scope = tc_scope_begin();
   tc_dims d = tc_dims_of(1, &n);
-  const tc_tensor draws[] = {tc_rand(d, TC_F64), tc_randn(d, TC_F64), tc_cast(tc_randint(-5, 9, d, TC_I64), TC_F64), tc_cast(tc_bernoulli(0.25, d), TC_F64), tc_cast(tc_randperm(n), TC_F64),
+  const tc_tensor draws[] = {tc_rand(d, TC_F64),
+                             tc_randn(d, TC_F64),
+                             tc_cast(tc_randint(-5, 9, d, TC_I64), TC_F64),
+                             tc_cast(tc_bernoulli(0.25, d), TC_F64),
+                             tc_cast(tc_randperm(n), TC_F64),
                              tc_cast(tc_rand(d, TC_F32), TC_F64)};
   for (int k = 0; k < 6; k++) cr_expect_eq(tc_to_host(draws[k], out + k * n, (size_t)n * 8), TC_OK, "%s", tc_last_error()->message);
   tc_scope_end(scope);
@@ -358,7 +371,8 @@ Test(cpu_vs_ref, random_streams_agree_and_have_their_distributions) {
     cr_expect(cpu[2 * N + i] >= -5 && cpu[2 * N + i] < 9, "randint is in [low, high)");
   }
   // Five standard deviations of each mean.
-  cr_expect(fabs(sum[0] - 0.5) < 0.023 && fabs(sum[5] - 0.5) < 0.023 && fabs(sum[1]) < 0.079 && fabs(square - 1) < 0.11, "means %g %g %g, square %g", sum[0], sum[5], sum[1], square);
+  cr_expect(fabs(sum[0] - 0.5) < 0.023 && fabs(sum[5] - 0.5) < 0.023 && fabs(sum[1]) < 0.079 && fabs(square - 1) < 0.11, "means %g %g %g, square %g",
+            sum[0], sum[5], sum[1], square);
   cr_expect(fabs(sum[2] - 1.5) < 0.32 && fabs(sum[3] - 0.25) < 0.034, "means %g %g", sum[2], sum[3]);
   cr_expect_eq(seen, (double)N * (N - 1) / 2, "randperm holds every number");
 }

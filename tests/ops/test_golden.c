@@ -91,8 +91,12 @@ static char *take_word(call *c) {
   *end = 0;
   return word;
 }
-static int64_t take_int(call *c) { return strtoll(take_word(c), NULL, 10); }
-static double take_float(call *c) { return strtod(take_word(c), NULL); }
+static int64_t take_int(call *c) {
+  return strtoll(take_word(c), NULL, 10);
+}
+static double take_float(call *c) {
+  return strtod(take_word(c), NULL);
+}
 static tc_type take_type(call *c) {
   char *word = take_word(c);
   return type_named(word, strlen(word));
@@ -110,17 +114,19 @@ static tc_num take_num(call *c) {
 
 #define T tc_tensor
 #define L const tc_tensor *
-#define SIGNATURES(ROW)                                                                                                                      \
-  ROW(DIMS_TYPE, (tc_dims, tc_type)) ROW(DIMS_F_TYPE, (tc_dims, double, tc_type)) ROW(DIMS_I_TYPE, (tc_dims, int64_t, tc_type))              \
-  ROW(F, (double)) ROW(T1, (T)) ROW(T_F, (T, double)) ROW(F3_TYPE, (double, double, double, tc_type))                                        \
-  ROW(F2_I_TYPE, (double, double, int64_t, tc_type)) ROW(I2_TYPE, (int64_t, int64_t, tc_type))                                               \
-  ROW(I3_TYPE, (int64_t, int64_t, int64_t, tc_type)) ROW(RANDINT, (int64_t, int64_t, tc_dims, tc_type)) ROW(BERNOULLI, (double, tc_dims))    \
-  ROW(I, (int64_t)) ROW(T_TYPE, (T, tc_type)) ROW(T2, (T, T)) ROW(T_NUM, (T, tc_num)) ROW(T3, (T, T, T)) ROW(T_F2, (T, double, double))      \
-  ROW(T2_F, (T, T, double)) ROW(T_DIMS, (T, tc_dims)) ROW(T_A2, (T, int, int)) ROW(T_A, (T, int)) ROW(SLICE, (T, int, int64_t, int64_t, int64_t)) \
-  ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int))             \
-  ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool))            \
-  ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) ROW(T_A_T, (T, int, T))                \
-  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t))
+#define SIGNATURES(ROW) \
+  ROW(DIMS_TYPE, (tc_dims, tc_type)) \
+  ROW(DIMS_F_TYPE, (tc_dims, double, tc_type)) ROW(DIMS_I_TYPE, (tc_dims, int64_t, tc_type)) ROW(F, (double)) ROW(T1, (T)) ROW(T_F, (T, double)) \
+      ROW(F3_TYPE, (double, double, double, tc_type)) ROW(F2_I_TYPE, (double, double, int64_t, tc_type)) ROW(I2_TYPE, (int64_t, int64_t, tc_type)) \
+          ROW(I3_TYPE, (int64_t, int64_t, int64_t, tc_type)) ROW(RANDINT, (int64_t, int64_t, tc_dims, tc_type)) ROW(BERNOULLI, (double, tc_dims)) \
+              ROW(I, (int64_t)) ROW(T_TYPE, (T, tc_type)) ROW(T2, (T, T)) ROW(T_NUM, (T, tc_num)) ROW(T3, (T, T, T)) ROW(T_F2, (T, double, double)) \
+                  ROW(T2_F, (T, T, double)) ROW(T_DIMS, (T, tc_dims)) ROW(T_A2, (T, int, int)) ROW(T_A, (T, int)) \
+                      ROW(SLICE, (T, int, int64_t, int64_t, int64_t)) ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) \
+                          ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int)) ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) \
+                              ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool)) \
+                                  ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) \
+                                      ROW(T_A_T, (T, int, T)) ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) \
+                                          ROW(T2_F_I, (T, T, double, int64_t))
 
 enum signature {
 #define ROW(tag, params) SIG_##tag,
@@ -131,7 +137,7 @@ enum signature {
 SIGNATURES(ROW)
 #undef ROW
 
-#define ROW(tag, params) fn_##tag *: SIG_##tag,
+#define ROW(tag, params) fn_##tag * : SIG_##tag,
 #define SIGNATURE_OF(f) _Generic(&f, SIGNATURES(ROW) int: 0)
 
 typedef void any_fn(void);
@@ -224,7 +230,8 @@ static bool check_result(tc_tensor out, const value *want, near_tol tol, const c
   char got_text[200], want_text[200];
   if (tc_dtype(out) != want->type || !near_dims_equal(tc_shape(out), want->dims) || !tc_is_valid(out)) {
     cr_expect_fail("%s: is %s%s, should be %s%s; %s", what, tc_is_valid(out) ? tc_type_name(tc_dtype(out)) : "invalid ",
-                   near_dims_text(tc_shape(out), got_text, sizeof got_text), tc_type_name(want->type), near_dims_text(want->dims, want_text, sizeof want_text), tc_last_error()->message);
+                   near_dims_text(tc_shape(out), got_text, sizeof got_text), tc_type_name(want->type),
+                   near_dims_text(want->dims, want_text, sizeof want_text), tc_last_error()->message);
     return false;
   }
   unsigned char *data = malloc(want->bytes + 1);
@@ -233,7 +240,8 @@ static bool check_result(tc_tensor out, const value *want, near_tol tol, const c
   if (!ok) cr_expect_fail("%s: %s: %s", what, tc_status_text(st), tc_last_error()->message);
   int64_t n = (int64_t)(want->bytes / tc_type_bytes(want->type)), i = ok ? near_find(want->type, data, want->data, n, tol) : -1;
   if (i >= 0) {
-    cr_expect_fail("%s: element %lld is %.17g, should be %.17g", what, (long long)i, near_get(want->type, data, i), near_get(want->type, want->data, i));
+    cr_expect_fail("%s: element %lld is %.17g, should be %.17g", what, (long long)i, near_get(want->type, data, i),
+                   near_get(want->type, want->data, i));
     ok = false;
   }
   free(data);
@@ -323,16 +331,20 @@ static void run_group(const char *group) {
     each_line(run_line, &g);
     for (int i = 0; i < MAX_VALUES; i++) free(values[i].data), values[i].data = NULL;
     cr_expect(g.n_cases > 0, "no cases of group %s", group);
-    fprintf(stderr, "golden: %s on %s: %d cases, %d failed%s\n", group, devices[d], g.n_cases, g.n_failed, g.n_failed >= MAX_FAILURES ? ", stopped" : "");
+    fprintf(stderr, "golden: %s on %s: %d cases, %d failed%s\n", group, devices[d], g.n_cases, g.n_failed,
+            g.n_failed >= MAX_FAILURES ? ", stopped" : "");
   }
 }
 
-#define GROUPS(ROW)                                                                                                                              \
-  ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
-  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
+#define GROUPS(ROW) \
+  ROW(factories) \
+  ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) ROW(reduce) \
+      ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
 
 #define ROW(name) \
-  Test(golden, name) { run_group(#name); }
+  Test(golden, name) { \
+    run_group(#name); \
+  }
 GROUPS(ROW)
 #undef ROW
 
@@ -360,7 +372,8 @@ static void note_line(char **words, int n, int line_number, void *arg) {
 }
 
 // No outside value exists for these: undefined content, our own random streams (tests/ops/test_cpu_vs_ref.c checks them), another device.
-static const char *const without_values[] = {"tc_empty", "tc_rand", "tc_randn", "tc_randint", "tc_bernoulli", "tc_randperm", "tc_rand_like", "tc_randn_like", "tc_to"};
+static const char *const without_values[] = {"tc_empty",    "tc_rand",      "tc_randn",      "tc_randint", "tc_bernoulli",
+                                             "tc_randperm", "tc_rand_like", "tc_randn_like", "tc_to"};
 
 Test(golden, every_op_of_the_api_has_cases) {
   coverage c;

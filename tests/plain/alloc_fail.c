@@ -65,8 +65,8 @@ int main(int n_words, char **words) {
       EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n, total, tc_status_text(st));
       n_failed_calls += st != TC_OK;
       tc_clear_error();
-      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after allocation %ld of %ld: losses %g %g, should be %g %g", n, total, (double)got[0], (double)got[1],
-             (double)want[0], (double)want[1]);
+      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after allocation %ld of %ld: losses %g %g, should be %g %g", n, total,
+             (double)got[0], (double)got[1], (double)want[0], (double)want[1]);
     }
     for (long n = 1; n <= 60; n++) expect_model_survives(n, sticky);
   }

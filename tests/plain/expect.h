@@ -9,15 +9,15 @@
 
 static atomic_int expect_n_failed, expect_n_checked;
 
-#define EXPECT(condition, ...)                                                      \
-  do {                                                                              \
-    atomic_fetch_add(&expect_n_checked, 1);                                         \
-    if (!(condition)) {                                                             \
-      atomic_fetch_add(&expect_n_failed, 1);                                        \
-      printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-      printf(__VA_ARGS__);                                                          \
-      printf(" [last error: %s]\n", tc_last_error()->message);                      \
-    }                                                                               \
+#define EXPECT(condition, ...) \
+  do { \
+    atomic_fetch_add(&expect_n_checked, 1); \
+    if (!(condition)) { \
+      atomic_fetch_add(&expect_n_failed, 1); \
+      printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+      printf(__VA_ARGS__); \
+      printf(" [last error: %s]\n", tc_last_error()->message); \
+    } \
   } while (0)
 #define EXPECT_OK(call) EXPECT((call) == TC_OK, "failed")
 

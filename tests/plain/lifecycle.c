@@ -60,11 +60,33 @@ static tc_status status_of(tc_tensor bad) {
 static void axes_ranks_and_arguments(void) {
   tc_scope s = tc_scope_begin();
   tc_tensor x = f32(2, 2, 3);
-  const tc_tensor bad[] = {tc_sum(x, TC_AXES(2), false), tc_sum(x, TC_AXES(-3), false), tc_sum(x, TC_AXES(0, 0), false), tc_permute(x, TC_AXES(0, 0)), tc_permute(x, TC_AXES(0)),
-                           tc_transpose(x, 0, 2), tc_softmax(x, 5), tc_unsqueeze(x, 4), tc_squeeze(x, TC_AXES(7)), tc_slice(x, 2, 0, 1, 1), tc_slice(x, 0, 0, 1, 0), tc_select(x, 0, 2),
-                           tc_select(x, 0, -3), tc_cumsum(x, 2), tc_argmax(x, -3, false), tc_gather(x, 2, tc_zeros(TC_SHAPE(1, 1), TC_I64)), tc_arange(0, 1, 0, TC_F32),
-                           tc_arange(0, NAN, 1, TC_F32), tc_zeros(TC_SHAPE(-2), TC_F32), tc_zeros(TC_SHAPE(2), TC_N_TYPES), tc_reshape(x, TC_SHAPE(-1, -1)), tc_repeat_interleave(x, -1, 0),
-                           tc_dropout(x, 1.5), tc_linspace(0, 1, -1, TC_F32), tc_cat(0, NULL, 0), tc_randint(3, 3, TC_SHAPE(2), TC_I64), tc_pad(x, TC_SHAPE(0, -5), TC_SHAPE(0, 0), 0)};
+  const tc_tensor bad[] = {tc_sum(x, TC_AXES(2), false),
+                           tc_sum(x, TC_AXES(-3), false),
+                           tc_sum(x, TC_AXES(0, 0), false),
+                           tc_permute(x, TC_AXES(0, 0)),
+                           tc_permute(x, TC_AXES(0)),
+                           tc_transpose(x, 0, 2),
+                           tc_softmax(x, 5),
+                           tc_unsqueeze(x, 4),
+                           tc_squeeze(x, TC_AXES(7)),
+                           tc_slice(x, 2, 0, 1, 1),
+                           tc_slice(x, 0, 0, 1, 0),
+                           tc_select(x, 0, 2),
+                           tc_select(x, 0, -3),
+                           tc_cumsum(x, 2),
+                           tc_argmax(x, -3, false),
+                           tc_gather(x, 2, tc_zeros(TC_SHAPE(1, 1), TC_I64)),
+                           tc_arange(0, 1, 0, TC_F32),
+                           tc_arange(0, NAN, 1, TC_F32),
+                           tc_zeros(TC_SHAPE(-2), TC_F32),
+                           tc_zeros(TC_SHAPE(2), TC_N_TYPES),
+                           tc_reshape(x, TC_SHAPE(-1, -1)),
+                           tc_repeat_interleave(x, -1, 0),
+                           tc_dropout(x, 1.5),
+                           tc_linspace(0, 1, -1, TC_F32),
+                           tc_cat(0, NULL, 0),
+                           tc_randint(3, 3, TC_SHAPE(2), TC_I64),
+                           tc_pad(x, TC_SHAPE(0, -5), TC_SHAPE(0, 0), 0)};
   for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) EXPECT(!tc_is_valid(bad[k]), "wrong call %zu gave a value", k);
   tc_clear_error();
   tc_dims nine = tc_dims_of(9, (const int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1});
@@ -184,7 +206,8 @@ static void scopes_keep_retain_release(void) {
   tc_scope outer = tc_scope_begin(), inner = tc_scope_begin();
   tc_tensor kept = tc_keep(tc_add(f32(0, 0, 0), 1)), retained = tc_retain(tc_add(f32(0, 0, 0), 2)), dropped = tc_add(f32(0, 0, 0), 3);
   tc_scope_end(inner);
-  EXPECT(tc_is_valid(kept) && tc_is_valid(retained) && !tc_is_valid(dropped), "kept %d, retained %d, dropped %d", tc_is_valid(kept), tc_is_valid(retained), tc_is_valid(dropped));
+  EXPECT(tc_is_valid(kept) && tc_is_valid(retained) && !tc_is_valid(dropped), "kept %d, retained %d, dropped %d", tc_is_valid(kept),
+         tc_is_valid(retained), tc_is_valid(dropped));
   EXPECT_OK(tc_item_f32(tc_add(kept, retained), &v));
   EXPECT(v == 5, "%g", (double)v);
   tc_scope_begin();  // left open: its parent closes it
@@ -221,7 +244,8 @@ static void a_slice_keeps_its_value_when_its_source_is_assigned(void) {
   for (int early = 0; early < 2; early++) {  // pending, or already stored
     tc_scope s = tc_scope_begin();
     float v[4], w[2], u[4];
-    tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32), part = tc_slice(x, 0, 1, 3, 1), twice = tc_mul(x, 2), same = tc_reshape(x, TC_SHAPE(2, 2));
+    tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32), part = tc_slice(x, 0, 1, 3, 1), twice = tc_mul(x, 2),
+              same = tc_reshape(x, TC_SHAPE(2, 2));
     if (early) EXPECT_OK(tc_eval(2, (const tc_tensor[]){x, part}));
     EXPECT_OK(tc_assign(x, tc_add(x, 10)));
     EXPECT_OK(tc_assign_slice(x, (const int64_t[]){0}, (const int64_t[]){4}, (const int64_t[]){2}, tc_scalar(0)));
@@ -239,7 +263,8 @@ static void a_slice_keeps_its_value_when_its_source_is_assigned(void) {
     EXPECT_OK(tc_assign(x, tc_flip(x, TC_AXES(0))));  // reads and writes the same memory
     EXPECT_OK(tc_to_host(x, v, sizeof v));
     EXPECT_OK(tc_to_host(y, u, sizeof u));
-    EXPECT(v[0] == 14 && v[1] == 0 && v[2] == 12 && v[3] == 0 && u[1] == 12 && u[3] == 14, "flipped in place: %g %g %g %g", (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+    EXPECT(v[0] == 14 && v[1] == 0 && v[2] == 12 && v[3] == 0 && u[1] == 12 && u[3] == 14, "flipped in place: %g %g %g %g", (double)v[0],
+           (double)v[1], (double)v[2], (double)v[3]);
     tc_scope_end(s);
   }
 }
@@ -252,7 +277,8 @@ static void count_release(void *arg) {
 static void borrowed_memory_is_the_callers(void) {
   float mine[4] = {1, 2, 3, 4}, theirs[4] = {1, 2, 3, 4}, v = 0;
   tc_scope s = tc_scope_begin();
-  tc_tensor r = tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_READ_ONLY, count_release, &n_released), w = tc_borrow(theirs, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL);
+  tc_tensor r = tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_READ_ONLY, count_release, &n_released),
+            w = tc_borrow(theirs, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL);
   EXPECT_OK(tc_assign(r, tc_mul(r, 10)));
   EXPECT_OK(tc_assign(w, tc_mul(w, 10)));
   EXPECT_OK(tc_sync(NULL));

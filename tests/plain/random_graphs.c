@@ -76,9 +76,12 @@ int main(int n_words, char **words) {
       }
       return missed != 0;
     }
-    if (!strcmp(words[i], "--seed") && i + 1 < n_words) seed = strtoull(words[++i], NULL, 10);
-    else if (!strcmp(words[i], "--seconds") && i + 1 < n_words) seconds = strtod(words[++i], NULL);
-    else n = strtol(words[i], NULL, 10);
+    if (!strcmp(words[i], "--seed") && i + 1 < n_words)
+      seed = strtoull(words[++i], NULL, 10);
+    else if (!strcmp(words[i], "--seconds") && i + 1 < n_words)
+      seconds = strtod(words[++i], NULL);
+    else
+      n = strtol(words[i], NULL, 10);
   }
   return run_many(n, seed, seconds);
 }

@@ -16,17 +16,39 @@ typedef struct unary_fn {
   bool exact, kink, floats_only, flat, grows;
 } unary_fn;
 
-static tc_tensor fn_neg(tc_tensor x) { return tc_neg(x); }
-static tc_tensor fn_abs(tc_tensor x) { return tc_abs(x); }
-static tc_tensor fn_relu(tc_tensor x) { return tc_relu(x); }
-static tc_tensor fn_square(tc_tensor x) { return tc_square(x); }
-static tc_tensor fn_floor(tc_tensor x) { return tc_floor(x); }
-static tc_tensor fn_tanh(tc_tensor x) { return tc_tanh(x); }
-static tc_tensor fn_sin(tc_tensor x) { return tc_sin(x); }
-static tc_tensor fn_sigmoid(tc_tensor x) { return tc_sigmoid(x); }
-static tc_tensor fn_exp(tc_tensor x) { return tc_exp(tc_sin(x)); }
-static tc_tensor fn_sqrt(tc_tensor x) { return tc_sqrt(tc_add(tc_square(x), 1)); }
-static tc_tensor fn_log1p(tc_tensor x) { return tc_log1p(tc_square(x)); }
+static tc_tensor fn_neg(tc_tensor x) {
+  return tc_neg(x);
+}
+static tc_tensor fn_abs(tc_tensor x) {
+  return tc_abs(x);
+}
+static tc_tensor fn_relu(tc_tensor x) {
+  return tc_relu(x);
+}
+static tc_tensor fn_square(tc_tensor x) {
+  return tc_square(x);
+}
+static tc_tensor fn_floor(tc_tensor x) {
+  return tc_floor(x);
+}
+static tc_tensor fn_tanh(tc_tensor x) {
+  return tc_tanh(x);
+}
+static tc_tensor fn_sin(tc_tensor x) {
+  return tc_sin(x);
+}
+static tc_tensor fn_sigmoid(tc_tensor x) {
+  return tc_sigmoid(x);
+}
+static tc_tensor fn_exp(tc_tensor x) {
+  return tc_exp(tc_sin(x));
+}
+static tc_tensor fn_sqrt(tc_tensor x) {
+  return tc_sqrt(tc_add(tc_square(x), 1));
+}
+static tc_tensor fn_log1p(tc_tensor x) {
+  return tc_log1p(tc_square(x));
+}
 static const unary_fn unary_fns[] = {
     {"tc_neg(%s)", fn_neg, 1, 0, true, false, false, false, false},
     {"tc_abs(%s)", fn_abs, 1, 0, true, true, false, false, false},
@@ -43,7 +65,8 @@ static const unary_fn unary_fns[] = {
 enum { N_UNARY = sizeof unary_fns / sizeof *unary_fns };
 
 enum { ADD, SUB, MUL, MAXIMUM, MINIMUM, DIV, N_BINARY };
-static const char *const binary_texts[] = {"tc_add(%s, %s)", "tc_sub(%s, %s)", "tc_mul(%s, %s)", "tc_maximum(%s, %s)", "tc_minimum(%s, %s)", "tc_div(%s, tc_add(tc_square(%s), 1))"};
+static const char *const binary_texts[] = {"tc_add(%s, %s)",     "tc_sub(%s, %s)",     "tc_mul(%s, %s)",
+                                           "tc_maximum(%s, %s)", "tc_minimum(%s, %s)", "tc_div(%s, tc_add(tc_square(%s), 1))"};
 static tc_tensor binary(int k, tc_tensor a, tc_tensor b) {
   switch (k) {
     case ADD: return tc_add(a, b);
@@ -118,9 +141,11 @@ static bool infer(const rg_program *p, plan *pl, int i) {
   const rg_instr *s = &p->instr[i];
   const fact *a = &pl->f[s->a < 0 ? 0 : s->a], *b = &pl->f[s->b < 0 ? 0 : s->b], *c = &pl->f[s->c < 0 ? 0 : s->c];
   fact r = {true, true, true, false, i, s->type, s->dims, 4, 0};
-  static const int n_operands[RG_N_OPS] = {[RG_UNARY] = 1, [RG_BINARY] = 2, [RG_NUM] = 1, [RG_COMPARE] = 2, [RG_WHERE] = 3, [RG_CAST] = 1, [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,
-                                           [RG_FLIP] = 1, [RG_FLATTEN] = 1, [RG_EXPAND] = 1, [RG_PAD] = 1, [RG_CAT] = 2, [RG_FOLD] = 1, [RG_ARGMAX] = 1, [RG_CUMSUM] = 1, [RG_SOFTMAX] = 1,
-                                           [RG_MATMUL] = 2, [RG_INDEX] = 1, [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1, [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
+  static const int n_operands[RG_N_OPS] = {
+      [RG_UNARY] = 1,     [RG_BINARY] = 2,       [RG_NUM] = 1,    [RG_COMPARE] = 2,   [RG_WHERE] = 3,   [RG_CAST] = 1,
+      [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,        [RG_FLIP] = 1,   [RG_FLATTEN] = 1,   [RG_EXPAND] = 1,  [RG_PAD] = 1,
+      [RG_CAT] = 2,       [RG_FOLD] = 1,         [RG_ARGMAX] = 1, [RG_CUMSUM] = 1,    [RG_SOFTMAX] = 1, [RG_MATMUL] = 2,
+      [RG_INDEX] = 1,     [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,   [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
   int n = n_operands[s->op];
   if ((n > 0 && !usable(pl, s->a, i)) || (n > 1 && !usable(pl, s->b, i)) || (n > 2 && !usable(pl, s->c, i))) return false;
   if (n > 0 && s->op != RG_CAST) r.type = a->type;
@@ -128,7 +153,8 @@ static bool infer(const rg_program *p, plan *pl, int i) {
   bool fl = n > 0 && near_is_float(a->type), rounds = false;
   int64_t start, stop, step, extent;
   switch (s->op) {
-    case RG_LEAF: case RG_PARAM:
+    case RG_LEAF:
+    case RG_PARAM:
       r.grad = s->op == RG_PARAM;
       if (r.grad && s->type != TC_F32 && s->type != TC_F64) return false;
       break;
@@ -189,9 +215,7 @@ static bool infer(const rg_program *p, plan *pl, int i) {
     case RG_FLIP:
       if (a->dims.rank < 1) return false;
       break;
-    case RG_FLATTEN:
-      r.dims = tc_dims_of(1, (const int64_t[]){near_count(a->dims)});
-      break;
+    case RG_FLATTEN: r.dims = tc_dims_of(1, (const int64_t[]){near_count(a->dims)}); break;
     case RG_EXPAND:
       if (a->dims.rank > 2) return false;
       memmove(&r.dims.dim[1], &a->dims.dim[0], 3 * sizeof(int64_t));
@@ -214,16 +238,21 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       if (a->dims.rank < 1) return false;
       int k = s->p % N_FOLD, axis = axis_of(a, s->q);
       double count = (double)a->dims.dim[axis];
-      if (((k == MAX || k == MIN || k == MEAN) && count < 1) || ((k == MAX || k == MIN) && a->type == TC_BOOL) || (k == MEAN && !fl) || (k == ANY && (!a->exact || p->smooth))) return false;
+      if (((k == MAX || k == MIN || k == MEAN) && count < 1) || ((k == MAX || k == MIN) && a->type == TC_BOOL) || (k == MEAN && !fl) ||
+          (k == ANY && (!a->exact || p->smooth)))
+        return false;
       pl->kink |= (k == MAX || k == MIN) && a->grad && !a->exact;
       if (k == SUM || k == MEAN) {
         if (!fl) r.type = TC_I64;
-        r.exact = !fl, r.err = count * a->err + (fl ? 4 * count * count * a->big * fmin(epsilon(a->type), 1.2e-7) : 0), r.big = count * a->big, rounds = true;
+        r.exact = !fl, r.err = count * a->err + (fl ? 4 * count * count * a->big * fmin(epsilon(a->type), 1.2e-7) : 0), r.big = count * a->big,
+        rounds = true;
       }
       if (k == ANY) r.type = TC_BOOL, r.grad = false, r.big = 1, r.err = 0;
       bool keep = s->q & 8;
-      if (keep) r.dims.dim[axis] = 1;
-      else memmove(&r.dims.dim[axis], &r.dims.dim[axis + 1], (size_t)(r.dims.rank - axis - 1) * sizeof(int64_t)), r.dims.rank--;
+      if (keep)
+        r.dims.dim[axis] = 1;
+      else
+        memmove(&r.dims.dim[axis], &r.dims.dim[axis + 1], (size_t)(r.dims.rank - axis - 1) * sizeof(int64_t)), r.dims.rank--;
       break;
     }
     case RG_ARGMAX: {
@@ -236,8 +265,10 @@ static bool infer(const rg_program *p, plan *pl, int i) {
     case RG_CUMSUM: {
       if (a->dims.rank < 1) return false;
       double count = (double)a->dims.dim[axis_of(a, s->q)] + 1;
-      if (!fl) r.type = TC_I64;
-      else r.exact = false, r.err = count * a->err + 4 * count * count * a->big * epsilon(a->type);
+      if (!fl)
+        r.type = TC_I64;
+      else
+        r.exact = false, r.err = count * a->err + 4 * count * count * a->big * epsilon(a->type);
       r.big = count * a->big;
       break;
     }
@@ -334,7 +365,8 @@ static tc_dims random_dims(dice *d) {
 static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
   static const tc_type types[] = {TC_F32, TC_F32, TC_F32, TC_F32, TC_F32, TC_F64, TC_I32, TC_I64, TC_F16, TC_BF16, TC_U8, TC_BOOL};
   rg_instr s = {RG_NOP, TC_F32, 0, 0, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20), tc_dims_of(0, NULL)};
-  static const rg_op common[] = {RG_UNARY, RG_UNARY, RG_UNARY, RG_BINARY, RG_BINARY, RG_BINARY, RG_BINARY, RG_NUM, RG_MATMUL, RG_MATMUL, RG_FOLD, RG_FOLD, RG_TRANSPOSE, RG_SLICE};
+  static const rg_op common[] = {RG_UNARY, RG_UNARY,  RG_UNARY,  RG_BINARY, RG_BINARY, RG_BINARY,    RG_BINARY,
+                                 RG_NUM,   RG_MATMUL, RG_MATMUL, RG_FOLD,   RG_FOLD,   RG_TRANSPOSE, RG_SLICE};
   s.op = roll(d, 3) ? common[roll(d, sizeof common / sizeof *common)] : (rg_op)(1 + (int)roll(d, RG_N_OPS - 1));
   s.type = p->smooth ? TC_F64 : types[roll(d, 12)];
   if (s.op == RG_PARAM && s.type != TC_F64) s.type = TC_F32;
@@ -473,7 +505,8 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
   int axis = fa->dims.rank > 0 ? s->p % fa->dims.rank : 0;
   int64_t start[TC_MAX_RANK], stop[TC_MAX_RANK], step_of[TC_MAX_RANK];
   switch (s->op) {
-    case RG_LEAF: case RG_PARAM: {
+    case RG_LEAF:
+    case RG_PARAM: {
       void *data = leaf_data(p, s, r);
       h[i] = tc_from_host(data, s->dims, s->type);
       free(data);
@@ -491,7 +524,10 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
       slice_of(fa->dims.dim[axis], s->p / 8, s->q, start, stop, step_of);
       h[i] = tc_slice(a, axis, start[0], stop[0], step_of[0]);
       break;
-    case RG_FLIP: axes = tc_dims_of(1, (const int64_t[]){axis}); h[i] = tc_flip(a, axes); break;
+    case RG_FLIP:
+      axes = tc_dims_of(1, (const int64_t[]){axis});
+      h[i] = tc_flip(a, axes);
+      break;
     case RG_FLATTEN: h[i] = tc_reshape(a, TC_SHAPE(-1)); break;
     case RG_EXPAND: h[i] = tc_expand(a, pl->f[i].dims); break;
     case RG_PAD:
@@ -533,8 +569,10 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
       break;
     case RG_BACKWARD: {
       tc_tensor loss = tc_sum(a, TC_ALL, false);
-      if (r->no_backward && r->status == TC_OK) r->status = tc_item_at(tc_cast(loss, TC_F64), TC_F64, &r->loss, TC_HERE);
-      else if (r->status == TC_OK) r->status = tc_backward(loss);
+      if (r->no_backward && r->status == TC_OK)
+        r->status = tc_item_at(tc_cast(loss, TC_F64), TC_F64, &r->loss, TC_HERE);
+      else if (r->status == TC_OK)
+        r->status = tc_backward(loss);
       break;
     }
     default: break;
@@ -586,12 +624,13 @@ static const char *compare(const plan *pl, const run *x, const run *y, const cha
     int64_t n = near_count(a->dims), at = -1;
     char da[100], db[100];
     if (a->type != b->type || !near_dims_equal(a->dims, b->dims)) {
-      snprintf(text, sizeof text, "%c%d is %s%s in %s, %s%s in %s", a->kind, a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da), x_name, tc_type_name(b->type),
-               near_dims_text(b->dims, db, sizeof db), y_name);
+      snprintf(text, sizeof text, "%c%d is %s%s in %s, %s%s in %s", a->kind, a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da),
+               x_name, tc_type_name(b->type), near_dims_text(b->dims, db, sizeof db), y_name);
       return text;
     }
     if (a->kind == 'v' && (a->type != f->type || !near_dims_equal(a->dims, f->dims))) {
-      snprintf(text, sizeof text, "v%d is %s%s, should be %s%s", a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da), tc_type_name(f->type), near_dims_text(f->dims, db, sizeof db));
+      snprintf(text, sizeof text, "v%d is %s%s, should be %s%s", a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da),
+               tc_type_name(f->type), near_dims_text(f->dims, db, sizeof db));
       return text;
     }
     if (bits) {
@@ -606,8 +645,8 @@ static const char *compare(const plan *pl, const run *x, const run *y, const cha
       continue;  // a read's value may be assigned later: its bound is not the final one, and the same node is seen elsewhere
     }
     if (at >= 0) {
-      snprintf(text, sizeof text, "%c%d[%lld] of %s%s is %.9g in %s, %.9g in %s", a->kind, a->instr, (long long)at, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da),
-               near_get(a->type, a->data, at), x_name, near_get(b->type, b->data, at), y_name);
+      snprintf(text, sizeof text, "%c%d[%lld] of %s%s is %.9g in %s, %.9g in %s", a->kind, a->instr, (long long)at, tc_type_name(a->type),
+               near_dims_text(a->dims, da, sizeof da), near_get(a->type, a->data, at), x_name, near_get(b->type, b->data, at), y_name);
       return text;
     }
   }
@@ -729,7 +768,8 @@ const char *rg_shrink(rg_program *p) {
 
 static void print_leaf(const rg_program *p, int i, FILE *out) {
   const rg_instr *s = &p->instr[i];
-  static const char *const c_types[TC_N_TYPES] = {"uint8_t", "uint8_t", "int8_t", "int16_t", "int32_t", "int64_t", "double", "double", "double", "double"};
+  static const char *const c_types[TC_N_TYPES] = {"uint8_t", "uint8_t", "int8_t", "int16_t", "int32_t",
+                                                  "int64_t", "double",  "double", "double",  "double"};
   int64_t n = near_count(s->dims);
   fprintf(out, "  const %s d%d[] = {", c_types[s->type], i);
   for (int64_t e = 0; e < n; e++) fprintf(out, "%s%.17g", e ? ", " : "", leaf_value(p, s, e));
@@ -764,8 +804,10 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
     print_leaf(p, i, out);
     return;
   }
-  if (pl->f[i].value && s->op != RG_ASSIGN_SLICE) fprintf(out, "  tc_tensor v%d = ", i);
-  else if (s->op != RG_NOP) fprintf(out, "  ");
+  if (pl->f[i].value && s->op != RG_ASSIGN_SLICE)
+    fprintf(out, "  tc_tensor v%d = ", i);
+  else if (s->op != RG_NOP)
+    fprintf(out, "  ");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   switch (s->op) {
@@ -799,8 +841,8 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
     case RG_SOFTMAX: fprintf(out, "tc_softmax(%s, %d)", x, axis_q); break;
     case RG_MATMUL: fprintf(out, "tc_matmul(%s, %s)", x, y); break;
     case RG_INDEX:
-      fprintf(out, "tc_index_select(%s, %d, tc_from_host((const int64_t[]){%lld, %lld, %lld}, TC_SHAPE(3), TC_I64))", x, axis, (long long)(s->q % extent), (long long)extent - 1,
-              (long long)(-1 - s->q / 64 % extent));
+      fprintf(out, "tc_index_select(%s, %d, tc_from_host((const int64_t[]){%lld, %lld, %lld}, TC_SHAPE(3), TC_I64))", x, axis,
+              (long long)(s->q % extent), (long long)extent - 1, (long long)(-1 - s->q / 64 % extent));
       break;
     case RG_ASSIGN_SLICE:
       fprintf(out, "tc_assign_slice(%s, (const int64_t[]){", x);
@@ -830,12 +872,15 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
 void rg_print(const rg_program *p, FILE *out) {
   plan pl;
   if (!plan_program(p, &pl)) return;
-  fprintf(out, "// cc -std=gnu11 -Iinclude repro.c -ltc && ./a.out tc:cpu && TC_EAGER=1 ./a.out tc:cpu && ./a.out tc:ref\n#include <stdio.h>\n#include <tc/tc.h>\n\n"
-               "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n");
+  fprintf(out,
+          "// cc -std=gnu11 -Iinclude repro.c -ltc && ./a.out tc:cpu && TC_EAGER=1 ./a.out tc:cpu && ./a.out tc:ref\n#include <stdio.h>\n#include "
+          "<tc/tc.h>\n\n"
+          "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n");
   for (int i = 0; i < p->n; i++) print_step(p, &pl, i, out);
   for (int i = 0; i < p->n; i++) {
     if (pl.f[i].value && pl.f[i].alive && pl.f[i].handle == i) fprintf(out, "  printf(\"v%d = \"), tc_print(v%d);\n", i, i);
-    if (p->instr[i].op == RG_PARAM && pl.backward) fprintf(out, "  if (tc_is_valid(tc_grad(v%d))) printf(\"grad v%d = \"), tc_print(tc_grad(v%d));\n", i, i, i);
+    if (p->instr[i].op == RG_PARAM && pl.backward)
+      fprintf(out, "  if (tc_is_valid(tc_grad(v%d))) printf(\"grad v%d = \"), tc_print(tc_grad(v%d));\n", i, i, i);
   }
   fprintf(out, "  printf(\"%%s\\n\", tc_last_error()->message);\n}\n");
 }

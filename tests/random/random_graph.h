@@ -11,15 +11,41 @@
 enum { RG_MAX_INSTRS = 48 };
 
 typedef enum rg_op {
-  RG_NOP, RG_LEAF, RG_PARAM, RG_UNARY, RG_BINARY, RG_NUM, RG_COMPARE, RG_WHERE, RG_CAST, RG_TRANSPOSE, RG_SLICE, RG_FLIP, RG_FLATTEN, RG_EXPAND, RG_PAD, RG_CAT,
-  RG_FOLD, RG_ARGMAX, RG_CUMSUM, RG_SOFTMAX, RG_MATMUL, RG_INDEX, RG_ASSIGN_SLICE, RG_READ, RG_SCOPE_BEGIN, RG_SCOPE_END, RG_BACKWARD, RG_N_OPS
+  RG_NOP,
+  RG_LEAF,
+  RG_PARAM,
+  RG_UNARY,
+  RG_BINARY,
+  RG_NUM,
+  RG_COMPARE,
+  RG_WHERE,
+  RG_CAST,
+  RG_TRANSPOSE,
+  RG_SLICE,
+  RG_FLIP,
+  RG_FLATTEN,
+  RG_EXPAND,
+  RG_PAD,
+  RG_CAT,
+  RG_FOLD,
+  RG_ARGMAX,
+  RG_CUMSUM,
+  RG_SOFTMAX,
+  RG_MATMUL,
+  RG_INDEX,
+  RG_ASSIGN_SLICE,
+  RG_READ,
+  RG_SCOPE_BEGIN,
+  RG_SCOPE_END,
+  RG_BACKWARD,
+  RG_N_OPS
 } rg_op;
 
 typedef struct rg_instr {
   rg_op op;
   tc_type type;  // LEAF, PARAM, CAST
-  int a, b, c;   // operands: places of earlier instructions
-  int p, q;      // which function, axis, start, step, data: taken modulo what fits
+  int a, b, c;  // operands: places of earlier instructions
+  int p, q;  // which function, axis, start, step, data: taken modulo what fits
   tc_dims dims;  // LEAF, PARAM
 } rg_instr;
 
