@@ -43,7 +43,7 @@ static segment *segment_add(walk *w, tc_run *run, uint32_t n) {
   if (s) s->adjoint = tc_arena_alloc(&w->arena, (n + 1) * sizeof s->adjoint[0]);
   if (!s || !s->adjoint) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   memset(s->adjoint, 0xFF, n * sizeof s->adjoint[0]);
-  s->run = run, s->n = n;
+  s->run = run ? tc_run_retain(run) : NULL, s->n = n;  // freeing one run's history may release another
   while (*at && (!run || !(*at)->run || (*at)->run->serial > run->serial)) at = &(*at)->next;
   s->next = *at;
   return *at = s;
@@ -53,6 +53,11 @@ static segment *segment_of(walk *w, tc_run *run) {
   for (segment *s = w->segments; s; s = s->next)
     if (s->run == run) return s;
   return segment_add(w, run, run->plan->n_node);
+}
+
+static void walk_fini(walk *w) {
+  for (segment *s = w->segments; s; s = s->next) tc_run_release(s->run);
+  tc_arena_fini(&w->arena);
 }
 
 static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
@@ -239,7 +244,7 @@ static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) 
     run_walk(&w, node, g);
     if (t->op_status == TC_OK && !(flags & (TC_RETAIN | TC_CREATE_GRAPH))) free_history(&w);
   }
-  tc_arena_fini(&w.arena);
+  walk_fini(&w);
   return tc_op_done(t);
 }
 
@@ -279,7 +284,7 @@ tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, i
     if (x_grad[i] != TC_NODE_ERR) out[i] = tc_trace_handle(t, x_grad[i], true);
   }
   if (x_grad != small) tc_free(x_grad);
-  tc_arena_fini(&w.arena);
+  walk_fini(&w);
   return tc_op_done(t);
 }
 

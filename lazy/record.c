@@ -277,7 +277,7 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
 
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b) {
   if (!ok(t, cond) || !ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
-  if (type_of(t, cond) != TC_BOOL) cond = tc_rec_cast(t, cond, TC_BOOL);
+  if (type_of(t, cond) != TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "the condition is %s; bool was expected", tc_type_name(type_of(t, cond)));
   tc_type type = promote(t, a, b);
   a = tc_rec_cast(t, a, type);
   b = tc_rec_cast(t, b, type);

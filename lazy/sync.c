@@ -105,7 +105,7 @@ static tc_run *run_create(tc_trace *t, tc_plan *p) {
     if (t->leaf[i].run) r->leaf[i].run = tc_run_retain(t->leaf[i].run);
   }
   for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] ? tc_buffer_retain(t->out[i]) : NULL;
-  memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
+  if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
   return r;

@@ -254,8 +254,7 @@ static tc_val sign_of(tc_emit *e, tc_val x, tc_type type) {
   tc_val zero = tc_emit_const_f(e, type, 0), one = tc_emit_const_f(e, type, 1);
   tc_val s = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, zero), one, zero);
   if (type == TC_U8 || type == TC_BOOL) return s;
-  s = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, zero), tc_emit_const_f(e, type, -1), s);
-  return tc_type_is_float(type) ? tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, s) : s;
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, zero), tc_emit_const_f(e, type, -1), s);
 }
 
 static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known) {

@@ -198,31 +198,39 @@ static inline int64_t i64_from(double v) {
 #define REMAINDER (y == 0 || (SG && (T)((W)y + 1) == 0) ? 0 : x % y)
 #define MAGNITUDE (SG && ((UT)x >> (BITS - 1)) != 0 ? (T)((W)0 - (W)x) : x)
 
-#define STEP_MAPS(X) \
-  EACH_INT(X, ADD, (W)x + (W)y) \
-  EACH_INT(X, SUB, (W)x - (W)y) EACH_INT(X, MUL, (W)x *(W)y) EACH_INT(X, DIV, QUOTIENT) EACH_INT(X, REM, REMAINDER) EACH_INT(X, NEG, (W)0 - (W)x) \
-      EACH_INT(X, ABS, MAGNITUDE) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) EACH_BITS(X, AND, x &y) EACH_BITS(X, OR, x | y) \
-          EACH_BITS(X, XOR, x ^ y) EACH_INT(X, NOT, ~x) X(NOT, BOOL, x ^ 1) EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0) \
-              EACH_INT(X, SHR, \
-                       (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) \
-                       : SG         ? x >> (BITS - 1) \
-                                    : 0) EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0) \
-                  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) \
-                      EACH_FLOAT(X, MUL, x *y) EACH_FLOAT(X, DIV, x / y) EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) \
-                          EACH_FLOAT(X, MAX, LARGER) X(FMA, F32, __builtin_fmaf(x, y, z)) X(ABS, F32, __builtin_fabsf(x)) \
-                              X(SQRT, F32, __builtin_sqrtf(x)) X(FLOOR, F32, __builtin_floorf(x)) X(CEIL, F32, __builtin_ceilf(x)) \
-                                  X(TRUNC, F32, __builtin_truncf(x)) X(RINT, F32, __builtin_rintf(x)) X(FMA, F64, __builtin_fma(x, y, z)) \
-                                      X(ABS, F64, __builtin_fabs(x)) X(SQRT, F64, __builtin_sqrt(x)) X(FLOOR, F64, __builtin_floor(x)) \
-                                          X(CEIL, F64, __builtin_ceil(x)) X(TRUNC, F64, __builtin_trunc(x)) X(RINT, F64, __builtin_rint(x))
-#define STEP_TESTS(X) \
-  EACH_VALUE(X, EQ, x == y) \
-  EACH_VALUE(X, NE, x != y) EACH_VALUE(X, LT, x < y) EACH_VALUE(X, LE, x <= y) EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
+// clang-format off
+#define STEP_MAPS(X)                                                                                                       \
+  EACH_INT(X, ADD, (W)x + (W)y) EACH_INT(X, SUB, (W)x - (W)y) EACH_INT(X, MUL, (W)x * (W)y)                               \
+  EACH_INT(X, DIV, QUOTIENT) EACH_INT(X, REM, REMAINDER) EACH_INT(X, NEG, (W)0 - (W)x) EACH_INT(X, ABS, MAGNITUDE)         \
+  EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y)                                                          \
+  EACH_BITS(X, AND, x & y) EACH_BITS(X, OR, x | y) EACH_BITS(X, XOR, x ^ y)                                                \
+  EACH_INT(X, NOT, ~x) X(NOT, BOOL, x ^ 1)                                                                                 \
+  EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
+  EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
+  EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
+  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32)                                                               \
+  EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
+  EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \
+  X(FMA, F32, __builtin_fmaf(x, y, z)) X(ABS, F32, __builtin_fabsf(x)) X(SQRT, F32, __builtin_sqrtf(x))                    \
+  X(FLOOR, F32, __builtin_floorf(x)) X(CEIL, F32, __builtin_ceilf(x)) X(TRUNC, F32, __builtin_truncf(x))                   \
+  X(RINT, F32, __builtin_rintf(x))                                                                                         \
+  X(FMA, F64, __builtin_fma(x, y, z)) X(ABS, F64, __builtin_fabs(x)) X(SQRT, F64, __builtin_sqrt(x))                       \
+  X(FLOOR, F64, __builtin_floor(x)) X(CEIL, F64, __builtin_ceil(x)) X(TRUNC, F64, __builtin_trunc(x))                      \
+  X(RINT, F64, __builtin_rint(x))
+// clang-format on
+// clang-format off
+#define STEP_TESTS(X)                                                                                                      \
+  EACH_VALUE(X, EQ, x == y) EACH_VALUE(X, NE, x != y) EACH_VALUE(X, LT, x < y) EACH_VALUE(X, LE, x <= y)                   \
+  EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
+// clang-format on
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.
 #define STEP_PICKS(X) X(SELECT, U8, x ? y : z) X(SELECT, I16, x ? y : z) X(SELECT, I32, x ? y : z) X(SELECT, I64, x ? y : z)
-#define STEP_HALVES(X) \
-  EACH_INT(X, ADD, (W)x + (W)y) \
-  EACH_INT(X, MUL, (W)x *(W)y) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) EACH_BITS(X, AND, x &y) EACH_BITS(X, OR, x | y) \
-      EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, MUL, x *y) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)
+// clang-format off
+#define STEP_HALVES(X)                                                                                                     \
+  EACH_INT(X, ADD, (W)x + (W)y) EACH_INT(X, MUL, (W)x * (W)y) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) \
+  EACH_BITS(X, AND, x & y) EACH_BITS(X, OR, x | y)                                                                         \
+  EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)
+// clang-format on
 
 #if defined(__clang__)
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")

@@ -67,12 +67,16 @@ STEP_PICKS(MAP_PICK)
     } while (true); \
     return s + 1; \
   }
+// clang-format off
 #define CASTS_FROM(D) \
-  CAST_TO(D, BOOL, i) \
-  CAST_TO(D, U8, i) CAST_TO(D, I8, i) CAST_TO(D, I16, i) CAST_TO(D, I32, i) CAST_TO(D, I64, i) CAST_TO(D, F16, f) CAST_TO(D, BF16, f) \
-      CAST_TO(D, F32, f) CAST_TO(D, F64, d)
-CASTS_FROM(BOOL)
-CASTS_FROM(U8) CASTS_FROM(I8) CASTS_FROM(I16) CASTS_FROM(I32) CASTS_FROM(I64) CASTS_FROM(F16) CASTS_FROM(BF16) CASTS_FROM(F32) CASTS_FROM(F64)
+  CAST_TO(D, BOOL, i) CAST_TO(D, U8, i) CAST_TO(D, I8, i) CAST_TO(D, I16, i) CAST_TO(D, I32, i) CAST_TO(D, I64, i) \
+  CAST_TO(D, F16, f) CAST_TO(D, BF16, f) CAST_TO(D, F32, f) CAST_TO(D, F64, d)
+// clang-format on
+// clang-format off
+CASTS_FROM(BOOL) CASTS_FROM(U8) CASTS_FROM(I8) CASTS_FROM(I16) CASTS_FROM(I32) CASTS_FROM(I64)
+CASTS_FROM(F16) CASTS_FROM(BF16) CASTS_FROM(F32) CASTS_FROM(F64)
+// clang-format on
+
 #ifdef ISA_F16C
     static const step *FN(UNPACK, F16, v)(const step *s, char *frame) {
   float *d = slot_at(frame, s->dst);

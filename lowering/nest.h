@@ -21,41 +21,41 @@ struct tc_worker;
 typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker);
 
 //       NAME      name       operands   meaning (s0..s3: operands, imm: immediate; V: vector or scalar of `lanes`)
+// clang-format off
 #define TC_NEST_OPS(X) \
-  X(BEGIN, begin)      /* i64: the function's begin */ \
-  X(FINISH, finish)    /* i64: the function's end */ \
+  X(BEGIN, begin)      /* i64: the function's begin */                                                                \
+  X(FINISH, finish)    /* i64: the function's end */                                                                  \
   X(CONST, const)      /* imm: bits of a double (F64), of a float (F32, low half), or an integer; splat over lanes */ \
-  X(NUM, num)          /* num[imm] converted to dtype; splat over lanes */ \
-  X(LOOP, loop)        /* for (i = s0; i < s1; i += imm), i: i64 scalar, the value */ \
-  X(ENDLOOP, endloop)  /* */ \
-  X(IF, if)            /* if s0 (bool scalar) */ \
-  X(ENDIF, endif)      /* */ \
-  X(VAR, var)          /* a variable of dtype and lanes, initially s0; as an operand: its present value */ \
-  X(SET, set)          /* VAR s0 = s1 */ \
-  X(SPLAT, splat)      /* scalar s0 over lanes */ \
-  X(LANES, lanes)      /* 0, 1, .. lanes-1 */ \
+  X(NUM, num)          /* num[imm] converted to dtype; splat over lanes */                                            \
+  X(LOOP, loop)        /* for (i = s0; i < s1; i += imm), i: i64 scalar, the value */                                 \
+  X(ENDLOOP, endloop)  /* */                                                                                          \
+  X(IF, if)            /* if s0 (bool scalar) */                                                                      \
+  X(ENDIF, endif)      /* */                                                                                          \
+  X(VAR, var)          /* a variable of dtype and lanes, initially s0; as an operand: its present value */            \
+  X(SET, set)          /* VAR s0 = s1 */                                                                              \
+  X(SPLAT, splat)      /* scalar s0 over lanes */                                                                     \
+  X(LANES, lanes)      /* 0, 1, .. lanes-1 */                                                                         \
   X(LOAD, load)        /* lanes consecutive elements of buffer imm from element s0 (i64 scalar); s1: bool mask or none; masked lanes give 0 */ \
   X(GATHER, gather)    /* element s0 (i64 vector) of buffer imm, per lane; s1: mask or none; masked lanes give 0, are not read */ \
   X(STORE, store)      /* s1 (V) to buffer imm from element s0 (i64 scalar); s2: mask or none. flags bit 0: non-temporal if aligned */ \
-  X(SCATTER, scatter)  /* s1 (V) to buffer imm at elements s0 (i64 vector), ascending lanes; s2: mask or none */ \
-  X(PREFETCH, prefetch)/* line of element s0 (i64 scalar) of buffer imm; flags: 0 read, 1 write */ \
-  X(ADD, add) \
-  X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */ \
-      X(DIV, div) X(REM, rem) /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
-      X(FMA, fma) /* s0 * s1 + s2, rounded once; F32, F64 */ \
-      X(NEG, neg) X(ABS, abs) X(SQRT, sqrt) X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(RINT, rint) /* floats */ \
-      X(MIN, min) X( \
-          MAX, max) /* NaN if either is NaN; -0 < +0 not distinguished: (s0 < s1 or s0 is NaN) ? s0 : s1 for MIN; (s0 > s1 or s0 is NaN) for MAX */ \
-      X(AND, and) X(OR, or) X(XOR, xor) X(NOT, not) /* integers and bool */ \
-      X(SHL, shl) X(SHR, shr) X(USHR, ushr) /* shift count in s1, same type; counts outside 0..bits-1 give 0 (SHR: the sign) */ \
-      X(MULHU, mulhu) /* I32: high half of the unsigned product */ \
-      X(EQ, eq) X(NE, ne) X(LT, lt) X(LE, le) X(GT, gt) \
-          X(GE, ge) /* result BOOL; operands share a type, kept in src type; NE is true on NaN, others false */ \
-      X(SELECT, select) /* s0 (bool V) ? s1 : s2 */ \
-      X(CAST, cast) /* s0 to dtype, as C does; float to integer saturates and NaN gives 0; to BOOL: != 0; f16/bf16 round to nearest even */ \
-      X(BITCAST, bitcast) /* F32 <-> I32, F64 <-> I64 */ \
-      X(CALL, call) /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */ \
-      X(HREDUCE, hreduce) /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */
+  X(SCATTER, scatter)  /* s1 (V) to buffer imm at elements s0 (i64 vector), ascending lanes; s2: mask or none */      \
+  X(PREFETCH, prefetch)/* line of element s0 (i64 scalar) of buffer imm; flags: 0 read, 1 write */                    \
+  X(ADD, add) X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */                                           \
+  X(DIV, div) X(REM, rem)                  /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
+  X(FMA, fma)          /* s0 * s1 + s2, rounded once; F32, F64 */                                                     \
+  X(NEG, neg) X(ABS, abs) X(SQRT, sqrt)                                                                               \
+  X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(RINT, rint) /* floats */                                            \
+  X(MIN, min) X(MAX, max) /* NaN if either is NaN; -0 < +0 not distinguished: (s0 < s1 or s0 is NaN) ? s0 : s1 for MIN; (s0 > s1 or s0 is NaN) for MAX */ \
+  X(AND, and) X(OR, or) X(XOR, xor) X(NOT, not)              /* integers and bool */                                  \
+  X(SHL, shl) X(SHR, shr) X(USHR, ushr)                      /* shift count in s1, same type; counts outside 0..bits-1 give 0 (SHR: the sign) */ \
+  X(MULHU, mulhu)      /* I32: high half of the unsigned product */                                                   \
+  X(EQ, eq) X(NE, ne) X(LT, lt) X(LE, le) X(GT, gt) X(GE, ge) /* result BOOL; operands share a type, kept in src type; NE is true on NaN, others false */ \
+  X(SELECT, select)    /* s0 (bool V) ? s1 : s2 */                                                                    \
+  X(CAST, cast)        /* s0 to dtype, as C does; float to integer saturates and NaN gives 0; to BOOL: != 0; f16/bf16 round to nearest even */ \
+  X(BITCAST, bitcast)  /* F32 <-> I32, F64 <-> I64 */                                                                 \
+  X(CALL, call)        /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */                                 \
+  X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */
+// clang-format on
 
 typedef enum tc_nest_op {
 #define X(NAME, name) TC_N_##NAME,
@@ -65,25 +65,25 @@ typedef enum tc_nest_op {
 } tc_nest_op;
 
 typedef struct tc_ninst {
-  uint8_t op, dtype;  // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL
-  uint16_t lanes;  // 1: scalar; else a power of two up to 64
+  uint8_t op, dtype;   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL
+  uint16_t lanes;      // 1: scalar; else a power of two up to 64
   uint32_t flags;
-  uint32_t src[4];  // TC_NONE where unused
+  uint32_t src[4];     // TC_NONE where unused
   int64_t imm;
-} tc_ninst;  // 32 bytes
+} tc_ninst;            // 32 bytes
 
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
   uint8_t dtype;
   uint8_t pad[7];
-  int64_t n;  // elements
-  int64_t offset;  // bytes from worker->scratch, multiple of 64
+  int64_t n;           // elements
+  int64_t offset;      // bytes from worker->scratch, multiple of 64
 } tc_ntile;
 
 typedef struct tc_nest {
   tc_ninst *inst;
   tc_ntile *tile;
-  uint8_t *buf_type;  // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
+  uint8_t *buf_type;   // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num, pad;
   int64_t scratch_bytes;
 } tc_nest;

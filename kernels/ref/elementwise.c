@@ -164,7 +164,7 @@ static double log_gamma(double a) {
 
 ROW(neg, ONE, -a, wrap_neg(a))
 ROW(abs, ONE, fabs(a), a < 0 ? wrap_neg(a) : a)
-ROW(sign, ONE, isnan(a) ? a : (double)((a > 0) - (a < 0)), (a > 0) - (a < 0))
+ROW(sign, ONE, (double)((a > 0) - (a < 0)), (a > 0) - (a < 0))
 ROW(floor, ONE, floor(a), a)
 ROW(ceil, ONE, ceil(a), a)
 ROW(round, ONE, rint(a), a)

@@ -34,11 +34,12 @@ enum sample_id {
 
 // ---- The table: public function and C type of every row ----
 
-#define SIGNATURES(ROW) \
-  ROW(X, (tc_tensor)) \
-  ROW(X_TYPE, (tc_tensor, tc_type)) ROW(XY, (tc_tensor, tc_tensor)) ROW(XYZ, (tc_tensor, tc_tensor, tc_tensor)) \
-      ROW(X_DIMS_KEEP, (tc_tensor, tc_dims, bool)) ROW(X_AXIS_KEEP, (tc_tensor, int, bool)) ROW(X_AXIS, (tc_tensor, int)) \
-          ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor))
+// clang-format off
+#define SIGNATURES(ROW)                                                                                                                    \
+  ROW(X, (tc_tensor)) ROW(X_TYPE, (tc_tensor, tc_type)) ROW(XY, (tc_tensor, tc_tensor)) ROW(XYZ, (tc_tensor, tc_tensor, tc_tensor))           \
+  ROW(X_DIMS_KEEP, (tc_tensor, tc_dims, bool)) ROW(X_AXIS_KEEP, (tc_tensor, int, bool)) ROW(X_AXIS, (tc_tensor, int))                         \
+  ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor))
+// clang-format on
 enum signature {
 #define ROW(tag, params) SIG_##tag,
   SIGNATURES(ROW)

@@ -114,19 +114,19 @@ static tc_num take_num(call *c) {
 
 #define T tc_tensor
 #define L const tc_tensor *
-#define SIGNATURES(ROW) \
-  ROW(DIMS_TYPE, (tc_dims, tc_type)) \
-  ROW(DIMS_F_TYPE, (tc_dims, double, tc_type)) ROW(DIMS_I_TYPE, (tc_dims, int64_t, tc_type)) ROW(F, (double)) ROW(T1, (T)) ROW(T_F, (T, double)) \
-      ROW(F3_TYPE, (double, double, double, tc_type)) ROW(F2_I_TYPE, (double, double, int64_t, tc_type)) ROW(I2_TYPE, (int64_t, int64_t, tc_type)) \
-          ROW(I3_TYPE, (int64_t, int64_t, int64_t, tc_type)) ROW(RANDINT, (int64_t, int64_t, tc_dims, tc_type)) ROW(BERNOULLI, (double, tc_dims)) \
-              ROW(I, (int64_t)) ROW(T_TYPE, (T, tc_type)) ROW(T2, (T, T)) ROW(T_NUM, (T, tc_num)) ROW(T3, (T, T, T)) ROW(T_F2, (T, double, double)) \
-                  ROW(T2_F, (T, T, double)) ROW(T_DIMS, (T, tc_dims)) ROW(T_A2, (T, int, int)) ROW(T_A, (T, int)) \
-                      ROW(SLICE, (T, int, int64_t, int64_t, int64_t)) ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) \
-                          ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int)) ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) \
-                              ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool)) \
-                                  ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) \
-                                      ROW(T_A_T, (T, int, T)) ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) \
-                                          ROW(T2_F_I, (T, T, double, int64_t))
+// clang-format off
+#define SIGNATURES(ROW)                                                                                                                      \
+  ROW(DIMS_TYPE, (tc_dims, tc_type)) ROW(DIMS_F_TYPE, (tc_dims, double, tc_type)) ROW(DIMS_I_TYPE, (tc_dims, int64_t, tc_type))              \
+  ROW(F, (double)) ROW(T1, (T)) ROW(T_F, (T, double)) ROW(F3_TYPE, (double, double, double, tc_type))                                        \
+  ROW(F2_I_TYPE, (double, double, int64_t, tc_type)) ROW(I2_TYPE, (int64_t, int64_t, tc_type))                                               \
+  ROW(I3_TYPE, (int64_t, int64_t, int64_t, tc_type)) ROW(RANDINT, (int64_t, int64_t, tc_dims, tc_type)) ROW(BERNOULLI, (double, tc_dims))    \
+  ROW(I, (int64_t)) ROW(T_TYPE, (T, tc_type)) ROW(T2, (T, T)) ROW(T_NUM, (T, tc_num)) ROW(T3, (T, T, T)) ROW(T_F2, (T, double, double))      \
+  ROW(T2_F, (T, T, double)) ROW(T_DIMS, (T, tc_dims)) ROW(T_A2, (T, int, int)) ROW(T_A, (T, int)) ROW(SLICE, (T, int, int64_t, int64_t, int64_t)) \
+  ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int))             \
+  ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool))            \
+  ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) ROW(T_A_T, (T, int, T))                \
+  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t))
+// clang-format on
 
 enum signature {
 #define ROW(tag, params) SIG_##tag,
@@ -336,10 +336,11 @@ static void run_group(const char *group) {
   }
 }
 
-#define GROUPS(ROW) \
-  ROW(factories) \
-  ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) ROW(reduce) \
-      ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
+// clang-format off
+#define GROUPS(ROW)                                                                                                                              \
+  ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
+  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
+// clang-format on
 
 #define ROW(name) \
   Test(golden, name) { \
