@@ -83,7 +83,8 @@ static tc_status launch(tc_trace *t, const tc_plan *p) {
 
 static _Atomic uint64_t run_serial;
 
-static tc_run *run_create(tc_trace *t, tc_plan *p) {
+// failed: nothing was stored, so every leaf is kept and every value is a recipe.
+static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) +
                  t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
   tc_run *r = tc_calloc(1, bytes);
@@ -97,14 +98,14 @@ static tc_run *run_create(tc_trace *t, tc_plan *p) {
   r->memo = (uint32_t *)(r->want + t->n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
-  r->plan = p;
+  r->plan = p, r->failed = failed;
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   for (uint32_t i = 0; i < p->n_leaf; i++) {
     r->leaf[i] = (tc_leaf){t->leaf[i].node, t->leaf[i].home, NULL, NULL};
-    if (p->hold_leaf[i]) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
+    if (p->hold_leaf[i] || failed) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
     if (t->leaf[i].run) r->leaf[i].run = tc_run_retain(t->leaf[i].run);
   }
-  for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] ? tc_buffer_retain(t->out[i]) : NULL;
+  for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] && !failed ? tc_buffer_retain(t->out[i]) : NULL;
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
@@ -162,7 +163,7 @@ tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
   tc_node n;
   if (buf) {
     n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], (kept & TC_NODE_TAPE) ? r : NULL, node, kept);
-  } else if (leaf || p->out_of[node] != TC_LEAF_NONE) {
+  } else if (leaf || (p->out_of[node] != TC_LEAF_NONE && !r->failed)) {
     return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
   } else {
     tc_node in[512];
@@ -219,23 +220,23 @@ static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   }
 }
 
-// After a run that failed before it changed anything: assigned tensors have their old value, others say what happened.
-static void restore(tc_trace *t, tc_status st) {
+// After a run that failed before it wrote in place: assigned tensors stand for their old value again; what was pending becomes a recipe of the failed
+// run, so that what does not depend on the failure can still be had and what does fails again when asked. Without a plan pending values are lost.
+static void restore(tc_trace *t, tc_run *run, tc_status st) {
   for (uint32_t n = 0; n < t->n_node; n++) {
-    const tc_rec *r = tc_rec_of(t, n);
-    if (t->slot_of[n] == TC_SLOT_NONE || tc_rec_op(r) == TC_OP_LEAF) continue;
+    if (t->slot_of[n] == TC_SLOT_NONE || tc_rec_op(tc_rec_of(t, n)) == TC_OP_LEAF) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
     uint32_t old = n;
     while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
     tc_buffer *buf = NULL;
-    if (old != n)
-      for (uint32_t i = 0; i < t->n_leaf; i++)
-        if (t->leaf[i].node == old) buf = t->leaf[i].buf;
+    for (uint32_t i = 0; i < t->n_leaf; i++)
+      if (t->leaf[i].node == old) buf = t->leaf[i].buf;
     tc_buffer_release(s->buf);
     tc_run_release(s->run);
-    s->run = NULL;
     s->buf = buf ? tc_buffer_retain(buf) : NULL;
-    s->err = buf ? TC_OK : st;
+    s->run = !buf && run ? tc_run_retain(run) : NULL;
+    s->home = old;
+    s->err = buf || run ? TC_OK : st;
   }
 }
 
@@ -278,13 +279,14 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   bool taken = st == TC_OK;
   if (taken) st = launch(t, p);
   rec.run_ns = now_ns() - rec.start_ns - rec.plan_ns;
-  if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
   } else if (st == TC_OK) {
     publish(t, p, run);
   } else {
-    restore(t, st);
+    if (p) run = run_create(t, p, true);
+    restore(t, run, st);
   }
   if (taken)
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);

@@ -88,6 +88,7 @@ struct tc_run {
   tc_want *want;
   uint32_t n_leaf, n_out, n_want, n_arg;
   bool freed;                 // history is gone
+  bool failed;                // its plan did not run: every value is a recipe
   uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
   tc_trace *memo_trace;
   uint32_t *memo;

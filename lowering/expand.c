@@ -291,6 +291,7 @@ static tc_val value_at(state *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
+  m = root_of(s, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");

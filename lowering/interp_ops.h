@@ -158,7 +158,8 @@ STEP_HALVES(HALVE)
     return s + 1; \
   }
 MOVES(U8)
-MOVES(I16) MOVES(I32) MOVES(I64)
+MOVES(I16)
+MOVES(I32) MOVES(I64)
 
 // Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a slot from a slot.
 #define COPIES(N, PIECES) \
@@ -187,8 +188,9 @@ MOVES(I16) MOVES(I32) MOVES(I64)
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
 #define ENTRY_CASTS(D) \
   ENTRY_CAST(D, BOOL) \
-  ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) ENTRY_CAST(D, BF16) \
-      ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
+  ENTRY_CAST(D, U8) \
+  ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) \
+      ENTRY_CAST(D, F64)
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
   .scatter[LOG] = FN(SCATTER, TY, v),

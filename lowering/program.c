@@ -138,11 +138,11 @@ static uint32_t after(const builder *b, uint32_t n) {
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
-static bool add_check(builder *b, uint32_t index, int64_t extent) {
+static bool add_check(builder *b, tc_op op, uint32_t index, int64_t extent) {
   b->wave = after(b, index);
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
-  s->node = index;
+  s->node = index, s->op = op;
   s->extent = 1;
   s->first_num = (uint32_t)0;
   s->work = (double)b->p->graph.node[index].shape->count;
@@ -185,7 +185,7 @@ static bool add_row(builder *b, uint32_t n) {
 static bool add_checks(builder *b, uint32_t n) {
   const tc_gnode *x = &b->p->graph.node[n];
   int64_t extent = index_extent(&b->p->graph, x);
-  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, x->in[1], extent);
+  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, x->op, x->in[1], extent);
 }
 
 static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
@@ -300,7 +300,9 @@ static void choose_homes(builder *b) {
       for (uint32_t j = 0; j < p->step[i].n_bind && safe; j++) {
         const tc_step *s = &p->step[i];
         uint32_t at = p->bind[s->first_bind + j];
-        if (at == leaf) safe = s == writer ? s->same >> j & 1 : s->wave < wave;
+        // A run that fails leaves old values: nothing is written in place before the last check.
+        if (s->kind == TC_STEP_CHECK && s->wave >= wave) safe = false;
+        if (at == leaf) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
       }
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
     if (safe) plan->out[o].home = leaf;
@@ -422,8 +424,8 @@ static tc_status check(const run *r, const tc_step *s) {
   int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
   for (int64_t i = 0; i < n; i++)
     if (index[i] < -extent || index[i] >= extent)
-      return tc_fail(TC_ERR_INDEX, "index", 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i], (long long)i,
-                     (long long)extent);
+      return tc_fail(TC_ERR_INDEX, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i],
+                     (long long)i, (long long)extent);
   return TC_OK;
 }
 
