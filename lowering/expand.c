@@ -613,7 +613,7 @@ static void find_depths(state *s) {
     uint8_t d = 0;
     for (int k = 0; k < x->n_in; k++) stack[top++] = x->in[k];
     while (top) {  // through views and constants made in place
-      uint32_t m = stack[--top];
+      uint32_t m = root_of(s, stack[--top]);
       if (in_group(s, m)) {
         d = TC_MAX_OF(d, s->fold_depth[m]);
       } else if (!s->gr->stored[m]) {
