@@ -26,9 +26,11 @@ bool tc_view_position(const tc_group *gp, const tc_extents *e, tc_level level, c
   return tc_ix_unflatten(&flat, d, e, idx);
 }
 
-static bool slice(const tc_gnode *x, const tc_index *idx, tc_index *out) {
+// An axis of extent one has only element 0, whatever the start's value.
+static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < x->shape->d.rank; i++) {
     out[i] = tc_ix_const(0);
+    if (from->dim[i] == 1) continue;
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, 1};
     if (!tc_ix_add(&out[i], &idx[i], (int64_t)x->attr[i]) || !tc_ix_add_term(&out[i], start)) return false;
   }
@@ -51,7 +53,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
     case TC_OP_PERMUTE:
       for (int i = 0; i < to->rank; i++) out[x->attr[0] >> (8 * i) & 255] = idx[i];
       return true;
-    case TC_OP_SLICE: return slice(x, idx, out);
+    case TC_OP_SLICE: return slice(x, from, idx, out);
     case TC_OP_FLIP:
       for (int i = 0; i < to->rank; i++) {
         bool flipped = x->attr[0] >> i & 1;
