@@ -24,10 +24,18 @@ typedef struct segment {
   struct segment *next;
 } segment;
 
+// What a parameter gathers over the whole walk: one sum in the order of the records, however the syncs cut them into runs.
+typedef struct gathered {
+  tc_tensor param;
+  tc_node sum;
+  struct gathered *next;
+} gathered;
+
 typedef struct walk {
   tc_trace *t;
   tc_arena arena;
   segment *segments;  // the trace's first, then runs, latest first
+  gathered *params, **last_param;
   segment *at;  // of the record being differentiated
   uint32_t node;
   const tc_rec *rec;
@@ -66,6 +74,46 @@ static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
 
 static uint8_t flag_at(const walk *w, const segment *s, uint32_t n) {
   return s->run ? s->run->flag[n] : w->t->flag[n];
+}
+
+static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
+  const tc_want *want = s->run ? s->run->want : w->t->want;
+  uint32_t n_want = s->run ? s->run->n_want : w->t->n_want;
+  for (uint32_t i = 0; i < n_want; i++)
+    if (want[i].node == n) return want[i].param;
+  return (tc_tensor){0, 0};
+}
+
+static tc_node *sum_of_param(walk *w, tc_tensor p) {
+  for (gathered *g = w->params; g; g = g->next)
+    if (g->param.slot == p.slot && g->param.gen == p.gen) return &g->sum;
+  gathered *g = tc_arena_alloc(&w->arena, sizeof *g);
+  if (!g) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
+  *g = (gathered){p, TC_NODE_ERR, NULL};
+  *(w->last_param ? w->last_param : &w->params) = g;
+  w->last_param = &g->next;
+  return &g->sum;
+}
+
+static const tc_leaf *leaf_at(const walk *w, const segment *s, uint32_t n) {
+  if (s->run) return &s->run->leaf[s->run->plan->leaf_of[n]];
+  for (uint32_t i = 0; i < w->t->n_leaf; i++)
+    if (w->t->leaf[i].node == n) return &w->t->leaf[i];
+  return NULL;
+}
+
+// Where gradients of node n are summed: at the record that made the value, in whichever run that is, or at the parameter.
+static tc_node *adjoint_of(walk *w, segment *s, uint32_t n) {
+  while (s) {
+    uint8_t flags = flag_at(w, s, n);
+    if (flags & TC_NODE_WANT) return sum_of_param(w, param_of(w, s, n));
+    if (tc_rec_op(rec_at(w, s, n)) != TC_OP_LEAF || (flags & TC_NODE_FREED)) break;
+    const tc_leaf *leaf = leaf_at(w, s, n);
+    if (!leaf || !leaf->run) break;
+    n = leaf->home;
+    s = segment_of(w, leaf->run);
+  }
+  return s ? &s->adjoint[n] : NULL;
 }
 
 static tc_node sum_of(tc_trace *t, tc_node a, tc_node b) {
@@ -128,44 +176,28 @@ void tc_vjp_give(tc_vjp *v, int k, tc_node g) {
   walk *w = v->walk;
   if (g == TC_NODE_ERR || !tc_vjp_wants(v, k)) return;
   g = tc_rec_cast(w->t, unbroadcast(w->t, g, tc_vjp_in_dims(v, k)), tc_vjp_in_type(v, k));
-  uint32_t n = tc_rec_in(rec_at(w, w->at, w->node))[k];
-  w->at->adjoint[n] = sum_of(w->t, w->at->adjoint[n], g);
+  tc_node *at = adjoint_of(w, w->at, tc_rec_in(rec_at(w, w->at, w->node))[k]);
+  if (at) *at = sum_of(w->t, *at, g);
 }
 
 // ---- the walk ----
 
-static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
-  const tc_want *want = s->run ? s->run->want : w->t->want;
-  uint32_t n_want = s->run ? s->run->n_want : w->t->n_want;
-  for (uint32_t i = 0; i < n_want; i++)
-    if (want[i].node == n) return want[i].param;
-  return (tc_tensor){0, 0};
-}
-
 static void give_param(walk *w, tc_tensor p, tc_node g) {
+  for (int i = 0; i < w->n_xs; i++)
+    if (w->xs[i].slot == p.slot && w->xs[i].gen == p.gen) w->x_grad[i] = sum_of(w->t, w->x_grad[i], g);
   if (w->xs || !tc_is_valid(p)) return;
   tc_node have = tc_rec_grad(w->t, p);
   (void)tc_rec_set_grad(w->t, p, sum_of(w->t, have, g));
 }
 
-// The number in segment s of xs[i], or TC_NODE_ERR.
+// Adds to the gradients of those xs that stand for node n.
 static void give_asked(walk *w, const segment *s, uint32_t n, tc_node g) {
   for (int i = 0; i < w->n_xs; i++) {
     tc_trace *owner;
     tc_slot *slot = tc_slot_find(w->xs[i], &owner);
-    bool here = s->run ? slot->run == s->run && slot->home == n && slot->epoch != w->t->epoch : slot->epoch == w->t->epoch && slot->node == n;
+    bool here = s->run ? slot->run == s->run && slot->home == n : slot->epoch == w->t->epoch && slot->node == n;
     if (here) w->x_grad[i] = sum_of(w->t, w->x_grad[i], g);
   }
-}
-
-static void visit_leaf(walk *w, segment *s, uint32_t n, tc_node g) {
-  const tc_leaf *leaf = s->run ? &s->run->leaf[s->run->plan->leaf_of[n]] : NULL;
-  for (uint32_t i = 0; !leaf && i < w->t->n_leaf; i++)
-    if (w->t->leaf[i].node == n) leaf = &w->t->leaf[i];
-  if (!leaf || !leaf->run) return;
-  if (leaf->run->freed && !(leaf->run->flag[leaf->home] & TC_NODE_TAPE)) return;
-  segment *from = segment_of(w, leaf->run);
-  if (from) from->adjoint[leaf->home] = sum_of(w->t, from->adjoint[leaf->home], g);
 }
 
 static void visit(walk *w, segment *s, uint32_t n) {
@@ -175,19 +207,11 @@ static void visit(walk *w, segment *s, uint32_t n) {
   const tc_rec *r = rec_at(w, s, n);
   tc_op op = tc_rec_op(r);
   if (w->n_xs) give_asked(w, s, n, g);
-  if (flags & TC_NODE_WANT) {
-    give_param(w, param_of(w, s, n), g);
-    return;
-  }
   if (flags & TC_NODE_FREED) {
     tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by an earlier backward; pass TC_RETAIN to that one", tc_op_names[op]);
     return;
   }
-  if (!(flags & TC_NODE_TAPE)) return;
-  if (op == TC_OP_LEAF) {
-    visit_leaf(w, s, n, g);
-    return;
-  }
+  if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
   w->at = s, w->node = n;
   uint64_t attr[64], arg[64];  // copies: recording may move the trace
   int n_in = tc_rec_arity(r), n_attr = r->n_extra - (tc_op_arity[op] > 2 ? (n_in + 1) / 2 : 0);
@@ -215,9 +239,11 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
   bool tape = tc_rec_tape(t, w->create_graph);
   segment *s = segment_add(w, NULL, n);
   if (g == TC_NODE_ERR) g = tc_rec_full(t, d, tc_node_type(t, y), 1);
-  if (s && g != TC_NODE_ERR) s->adjoint[y] = tc_rec_cast(t, g, tc_node_type(t, y));
+  tc_node *first = s && g != TC_NODE_ERR ? adjoint_of(w, s, y) : NULL;
+  if (first) *first = tc_rec_cast(t, g, tc_node_type(t, y));
   for (; s && t->op_status == TC_OK; s = s->next)
     for (uint32_t i = s->n; i-- > 0;) visit(w, s, i);
+  for (gathered *p = w->params; p && t->op_status == TC_OK; p = p->next) give_param(w, p->param, p->sum);
   tc_rec_tape(t, tape);
 }
 
