@@ -95,10 +95,11 @@ static tc_node *sum_of_param(walk *w, tc_tensor p) {
   return &g->sum;
 }
 
-static const tc_leaf *leaf_at(const walk *w, const segment *s, uint32_t n) {
-  if (s->run) return &s->run->leaf[s->run->plan->leaf_of[n]];
-  for (uint32_t i = 0; i < w->t->n_leaf; i++)
-    if (w->t->leaf[i].node == n) return &w->t->leaf[i];
+// The record of an older run that node n stands for; NULL if it was made here.
+static const tc_past *past_of(const walk *w, const segment *s, uint32_t n) {
+  const tc_past *past = s->run ? s->run->past : w->t->past;
+  for (uint32_t i = s->run ? s->run->n_past : w->t->n_past; i-- > 0;)
+    if (past[i].node == n) return &past[i];
   return NULL;
 }
 
@@ -107,11 +108,10 @@ static tc_node *adjoint_of(walk *w, segment *s, uint32_t n) {
   while (s) {
     uint8_t flags = flag_at(w, s, n);
     if (flags & TC_NODE_WANT) return sum_of_param(w, param_of(w, s, n));
-    if (tc_rec_op(rec_at(w, s, n)) != TC_OP_LEAF || (flags & TC_NODE_FREED)) break;
-    const tc_leaf *leaf = leaf_at(w, s, n);
-    if (!leaf || !leaf->run) break;
-    n = leaf->home;
-    s = segment_of(w, leaf->run);
+    const tc_past *past = (flags & TC_NODE_FREED) ? NULL : past_of(w, s, n);
+    if (!past) break;
+    n = past->home;
+    s = segment_of(w, past->run);
   }
   return s ? &s->adjoint[n] : NULL;
 }

@@ -48,7 +48,7 @@ tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*r
   tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
   if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
-  tc_node leaf = tc_trace_leaf(t, buf, type, tc_dims_intern(&shape), tc_device_default(), NULL, 0, origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+  tc_node leaf = tc_trace_leaf(t, buf, type, tc_dims_intern(&shape), tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
   tc_tensor h = tc_op_end(t, leaf);
   tc_buffer_release(buf);
   return h;

@@ -84,11 +84,18 @@ static void mark_history(const tc_plan *p, uint8_t *history) {
   }
 }
 
+// Whether the record is differentiated itself; one on the tape whose operands are not has its history in an older run.
+static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
+  for (int i = 0; i < tc_rec_arity(r); i++)
+    if (p->flag[tc_rec_in(r)[i]] & TC_NODE_TAPE) return true;
+  return false;
+}
+
 // Marks in need[] the values that vjps of history will read.
 static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) {
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
-    if (!history[n] || is_leaf(p, n) || (p->flag[n] & TC_NODE_WANT)) continue;
+    if (!history[n] || is_leaf(p, n) || (p->flag[n] & TC_NODE_WANT) || !on_tape_here(p, r)) continue;
     saves s = (saves)saves_of[tc_rec_op(r)];
     const uint32_t *in = tc_rec_in(r);
     if (s == SAVES_out || s == SAVES_both) need[n] = 1;

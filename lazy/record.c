@@ -620,7 +620,7 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
   size_t bytes = (size_t)tc_dims_at(id)->count * tc_type_bytes(type);
   if (tc_buffer_create(bytes, &buf) != TC_OK) return t->op_status = TC_ERR_MEMORY, TC_NODE_ERR;
   if (bytes) memcpy(buf->ptr, data, bytes);
-  tc_node n = tc_trace_leaf(t, buf, type, id, tc_device_default(), NULL, 0, 0);
+  tc_node n = tc_trace_leaf(t, buf, type, id, tc_device_default(), 0);
   tc_buffer_release(buf);
   return n;
 }

@@ -85,26 +85,27 @@ static _Atomic uint64_t run_serial;
 
 // failed: nothing was stored, so every leaf is kept and every value is a recipe.
 static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
-  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) +
-                 t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
+  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + t->n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
+                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
   tc_run *r = tc_calloc(1, bytes);
   if (!r) return NULL;
   r->serial = atomic_fetch_add_explicit(&run_serial, 1, memory_order_relaxed) + 1;
   atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
   r->leaf = (tc_leaf *)(r + 1);
-  r->out = (tc_buffer **)(r->leaf + p->n_leaf);
+  r->past = (tc_past *)(r->leaf + p->n_leaf);
+  r->out = (tc_buffer **)(r->past + t->n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
   r->want = (tc_want *)(r->arg + p->n_arg);
   r->memo = (uint32_t *)(r->want + t->n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
-  r->n_leaf = p->n_leaf, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
+  r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
   r->plan = p, r->failed = failed;
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   for (uint32_t i = 0; i < p->n_leaf; i++) {
-    r->leaf[i] = (tc_leaf){t->leaf[i].node, t->leaf[i].home, NULL, NULL};
+    r->leaf[i] = (tc_leaf){t->leaf[i].node, NULL};
     if (p->hold_leaf[i] || failed) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
-    if (t->leaf[i].run) r->leaf[i].run = tc_run_retain(t->leaf[i].run);
   }
+  for (uint32_t i = 0; i < t->n_past; i++) r->past[i] = (tc_past){t->past[i].node, t->past[i].home, tc_run_retain(t->past[i].run)};
   for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] && !failed ? tc_buffer_retain(t->out[i]) : NULL;
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
@@ -115,11 +116,10 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
 void tc_run_release(tc_run *r) {
   while (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
     tc_run *last = NULL;  // of a chain: freed in this loop, not by recursion
-    for (uint32_t i = 0; i < r->n_leaf; i++) {
-      tc_buffer_release(r->leaf[i].buf);
-      if (!r->leaf[i].run) continue;
+    for (uint32_t i = 0; i < r->n_leaf; i++) tc_buffer_release(r->leaf[i].buf);
+    for (uint32_t i = 0; i < r->n_past; i++) {
       tc_run_release(last);
-      last = r->leaf[i].run;
+      last = r->past[i].run;
     }
     for (uint32_t i = 0; i < r->n_out; i++) tc_buffer_release(r->out[i]);
     tc_plan_release(r->plan);
@@ -130,10 +130,10 @@ void tc_run_release(tc_run *r) {
 
 void tc_run_free_history(tc_run *r) {
   const tc_plan *p = r->plan;
+  uint32_t n_past = r->n_past;
+  r->n_past = 0;
+  for (uint32_t i = 0; i < n_past; i++) tc_run_release(r->past[i].run);
   for (uint32_t i = 0; i < r->n_leaf; i++) {
-    tc_run *origin = r->leaf[i].run;
-    r->leaf[i].run = NULL;
-    tc_run_release(origin);
     if (p->hold_leaf[i] & 1) continue;
     tc_buffer_release(r->leaf[i].buf);
     r->leaf[i].buf = NULL;
@@ -148,36 +148,39 @@ void tc_run_free_history(tc_run *r) {
   r->freed = true;
 }
 
-// Records node of run r again in t. A stored value or leaf becomes a leaf; a recipe its records.
-tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
+// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records.
+static tc_node replay(tc_trace *t, tc_run *r, uint32_t node) {
   const tc_plan *p = r->plan;
-  if (r->memo_epoch != t->epoch || r->memo_trace != t) {
-    memset(r->memo, 0xFF, p->n_node * sizeof r->memo[0]);
-    r->memo_epoch = t->epoch, r->memo_trace = t;
-  }
   if (r->memo[node] != TC_NODE_ERR) return r->memo[node];
   const tc_rec *rec = tc_plan_rec(p, node);
   bool leaf = tc_rec_op(rec) == TC_OP_LEAF;
   tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : p->out_of[node] != TC_LEAF_NONE ? r->out[p->out_of[node]] : NULL;
-  uint8_t kept = r->flag[node] & (TC_NODE_TAPE | TC_NODE_FREED);
   tc_node n;
   if (buf) {
-    n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], (kept & TC_NODE_TAPE) ? r : NULL, node, kept);
+    n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0);
   } else if (leaf || (p->out_of[node] != TC_LEAF_NONE && !r->failed)) {
     return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
   } else {
     tc_node in[512];
     int n_in = tc_rec_arity(rec);
     for (int i = 0; i < n_in; i++)
-      if ((in[i] = tc_run_replay(t, r, tc_rec_in(rec)[i])) == TC_NODE_ERR) return TC_NODE_ERR;
+      if ((in[i] = replay(t, r, tc_rec_in(rec)[i])) == TC_NODE_ERR) return TC_NODE_ERR;
     int n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
-    bool tape = tc_rec_tape(t, true);
+    bool tape = tc_rec_tape(t, false);
     n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
                         r->arg + p->arg_at[node], (tc_device)p->dev[node]);
     tc_rec_tape(t, tape);
-    if (n != TC_NODE_ERR && !(kept & TC_NODE_TAPE)) t->flag[n] = (uint8_t)((t->flag[n] & ~TC_NODE_TAPE) | kept);
   }
   return r->memo[node] = n;
+}
+
+tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
+  if (r->memo_epoch != t->epoch || r->memo_trace != t) {
+    memset(r->memo, 0xFF, r->plan->n_node * sizeof r->memo[0]);
+    r->memo_epoch = t->epoch, r->memo_trace = t;
+  }
+  tc_node n = replay(t, r, node);
+  return n == TC_NODE_ERR ? n : tc_trace_past(t, n, r, node);
 }
 
 // ---- closing ----
@@ -240,19 +243,6 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
   }
 }
 
-static void reset(tc_trace *t) {
-  for (uint32_t i = 0; i < t->n_leaf; i++) {
-    tc_buffer_release(t->leaf[i].buf);
-    tc_run_release(t->leaf[i].run);
-  }
-  for (uint32_t i = 0; i < t->n_user; i++) {
-    tc_buffer_release(t->user[i].buf);
-    tc_slot_release(t, t->user[i].handle);
-  }
-  t->n_user = t->n_leaf = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
-  t->epoch++;
-}
-
 // Without closing: the owner is inside an op and its numbers must stay. Nothing is written in place and only the asked slots are served.
 static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_node *asked) {
   for (int i = 0; i < n_asked; i++) {
@@ -265,7 +255,7 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
 
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
-    if (!t->dropped) reset(t);
+    if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
   tc_profile_record rec = {.cause = cause_names[cause], .site = site, .n_nodes = t->n_node, .start_ns = now_ns()};
@@ -291,7 +281,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (taken)
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
-  if (!peek) reset(t);
+  if (!peek) tc_trace_reset(t);
   if (p) {
     rec.hash = p->hash.lo, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
     tc_plan_release(p);

@@ -36,20 +36,22 @@ static struct {
 static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
 static tc_trace poisoned_trace;  // what an op gets that cannot be recorded at all
 
-static void clear_pending(tc_trace *t) {
-  for (uint32_t i = 0; i < t->n_leaf; i++) {
-    tc_buffer_release(t->leaf[i].buf);
-    tc_run_release(t->leaf[i].run);
+void tc_trace_reset(tc_trace *t) {
+  for (uint32_t i = 0; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
+  for (uint32_t i = 0; i < t->n_past; i++) tc_run_release(t->past[i].run);
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    tc_buffer_release(t->user[i].buf);
+    tc_slot_release(t, t->user[i].handle);
   }
-  t->n_leaf = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
-  t->held_bytes = 0;
+  t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
   t->epoch++;
 }
 
 static void trace_free(tc_trace *t) {
-  clear_pending(t);
+  tc_trace_reset(t);
   tc_buffer_release(t->value);
-  void *const owned[] = {t->word, t->at, t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg, t->leaf, t->want, t->pool, t->out, t->user};
+  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev,
+                         t->arg,  t->leaf, t->past,   t->want,    t->pool, t->out,  t->user};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   pthread_mutex_destroy(&t->lock);
   tc_free(t);
@@ -246,7 +248,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   return n;
 }
 
-tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, tc_run *run, uint32_t home, uint8_t flags) {
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags) {
   if (t->n_leaf == t->cap_leaf) {
     uint32_t cap = t->cap_leaf ? t->cap_leaf * 2 : 64;
     tc_leaf *leaf = tc_realloc(t->leaf, cap * sizeof *leaf);
@@ -256,7 +258,21 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   tc_node n = tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
   if (n == TC_NODE_ERR) return n;
   t->flag[n] = flags;
-  t->leaf[t->n_leaf++] = (tc_leaf){n, home, tc_buffer_retain(buf), run ? tc_run_retain(run) : NULL};
+  t->leaf[t->n_leaf++] = (tc_leaf){n, tc_buffer_retain(buf)};
+  return n;
+}
+
+tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
+  uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_FREED);
+  if (!(kept & TC_NODE_TAPE) || (t->flag[n] & TC_NODE_TAPE)) return t->flag[n] |= kept, n;
+  if (t->n_past == t->cap_past) {
+    uint32_t cap = t->cap_past ? t->cap_past * 2 : 64;
+    tc_past *past = tc_realloc(t->past, cap * sizeof *past);
+    if (!past) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
+    t->past = past, t->cap_past = cap;
+  }
+  t->past[t->n_past++] = (tc_past){n, home, tc_run_retain(run)};
+  t->flag[n] |= kept;
   return n;
 }
 
@@ -279,12 +295,10 @@ static tc_node mark_param(tc_trace *t, tc_node n, tc_tensor h) {
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (s->epoch == t->epoch) return s->node;
   tc_node n;
-  bool history = s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
   if (s->err) return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   if (s->buf) {
-    uint8_t flags = (uint8_t)((history ? TC_NODE_TAPE : 0) | (s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0) |
-                              (s->run && (s->run->flag[s->home] & TC_NODE_FREED) ? TC_NODE_FREED : 0));
-    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->run, s->home, flags);
+    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+    if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);
   } else {
@@ -367,7 +381,7 @@ static tc_node foreign(tc_trace *t, tc_tensor h) {
   tc_node n = TC_NODE_ERR;
   for (uint32_t i = t->n_leaf; i-- > 0 && n == TC_NODE_ERR;)
     if (t->leaf[i].buf == buf) n = t->leaf[i].node;
-  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, buf, type, shape, (tc_device)s->device, NULL, 0, 0);
+  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, buf, type, shape, (tc_device)s->device, 0);
   tc_buffer_release(buf);
   if (n != TC_NODE_ERR && (s->flags & TC_SLOT_GRAD) && !(t->flag[n] & TC_NODE_WANT)) n = mark_param(t, n, h);
   return n;
@@ -506,7 +520,7 @@ void tc_release(tc_tensor h) {
   tc_slot_release(t, h);
   bool dead = t->orphan && t->n_slots == 0;
   pthread_mutex_unlock(&t->lock);
-  if (dead) clear_pending(t);
+  if (dead) tc_trace_reset(t);
 }
 
 bool tc_is_valid(tc_tensor h) {

@@ -66,10 +66,16 @@ typedef struct tc_chunk {
 } tc_chunk;
 
 typedef struct tc_leaf {
-  uint32_t node, home;  // home: number in run
-  tc_buffer *buf;       // retained
-  tc_run *run;          // retained history, or NULL
+  uint32_t node;
+  tc_buffer *buf;  // retained
 } tc_leaf;
+
+// The history of a value that was made before: a stored one that is a leaf here, or a recipe recorded again. Its gradient goes to that record of
+// that run, so that a sum over several uses has one order however syncs cut the program.
+typedef struct tc_past {
+  uint32_t node, home;  // home: number in run
+  tc_run *run;          // retained
+} tc_past;
 
 typedef struct tc_want {
   uint32_t node;
@@ -82,11 +88,12 @@ struct tc_run {
   uint64_t serial;            // later runs have greater ones
   struct tc_plan *plan;       // retained
   tc_leaf *leaf;              // as recorded; buf NULL where no recipe or history needs it
+  tc_past *past;
   tc_buffer **out;            // the plan's outputs, NULL where not needed
   uint64_t *arg;
   uint8_t *flag;              // node flags at the sync; TAPE is cleared and FREED set by backward
   tc_want *want;
-  uint32_t n_leaf, n_out, n_want, n_arg;
+  uint32_t n_leaf, n_past, n_out, n_want, n_arg;
   bool freed;                 // history is gone
   bool failed;                // its plan did not run: every value is a recipe
   uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
@@ -109,6 +116,8 @@ struct tc_trace {
   uint32_t n_arg, cap_arg;
   tc_leaf *leaf;
   uint32_t n_leaf, cap_leaf;
+  tc_past *past;
+  uint32_t n_past, cap_past;
   tc_want *want;
   uint32_t n_want, cap_want;
   tc_tensor *pool;            // handles of open scopes, innermost last
@@ -126,7 +135,6 @@ struct tc_trace {
   int no_grad;
   uint64_t seed, counter, stream;
   uint64_t cut_site;          // landmark at which the trace was cut
-  int64_t held_bytes;         // leaves only the trace holds
   uint32_t pid;
   tc_buffer *value;           // what tc_rec_value lent last
   tc_buffer **out;            // scratch of a sync
@@ -139,6 +147,8 @@ struct tc_trace {
   struct tc_plan *last_plan;  // of the last sync, retained: the first guess of the next
 };
 
+// Forgets what is pending: leaves, origins and records.
+void tc_trace_reset(tc_trace *t);
 // This thread's trace; NULL out of memory.
 tc_trace *tc_trace_self(void);
 // The slot of a handle and its trace, without locking; NULL for null, poison and garbage.
@@ -173,8 +183,10 @@ static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
 // Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                         const uint64_t *arg, tc_device device);
-// A leaf for a buffer (retained), with its history if any.
-tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, tc_run *run, uint32_t home, uint8_t flags);
+// A leaf for a buffer (retained).
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags);
+// Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after reporting.
+tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
 bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param);
 // The node of a slot of this trace.
@@ -189,7 +201,7 @@ static inline tc_run *tc_run_retain(tc_run *r) {
   return r;
 }
 void tc_run_release(tc_run *r);
-// The value of a run's node in trace t: a leaf if stored, else its recipe recorded again.
+// The value of a run's node in trace t, with its history: a leaf if stored, else its recipe recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
 // Drops what only differentiation needed.
 void tc_run_free_history(tc_run *r);

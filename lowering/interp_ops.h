@@ -157,9 +157,9 @@ STEP_HALVES(HALVE)
       if (m == NULL || m[i]) memcpy(p + e[i] * (int64_t)sizeof *a, a + i, sizeof *a); \
     return s + 1; \
   }
-MOVES(U8)
-MOVES(I16)
-MOVES(I32) MOVES(I64)
+// clang-format off
+MOVES(U8) MOVES(I16) MOVES(I32) MOVES(I64)
+// clang-format on
 
 // Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a slot from a slot.
 #define COPIES(N, PIECES) \
@@ -181,16 +181,18 @@ MOVES(I32) MOVES(I64)
     for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, a + i * N, N); \
     return s + 1; \
   }
-    COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
+// clang-format off
+COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
+// clang-format on
 
 #define ENTRY(OP, TY, EXPR) .map[TC_N_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
 #define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_N_##OP][TC_##TY] = FN(H##OP, TY, v),
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
+// clang-format off
 #define ENTRY_CASTS(D) \
-  ENTRY_CAST(D, BOOL) \
-  ENTRY_CAST(D, U8) \
-  ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) \
-      ENTRY_CAST(D, F64)
+  ENTRY_CAST(D, BOOL) ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) \
+  ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
+// clang-format on
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
   .scatter[LOG] = FN(SCATTER, TY, v),
@@ -198,16 +200,18 @@ MOVES(I32) MOVES(I64)
 
 #define STEPS_NAME(isa) STEPS_NAME_(isa)
 #define STEPS_NAME_(isa) steps_##isa
-        static const step_set STEPS_NAME(ISA) = {
-            STEP_MAPS(ENTRY) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE) ENTRY_CASTS(BOOL) ENTRY_CASTS(U8) ENTRY_CASTS(I8)
-                ENTRY_CASTS(I16) ENTRY_CASTS(I32) ENTRY_CASTS(I64) ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
-                    ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64) ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2)
-                        ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
+// clang-format off
+static const step_set STEPS_NAME(ISA) = {
+    STEP_MAPS(ENTRY) STEP_TESTS(ENTRY) STEP_PICKS(ENTRY) STEP_HALVES(ENTRY_HALVE)
+    ENTRY_CASTS(BOOL) ENTRY_CASTS(U8) ENTRY_CASTS(I8) ENTRY_CASTS(I16) ENTRY_CASTS(I32) ENTRY_CASTS(I64)
+    ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
+    ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
+    ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
 #ifdef ISA_F16C
-                            .pack_f16 = FN(PACK, F16, v),
-            .unpack_f16 = FN(UNPACK, F16, v),
+    .pack_f16 = FN(PACK, F16, v), .unpack_f16 = FN(UNPACK, F16, v),
 #endif
 };
+// clang-format on
 
 #undef FN
 #undef FN_

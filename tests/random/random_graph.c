@@ -109,7 +109,8 @@ static tc_type promoted(tc_type a, tc_type b) {
   return TC_N_TYPES;  // programs cast explicitly; promotion has its golden cases
 }
 
-static bool broadcast(const tc_dims *a, const tc_dims *b, tc_dims *out) {
+static bool broadcast(const tc_dims *left, const tc_dims *right, tc_dims *out) {
+  const tc_dims copy_a = *left, copy_b = *right, *a = &copy_a, *b = &copy_b;  // out may be one of them
   int rank = a->rank > b->rank ? a->rank : b->rank;
   *out = tc_dims_of(0, NULL);
   out->rank = rank;
