@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -21,6 +22,7 @@ static struct {
   tc_allocator allocator;
   bool cap_read;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 6)
 
 static size_t class_bytes(int c) {
   return (size_t)(4 + c % 4) << (c / 4 + 4);

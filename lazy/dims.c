@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/hash.h"
 
 #define CHUNK 256
@@ -18,6 +19,7 @@ static struct {
   uint32_t *table;  // open addressing; id + 1, 0 is empty
   uint32_t cap;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 5)
 
 static _Thread_local uint32_t memo[MEMO];  // id + 1 by hash
 

@@ -127,25 +127,39 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
   tc_type type;
   if (tc_value(h, TC_CAUSE_MAP, site, "map", &buf, &shape, &type) != TC_OK) return NULL;
   tc_trace *t;
-  tc_slot *s = tc_slot_find(h, &t);
+  (void)tc_slot_find(h, &t);
   pthread_mutex_lock(&t->lock);
-  s->n_maps++;
+  bool room = t->n_map < t->cap_map;
+  if (!room) {
+    uint32_t cap = t->cap_map ? t->cap_map * 2 : 16;
+    struct tc_mapping *map = tc_realloc(t->map, cap * sizeof *map);
+    room = map != NULL;
+    if (map) t->map = map, t->cap_map = cap;
+  }
+  if (room) t->map[t->n_map++] = (struct tc_mapping){h, buf};  // with our reference
   pthread_mutex_unlock(&t->lock);
-  return buf->ptr;  // the reference stays until tc_unmap
+  if (room) return buf->ptr;
+  tc_buffer_release(buf);
+  tc_fail(TC_ERR_MEMORY, "map", site, "no room to remember the mapping");
+  return NULL;
 }
 
+// The tensor may have been assigned or released since: what was mapped is in the list.
 tc_status tc_unmap(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = tc_slot_find(h, &t);
-  if (!s || s->gen != h.gen || h.gen == 0) return TC_FAIL(TC_ERR_HANDLE, "the tensor was released, or its scope has ended");
+  tc_buffer *buf = NULL;
+  if (!tc_slot_find(h, &t)) return TC_FAIL(TC_ERR_HANDLE, "the handle is no tensor");
+  TC_TRY(tc_trace_here(t, "unmap", 0));
   pthread_mutex_lock(&t->lock);
-  bool mapped = s->n_maps > 0;
-  if (mapped) {
-    s->n_maps--;
-    tc_buffer_release(s->buf);
+  for (uint32_t i = t->n_map; i-- > 0 && !buf;) {
+    if (t->map[i].handle.slot != h.slot || t->map[i].handle.gen != h.gen) continue;
+    buf = t->map[i].buf;
+    t->map[i] = t->map[--t->n_map];
   }
   pthread_mutex_unlock(&t->lock);
-  return mapped ? TC_OK : TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
+  if (!buf) return TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
+  tc_buffer_release(buf);
+  return TC_OK;
 }
 
 const void *tc_rec_value(tc_trace *t, tc_node n) {
@@ -276,6 +290,7 @@ tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
 }
 
 void tc_shutdown(void) {
+  tc_trace_close_all();
   tc_cache_clear();
   tc_team_stop();
   tc_trim();

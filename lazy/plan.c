@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -29,6 +30,7 @@ static struct {
   size_t n;
   uint64_t clock, hits, misses;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 2)
 
 static void destroy(tc_plan *p) {
   if (p->program) tc_lowering.destroy(p->program);

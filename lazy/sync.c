@@ -327,6 +327,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc
   tc_slot *s = tc_slot_find(h, &t);
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
+  TC_TRY(tc_trace_here(t, op, site));
   pthread_mutex_lock(&t->lock);
   tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -28,10 +29,14 @@ static struct {
   _Atomic(tc_chunk *) chunk[N_CHUNKS];
   uint32_t n_chunks;
   uint64_t n_streams;
-  tc_trace *orphans;  // of ended threads, free for new ones
+  tc_trace *orphans;  // of ended threads, without tensors, free for new ones
+  uint32_t n_traces;  // of threads
+  _Atomic uint32_t forks;
   pthread_key_t key;
+  bool has_key;
   pthread_once_t once;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+TC_FORK_SAFE(&self.lock, 1)
 
 static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
 static tc_trace poisoned_trace;  // what an op gets that cannot be recorded at all
@@ -44,17 +49,34 @@ void tc_trace_reset(tc_trace *t) {
     tc_slot_release(t, t->user[i].handle);
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->leaf_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->epoch++;
 }
 
 static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   tc_buffer_release(t->value);
-  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev,
-                         t->arg,  t->leaf, t->past,   t->want,    t->pool, t->out,  t->user};
+  for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
+  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg,
+                         t->leaf, t->past, t->want,   t->pool,    t->out,  t->user, t->map};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   pthread_mutex_destroy(&t->lock);
   tc_free(t);
+}
+
+// pre: t is locked. An ended thread's trace without tensors is free for a new thread. Unlocks.
+static void unlock_or_retire(tc_trace *t) {
+  bool free = t->orphan && t->n_slots == 0;
+  if (free) {
+    tc_trace_reset(t);
+    t->orphan = false;
+    pthread_mutex_lock(&self.lock);
+    t->next = self.orphans;
+    self.orphans = t;
+    self.n_traces--;
+    pthread_mutex_unlock(&self.lock);
+  }
+  pthread_mutex_unlock(&t->lock);
 }
 
 // The thread ends: its scopes close; the trace lives on while handles of it do.
@@ -68,34 +90,66 @@ static void thread_end(void *arg) {
   }
   t->n_mark = 0;
   t->orphan = true;
-  pthread_mutex_unlock(&t->lock);
+  unlock_or_retire(t);
 }
 
+// At exit, or when the library is unloaded: what no thread uses is freed.
 static void at_exit_of_process(void) __attribute__((destructor));
 static void at_exit_of_process(void) {
-  tc_trace *t = mine;
-  if (t) thread_end(t);
-  if (t && t->n_slots == 0) trace_free(t);
+  if (mine) thread_end(mine);
+  if (self.has_key) pthread_key_delete(self.key);
+  pthread_mutex_lock(&self.lock);
+  bool alone = self.n_traces == 0;
+  while (alone && self.orphans) {
+    tc_trace *t = self.orphans;
+    self.orphans = t->next;
+    trace_free(t);
+  }
+  for (uint32_t c = 0; alone && c < self.n_chunks; c++) tc_free(atomic_exchange(&self.chunk[c], NULL));
+  pthread_mutex_unlock(&self.lock);
+}
+
+// In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written.
+static void forked(void) {
+  uint32_t forks = atomic_fetch_add(&self.forks, 1) + 1;
+  if (mine) mine->forks = forks;
 }
 
 static void make_key(void) {
-  if (pthread_key_create(&self.key, thread_end) != 0) tc_log_line(TC_LOG_WARN, "no thread key: traces of ended threads are not closed");
+  pthread_atfork(NULL, NULL, forked);
+  self.has_key = pthread_key_create(&self.key, thread_end) == 0;
+  if (!self.has_key) tc_log_line(TC_LOG_WARN, "no thread key: traces of ended threads are not closed");
 }
 
 tc_trace *tc_trace_self(void) {
   if (TC_LIKELY(mine != NULL)) return mine;
   pthread_once(&self.once, make_key);
-  tc_trace *t = tc_calloc(1, sizeof *t);
-  if (!t) return NULL;
-  pthread_mutex_init(&t->lock, NULL);
-  t->free_slot = TC_SLOT_NONE;
-  t->epoch = 1;
-  t->pid = (uint32_t)getpid();
   pthread_mutex_lock(&self.lock);
-  t->stream = self.n_streams++;
+  uint64_t stream = self.n_streams++;
+  tc_trace *t = self.orphans;
+  if (t) self.orphans = t->next;
+  self.n_traces++;
   pthread_mutex_unlock(&self.lock);
-  pthread_setspecific(self.key, t);
+  if (!t) {
+    if (!(t = tc_calloc(1, sizeof *t))) {
+      pthread_mutex_lock(&self.lock);
+      self.n_traces--;
+      pthread_mutex_unlock(&self.lock);
+      return NULL;
+    }
+    pthread_mutex_init(&t->lock, NULL);
+    t->free_slot = TC_SLOT_NONE;
+    t->epoch = 1;
+  }
+  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->depth = 0;
+  t->forks = atomic_load(&self.forks);
+  if (self.has_key) pthread_setspecific(self.key, t);
   return mine = t;
+}
+
+tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site) {
+  if (TC_LIKELY(t->forks == atomic_load_explicit(&self.forks, memory_order_relaxed))) return TC_OK;
+  return tc_fail(TC_ERR_HANDLE, op, site, "the tensor belongs to a thread of the process that forked this one");
 }
 
 // ---- slots ----
@@ -259,6 +313,7 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   if (n == TC_NODE_ERR) return n;
   t->flag[n] = flags;
   t->leaf[t->n_leaf++] = (tc_leaf){n, tc_buffer_retain(buf)};
+  t->leaf_bytes += buf->bytes;
   return n;
 }
 
@@ -317,7 +372,15 @@ tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
 
 // ---- ops ----
 
-// In the child of a fork the forking thread keeps its handles; work pending there stays valid. Others' traces are dropped with an error on use.
+// Whether memory that only the trace holds is over its bound. Looked at again when leaves have grown by another such amount.
+static bool holds_much(tc_trace *t) {
+  uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
+  for (uint32_t i = 0; i < t->n_leaf; i++)
+    if (tc_buffer_refs(t->leaf[i].buf) == 1) held += t->leaf[i].buf->bytes;
+  t->byte_check = t->leaf_bytes + bound - TC_MIN(held, bound);
+  return held > bound;
+}
+
 tc_trace *tc_op_begin(const char *name, tc_site site) {
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t || t->depth > 0)) {
@@ -332,7 +395,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_site = site;
   t->op_status = TC_OK;
   t->tape = t->no_grad == 0;
-  if (TC_UNLIKELY(t->n_node >= (uint32_t)tc_options_get()->max_nodes * 4))
+  if (TC_UNLIKELY(t->n_node >= (uint32_t)tc_options_get()->max_nodes * 4 || (t->leaf_bytes > t->byte_check && holds_much(t))))
     if (tc_trace_sync(t, TC_CAUSE_BOUND, site, 0, NULL) != TC_OK) t->op_status = tc_last_error()->status;
   return t;
 }
@@ -366,7 +429,8 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
 }
 
 // Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
-static tc_node foreign(tc_trace *t, tc_tensor h) {
+static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
+  if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
   tc_buffer *buf = NULL;
   uint32_t shape = 0;
   tc_type type = TC_F32;
@@ -395,7 +459,7 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
     if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
     return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
   }
-  if (TC_UNLIKELY(owner != t)) return foreign(t, h);
+  if (TC_UNLIKELY(owner != t)) return foreign(t, owner, h);
   return tc_trace_node(t, s, h);
 }
 
@@ -486,6 +550,7 @@ static tc_slot *locked_slot(tc_tensor h, const char *what, tc_trace **owner) {
     if (h.slot < TC_POISON) tc_fail(TC_ERR_HANDLE, what, 0, "the handle is no tensor");
     return NULL;
   }
+  if (tc_trace_here(*owner, what, 0) != TC_OK) return NULL;
   pthread_mutex_lock(&(*owner)->lock);
   if (s->gen == h.gen && h.gen) return s;
   pthread_mutex_unlock(&(*owner)->lock);
@@ -518,9 +583,31 @@ void tc_release(tc_tensor h) {
   tc_slot *s = locked_slot(h, "release", &t);
   if (!s) return;
   tc_slot_release(t, h);
-  bool dead = t->orphan && t->n_slots == 0;
-  pthread_mutex_unlock(&t->lock);
-  if (dead) tc_trace_reset(t);
+  unlock_or_retire(t);
+}
+
+// Forgets every slot of a chunk of this trace. Handles to them are stale from now on.
+static void chunk_close(tc_trace *t, tc_chunk *chunk, uint32_t first) {
+  for (uint32_t i = 0; i < TC_CHUNK_SLOTS; i++) {
+    tc_slot *s = &chunk->slot[i];
+    if (!(s->gen & 1)) continue;
+    s->refs = 1, s->grad = (tc_tensor){0, 0};
+    tc_slot_release(t, (tc_tensor){first + i, s->gen});
+  }
+}
+
+void tc_trace_close_all(void) {
+  for (uint32_t c = 0; c < N_CHUNKS; c++) {
+    tc_chunk *chunk = atomic_load_explicit(&self.chunk[c], memory_order_acquire);
+    tc_trace *t = chunk ? chunk->owner : NULL;
+    if (!t || t->forks != atomic_load(&self.forks)) continue;
+    pthread_mutex_lock(&t->lock);
+    tc_trace_reset(t);
+    t->n_pool = t->n_mark = 0;
+    while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);
+    chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
+    unlock_or_retire(t);
+  }
 }
 
 bool tc_is_valid(tc_tensor h) {

@@ -54,7 +54,7 @@ typedef struct tc_slot {
   tc_run *run;          // retained; recipe or history
   tc_buffer *buf;       // retained; stored value, dense
   uint32_t shape;
-  uint8_t dtype, device, flags, n_maps;
+  uint8_t dtype, device, flags, unused;
   tc_tensor grad;       // owned reference
   uint32_t next;        // free list
   tc_status err;        // why there is no value
@@ -125,7 +125,8 @@ struct tc_trace {
   uint32_t mark[256], n_mark;
   uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
   uint32_t n_slots;           // in use; a trace outlives its thread until it is 0
-  bool orphan;
+  bool orphan;                // its thread has ended
+  struct tc_trace *next;      // among traces free for new threads
   // the open op
   const char *op;
   tc_site op_site;
@@ -135,7 +136,8 @@ struct tc_trace {
   int no_grad;
   uint64_t seed, counter, stream;
   uint64_t cut_site;          // landmark at which the trace was cut
-  uint32_t pid;
+  uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
+  uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   tc_buffer *value;           // what tc_rec_value lent last
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
@@ -144,6 +146,11 @@ struct tc_trace {
     tc_buffer *buf;
   } *user;
   uint32_t n_user, cap_user;
+  struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained
+    tc_tensor handle;
+    tc_buffer *buf;
+  } *map;
+  uint32_t n_map, cap_map;
   struct tc_plan *last_plan;  // of the last sync, retained: the first guess of the next
 };
 
@@ -153,6 +160,10 @@ void tc_trace_reset(tc_trace *t);
 tc_trace *tc_trace_self(void);
 // The slot of a handle and its trace, without locking; NULL for null, poison and garbage.
 tc_slot *tc_slot_find(tc_tensor t, tc_trace **owner);
+// Whether the trace's thread is in this process, or was left behind by a fork: then an error that says so.
+tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
+// Ends every tensor of every thread.
+void tc_trace_close_all(void);
 // Calls the library when it must be flushed: see lazy/sync.c.
 void tc_trace_landmark(tc_trace *t, tc_site site);
 

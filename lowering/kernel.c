@@ -8,6 +8,7 @@
 #include "lowering/elf.h"
 #include "lowering/llvm/codegen.h"
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
@@ -24,6 +25,7 @@ static struct {
   char cpu[64], features[4096], sentence[256];
   int vector_bytes;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .vector_bytes = 16};
+TC_FORK_SAFE(&self.lock, 3)
 
 // ---- the compiler ----
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "runtime/fork.h"
 #include "runtime/options.h"
 
 #define N_SITES 256
@@ -21,6 +22,7 @@ static struct {
   int n_sites;
   uint64_t n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 7)
 
 static int bin_of(uint32_t n_nodes) {
   static const uint32_t top[N_BINS - 1] = {10, 30, 100, 300, 1000, 3000, 10000};

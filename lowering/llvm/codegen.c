@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "lowering/llvm/build.h"
+#include "runtime/fork.h"
 
 #define MAX_IDLE 8
 
@@ -31,6 +32,7 @@ typedef struct machine {
 
 static pthread_once_t ready = PTHREAD_ONCE_INIT;
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&idle_lock, 4)
 static machine *idle;      // under idle_lock
 static int n_idle;
 
