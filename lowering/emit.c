@@ -183,7 +183,7 @@ static tc_val tanh_f32(tc_emit *e, tc_val x) {
 // sin (shift 0) and cos (shift half) in f32: x = q pi + r by three-part pi, one odd polynomial, sign by parity. Exact reduction to |x| about 8000;
 // beyond that the slow path's libm value is taken, lane by lane, so results stay within 2 ULP (absolute 2^-24 near zeros) everywhere.
 static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
-  static const double c[] = {-2.3889859e-8, 2.7525562e-6, -1.9840874e-4, 8.3333310e-3, -1.6666667e-1};
+  static const double c[] = {-2.3890161e-8, 2.75272259e-6, -1.98408932e-4, 8.33333284e-3, -1.66666672e-1};  // gives 1 at pi / 2, so cos(0) is 1
   tc_val t = tc_emit_fma(e, x, F(0.31830988618379067), F(cosine ? 0.5 : 0.0));
   tc_val q = tc_emit_un(e, TC_N_RINT, t);
   tc_val h = cosine ? SUB(q, F(0.5)) : q;
