@@ -1,6 +1,7 @@
 // Trains a 64 -> 256 -> 10 network on the UCI digits and tells its accuracy on 360 held-out rows: the mean over some seeds. Exits 1 below 97 %.
-//   example-digits [seeds = 5] [file = $TC_DATA, or examples/data/digits.csv]
+//   example-digits [seeds = 5] [file = examples/data/digits.csv]
 // The shape of an efficient loop: batches of one size, so that every step has one plan; a step records and never waits; an epoch reads one loss.
+// At the end comes what every sync point cost (TC_PROFILE), and how many kernels were compiled after the second epoch: none.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,19 +9,14 @@
 #include <tc/tc.h>
 #include <time.h>
 
-#ifdef TC_SOURCE_DIR
-#define DATA TC_SOURCE_DIR "/examples/data/digits.csv"
-#else
-#define DATA "examples/data/digits.csv"
-#endif
-
-enum { SIDE = 8, PIXELS = 64, CLASSES = 10, HIDDEN = 256, ROWS = 1797, HELD_OUT = 360, COPIES = 5, BATCH = 64, EPOCHS = 15 };
+enum { SIDE = 8, PIXELS = 64, CLASSES = 10, HIDDEN = 256, ROWS = 1797, HELD_OUT = 360, COPIES = 5, BATCH = 64, EPOCHS = 12 };
+enum { NO_INDEX = -1 };  // a class that no row has: none is ignored
 enum { TRAIN = (ROWS - HELD_OUT) * COPIES, STEPS = TRAIN / BATCH };
 
 static float train_x[TRAIN][PIXELS], held_x[HELD_OUT][PIXELS];
 static int64_t train_y[TRAIN], held_y[HELD_OUT];
 
-static const double learning_rate = 1e-2;
+static const double learning_rate = 1e-2, label_smoothing = 0.2;
 
 typedef struct net {
   tc_tensor p[4];  // weight [out, in] and bias [out] of both layers
@@ -102,7 +98,7 @@ static tc_tensor forward(const net *m, tc_tensor x) {
 static tc_tensor step(const net *m, tc_tensor x, tc_tensor y, const int64_t *rows) {
   tc_scope scope = tc_scope_begin();
   tc_tensor at = tc_from_host(rows, TC_SHAPE(BATCH), TC_I64);
-  tc_tensor loss = tc_cross_entropy(forward(m, tc_index_select(x, 0, at)), tc_index_select(y, 0, at));
+  tc_tensor loss = tc_cross_entropy_with(forward(m, tc_index_select(x, 0, at)), tc_index_select(y, 0, at), label_smoothing, NO_INDEX);
   check(tc_backward(loss));
   check(tc_optimizer_step(m->opt));
   check(tc_zero_grad(m->opt));
@@ -149,7 +145,8 @@ static net net_create(void) {
 
 int main(int argc, char **argv) {
   int n_seeds = argc > 1 ? atoi(argv[1]) : 5;
-  const char *path = argc > 2 ? argv[2] : getenv("TC_DATA") ? getenv("TC_DATA") : DATA;
+  const char *path = argc > 2 ? argv[2] : "examples/data/digits.csv";
+  setenv("TC_PROFILE", "1", 0);  // before the first call
   if (n_seeds < 1) return fprintf(stderr, "usage: %s [seeds] [digits.csv]\n", argv[0]), 1;
   if (!read_data(path)) return fprintf(stderr, "%s: not the digits data, or not readable\n", path), 1;
   tc_tensor x = tc_from_host(train_x, TC_SHAPE(TRAIN, PIXELS), TC_F32), y = tc_from_host(train_y, TC_SHAPE(TRAIN), TC_I64);
@@ -165,9 +162,11 @@ int main(int argc, char **argv) {
       check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / EPOCHS)) / 2));  // an argument of the plan: never a new one
       float loss = train_epoch(&m, x, y, (uint64_t)(seed * EPOCHS + epoch));
       right = accuracy(&m, hx, hy);
-      printf("seed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%\n", seed, epoch, (double)loss, 100 * right);
+      printf("\rseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", seed, epoch, (double)loss, 100 * right);
+      fflush(stdout);
       if (seed == 1 && epoch == 2) warm = tc_cache_stats();
     }
+    printf("\n");
     sum += right;
     tc_optimizer_destroy(m.opt);
     for (int i = 0; i < 4; i++) tc_release(m.p[i]);
@@ -176,6 +175,5 @@ int main(int argc, char **argv) {
   printf("mean held-out accuracy %.2f %% over %d seeds, %.1f s on %s\n", 100 * sum / n_seeds, n_seeds, now_s() - start, tc_get_default_device());
   printf("plans: %zu, hit %llu times; kernels: %zu; compiled after the second epoch: %llu\n", end.n_plans, (unsigned long long)end.plan_hits,
          end.n_kernels, (unsigned long long)(end.compiles - warm.compiles));
-  printf("TC_PROFILE=1 shows where the time goes, one line per sync point\n");
   return sum / n_seeds >= 0.97 ? 0 : 1;
 }
