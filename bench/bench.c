@@ -2,8 +2,7 @@
 //
 //   tc-bench NAME.. [--case CASE] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND]..
 //
-// A peer's COMMAND is run as `COMMAND BENCH CASE THREADS` and prints one line "seconds X": the median seconds of a call, measured by itself
-// after a warm-up; anything else means that it has no such case.
+// What a peer's COMMAND must do: bench.h.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, N_PAIRS = 5 };
+enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4 };
 static const double slice_seconds = 0.01;
 
 static struct {
@@ -34,17 +33,19 @@ static const struct floor_row {
   const char *bench, *name;
   int threads;
   measure what;
+  const char *peer;
   double floor, goal;
 } floors[] = {
-#define FLOOR(bench, name, threads, what, floor, goal) {#bench, name, threads, what, floor, goal},
+#define FLOOR(bench, name, threads, what, peer, floor, goal) {#bench, name, threads, what, peer, floor, goal},
 #include "bench/floors.def"
 #undef FLOOR
 };
 
-// What one competitor did in each round: seconds a call, and tc's seconds a call in the same round.
+// What one competitor did in each round: seconds a call, and tc's seconds a call in the same round. n is 0 if it could not be measured.
 typedef struct series {
   char name[64];
   int n;
+  bool has_case;
   double seconds[MAX_ROUNDS], ours[MAX_ROUNDS];
 } series;
 
@@ -154,29 +155,9 @@ static double slice(bench_fn *fn, void *arg, int n) {
   return seconds < 0 ? -1 : seconds / n;
 }
 
-// Runs command once and reads its figure; negative if it has none.
-static double ask_peer(const char *command, const bench_row *row, int threads) {
-  char line[512];
-  double seconds = -1, x;
-  if (snprintf(line, sizeof(line), "%s %s %s %d 2>/dev/null", command, row->bench, row->name, threads) >= (int)sizeof(line)) return -1;
-  FILE *f = popen(line, "r");
-  if (f == NULL) return -1;
-  while (fgets(line, sizeof(line), f))
-    if (sscanf(line, "seconds %lf", &x) == 1 && x > 0) seconds = x;
-  return pclose(f) == 0 ? seconds : -1;
-}
-
-// Alternates tc and a peer's process: A B A B ..., compared within pairs.
-static void alternate(const bench_row *row, int n_calls, int threads, const char *command, series *out) {
-  for (out->n = 0; out->n < N_PAIRS; out->n++) {
-    double ours[MIN_ROUNDS];
-    for (int i = 0; i < MIN_ROUNDS; i++)
-      if ((ours[i] = slice(row->run, row->arg, n_calls)) < 0) return;
-    double theirs = ask_peer(command, row, threads);
-    if (theirs < 0) return;
-    out->seconds[out->n] = theirs;
-    out->ours[out->n] = median(ours, MIN_ROUNDS);
-  }
+// Threads that the last competitor keeps spinning go to sleep, so that they do not run into the next one's slice.
+static void settle(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
 }
 
 // ---- Judging and printing ----
@@ -184,57 +165,92 @@ static void alternate(const bench_row *row, int n_calls, int threads, const char
 typedef struct verdict {
   double value, min, p99, roof, of_roof, ratio;
   const series *best;
-  const struct floor_row *floor;
-  bool missed;
+  int n_floors;
+  const struct floor_row *floors[MAX_FLOORS];
+  enum { HELD, MISSED, UNMEASURED } state[MAX_FLOORS];
+  bool failed;
 } verdict;
-
-static void judge(const bench_row *row, int threads, verdict *v) {
-  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
-    const struct floor_row *f = &floors[i];
-    if (strcmp(f->bench, row->bench) != 0 || strcmp(f->name, row->name) != 0) continue;
-    if (f->threads != 0 && (f->threads == 1) != (threads == 1)) continue;
-    bool judged = f->what == VALUE || (f->what == ROOF ? v->of_roof > 0 : v->best != NULL);
-    bool missed = judged && (f->what == VALUE ? v->value > f->floor : (f->what == ROOF ? v->of_roof : v->ratio) < f->floor);
-    if (v->floor == NULL || missed) v->floor = f;
-    v->missed = v->missed || missed;
-  }
-}
 
 static const char *const measure_names[] = {"value", "of_roof", "ratio"};
 
+static const series *find_peer(const char *name, const series *all, int n) {
+  for (int i = 0; i < n; i++)
+    if (all[i].n > 0 && strcmp(all[i].name, name) == 0) return &all[i];
+  return NULL;
+}
+
+static void judge(const bench_row *row, int threads, verdict *v, const series *all, int n) {
+  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
+    const struct floor_row *f = &floors[i];
+    if (strcmp(f->bench, row->bench) != 0 || strcmp(f->name, row->name) != 0) continue;
+    if ((f->threads != 0 && (f->threads == 1) != (threads == 1)) || v->n_floors == MAX_FLOORS) continue;
+    const series *peer = f->peer[0] ? find_peer(f->peer, all, n) : v->best;
+    bool measured = f->what == VALUE || (f->what == ROOF ? v->of_roof > 0 : peer != NULL), held = false;
+    if (measured) held = f->what == VALUE ? v->value <= f->floor : (f->what == ROOF ? v->of_roof : speed_ratio(peer)) >= f->floor;
+    v->floors[v->n_floors] = f;
+    v->state[v->n_floors++] = held ? HELD : measured ? MISSED : UNMEASURED;
+    // Where peers were asked for, a ratio that could not be measured is a failure, not an excuse.
+    if (measured ? !held : f->what == RATIO && run.n_peers > 0) v->failed = true;
+  }
+  for (int i = 0; i < n; i++)
+    if (run.n_peers > 0 && all[i].has_case && all[i].n == 0) v->failed = true;
+}
+
+// {"value": 80, ..}: what is judged, and its floors or goals; a ratio to one peer is called "ratio to PEER".
+static void print_bounds(FILE *out, const char *name, const verdict *v, bool goals) {
+  int printed = 0;
+  fprintf(out, "\"%s\": ", name);
+  for (int i = 0; i < v->n_floors; i++) {
+    const struct floor_row *f = v->floors[i];
+    double bound = goals ? f->goal : f->floor;
+    if (bound > 0) fprintf(out, "%s\"%s%s%s\": %g", printed++ ? ", " : "{", measure_names[f->what], f->peer[0] ? " to " : "", f->peer, bound);
+  }
+  fprintf(out, "%s", printed ? "}" : "null");
+}
+
 static void print_json(FILE *out, const bench_row *row, int threads, const verdict *v, const series *all, int n) {
-  fprintf(out, "{\"bench\": \"%s\", \"case\": \"%s\", \"threads\": %d, \"value\": %.6g, \"min\": %.6g, \"p99\": %.6g, \"unit\": \"%s\", ", row->bench,
-          row->name, threads, v->value, v->min, v->p99, row->unit);
+  fprintf(out, "{\"bench\": \"%s\", \"case\": \"%s\", \"threads\": %d, \"value\": %.6g, \"unit\": \"%s\", ", row->bench, row->name, threads, v->value,
+          row->unit);
   if (v->of_roof > 0)
     fprintf(out, "\"roof\": %.6g, \"of_roof\": %.4f, ", v->roof, v->of_roof);
   else
     fprintf(out, "\"roof\": null, \"of_roof\": null, ");
   fprintf(out, "\"peers\": {");
   for (int i = 0, printed = 0; i < n; i++) {
-    if (all[i].n == 0) continue;
-    fprintf(out, "%s\"%s\": {\"value\": %.6g, \"ratio\": %.4f}", printed++ ? ", " : "", all[i].name, in_unit(row, median(all[i].seconds, all[i].n)),
-            speed_ratio(&all[i]));
+    if (!all[i].has_case) continue;
+    fprintf(out, "%s\"%s\": ", printed++ ? ", " : "", all[i].name);
+    if (all[i].n > 0)
+      fprintf(out, "%.6g", in_unit(row, median(all[i].seconds, all[i].n)));
+    else
+      fprintf(out, "\"unmeasured\"");
   }
   if (v->best)
     fprintf(out, "}, \"best_peer\": \"%s\", \"ratio\": %.4f, ", v->best->name, v->ratio);
   else
     fprintf(out, "}, \"best_peer\": null, \"ratio\": null, ");
-  if (v->floor)
-    fprintf(out, "\"measure\": \"%s\", \"floor\": %g, \"goal\": %g, \"missed\": %s}\n", measure_names[v->floor->what], v->floor->floor,
-            v->floor->goal, v->missed ? "true" : "false");
-  else
-    fprintf(out, "\"measure\": null, \"floor\": null, \"goal\": null, \"missed\": false}\n");
+  print_bounds(out, "floor", v, false);
+  fprintf(out, ", ");
+  print_bounds(out, "goal", v, true);
+  fprintf(out, "}\n");
   fflush(out);
 }
 
-static void print_line(const bench_row *row, int threads, const verdict *v) {
-  char roof[48] = "-", peer[96] = "-", floor[64] = "-";
+static void print_line(const bench_row *row, int threads, const verdict *v, const series *all, int n) {
+  char roof[48] = "-", peer[96] = "unmeasured";
   if (v->of_roof > 0) snprintf(roof, sizeof(roof), "%.0f%% of %.4g", 100 * v->of_roof, v->roof);
   if (v->best) snprintf(peer, sizeof(peer), "%.2fx %s", v->ratio, v->best->name);
-  if (v->floor)
-    snprintf(floor, sizeof(floor), "%s %g, goal %g%s", measure_names[v->floor->what], v->floor->floor, v->floor->goal, v->missed ? "  MISSED" : "");
-  printf("%-8s %-16s %2d  %10.4g %-8s min %-9.4g p99 %-9.4g %-18s %-28s %s\n", row->bench, row->name, threads, v->value, row->unit, v->min, v->p99,
-         roof, peer, floor);
+  printf("%-8s %-14s %2d  %9.4g %-7s min %-8.4g p99 %-8.4g %-15s %-30s", row->bench, row->name, threads, v->value, row->unit, v->min, v->p99, roof,
+         peer);
+  for (int i = 0; i < v->n_floors; i++) {
+    static const char *const states[] = {"", " MISSED", " unmeasured"};
+    const struct floor_row *f = v->floors[i];
+    printf("%s%s %s %g%s%s%s", i ? ", " : " ", measure_names[f->what], f->what == VALUE ? "<=" : ">=", f->floor, f->peer[0] ? " of " : "", f->peer,
+           states[v->state[i]]);
+    if (f->goal > 0) printf(" (goal %g)", f->goal);
+  }
+  for (int i = 0; v->best && i < n; i++)
+    if (all[i].has_case && all[i].n == 0) printf("; %s unmeasured", all[i].name);
+  printf("\n");
   fflush(stdout);
 }
 
@@ -245,48 +261,64 @@ static void fail_row(const bench_row *row, const char *why) {
   run.n_failed++;
 }
 
-static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers) {
+static void add(series *s, double seconds, double ours) {
+  if (seconds > 0) s->seconds[s->n] = seconds, s->ours[s->n++] = ours;
+}
+
+// In every round the roof, tc and each peer have one slice. The first of a slice's calls pay for caches that others filled: so do all.
+static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers, bench_process *processes) {
   int peer_calls[BENCH_MAX_PEERS];
-  for (int p = 0; p < row->n_peers; p++) peer_calls[p] = calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1);
+  for (int p = 0; p < row->n_peers; p++) peer_calls[p] = row->peers[p].run ? calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1) : 0;
   double start = bench_now();
   for (int r = 0; r < MAX_ROUNDS && (r < MIN_ROUNDS || bench_now() - start < run.seconds); r++) {
     double rate = bench_roof_slice(row->roof, threads, row->work, slice_seconds / 2);
     double ours = slice(row->run, row->arg, n_calls);
     if (ours < 0) return false;
-    tc->seconds[tc->n++] = ours;
-    if (rate > 0) roof->seconds[roof->n] = row->work / rate, roof->ours[roof->n++] = ours;
+    add(tc, ours, ours);
+    if (rate > 0) add(roof, row->work / rate, ours);
     for (int p = 0; p < row->n_peers; p++) {
       if (peer_calls[p] == 0) continue;
-      double theirs = slice(row->peers[p].run, row->peers[p].arg, peer_calls[p]);
-      if (theirs >= 0) peers[p].seconds[peers[p].n] = theirs, peers[p].ours[peers[p].n++] = ours;
-      nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);  // threads it keeps spinning go to sleep
+      settle();
+      add(&peers[p], slice(row->peers[p].run, row->peers[p].arg, peer_calls[p]), ours);
     }
+    for (int p = 0; p < run.n_peers; p++) {
+      if (processes[p].to == NULL) continue;
+      settle();
+      add(&peers[row->n_peers + p], bench_process_slice(&processes[p]), ours);
+    }
+    if (row->n_peers + run.n_peers > 0) settle();
   }
   return true;
+}
+
+// Measures tc and everything beside it; false if tc's work failed.
+static bool measure_all(const bench_row *row, int threads, series *tc, series *roof, series *peers) {
+  bench_process processes[BENCH_MAX_PEERS] = {0};
+  tc->n = roof->n = 0;
+  for (int p = 0; p < row->n_peers + run.n_peers; p++) {
+    bool inside = p < row->n_peers;
+    peers[p].n = 0, peers[p].has_case = true;
+    snprintf(peers[p].name, sizeof(peers[0].name), "%s", inside ? row->peers[p].name : run.peers[p - row->n_peers].name);
+    if (!inside) {
+      int at = p - row->n_peers;
+      peers[p].has_case = bench_process_start(&processes[at], run.peers[at].command, row, threads) != BENCH_NO_CASE;
+    }
+  }
+  int n_calls = calls_per_slice(row->run, row->arg, 0.3);
+  bool ok = n_calls > 0 && rounds(row, n_calls, threads, tc, roof, peers, processes);
+  for (int p = 0; p < run.n_peers; p++) (void)bench_process_stop(&processes[p]);
+  bench_roof_reset();
+  return ok;
 }
 
 void bench_measure(const bench_row *row) {
   static series tc, roof, peers[2 * BENCH_MAX_PEERS];
   if (run.only_case && strcmp(run.only_case, row->name) != 0) return;
   run.n_rows++;
-  tc.n = roof.n = 0;
-  int n_peers = 0;
-  int asked = row->threads ? row->threads : run.threads;
-  if (tc_set_num_threads(asked) != TC_OK) return fail_row(row, "number of threads");
-  int threads = tc_num_threads();
+  if (tc_set_num_threads(row->threads ? row->threads : run.threads) != TC_OK) return fail_row(row, "number of threads");
+  int threads = tc_num_threads(), n_peers = row->n_peers + run.n_peers;
   if (row->check && !row->check(row->arg)) return fail_row(row, "wrong result");
-  int n_calls = calls_per_slice(row->run, row->arg, 0.3);
-  if (n_calls == 0) return fail_row(row, "warm-up");
-  for (; n_peers < row->n_peers; n_peers++) {
-    snprintf(peers[n_peers].name, sizeof(peers[0].name), "%s", row->peers[n_peers].name);
-    peers[n_peers].n = 0;
-  }
-  if (!rounds(row, n_calls, threads, &tc, &roof, peers)) return fail_row(row, "run");
-  for (int p = 0; p < run.n_peers; p++, n_peers++) {
-    snprintf(peers[n_peers].name, sizeof(peers[0].name), "%s", run.peers[p].name);
-    alternate(row, n_calls, threads, run.peers[p].command, &peers[n_peers]);
-  }
-  bench_roof_reset();
+  if (!measure_all(row, threads, &tc, &roof, peers)) return fail_row(row, "run");
 
   verdict v = {.value = in_unit(row, median(tc.seconds, tc.n))};
   v.min = in_unit(row, quantile(tc.seconds, tc.n, is_rate(row) ? 1 : 0));  // of a rate, the worst too is the smallest
@@ -297,9 +329,9 @@ void bench_measure(const bench_row *row) {
     double ratio = speed_ratio(&peers[p]);
     if (v.best == NULL || ratio < v.ratio) v.best = &peers[p], v.ratio = ratio;
   }
-  judge(row, threads, &v);
-  if (v.missed) run.n_missed++;
-  print_line(row, threads, &v);
+  judge(row, threads, &v, peers, n_peers);
+  if (v.failed) run.n_missed++;
+  print_line(row, threads, &v, peers, n_peers);
   if (run.json) print_json(run.json, row, threads, &v, peers, n_peers);
 }
 

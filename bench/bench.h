@@ -1,13 +1,15 @@
 // The benchmark harness: rows of work, each measured against roofs of this machine and against peers, all in one run.
 //
 // Bandwidth and clock change within seconds here, so nothing is compared across minutes: the roof, tc and the peers of a row take turns in
-// slices of about 10 ms, and what is reported is the median of the per-round ratios. Peers in other processes alternate with tc in pairs.
+// slices of about 10 ms, and what is reported is the median of the per-round ratios. Peers in other processes wait between their slices.
 // Threads: the main thread only; roofs start threads of their own for a slice.
 #ifndef TC_BENCH_BENCH_H
 #define TC_BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 #include <tc/tc.h>
 
 #define BENCH_MAX_PEERS 8
@@ -24,7 +26,7 @@ typedef double bench_fn(void *arg, int n);
 
 typedef struct bench_peer {
   const char *name;
-  bench_fn *run;
+  bench_fn *run;  // NULL: not installed
   void *arg;
 } bench_peer;
 
@@ -47,6 +49,18 @@ void bench_measure(const bench_row *row);
 // Thread counts asked for: those of a row that is measured at one thread and at all. Returns how many, at most 2.
 int bench_threads(int out[2]);
 
+// ---- bench/peer.c: peers in other processes ----
+// A peer is run as `COMMAND BENCH CASE THREADS`. It warms up and prints "ready", or exits with status 3 if it has no such case; for each line
+// that it reads, it runs about 10 ms and prints "seconds X", the time of a call; it exits at the end of its input.
+typedef enum bench_answer { BENCH_READY, BENCH_FAILED, BENCH_NO_CASE = 3 } bench_answer;
+typedef struct bench_process {
+  pid_t pid;
+  FILE *to, *from;
+} bench_process;
+bench_answer bench_process_start(bench_process *p, const char *command, const bench_row *row, int threads);
+double bench_process_slice(bench_process *p);  // negative if it failed
+int bench_process_stop(bench_process *p);      // its exit status; fine on one that did not start
+
 // ---- bench/roofs.c: rates of this machine, units of work a second ----
 // One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.
 double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds);
@@ -61,6 +75,8 @@ tc_tensor bench_tensor(tc_dims shape, uint32_t seed);
 // Evaluates t and reads one element of its dense value; NaN on error.
 float bench_element(tc_tensor t, int64_t i);
 bool bench_near(double got, double want, double tolerance);
+// Calls of malloc and its like so far, in this process.
+uint64_t bench_n_mallocs(void);
 
 // One function for each benchmark: it makes its data, measures its rows and releases everything.
 #define BENCH(name, meaning) void bench_##name(void);

@@ -1,4 +1,4 @@
-// Square f32 products at one thread and at all, against the FMA roof and OpenBLAS, which is opened with dlopen where it is installed.
+// Square f32 products at one thread and at all, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where they are installed.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
 
@@ -9,11 +9,20 @@
 typedef void cblas_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                             float beta, float *c, int ldc);
 
+typedef int dnnl_sgemm_fn(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                          int64_t ldb, float beta, float *c, int64_t ldc);
+
 static struct {
   bool tried;
   cblas_sgemm_fn *sgemm;
   void (*set_threads)(int n);
 } openblas;
+
+static struct {
+  bool tried;
+  dnnl_sgemm_fn *sgemm;
+  void (*set_threads)(int n);  // of its OpenMP runtime
+} onednn;
 
 typedef struct product {
   int64_t n;
@@ -44,6 +53,18 @@ static bool have_openblas(void) {
   return openblas.sgemm != NULL;
 }
 
+static bool have_onednn(void) {
+  if (onednn.tried) return onednn.sgemm != NULL;
+  onednn.tried = true;
+  setenv("GOMP_SPINCOUNT", "100000", 0);  // as for OpenBLAS
+  void *library = open_first((const char *const[]){"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so", NULL});
+  void *openmp = library ? open_first((const char *const[]){"libgomp.so.1", NULL}) : NULL;
+  if (openmp == NULL) return false;
+  onednn.sgemm = (dnnl_sgemm_fn *)dlsym(library, "dnnl_sgemm");
+  onednn.set_threads = (void (*)(int))dlsym(openmp, "omp_set_num_threads");
+  return onednn.sgemm != NULL && onednn.set_threads != NULL;
+}
+
 static double multiply(void *arg, int n) {
   const product *p = arg;
   double start = bench_now();
@@ -64,6 +85,14 @@ static double multiply_openblas(void *arg, int n) {
   double start = bench_now();
   for (int i = 0; i < n; i++)
     openblas.sgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, size, size, size, 1, p->host_a, size, p->host_b, size, 0, p->host_c, size);
+  return bench_now() - start;
+}
+
+static double multiply_onednn(void *arg, int n) {
+  const product *p = arg;
+  double start = bench_now();
+  for (int i = 0; i < n; i++)
+    if (onednn.sgemm('N', 'N', p->n, p->n, p->n, 1, p->host_a, p->n, p->host_b, p->n, 0, p->host_c, p->n) != 0) return -1;
   return bench_now() - start;
 }
 
@@ -95,10 +124,10 @@ static void measure_size(int64_t n, int threads) {
                      .run = multiply,
                      .arg = &p,
                      .check = product_right};
-    if (have_openblas()) {
-      if (openblas.set_threads) openblas.set_threads(threads);
-      row.peers[row.n_peers++] = (bench_peer){"openblas", multiply_openblas, &p};
-    }
+    if (have_openblas() && openblas.set_threads) openblas.set_threads(threads);
+    if (have_onednn()) onednn.set_threads(threads);
+    row.peers[row.n_peers++] = (bench_peer){"openblas", openblas.sgemm ? multiply_openblas : NULL, &p};
+    row.peers[row.n_peers++] = (bench_peer){"onednn", onednn.sgemm ? multiply_onednn : NULL, &p};
     bench_measure(&row);
   }
   tc_scope_end(scope);

@@ -2,10 +2,45 @@
 #include "bench/bench.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
 
 typedef struct pair {
   tc_tensor a, b;
 } pair;
+
+// ---- Heap allocations: the program's malloc stands before the C library's, for libtc.so too ----
+
+static atomic_uint_fast64_t n_mallocs;
+
+uint64_t bench_n_mallocs(void) {
+  return atomic_load_explicit(&n_mallocs, memory_order_relaxed);
+}
+
+static void count_malloc(void) {
+  atomic_fetch_add_explicit(&n_mallocs, 1, memory_order_relaxed);
+}
+
+#if defined(__GLIBC__)
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+
+void *malloc(size_t bytes) {
+  return count_malloc(), __libc_malloc(bytes);
+}
+void *calloc(size_t n, size_t bytes) {
+  return count_malloc(), __libc_calloc(n, bytes);
+}
+void *realloc(void *p, size_t bytes) {
+  return count_malloc(), __libc_realloc(p, bytes);
+}
+void *aligned_alloc(size_t align, size_t bytes) {
+  return count_malloc(), __libc_memalign(align, bytes);
+}
+#endif
 
 // ---- record: ns an op ----
 
@@ -26,9 +61,21 @@ static double record_adds(void *arg, int n) {
   return seconds;
 }
 
+// Recording in the steady state allocates nothing.
+static bool record_allocates_nothing(void *arg) {
+  for (int warm = 0; warm < 3; warm++)
+    if (record_adds(arg, 1) < 0) return false;
+  uint64_t before = bench_n_mallocs();
+  double seconds = record_adds(arg, 10);
+  uint64_t n = bench_n_mallocs() - before;
+  if (n > 0) fprintf(stderr, "  %llu heap allocations in 1000 ops\n", (unsigned long long)n);
+  return seconds >= 0 && n == 0;
+}
+
 void bench_record(void) {
   pair p = {bench_tensor(TC_SHAPE(16), 1), bench_tensor(TC_SHAPE(16), 2)};
-  bench_measure(&(bench_row){.bench = "record", .name = "chain100", .unit = "ns", .n_items = 100, .run = record_adds, .arg = &p});
+  bench_measure(&(bench_row){
+      .bench = "record", .name = "chain100", .unit = "ns", .n_items = 100, .run = record_adds, .arg = &p, .check = record_allocates_nothing});
 }
 
 // ---- step: us a step of 100 ops, from the first record to the value ----

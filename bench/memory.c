@@ -101,14 +101,17 @@ static bool chain_right(void *arg) {
 void bench_chain(void) {
   tc_dims shape = TC_SHAPE(16 << 20);
   job j = {.a = own(shape, 1), .b = own(shape, 2), .c = own(shape, 3), .make = relu_mul_add};
-  bench_measure(&(bench_row){.bench = "chain",
-                             .name = "chain16m",
-                             .unit = "ms",
-                             .work = 4 * 4.0 * (16 << 20),
-                             .roof = BENCH_TRIAD,
-                             .run = run_job,
-                             .arg = &j,
-                             .check = chain_right});
+  int threads[2], n_threads = bench_threads(threads);
+  for (int t = 0; t < n_threads; t++)
+    bench_measure(&(bench_row){.bench = "chain",
+                               .name = "chain16m",
+                               .unit = "ms",
+                               .work = 4 * 4.0 * (16 << 20),
+                               .roof = BENCH_TRIAD,
+                               .threads = threads[t],
+                               .run = run_job,
+                               .arg = &j,
+                               .check = chain_right});
   release(&j);
 }
 

@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
-"""PyTorch beside tc: torch_peer.py eager|compiled BENCH CASE THREADS. Every call ends with its result computed."""
+"""PyTorch beside tc: torch_peer.py MODE BENCH CASE THREADS. Every call ends with its result computed.
+
+MODE: eager; compiled: torch.compile of the function or of the whole training step; and, for training only, fused: eager with the fused optimizer;
+functional: forward, gradients and Adam as one compiled function of plain tensors.
+"""
 import os
 import sys
 
 mode, bench, case, threads = sys.argv[1:5]
+if mode in ("fused", "functional") and bench not in ("mlp", "digits"):
+    sys.exit(3)
 os.environ["OMP_NUM_THREADS"] = threads
 
 import torch  # noqa: E402  (reads the number of threads when it is imported)
@@ -55,19 +61,49 @@ def network(widths):
     return torch.nn.Sequential(*layers)
 
 
-def trainer(widths, classes):
-    model = network(widths)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-    loss_of = prepare(lambda x, y: F.cross_entropy(model(x), y) if classes else F.mse_loss(model(x), y))
+def functional_trainer(model, loss_of):
+    params = {name: p.detach().clone() for name, p in model.named_parameters()}
+    m, v = ({name: torch.zeros_like(p) for name, p in params.items()} for _ in range(2))
+    loss_and_grads = torch.func.grad_and_value(lambda params, x, y: loss_of(torch.func.functional_call(model, params, (x,)), y))
+
+    @torch.compile
+    def update(params, m, v, scale, x, y):
+        grads, loss = loss_and_grads(params, x, y)
+        for name, g in grads.items():
+            m[name].lerp_(g, 0.1)
+            v[name].mul_(0.999).addcmul_(g, g, value=0.001)
+            params[name].sub_(scale[0] * m[name] / (v[name].sqrt() / scale[1] + 1e-8))
+        return loss
+
+    scale, powers = torch.zeros(2), [1.0, 1.0]
 
     def step(x, y):
-        loss = loss_of(x, y)
+        powers[0], powers[1] = powers[0] * 0.9, powers[1] * 0.999
+        scale[0], scale[1] = 1e-3 / (1 - powers[0]), (1 - powers[1]) ** 0.5
+        with torch.no_grad():
+            return update(params, m, v, scale, x, y)
+
+    return step
+
+
+def trainer(widths, classes, smoothing=0.0):
+    model = network(widths)
+
+    def loss_of(out, y):
+        return F.cross_entropy(out, y, label_smoothing=smoothing) if classes else F.mse_loss(out, y)
+
+    if mode == "functional":
+        return functional_trainer(model, loss_of)
+    optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(1e-3) if mode == "compiled" else 1e-3, fused=mode == "fused")
+
+    def step(x, y):
+        loss = loss_of(model(x), y)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss
 
-    return step
+    return prepare(step)
 
 
 def mlp():
@@ -79,14 +115,16 @@ def mlp():
 
 
 def digits():
-    rows, batch, widths = cases.DIGITS
-    x, y = values(rows, widths[0]), torch.arange(rows) * 7 % widths[-1]
-    step = trainer(widths, True)
+    rows, batch, widths, smoothing = cases.DIGITS
+    x, y, order = values(rows, widths[0]), torch.arange(rows) * 7 % widths[-1], torch.arange(rows) * 1009 % rows
+    step = trainer(widths, True, smoothing)
 
     def call():
+        total = torch.zeros(())
         for k in range(0, rows // batch * batch, batch):
-            loss = step(x[k : k + batch], y[k : k + batch])
-        return loss.item()
+            at = order[k : k + batch]
+            total = total + step(x[at], y[at]).detach()
+        return total.item()
 
     return call
 
