@@ -1,6 +1,6 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy) runs what was recorded as a
+// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy) runs what was recorded as a
 // few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why; status
 // comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
 //

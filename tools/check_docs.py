@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Holds texts to the tree: every file and every tc_ or TC_ name that a README, docs/ or a comment mentions exists.
+
+A file is a word such as lazy/record.c, or record.c in a document beside it; `*` stands for several. Names are looked for in the sources.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+EXTENSIONS = r"(?:c|h|def|py|md|map|csv|json|txt)"
+WORD = re.compile(r"(?<![\w./<-])((?:[\w*-]+/)*[\w*-]+\." + EXTENSIONS + r")(?![\w(])")
+NAME = re.compile(r"\b(?:tc|TC)_\w*\w\b(?![*<])")
+# Made by a command that the text shows, the caller's own, or of another project.
+ELSEWHERE = re.compile(r"(numpy|c10)/.*|(out|testlog|name)\.json|(program|peer)\.\w+")
+DIRS = ["", "include/", "bench/", "bench/peers/", "tests/", "lazy/", "lowering/", "runtime/", "device/", "kernels/", "kernels/ref/", "lowering/llvm/", "lazy/front/", "tools/",
+        "include/tc/", "tests/golden/"]
+
+
+def comments(path, text):
+    if path.endswith(".py"):
+        return "\n".join(re.findall(r"(?s)\"\"\".*?\"\"\"", text) + re.findall(r"#.*", text))
+    return "\n".join(re.findall(r"(?:(?<!:)//|(?m:^\s*#)).*", text))
+
+
+def main():
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.split()
+    texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".def", ".py", ".md")) or f in ("dev", "meson.build")}
+    code = "\n".join(re.sub(r"//.*", "", t) for f, t in texts.items() if not f.endswith(".md"))
+    names = set(NAME.findall(code))
+    wrong = []
+    for f, text in texts.items():
+        doc = text if f.endswith(".md") else comments(f, text)
+        for line in doc.splitlines():
+            if "#include" in line:
+                continue
+            for word in WORD.findall(line):
+                places = [os.path.dirname(f) + "/" if "/" in f else ""] + DIRS
+                if not ELSEWHERE.fullmatch(word) and not any(glob.glob(d + word) for d in places):
+                    wrong.append(f"{f}: no file {word}")
+        for name in NAME.findall(doc):
+            if name not in names and not name.endswith("_"):
+                wrong.append(f"{f}: no name {name}")
+    for line in sorted(set(wrong)):
+        print(line)
+    print(f"docs: {len(texts)} texts, {len(set(wrong))} stale words")
+    return 1 if wrong else 0
+
+
+sys.exit(main())
