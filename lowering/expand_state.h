@@ -35,7 +35,6 @@ typedef struct tc_ex {
   const char *what;       // why, if not TC_OK
 } tc_ex;
 
-
 // Notes the first failure; returns 0.
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
 tc_type tc_ex_compute_type(tc_type type);

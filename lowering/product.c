@@ -4,6 +4,7 @@
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place
 //     for each tile of `rows` rows, for each panel: rows x lanes accumulators in registers, over k
+//     (rows of a that lie far apart in k go to a tile too, some tiles of rows at a time)
 //   what follows: straight from the registers where it is one store, else from a tile, row by row
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
 // multiply-add. The blocking depends on shapes and the instruction set alone.
@@ -15,6 +16,7 @@
 
 #define LONG_K 2048        // beyond it K goes in chunks
 #define CHUNK 1024
+#define PACKED_CHUNK 256   // where rows of a are packed: so many, that packing them serves many columns
 #define PACK_BYTES 524288  // of packed columns in a worker's second-level cache
 #define UNIT_NS 15000.0    // work one unit should have, where shapes allow
 
@@ -36,7 +38,9 @@ typedef struct product {
   bool fused;          // multiply-add in one rounding
   bool pack, direct;   // direct: one store follows, in the accumulators' type
   int64_t panels, row_block, chunk;
-  int packed, sums;    // tiles
+  bool pack_a;
+  int packed, packed_a, sums;  // tiles
+  int64_t a_rows, a_pitch;     // rows of a packed at a time; elements from k to k there
   int64_t sum_pitch;   // elements from row to row of the sums
   factor a, b;
 } product;
@@ -112,13 +116,15 @@ static void choose_blocks(product *p) {
   p->rows = registers / TC_MAX_OF(p->lanes / vector, 1);
   p->rows = (int)ceil_div(p->m, ceil_div(p->m, p->rows));
   int64_t n_panels = ceil_div(p->n, p->lanes), row_tiles = ceil_div(p->m, p->rows);
-  bool far = p->b.row * (int64_t)tc_type_bytes(p->b.type) >= 4096;  // each k in a page of its own
+  int64_t pitch = p->b.row * (int64_t)tc_type_bytes(p->b.type);
+  bool far = pitch >= 4096 || pitch * p->k > 2 * PACK_BYTES;  // each k in a page of its own, or all of them beyond the second-level cache
   p->pack = (p->b.col != 1 && p->n > 1) || (p->b.type != p->acc && row_tiles > 1) || (far && row_tiles > 4);
-  bool chunks = p->k > LONG_K;
-  p->chunk = chunks ? CHUNK : p->k;
+  p->pack_a = p->a.row == 1 && p->a.col * (int64_t)tc_type_bytes(p->a.type) >= 4096 && p->k >= 256 && row_tiles > 1;
+  p->a_rows = 8 * p->rows, p->a_pitch = ceil_div(p->a_rows, 16) * 16;
+  p->chunk = p->pack_a ? PACKED_CHUNK : p->k > LONG_K ? CHUNK : p->k;
   p->panels = p->pack ? TC_MAX_OF(TC_MIN(PACK_BYTES / (p->chunk * p->lanes * size), n_panels), 1) : n_panels;
   p->row_block = row_tiles * p->rows;
-  if (chunks) p->row_block = TC_MIN(p->row_block, 32 * p->rows), p->panels = TC_MIN(p->panels, 4);
+  if (p->chunk < p->k) p->row_block = TC_MIN(p->row_block, 32 * p->rows), p->panels = TC_MIN(p->panels, p->pack_a ? 8 : 4);
   double want = TC_MIN(2.0 * (double)(p->s->gp->a * p->m * p->n) * (double)p->k / 200 / UNIT_NS, p->pack ? 16 : 64);
   while ((double)(p->s->gp->a * ceil_div(n_panels, p->panels) * ceil_div(p->m, p->row_block)) < want) {
     if (p->panels > 1 && (p->pack || p->row_block <= 8 * p->rows))
@@ -206,6 +212,18 @@ static void pack(product *p, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
   end(p);
 }
 
+static void pack_a(product *p, tc_val row, tc_val k0, tc_val k1) {
+  tc_ex *s = p->s;
+  tc_val k = loop(p, k0, k1, 1), to = times(p, sub(p, k, k0), p->a_pitch);
+  tc_val from = add(p, add(p, p->a.at, row), times(p, k, p->a.col)), lanes = tc_emit_raw(E, TC_N_LANES, TC_I64, 16, TC_NONE, TC_NONE, TC_NONE, 0);
+  for (int64_t i = 0; i < p->a_pitch; i += 16) {
+    tc_val at = tc_ex_i64(s, i), mask = tc_emit_bin(E, TC_N_LT, add(p, lanes, add(p, row, at)), tc_ex_i64(s, p->m));
+    tc_val v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 16, add(p, from, at), mask, TC_NONE, p->a.buf), p->acc);
+    (void)tc_emit_raw(E, TC_N_STORE, p->acc, 16, add(p, to, at), v, TC_NONE, p->packed_a);
+  }
+  end(p);
+}
+
 // What follows the product, at the present panel and one row.
 static void finish_row(product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
@@ -222,18 +240,19 @@ static void finish_rows(product *p, tc_val from, tc_val to, tc_val sums) {
   end(p);
 }
 
-// rows x lanes elements, at the present panel: k0 to k1. from: where their sums so far are in the tile of sums, if K goes in chunks.
-static void multiply(product *p, int rows, tc_val row, tc_val panel, tc_val p0, tc_val k0, tc_val k1, tc_val from) {
+// rows x lanes elements, at the present panel: k0 to k1. first: the first row packed. from: where their sums so far are in the tile of sums, if K goes in chunks.
+static void multiply(product *p, int rows, tc_val row, tc_val first, tc_val panel, tc_val p0, tc_val k0, tc_val k1, tc_val from) {
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->lanes);
   bool chunks = p->chunk < p->k;
-  for (int i = 0; i < rows; i++)
-    acc[i] = tc_emit_var(E, chunks ? load_tile(p, p->sums, add(p, from, tc_ex_i64(p->s, i * p->sum_pitch))) : zero);
-  tc_val a = add(p, p->a.at, times(p, row, p->a.row)), b = times(p, sub(p, panel, p0), p->chunk * p->lanes);
+  for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, chunks ? load_tile(p, p->sums, add(p, from, tc_ex_i64(p->s, i * p->sum_pitch))) : zero);
+  tc_val a = p->pack_a ? sub(p, row, first) : add(p, p->a.at, times(p, row, p->a.row)), b = times(p, sub(p, panel, p0), p->chunk * p->lanes);
   tc_val k = loop(p, k0, k1, 1);
   tc_val w = p->pack ? load_tile(p, p->packed, add(p, b, times(p, sub(p, k, k0), p->lanes))) : load_b(p, k);
-  tc_val at = add(p, a, times(p, k, p->a.col));
+  tc_val at = add(p, a, p->pack_a ? times(p, sub(p, k, k0), p->a_pitch) : times(p, k, p->a.col));
+  tc_type type = p->pack_a ? p->acc : p->a.type;
   for (int i = 0; i < rows; i++) {
-    tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, i ? add(p, at, tc_ex_i64(p->s, i * p->a.row)) : at, TC_NONE, TC_NONE, p->a.buf);
+    tc_val ai = i ? add(p, at, tc_ex_i64(p->s, i * p->a.row)) : at;
+    tc_val v = tc_emit_raw(E, TC_N_LOAD, type, 1, ai, TC_NONE, TC_NONE, p->pack_a ? p->packed_a : p->a.buf);
     v = tc_emit_cast(E, v, p->acc);
     tc_emit_set(E, acc[i], p->fused ? tc_emit_fma(E, v, w, acc[i]) : add(p, acc[i], tc_emit_bin(E, TC_N_MUL, v, w)));
   }
@@ -250,14 +269,21 @@ static void multiply(product *p, int rows, tc_val row, tc_val panel, tc_val p0, 
 // Tiles of `rows` rows, each over the unit's panels.
 static void multiply_rows(product *p, int rows, tc_val from, tc_val to, tc_val r0, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
   bool chunks = p->chunk < p->k;
-  tc_val row = loop(p, from, to, rows);
+  tc_val first = from;
+  if (p->pack_a) {
+    first = loop(p, from, to, p->a_rows);
+    to = tc_emit_bin(E, TC_N_MIN, to, add(p, first, tc_ex_i64(p->s, p->a_rows)));
+    pack_a(p, first, k0, k1);
+  }
+  tc_val row = loop(p, first, to, rows);
   tc_val panel = loop(p, p0, p1, 1);
   enter_panel(p, panel);
   tc_val sums = tc_ex_i64(p->s, 0);
   if (chunks) sums = add(p, times(p, sub(p, row, r0), p->sum_pitch), times(p, sub(p, panel, p0), p->lanes));
-  multiply(p, rows, row, panel, p0, k0, k1, sums);
+  multiply(p, rows, row, first, panel, p0, k0, k1, sums);
   end(p);
   end(p);
+  if (p->pack_a) end(p);
 }
 
 static void unit(product *p, tc_val r0, tc_val r1, tc_val p0, tc_val p1) {
@@ -295,7 +321,7 @@ static bool find_product(product *p) {
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->m = s->gp->f, p->n = s->gp->k, p->k = a->shape->d.dim[a->shape->d.rank - 1];
   p->acc = tc_ex_compute_type(x->type);
-  p->direct = n_stored == 1 && tc_ex_must_store(s, p->node) && p->k <= LONG_K;
+  p->direct = n_stored == 1 && tc_ex_must_store(s, p->node);
   s->ext.of[TC_RANGE_K0] = p->k;
   return find_factor(p, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && find_factor(p, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
@@ -311,7 +337,9 @@ void tc_ex_product(tc_ex *s) {
   if (!find_product(p)) return;
   choose_blocks(p);
   bool chunks = p->chunk < p->k;
+  p->direct &= !chunks;
   if (p->pack) p->packed = tile_add(p, p->panels * p->chunk * p->lanes);
+  if (p->pack_a) p->packed_a = tile_add(p, p->chunk * p->a_pitch);
   p->sum_pitch = chunks ? p->panels * p->lanes : p->lanes;
   if (!p->direct) p->sums = tile_add(p, (chunks ? p->row_block : p->rows) * p->sum_pitch);
   s->lanes = p->lanes, s->vector = TC_RANGE_K;
