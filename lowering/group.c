@@ -28,7 +28,7 @@ static bool is_extern(const tc_gnode *x) {
   if (x->op == TC_OP_WRITE_SLICE)
     for (int i = 0; i < x->n_attr; i++)
       if (x->attr[i] != 1) return true;
-  return x->op == TC_OP_MATMUL;
+  return false;
 }
 
 static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
