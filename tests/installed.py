@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Installs the library into an empty directory and uses it as README.md says: installed.py BUILD_DIR, from the root of the sources.
+
+README's programs are compiled against the installed headers with pkg-config, shared and static, as C and as C++; what they print is checked. The
+shared library has its soname and exports only tc_ names.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CPP = r"""
+#include <cstdio>
+#include <tc/tc.h>
+
+int main() {
+  tc_tensor a = tc_reshape(tc_arange(0, 6, 1, TC_F32), TC_SHAPE(2, 3));
+  tc_tensor b = tc_add_num(tc_sum(a, TC_AXES(1), false), tc_num_float(0.5));
+  float out[2];
+  if (tc_to_host(b, out, sizeof out) != TC_OK) return 1;
+  tc_sgd_options options = {};
+  options.lr = 0.1;
+  tc_tensor p = tc_param(tc_zeros(TC_SHAPE(2), TC_F32));
+  tc_optimizer *opt = tc_sgd(&p, 1, options);
+  tc_optimizer_destroy(opt);
+  std::printf("%g %g %s\n", out[0], out[1], tc_status_text(tc_backward(tc_mean(a, TC_ALL, false))));
+  return tc_last_error()->status == TC_ERR_GRAD ? 0 : 1;
+}
+"""
+
+
+def run(*words, env=None):
+    done = subprocess.run(words, env={**os.environ, **(env or {})}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", open("README.md").read(), re.M | re.S)
+
+
+class Installed:
+    def __init__(self, build, root):
+        run("meson", "install", "-C", build, "--no-rebuild", "--destdir", root)
+        pc = run("find", root, "-name", "tc.pc").strip()
+        self.root, self.libdir = root, os.path.dirname(os.path.dirname(pc))
+        self.pkg = {"PKG_CONFIG_PATH": os.path.dirname(pc), "PKG_CONFIG_SYSROOT_DIR": root}
+
+    def flags(self, *what):
+        return run("pkg-config", *what, "tc", env=self.pkg).split()
+
+    def program(self, compiler, name, text, static=False):
+        """Compiles, runs, and returns what it prints."""
+        path = os.path.join(self.root, name)
+        with open(path, "w") as f:
+            f.write(text)
+        libs = self.flags("--libs", "--static") if static else self.flags("--libs")
+        if static:
+            libs = ["-l:libtc.a" if flag == "-ltc" else flag for flag in libs]
+        run(*compiler, "-Wall", "-Wextra", "-Werror", *self.flags("--cflags"), path, *libs, "-o", path + ".out")
+        # The plug-in stands beside the library; the test of that must not be told where it is.
+        told = {k: "" for k in ("TC_LLVM_PATH",)} if not static else {}
+        log = run(path + ".out", env={"LD_LIBRARY_PATH": self.libdir, "TC_LOG": "kernel", **told})
+        return "\n".join(line for line in log.splitlines() if "compiled tc_" not in line) + "\n"
+
+
+def check_library(lib):
+    so = os.path.join(lib.libdir, "libtc.so")
+    assert re.search(r"SONAME.*\[libtc\.so\.0\]", run("readelf", "-d", so))
+    names = [line.split()[2] for line in run("nm", "-D", "--defined-only", so).splitlines()]
+    assert len(names) > 400 and all(name.startswith("tc_") for name in names), [n for n in names if not n.startswith("tc_")]
+    plugin = os.path.join(lib.libdir, "libtc-llvm.so")
+    if os.path.exists(plugin):
+        names = [line.split()[2] for line in run("nm", "-D", "--defined-only", plugin).splitlines()]
+        assert names == ["tc_llvm_plugin_get"], names
+
+
+def check_first_program(out):
+    losses = [float(x) for x in re.findall(r"^step \d+: loss (\S+)$", out, re.M)]
+    assert len(losses) == 4 and losses[0] > 10 and losses[-1] < 1e-3, out
+    got = [float(x) for x in re.findall(r"[\d.]+", out.splitlines()[-1])]
+    assert len(got) == 4 and all(abs(g - w) < 1e-2 for g, w in zip(got, (1, 2, 3, 4))), out
+
+
+def main():
+    root = tempfile.mkdtemp()
+    try:
+        lib = Installed(sys.argv[1], root)
+        check_library(lib)
+        first, values = blocks("c")
+        for static in (False, True):
+            check_first_program(lib.program(["cc", "-std=c11"], "first.c", first, static))
+        body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
+        assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
+        for standard in ("c++11", "c++20"):
+            assert lib.program(["g++", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
+    finally:
+        shutil.rmtree(root)
+
+
+main()
