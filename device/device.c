@@ -19,8 +19,7 @@ static const struct {
 
 static _Thread_local struct {
   bool known;
-  int n_pushed;
-  tc_device now, pushed[MAX_PUSHED];
+  uint8_t n_pushed, now, pushed[MAX_PUSHED];  // of tc_device; bytes, for thread-local memory is scarce
 } self;
 
 const char *tc_device_name(tc_device d) {
@@ -55,17 +54,17 @@ tc_status tc_device_parse(const char *name, tc_device *out) {
 tc_device tc_device_default(void) {
   if (TC_LIKELY(self.known)) return self.now;
   self.known = true;
-  self.now = TC_DEVICE_CPU;
+  tc_device d = TC_DEVICE_CPU;
   const char *name = tc_options_get()->device;
-  if (name && tc_device_parse(name, &self.now) != TC_OK) tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
-  return self.now;
+  if (name && tc_device_parse(name, &d) != TC_OK) tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
+  return self.now = (uint8_t)d, d;
 }
 
 tc_status tc_set_default_device(const char *name) {
   tc_device d;
   TC_TRY(tc_device_parse(name, &d));
   tc_device_default();
-  self.now = d;
+  self.now = (uint8_t)d;
   return TC_OK;
 }
 
@@ -77,8 +76,8 @@ tc_status tc_push_device(const char *name) {
   tc_device d;
   TC_TRY(tc_device_parse(name, &d));
   if (self.n_pushed == MAX_PUSHED) return TC_FAIL(TC_ERR_STATE, "more than %d devices are pushed", MAX_PUSHED);
-  self.pushed[self.n_pushed++] = tc_device_default();
-  self.now = d;
+  self.pushed[self.n_pushed++] = (uint8_t)tc_device_default();
+  self.now = (uint8_t)d;
   return TC_OK;
 }
 

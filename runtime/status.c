@@ -1,7 +1,8 @@
 // Statuses and errors of one thread, and the small tables of the public header (version, status and type names).
-// The first error since tc_clear_error is kept whole; all of them go into a ring of 256 records over 8 KiB of text (14 KiB a thread).
+// The first error since tc_clear_error is kept whole.
 // Always: text is complete when the error is recorded, so nothing points into a caller's module, which may be unloaded before it is read.
-// Threads: all state is thread-local arrays, which end with their thread; nothing is allocated.
+// Threads: all state is thread-local. The text is allocated with a thread's first error, because thread-local memory of a library that is opened
+// late (by a binding) must be small; where there is no memory the message is the status's.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif
@@ -9,43 +10,49 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/error_ring.h"
-
 #define MESSAGE_BYTES 512
 #define SITE_BYTES 160
-#define TEXT_BYTES 8192u
 
-typedef struct record {
-  const char *op;
-  tc_status status;
-  uint32_t text_at;  // position in the endless text of which the last TEXT_BYTES are kept
-} record;
+typedef struct error_text {
+  char message[MESSAGE_BYTES], site[SITE_BYTES];
+} error_text;
 
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
-static _Thread_local char first_message[MESSAGE_BYTES], first_site[SITE_BYTES];
-static _Thread_local struct {
-  uint32_t n_errors, text_used;
-  record records[TC_N_KEPT_ERRORS];
-  char text[TEXT_BYTES];
-  tc_error shown;
-  char shown_message[128];
-} ring;
+static _Thread_local error_text *kept;  // of first; freed when the thread ends
 
-// Message and site as two consecutive strings that do not cross the end of the text.
-static void ring_keep(tc_status status, const char *op, const char *message, const char *site) {
-  uint32_t message_bytes = (uint32_t)strlen(message) + 1, site_bytes = (uint32_t)strlen(site) + 1;
-  uint32_t room = TEXT_BYTES - ring.text_used % TEXT_BYTES;
-  if (room < message_bytes + site_bytes) ring.text_used += room;
-  char *at = ring.text + ring.text_used % TEXT_BYTES;
-  memcpy(at, message, message_bytes);
-  memcpy(at + message_bytes, site, site_bytes);
-  ring.records[ring.n_errors % TC_N_KEPT_ERRORS] = (record){op, status, ring.text_used};
-  ring.text_used += message_bytes + site_bytes;
-  ring.n_errors++;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool has_key;
+
+static void text_free(void *text) {
+  tc_clear_error();
+  kept = NULL;
+  free(text);
+}
+
+static void make_key(void) {
+  has_key = pthread_key_create(&key, text_free) == 0;
+}
+
+static void at_exit(void) __attribute__((destructor));
+static void at_exit(void) {
+  text_free(kept);
+  if (has_key) pthread_key_delete(key);
+  has_key = false;
+}
+
+// This thread's room for text; NULL without memory.
+static error_text *text_room(void) {
+  if (kept) return kept;
+  pthread_once(&once, make_key);
+  kept = malloc(sizeof *kept);
+  if (kept && has_key) pthread_setspecific(key, kept);
+  return kept;
 }
 
 static void append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -98,11 +105,13 @@ tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fm
   (void)vsnprintf(message + used, body_bytes - used, fmt, args);
   va_end(args);
   append(message, sizeof message, "%s", place);
-  ring_keep(status, op, message, site_text);
-  if (first.status == TC_OK) {
-    memcpy(first_message, message, sizeof message);
-    memcpy(first_site, site_text, sizeof site_text);
-    first = (tc_error){status, first_message, op, first_site};
+  if (first.status != TC_OK) return status;
+  error_text *text = text_room();
+  first = (tc_error){status, tc_status_text(status), op, ""};
+  if (text) {
+    memcpy(text->message, message, sizeof message);
+    memcpy(text->site, site_text, sizeof site_text);
+    first.message = text->message, first.site = text->site;
   }
   return status;
 }
@@ -113,23 +122,6 @@ const tc_error *tc_last_error(void) {
 
 void tc_clear_error(void) {
   first = (tc_error){TC_OK, "", "", ""};
-}
-
-uint32_t tc_error_newest(void) {
-  return ring.n_errors;
-}
-
-const tc_error *tc_error_at(uint32_t serial) {
-  if (serial == 0 || serial > ring.n_errors || ring.n_errors - serial >= TC_N_KEPT_ERRORS) return NULL;
-  const record *r = &ring.records[(serial - 1) % TC_N_KEPT_ERRORS];
-  if (ring.text_used - r->text_at <= TEXT_BYTES) {
-    const char *message = ring.text + r->text_at % TEXT_BYTES;
-    ring.shown = (tc_error){r->status, message, r->op, message + strlen(message) + 1};
-  } else {
-    snprintf(ring.shown_message, sizeof ring.shown_message, "%s: %s", r->op, tc_status_text(r->status));
-    ring.shown = (tc_error){r->status, ring.shown_message, r->op, ""};
-  }
-  return &ring.shown;
 }
 
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {

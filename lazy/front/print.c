@@ -81,15 +81,24 @@ static int64_t int_at(const void *data, tc_type type, int64_t i) {
   }
 }
 
-// The value that the decimal text names in a type.
-static double parse_as(const char *decimal, tc_type type) {
-  if (type == TC_F64) return strtod(decimal, NULL);
-  if (type == TC_F32) return (double)strtof(decimal, NULL);
-  double v = strtod(decimal, NULL);
+// The nearest value of a type.
+static double round_to(double v, tc_type type) {
+  if (type == TC_F64 || !isfinite(v) || v == 0) return v;
+  if (type == TC_F32) return (double)(float)v;
   int e, bits = type == TC_F16 ? 11 : 8, lowest = type == TC_F16 ? -24 : -133;
   frexp(v, &e);
   double unit = ldexp(1.0, TC_MAX_OF(e - bits, lowest));
   return nearbyint(v / unit) * unit;
+}
+
+// The value that the decimal text names in a type.
+static double parse_as(const char *decimal, tc_type type) {
+  return type == TC_F32 ? (double)strtof(decimal, NULL) : round_to(strtod(decimal, NULL), type);
+}
+
+// From this magnitude on, an exponent is printed: 10 to the digits the type holds, as NumPy does from 2.3 on. bf16 is treated as f16.
+static double large(tc_type type, double of_f64) {
+  return type == TC_F64 ? of_f64 : type == TC_F32 ? 1e6 : 1e3;
 }
 
 // Shortest decimal of |v|: digits without point, value digits[0].digits[1..] * 10^exp.
@@ -223,9 +232,8 @@ static format choose_format(const shown *s, tc_type type) {
   }
   survey v = {.f = &f};
   each(s, 0, 0, survey_range, &v);
-  // NumPy 2.3 and later: 10 to the digits the type holds, at most 8. bf16 is treated as f16.
-  double large = type == TC_F64 ? 1e8 : type == TC_F32 ? 1e6 : 1e3;
-  f.exponent = v.max != 0 && (v.max >= large || v.min < 0.0001 || v.max / v.min > 1000.0);
+  // NumPy compares in the array's own type.
+  f.exponent = v.max != 0 && (v.max >= large(type, 1e8) || v.min < round_to(0.0001, type) || round_to(v.max / v.min, type) > 1000.0);
   each(s, 0, 0, survey_width, &v);
   if (f.exponent) {
     f.precision = f.pad_right;
@@ -329,13 +337,13 @@ static void put_level(text *out, const shown *s, const format *f, int axis, int6
   text_put(out, "]", 1);
 }
 
-// str() of a NumPy scalar: positional from 1e-4 to 1e16, with a digit after the point; otherwise an exponent without a bare point.
+// str() of a NumPy scalar: positional from 1e-4 to 1e16 (less in narrow types), with a digit after the point; otherwise an exponent without a bare point.
 static void put_scalar(text *out, const void *data, tc_type type) {
   char word[400];
   double v = float_at(data, type, 0), size = fabs(v);
   if (!isfinite(v)) {
     snprintf(word, sizeof word, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
-  } else if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+  } else if (size == 0 || (size >= 1e-4 && size < large(type, 1e16))) {
     positional(v, type, 24, word, sizeof word);
     if (word[strlen(word) - 1] == '.') strcat(word, "0");
   } else {

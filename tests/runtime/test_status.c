@@ -1,9 +1,8 @@
-// Errors of a thread: the first stays, the ring keeps the later ones, texts name op, values and place. Also the tables of the public header.
+// Errors of a thread: the first stays, texts name op, values and place. Also the tables of the public header.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "runtime/error_ring.h"
 #include "runtime/hash.h"
 #include "runtime/status.h"
 
@@ -19,21 +18,6 @@ Test(status, first_error_stays_until_cleared) {
   cr_assert_not_null(strstr(e->site, "test_status.c:"));
   tc_clear_error();
   cr_assert_eq(tc_last_error()->status, TC_OK);
-}
-
-Test(status, ring_names_later_errors_and_forgets_the_oldest) {
-  cr_assert_null(tc_error_at(0));
-  tc_fail(TC_ERR_ARG, "a", 0, "one");
-  uint32_t first = tc_error_newest();
-  tc_fail(TC_ERR_INDEX, "b", 0, "two");
-  cr_assert_str_eq(tc_error_at(first)->message, "a: one");
-  cr_assert_str_eq(tc_error_at(tc_error_newest())->message, "b: two");
-  for (int i = 0; i < 200; i++) tc_fail(TC_ERR_RUN, "c", TC_HERE, "%0400d", i);
-  cr_assert_str_eq(tc_error_at(first)->message, "a: invalid argument");
-  cr_assert_not_null(strstr(tc_error_at(tc_error_newest())->message, "0199"));
-  for (int i = 0; i < 60; i++) tc_fail(TC_ERR_RUN, "c", 0, "x");
-  cr_assert_null(tc_error_at(first));
-  cr_assert_null(tc_error_at(tc_error_newest() + 1));
 }
 
 Test(status, long_text_is_cut_before_the_place) {
