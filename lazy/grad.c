@@ -297,7 +297,7 @@ tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, i
   }
   if (t->op_status == TC_OK) run_walk(&w, node, TC_NODE_ERR);
   if (t->op_status == TC_OK && !(flags & (TC_RETAIN | TC_CREATE_GRAPH))) free_history(&w);
-  for (int i = 0; i < n && out; i++) out[i] = (tc_tensor){TC_POISON, (uint32_t)(t->op_status ? t->op_status : TC_ERR_GRAD)};
+  for (int i = 0; i < n && out; i++) out[i] = tc_poison(t->op_status ? t->op_status : TC_ERR_GRAD);
   for (int i = 0; i < n && t->op_status == TC_OK; i++) {
     tc_trace *owner;
     tc_slot *s = tc_slot_find(xs[i], &owner);

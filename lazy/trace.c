@@ -181,17 +181,13 @@ static bool chunk_add(tc_trace *t) {
   return true;
 }
 
-static tc_tensor poison(tc_status st) {
-  return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
-}
-
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
-  if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), poison(TC_ERR_MEMORY);
+  if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && t->n_pool == t->cap_pool) {
     uint32_t cap = t->cap_pool ? t->cap_pool * 2 : 256;
     tc_tensor *pool = tc_realloc(t->pool, cap * sizeof *pool);
-    if (!pool) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), poison(TC_ERR_MEMORY);
+    if (!pool) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
     t->pool = pool, t->cap_pool = cap;
   }
   tc_tensor h = {t->free_slot, 0};
@@ -414,13 +410,13 @@ tc_status tc_op_done(tc_trace *t) {
 tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   if (TC_UNLIKELY(n == TC_NODE_ERR || t->op_status != TC_OK)) {
     tc_status st = tc_op_done(t);
-    return poison(st);
+    return tc_poison(st);
   }
   // An op that returns its operand's node (a cast to the same type) still makes a new value.
   if (t->slot_of[n] != TC_SLOT_NONE) {
     const tc_rec *r = tc_rec_of(t, n);
     n = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &n, 0, NULL, 0, NULL, (tc_device)t->dev[n]);
-    if (n == TC_NODE_ERR) return poison(tc_op_done(t));
+    if (n == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   }
   tc_tensor h = tc_trace_handle(t, n, true);
   if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);

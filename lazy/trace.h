@@ -19,7 +19,6 @@
 #include "lazy/record.h"
 
 #define TC_SLOT_NONE UINT32_MAX
-#define TC_POISON 0xFFFFFF00u  // handles with slot >= this are poison; gen is the status
 #define TC_CHUNK_SLOTS 1024
 
 typedef struct tc_rec {

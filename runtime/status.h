@@ -31,6 +31,12 @@ _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), __func__, 0, __VA_ARGS__)
 
+// Handles with slot >= this are poison: what a failed call returns; gen is the status.
+#define TC_POISON 0xFFFFFF00u
+static inline tc_tensor tc_poison(tc_status st) {
+  return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
+}
+
 // Writes a site as "file:line" or "symbol+0x..(module)"; never fails.
 void tc_site_text(tc_site site, char *out, size_t bytes);
 // A code address as a site.

@@ -4,7 +4,7 @@
 // Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not name is summed, as PyTorch does).
 // Threads: thread-compatible; records only.
 #define TC_NO_SITES
-#include "runtime/status.h"
+#include "lazy/front/operand.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -248,7 +248,7 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   for (int k = 0; k < n; k++) {
     const char *stop = memchr(p, ',', (size_t)(end - p));
     if ((stop == NULL) != (k == n - 1)) return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\" does not name %d operands", e->spec, n);
-    if (!tc_is_valid(tensors[k])) return tc_fail(TC_ERR_HANDLE, "einsum", e->site, "operand %d is poisoned, stale or null", k);
+    TC_TRY(tc_operand_check("einsum", tensors[k], e->site));
     TC_TRY(read_operand(e, p, stop ? stop : end, tensors[k], &xs[k]));
     p = stop ? stop + 1 : end;
   }
@@ -281,19 +281,14 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 // Records operands' Einstein sum, "ij,jk->ik". Poison with the spec and what is wrong with it in tc_last_error.
 tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands) {
   einsum e = {.spec = spec ? spec : "", .site = tc_site_return(__builtin_return_address(0))};
-  tc_tensor out = {0, 0};
-  if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS) {
-    tc_status st = tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS);
-    (void)st;
-    return out;
-  }
+  if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS)
+    return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS));
   operand xs[MAX_OPERANDS];
   tc_scope scope = tc_scope_begin();
   tc_tensor result = {0, 0};
-  if (run(&e, n, operands, xs, &result) == TC_OK) {
-    // An operand returned as it came belongs to the caller's scope already; a reshape to its own shape makes a handle of this one.
-    out = tc_keep(tc_reshape_at(result, tc_shape(result), e.site));
-  }
+  tc_status st = run(&e, n, operands, xs, &result);
+  // An operand returned as it came belongs to the caller's scope already; a reshape to its own shape makes a handle of this one.
+  tc_tensor out = st == TC_OK ? tc_keep(tc_reshape_at(result, tc_shape(result), e.site)) : tc_poison(st);
   tc_scope_end(scope);
   return out;
 }

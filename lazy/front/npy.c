@@ -3,7 +3,7 @@
 // Always: a header is believed only as far as the file's size bears it out; a file is replaced whole or not at all (temporary and rename).
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
-#include "runtime/status.h"
+#include "lazy/front/operand.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static tc_status write_file(const char *path, const char *header, size_t header_
 tc_status tc_save_npy(const char *path, tc_tensor t) {
   tc_site site = tc_site_return(__builtin_return_address(0));
   if (path == NULL) return tc_fail(TC_ERR_ARG, "save_npy", site, "path is NULL");
-  if (!tc_is_valid(t)) return tc_fail(TC_ERR_HANDLE, "save_npy", site, "the tensor is poisoned, stale or null");
+  TC_TRY(tc_operand_check("save_npy", t, site));
   tc_dims shape = tc_shape(t);
   tc_type type = tc_dtype(t);
   size_t bytes = (size_t)tc_numel(t) * tc_type_bytes(type);
@@ -217,9 +217,6 @@ static bool read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_of
   return ok;
 }
 
-// A poisoned tensor whose error is the one just reported: a null handle.
-static const tc_tensor no_tensor;
-
 static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes) {
   // A byte other than 0 and 1 is no bool; NumPy reads it as true.
   if (h->type == TC_BOOL)
@@ -235,7 +232,7 @@ static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes) {
 
 tc_tensor tc_load_npy(const char *path) {
   tc_site site = tc_site_return(__builtin_return_address(0));
-  tc_tensor out = no_tensor;
+  tc_tensor out = {0, 0};
   tc_status st = TC_OK;
   char why[160] = "";
   unsigned char *data = NULL;
@@ -267,8 +264,7 @@ tc_tensor tc_load_npy(const char *path) {
   }
   out = make_tensor(&h, data, bytes);
 done:
-  (void)st;  // told through tc_last_error
   free(data);
   if (f) fclose(f);
-  return out;
+  return st == TC_OK ? out : tc_poison(st);
 }

@@ -4,7 +4,7 @@
 // Source: numpy/_core/arrayprint.py, FloatingFormat and _formatArray; numpy/_core/src/multiarray/scalartypes.c.src for rank 0.
 // Threads: thread-compatible; formatting is a sync point.
 #define TC_NO_SITES
-#include "runtime/status.h"
+#include "lazy/front/operand.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -376,7 +376,7 @@ static char *format_value(const void *data, const tc_dims *dims, tc_type type, i
 
 static tc_status format_at(tc_tensor t, tc_site site, char **out) {
   *out = NULL;
-  if (!tc_is_valid(t)) return tc_fail(TC_ERR_HANDLE, "print", site, "the tensor is poisoned, stale or null");
+  TC_TRY(tc_operand_check("print", t, site));
   tc_dims dims = tc_shape(t);
   tc_type type = tc_dtype(t);
   int64_t n = tc_numel(t);

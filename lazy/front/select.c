@@ -3,16 +3,13 @@
 // masked_select is differentiable. Results are on their operand's device.
 // Threads: thread-compatible.
 #define TC_NO_SITES
-#include "runtime/status.h"
+#include "lazy/front/operand.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CALLER tc_site_return(__builtin_return_address(0))
-
-// The handle of a failure that has been reported.
-static const tc_tensor no_tensor;
 
 // The dense value of t, the caller's to free; NULL after reporting.
 static void *fetch(const char *op, tc_tensor t, tc_site site) {
@@ -24,11 +21,9 @@ static void *fetch(const char *op, tc_tensor t, tc_site site) {
   return NULL;
 }
 
-static bool check(const char *op, tc_tensor t, tc_site site) {
-  if (tc_is_valid(t)) return true;
-  tc_status st = tc_fail(TC_ERR_HANDLE, op, site, "an operand is poisoned, stale or null");
-  (void)st;
-  return false;
+// The handle of a failure that has been reported: the first one stays.
+static tc_tensor failed(void) {
+  return tc_poison(tc_last_error()->status);
 }
 
 // Host data as a tensor where x is.
@@ -59,11 +54,11 @@ static int64_t *positions(const char *op, tc_tensor mask, int64_t *out_n, tc_sit
 
 tc_tensor tc_nonzero(tc_tensor x) {
   tc_site site = CALLER;
-  if (!check("nonzero", x, site)) return no_tensor;
+  if (tc_operand_check("nonzero", x, site) != TC_OK) return failed();
   tc_dims d = tc_shape(x);
   int64_t n, *at = positions("nonzero", tc_cast_at(x, TC_BOOL, site), &n, site);
   int64_t *out = at ? malloc((size_t)TC_MAX_OF(n * d.rank, 1) * sizeof *out) : NULL;
-  tc_tensor result = no_tensor;
+  tc_tensor result = {0, 0};
   if (out) {
     for (int64_t i = 0; i < n; i++) {
       int64_t flat = at[i];
@@ -76,24 +71,20 @@ tc_tensor tc_nonzero(tc_tensor x) {
   }
   free(out);
   free(at);
-  return result;
+  return result.gen ? result : failed();
 }
 
 // x and mask broadcast against each other, as in PyTorch.
 tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask) {
   tc_site site = CALLER;
-  if (!check("masked_select", x, site) || !check("masked_select", mask, site)) return no_tensor;
-  if (tc_dtype(mask) != TC_BOOL) {
-    tc_status st = tc_fail(TC_ERR_DTYPE, "masked_select", site, "mask is %s, not bool", tc_type_name(tc_dtype(mask)));
-    (void)st;
-    return no_tensor;
-  }
+  if (tc_operand_check("masked_select", x, site) != TC_OK || tc_operand_check("masked_select", mask, site) != TC_OK) return failed();
+  if (tc_dtype(mask) != TC_BOOL) return tc_poison(tc_fail(TC_ERR_DTYPE, "masked_select", site, "mask is %s, not bool", tc_type_name(tc_dtype(mask))));
   // Broadcasting is the ops' own: a select whose branches are both x has the common shape.
   tc_tensor wide = tc_where_at(mask, x, x, site);
   if (!tc_is_valid(wide)) return wide;
   tc_tensor wide_mask = tc_expand_at(mask, tc_shape(wide), site);
   int64_t n, *at = positions("masked_select", wide_mask, &n, site);
-  if (at == NULL) return no_tensor;
+  if (at == NULL) return failed();
   tc_tensor index = beside(x, at, TC_SHAPE(n), TC_I64, site);
   free(at);
   return tc_index_select_at(tc_flatten_at(wide, 0, -1, site), 0, index, site);
@@ -114,14 +105,14 @@ static int compare_float(const void *a, const void *b) {
 // Sorted as f64 or i64, which hold every element type exactly; NaN counts once, as in NumPy.
 tc_tensor tc_unique(tc_tensor x) {
   tc_site site = CALLER;
-  if (!check("unique", x, site)) return no_tensor;
+  if (tc_operand_check("unique", x, site) != TC_OK) return failed();
   tc_type type = tc_dtype(x);
   bool is_float = type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
   tc_type wide = is_float ? TC_F64 : TC_I64;
   int (*compare)(const void *, const void *) = is_float ? compare_float : compare_int;
   int64_t n = tc_numel(x), k = 0;
   char *data = fetch("unique", tc_cast_at(x, wide, site), site);  // 8 bytes an element
-  if (data == NULL) return no_tensor;
+  if (data == NULL) return failed();
   qsort(data, (size_t)n, 8, compare);
   for (int64_t i = 0; i < n; i++) {
     if (k > 0 && compare(data + 8 * (k - 1), data + 8 * i) == 0) continue;
@@ -137,7 +128,8 @@ tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *
   tc_site site = CALLER;
   if (out == NULL) return tc_fail(TC_ERR_ARG, "allclose", site, "out is NULL");
   *out = false;
-  if (!tc_is_valid(a) || !tc_is_valid(b)) return tc_fail(TC_ERR_HANDLE, "allclose", site, "an operand is poisoned, stale or null");
+  TC_TRY(tc_operand_check("allclose", a, site));
+  TC_TRY(tc_operand_check("allclose", b, site));
   tc_scope scope = tc_scope_begin();
   tc_tensor same = tc_eq_at(a, b, site), x = tc_cast_at(a, TC_F64, site), y = tc_cast_at(b, TC_F64, site);
   tc_tensor apart = tc_abs_at(tc_sub_at(x, y, site), site);
@@ -152,8 +144,8 @@ tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *
 tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out) {
   tc_site site = CALLER;
   if (out == NULL) return tc_fail(TC_ERR_ARG, "split", site, "out is NULL");
-  for (int i = 0; i < n; i++) out[i] = no_tensor;
-  if (!tc_is_valid(x)) return tc_fail(TC_ERR_HANDLE, "split", site, "the operand is poisoned, stale or null");
+  for (int i = 0; i < n; i++) out[i] = tc_poison(TC_ERR_STATE);
+  TC_TRY(tc_operand_check("split", x, site));
   tc_dims d = tc_shape(x);
   if (axis < -d.rank || axis >= d.rank) return tc_fail(TC_ERR_ARG, "split", site, "axis %d is out of range for rank %d", axis, d.rank);
   int64_t extent = d.dim[axis < 0 ? axis + d.rank : axis];
@@ -177,7 +169,7 @@ tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out) {
   tc_tensor grids[TC_MAX_RANK];  // out may be xs
   tc_dims full = tc_dims_of(0, NULL);
   for (int i = 0; i < n; i++) {
-    if (!tc_is_valid(xs[i])) return tc_fail(TC_ERR_HANDLE, "meshgrid", site, "operand %d is poisoned, stale or null", i);
+    TC_TRY(tc_operand_check("meshgrid", xs[i], site));
     tc_dims d = tc_shape(xs[i]);
     if (d.rank > 1) return tc_fail(TC_ERR_SHAPE, "meshgrid", site, "operand %d has rank %d, not 1", i, d.rank);
     full.dim[full.rank++] = d.rank ? d.dim[0] : 1;

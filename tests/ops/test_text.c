@@ -1,0 +1,146 @@
+// Printing and .npy files against NumPy: tests/golden/text.txt, made by tools/golden_text.py, which describes the format.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tc/tc.h>
+#include <unistd.h>
+
+enum { MAX_LINE = 1 << 18, MAX_TEXT = 1 << 16 };
+
+static char line[MAX_LINE], text[MAX_TEXT];
+static unsigned char bytes[MAX_LINE / 2], file[MAX_LINE / 2], got[MAX_LINE / 2];
+static int line_number;
+
+static bool next_line(FILE *f) {
+  if (!fgets(line, sizeof line, f)) return false;
+  line_number++;
+  line[strcspn(line, "\n")] = 0;
+  return true;
+}
+
+static size_t from_hex(const char *hex, unsigned char *out) {
+  size_t n = 0;
+  static const char digits[] = "0123456789abcdef";
+  if (strcmp(hex, "-") == 0) return 0;
+  for (; hex[2 * n]; n++) out[n] = (unsigned char)((strchr(digits, hex[2 * n]) - digits) * 16 + (strchr(digits, hex[2 * n + 1]) - digits));
+  return n;
+}
+
+// "f32[2,3]" and its bytes.
+static tc_tensor make(const char *spec, const char *hex) {
+  const char *open = strchr(spec, '[');
+  tc_type type = TC_F32;
+  for (int k = 0; k < TC_N_TYPES; k++)
+    if (strncmp(tc_type_name((tc_type)k), spec, (size_t)(open - spec)) == 0 && tc_type_name((tc_type)k)[open - spec] == 0) type = (tc_type)k;
+  tc_dims d = TC_SCALAR;
+  char *at = (char *)open + 1;
+  while (*at != ']') {
+    d.dim[d.rank++] = strtoll(at, &at, 10);
+    if (*at == ',') at++;
+  }
+  (void)from_hex(hex, bytes);
+  return tc_from_host(bytes, d, type);
+}
+
+static bool same(tc_tensor a, tc_tensor b) {
+  tc_dims d = tc_shape(a), e = tc_shape(b);
+  size_t n = (size_t)tc_numel(a) * tc_type_bytes(tc_dtype(a));
+  if (d.rank != e.rank || memcmp(d.dim, e.dim, sizeof d.dim) != 0 || tc_dtype(a) != tc_dtype(b)) return false;
+  return tc_to_host(a, bytes, n) == TC_OK && tc_to_host(b, got, n) == TC_OK && memcmp(bytes, got, n) == 0;
+}
+
+static void check_print(tc_tensor t, int n_lines, FILE *f) {
+  int at = line_number;
+  text[0] = 0;
+  for (int i = 0; i < n_lines && next_line(f); i++) {
+    if (i) strcat(text, "\n");
+    strcat(text, line);
+  }
+  char *printed = tc_format(t);
+  cr_assert_not_null(printed);
+  cr_expect_str_eq(printed, text, "line %d:\n%s\nshould be\n%s", at, printed, text);
+  free(printed);
+}
+
+// Compares what is written, reads it again, and reads it in other layouts.
+static void check_file(const char *what, tc_tensor t, size_t n, const char *path) {
+  if (strcmp(what, "save") == 0) {
+    cr_assert_eq(tc_save_npy(path, t), TC_OK, "line %d: %s", line_number, tc_last_error()->message);
+    FILE *f = fopen(path, "rb");
+    size_t n_got = f ? fread(got, 1, sizeof got, f) : 0;
+    if (f) fclose(f);
+    cr_expect(n_got == n && memcmp(got, file, n) == 0, "line %d: %zu bytes saved, NumPy's are %zu", line_number, n_got, n);
+  }
+  FILE *f = fopen(path, "wb");
+  cr_assert(f && fwrite(file, 1, n, f) == n && fclose(f) == 0);
+  tc_tensor loaded = tc_load_npy(path);
+  if (strcmp(what, "refuse") == 0) {
+    cr_expect(!tc_is_valid(loaded) && tc_last_error()->status == TC_ERR_IO, "line %d", line_number);
+    // A failed load is poison, never the null handle that means "none" to an optional operand.
+    cr_expect(!tc_is_valid(tc_linear(tc_zeros(TC_SHAPE(1, 2), TC_F32), tc_zeros(TC_SHAPE(3, 2), TC_F32), loaded)));
+    tc_clear_error();
+  } else {
+    cr_assert(tc_is_valid(loaded), "line %d: %s", line_number, tc_last_error()->message);
+    cr_expect(same(t, loaded), "line %d", line_number);
+  }
+}
+
+static void run(const char *only) {
+  static char what[8], spec[64], hex[MAX_LINE], rest[MAX_LINE];
+  char path[] = "/tmp/tc-test-XXXXXX";
+  int n = 0, made = mkstemp(path);
+  FILE *f = fopen("tests/golden/text.txt", "r");
+  cr_assert(f != NULL && made >= 0);
+  close(made);
+  for (line_number = 0; next_line(f);) {
+    tc_scope scope = tc_scope_begin();
+    cr_assert_eq(sscanf(line, "%7s %63s %s %s", what, spec, hex, rest), 4, "line %d", line_number);
+    bool print = strcmp(what, "print") == 0, wanted = strcmp(only, "print") == 0 ? print : !print;
+    if (wanted) n++;
+    if (print && !wanted)
+      for (int i = atoi(rest); i > 0 && next_line(f);) i--;
+    else if (print)
+      check_print(make(spec, hex), atoi(rest), f);
+    else if (wanted)
+      check_file(what, spec[0] == '-' ? (tc_tensor){0, 0} : make(spec, hex), from_hex(rest, file), path);
+    tc_scope_end(scope);
+  }
+  fclose(f);
+  unlink(path);
+  cr_assert_gt(n, 180);
+}
+
+Test(text, prints_as_numpy) {
+  run("print");
+}
+
+Test(text, npy_files_are_numpys_and_read_in_every_layout) {
+  run("npy");
+}
+
+Test(text, bf16_prints_and_survives_a_file) {
+  char path[] = "/tmp/tc-test-XXXXXX";
+  int made = mkstemp(path);
+  cr_assert_geq(made, 0);
+  close(made);
+  tc_tensor t = tc_arange(0.5, 4, 1.25, TC_BF16);
+  char *printed = tc_format(t);
+  cr_assert_str_eq(printed, "[0.5  1.75 3.  ]");
+  free(printed);
+  cr_assert_eq(tc_save_npy(path, t), TC_OK);
+  cr_assert(same(t, tc_load_npy(path)));
+  unlink(path);
+}
+
+Test(text, poison_and_missing_files_are_told_once) {
+  tc_tensor bad = tc_load_npy("/nonexistent/x.npy");
+  cr_assert_eq(tc_last_error()->status, TC_ERR_IO);
+  cr_assert_eq(tc_print(bad), TC_ERR_IO);
+  cr_assert_null(tc_format(bad));
+  cr_assert_eq(tc_save_npy("/nonexistent/y.npy", bad), TC_ERR_IO);
+  cr_assert_not_null(strstr(tc_last_error()->message, "x.npy"));
+  cr_assert_not(tc_is_valid(tc_nonzero(bad)));
+  tc_clear_error();
+  cr_assert_eq(tc_save_npy("/nonexistent/y.npy", tc_ones(TC_SHAPE(2), TC_F32)), TC_ERR_IO);
+}
