@@ -116,7 +116,7 @@ static void finish(net *m) {
   for (int i = 0; i < 2 * m->n_layers; i++) tc_release(m->params[i]);
 }
 
-static const tc_adam_options adam = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+static const tc_adam_options adam = {.lr = 1e-3, TC_ADAM_DEFAULTS};
 
 void bench_mlp(void) {
   net small = {.x = bench_tensor(TC_SHAPE(32, 10), 1), .y = bench_tensor(TC_SHAPE(32, 1), 2)};

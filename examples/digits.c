@@ -138,7 +138,7 @@ static net net_create(void) {
   tc_scope scope = tc_scope_begin();
   net m = {.p = {uniform(TC_SHAPE(HIDDEN, PIXELS), PIXELS), uniform(TC_SHAPE(HIDDEN), PIXELS), uniform(TC_SHAPE(CLASSES, HIDDEN), HIDDEN),
                  uniform(TC_SHAPE(CLASSES), HIDDEN)}};
-  m.opt = tc_adam(m.p, 4, (tc_adam_options){.lr = learning_rate, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+  m.opt = tc_adam(m.p, 4, (tc_adam_options){.lr = learning_rate, TC_ADAM_DEFAULTS});
   tc_scope_end(scope);
   return m;
 }

@@ -25,7 +25,7 @@ int main(void) {
   tc_tensor p[] = {uniform(TC_SHAPE(N_HIDDEN, N_IN), in), uniform(TC_SHAPE(N_HIDDEN), in), uniform(TC_SHAPE(1, N_HIDDEN), hidden),
                    uniform(TC_SHAPE(1), hidden)};
   check(tc_eval(2, (tc_tensor[]){x, y}));
-  tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+  tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = 3e-3, TC_ADAM_DEFAULTS});
 
   float first = 0, now = 0;
   for (int i = 0; i < N_STEPS; i++) {

@@ -77,6 +77,19 @@ def check_library(lib):
         assert names == ["tc_llvm_plugin_get"], names
 
 
+def table_program():
+    """A function that contains every tc expression of the table "From PyTorch"; it is compiled, not run."""
+    table = open("README.md").read().split("## From PyTorch")[1].split("\n## ")[0]
+    cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
+    expressions = [e for cell in cells for e in re.findall(r"`([^`]*)`", cell) if "..." not in e]
+    assert len(cells) > 15 and len(expressions) > 40, expressions
+    names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor p, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params,
+      const void *data, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
+      tc_optimizer *opt"""
+    lines = ["  (void)(%s);" % e.replace("&v", "&f") for e in expressions]
+    return "#include <tc/tc.h>\nvoid table(%s);\nvoid table(%s) {\n%s\n}\nint main(void) {\n  return 0;\n}\n" % (names, names, "\n".join(lines))
+
+
 def check_first_program(out):
     losses = [float(x) for x in re.findall(r"^step \d+: loss (\S+)$", out, re.M)]
     assert len(losses) == 4 and losses[0] > 10 and losses[-1] < 1e-3, out
@@ -91,11 +104,12 @@ def main():
         check_library(lib)
         first, values = blocks("c")
         for static in (False, True):
-            check_first_program(lib.program(["cc", "-std=c11"], "first.c", first, static))
+            check_first_program(lib.program(["cc", "-Wpedantic", "-std=c11"], "first.c", first, static))
         body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
         assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
+        lib.program(["cc", "-Wno-unused-parameter", "-Wno-unused-result"], "table.c", table_program())
         for standard in ("c++11", "c++20"):
-            assert lib.program(["g++", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
+            assert lib.program(["g++", "-Wpedantic", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
     finally:
         shutil.rmtree(root)
 

@@ -68,7 +68,11 @@ typedef uint64_t tc_site;
 #define TC_STR(x) TC_STR2(x)
 #define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
 
+#ifdef __cplusplus
+#define TC_DIMS_(...) tc_dims_list_(__VA_ARGS__)
+#else
 #define TC_DIMS_(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+#endif
 #define TC_SHAPE(...) TC_DIMS_(__VA_ARGS__)
 #define TC_AXES(...) TC_DIMS_(__VA_ARGS__)
 #define TC_SCALAR tc_dims_of(0, NULL)
@@ -81,6 +85,15 @@ static inline tc_dims tc_dims_of(size_t n, const int64_t *dim) {
   for (size_t i = 0; i < TC_MAX_RANK; i++) d.dim[i] = i < n ? dim[i] : 0;
   return d;
 }
+#ifdef __cplusplus
+extern "C++" {
+template <typename... N>
+inline tc_dims tc_dims_list_(N... n) {
+  const int64_t dim[] = {static_cast<int64_t>(n)...};
+  return tc_dims_of(sizeof...(n), dim);
+}
+}
+#endif
 static inline tc_dims tc_dims_all(void) {
   tc_dims d = tc_dims_of(0, NULL);
   d.rank = -1;
@@ -244,6 +257,9 @@ TC_API void tc_no_grad_end(void);
 TC_API void tc_seed(uint64_t seed);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
+// Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
+#define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
 typedef struct tc_optimizer tc_optimizer;
 typedef struct tc_sgd_options {
   double lr, momentum, dampening, weight_decay;
