@@ -303,6 +303,10 @@ void tc_trace_landmark(tc_trace *t, tc_site site) {
   (void)tc_trace_sync(t, TC_CAUSE_LANDMARK, site, 0, NULL);
 }
 
+void tc_rec_landmark(tc_trace *t) {
+  tc_trace_landmark(t, t->op_site);
+}
+
 // ---- values ----
 
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
