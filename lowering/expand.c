@@ -846,7 +846,7 @@ static tc_status finish(tc_ex *s) {
       x->read[x->n_read++] = x->buf[i];
     elements = TC_MAX_OF(elements, (uint64_t)n->shape->count);
   }
-  if (s->gp->kind != TC_GROUP_FLAT) x->same = 0;
+  if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),

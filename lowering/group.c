@@ -191,15 +191,14 @@ static void sort_members(work *w, tc_group *gp) {
   }
 }
 
-// Moves h's members into g where their domains agree.
-static bool merge(work *w, uint32_t g, uint32_t h) {
+// Moves the members of a flat group h into g, at a level with as many positions in the same order.
+static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
   if (g == h) return true;
-  bool flat = b->kind == TC_GROUP_FLAT && b->k == a->a * a->f * a->k && a->kind != TC_GROUP_GEMM;
-  bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k && a->kind != TC_GROUP_GEMM;
-  if (!(flat || same) || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
+  int64_t positions = level == TC_LEVEL_FULL ? a->a * a->f * a->k : a->a * a->k;
+  if (b->kind != TC_GROUP_FLAT || b->k != positions || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
   if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE) return false;
-  for (uint32_t i = 0; i < b->n_member; i++) member_add(w, g, b->member[i], (tc_level)w->gr->level[b->member[i]]);
+  for (uint32_t i = 0; i < b->n_member; i++) member_add(w, g, b->member[i], level);
   sort_members(w, a);
   b->merged = g;
   b->n_member = 0;
@@ -230,8 +229,10 @@ static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
   seen_groups seen = {.n = 0};
   each_source(w, n, note_group, &seen);
-  for (int i = 0; i < seen.n; i++) {
+  for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
+    int i = k % seen.n;
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
+    if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
     if (gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
     *level = level_in(w, gp, n, seen.node[i], &adopted);
     if (*level == TC_LEVEL_NONE || !all_link(w, &adopted, seen.of[i], n, *level, &seen) || makes_cycle(w, seen.of[i], n)) continue;
@@ -268,10 +269,10 @@ static void assign_node(work *w, uint32_t n) {
     tc_group adopted;
     uint32_t h = group_of(w->gr, seen.node[i]);
     if (h == group) continue;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT || level != TC_LEVEL_FULL) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT) continue;
     if (!makes_cycle(w, h, n) && level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
         all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
-      (void)merge(w, group, h);
+      (void)merge(w, group, h, level);
   }
   each_source(w, n, connect, &group);
 }
