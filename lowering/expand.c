@@ -5,6 +5,8 @@
 
 #include "lowering/expand_state.h"
 
+#define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
+
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
   if (s->st == TC_OK) s->st = st, s->what = what;
   return 0;
@@ -412,6 +414,21 @@ static tc_val compute(tc_ex *s, uint32_t n, const tc_index *idx) {
 
 // ---- stores ----
 
+// A result that the caches could not hold anyway and that no other kernel of the plan reads. What is assigned may be written over memory of the caller's
+// that is aligned to nothing.
+static bool streams(const tc_ex *s, uint32_t n) {
+  const tc_gnode *x = &s->g->node[n];
+  size_t bytes = tc_type_bytes(x->type);
+  if (!s->stream || x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)s->lanes * bytes % 64) return false;
+  if ((size_t)x->shape->count * bytes < STREAM_BYTES) return false;
+  for (uint32_t i = 0; i < s->g->n_order; i++) {
+    uint32_t m = s->g->order[i];
+    for (int k = 0; k < s->g->node[m].n_in; k++)
+      if (s->g->node[m].in[k] == n && !in_group(s, m)) return false;
+  }
+  return true;
+}
+
 static void store(tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_index flat = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
@@ -427,7 +444,8 @@ static void store(tc_ex *s, uint32_t n) {
   if (stride == 0 && vec == TC_NONE) {
     (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, 1, base, v, TC_NONE, buf);
   } else if (stride == 1) {
-    (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    tc_val at = tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    if (s->mask == TC_NONE && !s->e.failed) s->x->nest.inst[at].flags = streams(s, n);
   } else {
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     vec = tc_emit_bin(&s->e, TC_N_ADD, vec, base);
@@ -723,7 +741,9 @@ static void flat_kernel(tc_ex *s) {
   s->bound[TC_RANGE_K] = true;
   s->depth++;
   s->at[TC_RANGE_K] = tc_emit_loop(&s->e, start, stop, s->lanes);
+  s->stream = true;
   tc_ex_stores(s);
+  s->stream = false;
   tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
   // The last, partial block belongs to whoever has the end.
@@ -826,7 +846,7 @@ static tc_status finish(tc_ex *s) {
       x->read[x->n_read++] = x->buf[i];
     elements = TC_MAX_OF(elements, (uint64_t)n->shape->count);
   }
-  if (s->gp->kind != TC_GROUP_FLAT) x->same = 0;
+  if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),

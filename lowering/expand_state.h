@@ -21,6 +21,7 @@ typedef struct tc_ex {
   int vector;             // range that varies over lanes, or -1
   int lanes;
   tc_val mask;            // lanes that exist, or TC_NONE
+  bool stream;            // blocks are whole and aligned: large results may pass the caches by
   tc_val cond;            // inside padding: where the operand exists, or TC_NONE
   tc_val *memo;           // per node: its value at the present iteration, or TC_NONE
   uint8_t *memo_depth;

@@ -89,6 +89,7 @@ static bool find_factor(product *p, int k, uint8_t row, uint8_t col, factor *f) 
   bool said = tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base) && take_stride(&f->base, row, &f->row) && take_stride(&f->base, col, &f->col);
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
+  s->x->same &= ~(UINT64_C(1) << f->buf);
   f->type = root->type;
   return true;
 }
