@@ -386,7 +386,7 @@ int main(int argc, char **argv) {
   for (int b = 0; b < N_BENCHES; b++)
     if (wanted[b]) benches[b].run();
   if (run.json) fclose(run.json);
-  printf("%d rows, %d failed, %d below their floor\n", run.n_rows, run.n_failed, run.n_missed);
+  printf("%d rows, %d failed, %d below a floor or without a peer that was asked for\n", run.n_rows, run.n_failed, run.n_missed);
   tc_shutdown();
   return run.n_failed + run.n_missed > 0 || run.n_rows == 0;
 }
