@@ -193,17 +193,17 @@ static tc_plan *find_locked(const tc_trace *t, uint32_t n_word, tc_hash hash) {
   return NULL;
 }
 
-// pre: locked. Drops the plan that was not used for longest.
-static void evict_locked(void) {
+// pre: locked. Takes out the plan that was not used for longest, if any; its reference is the caller's.
+static tc_plan *evict_locked(void) {
   tc_plan **oldest = NULL;
   for (int b = 0; b < N_BUCKETS; b++)
     for (tc_plan **p = &self.bucket[b]; *p; p = &(*p)->next)
       if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
-  if (!oldest) return;
+  if (!oldest) return NULL;
   tc_plan *p = *oldest;
   *oldest = p->next;
   self.n--;
-  tc_plan_release(p);
+  return p;
 }
 
 tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit) {
@@ -218,7 +218,10 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   }
   pthread_mutex_unlock(&self.lock);
-  if (p) return *out = p, TC_OK;
+  if (p) {
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)hash.lo);
+    return *out = p, TC_OK;
+  }
   *hit = false;
   TC_TRY(make(t, n_rec_words, n_word, hash, &p));
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // the cache's
@@ -227,15 +230,20 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
   p->used = ++self.clock;
   p->next = self.bucket[hash.lo % N_BUCKETS];
   self.bucket[hash.lo % N_BUCKETS] = p;
-  if (++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1)) evict_locked();
+  tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_CACHE)) {
+    tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)hash.lo);
+    if (gone) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)gone->hash.lo);
+  }
+  tc_plan_release(gone);
   *out = p;
   return TC_OK;
 }
 
 void tc_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
-  while (self.n) evict_locked();
+  while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
   tc_lowering.clear();
 }
