@@ -151,7 +151,6 @@ struct tc_trace {
     tc_buffer *buf;
   } *map;
   uint32_t n_map, cap_map;
-  struct tc_plan *last_plan;  // of the last sync, retained: the first guess of the next
 };
 
 // Forgets what is pending: leaves, origins and records.

@@ -8,6 +8,7 @@
 #include "lowering/group.h"
 #include "lowering/nest_math.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
@@ -165,7 +166,7 @@ static bool add_row(builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->wave = 0;
   for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
-  tc_step *s = add_step(b, TC_STEP_ROW);
+  tc_step *s = add_step(b, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->work = 4.0 * (double)x->shape->count + 100;
@@ -282,13 +283,14 @@ static bool plan_memory(tc_program *p) {
 static void choose_homes(builder *b) {
   tc_program *p = b->p;
   tc_plan *plan = b->plan;
+  bool hazard = tc_planted("hazard");
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t n = plan->out[o].node, leaf = TC_LEAF_NONE, wave = 0;
     const tc_step *writer = NULL;
     const tc_rec *r = tc_plan_rec(plan, n);
     if (tc_rec_op(r) != TC_OP_ASSIGN) continue;
     leaf = plan->leaf_of[r->in[1]];
-    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || plan->hold_leaf[leaf]) continue;
+    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || (plan->hold_leaf[leaf] && !hazard)) continue;
     uint32_t place = plan->n_leaf + o;
     for (uint32_t i = 0; i < p->n_step && !writer; i++)
       for (uint32_t j = 0; j < p->step[i].n_bind; j++)
@@ -302,7 +304,7 @@ static void choose_homes(builder *b) {
         uint32_t at = p->bind[s->first_bind + j];
         // A run that fails leaves old values: nothing is written in place before the last check.
         if (s->kind == TC_STEP_CHECK && s->wave >= wave) safe = false;
-        if (at == leaf) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
+        if (at == leaf && !hazard) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
       }
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
     if (safe) plan->out[o].home = leaf;
@@ -373,10 +375,10 @@ static void print(const tc_program *p, const tc_plan *plan) {
           p->arena_bytes);
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    fprintf(stderr, "  wave %u %s", s->wave, s->kind == TC_STEP_KERNEL ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op]);
+    fprintf(stderr, "  wave %u %s", s->wave, s->kind == TC_STEP_KERNEL ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : s->kind == TC_STEP_ZERO ? "zero" : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
-      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind == TC_STEP_ROW && j + 1 == s->n_bind;
+      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
       fprintf(stderr, " %s%s%u", writes ? ">" : "",
               at & ARENA_BIT      ? "a"
               : at < plan->n_leaf ? "l"
@@ -452,6 +454,11 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
     tc_kernel_fn *fn = atomic_load_explicit(&s->kernel->fn, memory_order_acquire);
     fn(s->kernel->ctx, buf, r->num + s->first_num, begin, end, w);
+    return;
+  }
+  if (s->kind == TC_STEP_ZERO) {
+    const tc_gnode *x = &r->p->graph.node[s->node];
+    memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
   tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);

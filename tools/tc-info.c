@@ -9,7 +9,7 @@
 static void print_devices(void) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
-                                      [TC_DEVICE_PRICE] = "plans and prices, runs nothing",
+                                      [TC_DEVICE_ZEROS] = "computes nothing, every result is zeros",
                                       [TC_DEVICE_ABSENT] = "absent: "};
   printf("devices (default %s)\n", tc_get_default_device());
 #define TC_BACKEND(NAME, name, kind, sentence) printf("  %-10s %s%s\n", name, kinds[TC_DEVICE_##kind], sentence);
