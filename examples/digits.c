@@ -147,6 +147,20 @@ static net net_create(void) {
   return m;
 }
 
+// What the latest sync points cost: an epoch of training, then a look at the held-out rows.
+static void print_sync_points(void) {
+  enum { SHOWN = 4 };
+  tc_sync_point s[SHOWN];
+  int n = tc_sync_points(SHOWN, s);
+  for (int i = 0; i < n; i++) {
+    char site[64];
+    tc_site_text(s[i].site, site, sizeof site);
+    printf("sync at %s (%s): %u nodes, %u kernels, %u compiled; recorded in %.0f us, found in %.0f, ran in %.0f, the rest %.0f\n", site, s[i].cause,
+           s[i].n_nodes, s[i].n_kernels, s[i].n_compiled, (double)s[i].before_ns * 1e-3, (double)s[i].lookup_ns * 1e-3, (double)s[i].run_ns * 1e-3,
+           (double)(s[i].total_ns - s[i].lookup_ns - s[i].run_ns) * 1e-3);
+  }
+}
+
 int main(int argc, char **argv) {
   int n_seeds = argc > 1 ? atoi(argv[1]) : 5;
   const char *path = argc > 2 ? argv[2] : getenv("TC_DATA") ? getenv("TC_DATA") : DATA;
@@ -176,6 +190,7 @@ int main(int argc, char **argv) {
   printf("mean held-out accuracy %.2f %% over %d seeds, %.1f s on %s\n", 100 * sum / n_seeds, n_seeds, now_s() - start, tc_get_default_device());
   printf("plans: %zu, hit %llu times; kernels: %zu; compiled after the second epoch: %llu\n", end.n_plans, (unsigned long long)end.plan_hits,
          end.n_kernels, (unsigned long long)(end.compiles - warm.compiles));
+  print_sync_points();
   printf("TC_PROFILE=1 shows where the time goes, one line per sync point\n");
   return sum / n_seeds >= 0.97 ? 0 : 1;
 }

@@ -31,7 +31,8 @@ typedef struct tc_plan {
   bool leaves_run;          // some live value is a recipe or has history
   void *program;
   // facts for the profiler
-  uint32_t n_kernels, n_compiled;
+  uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
+  const char *tier;                       // how its kernels run, static
   uint64_t bytes_moved, used;
   struct tc_plan *next;     // in its bucket
 } tc_plan;
@@ -41,7 +42,8 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
 }
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit);
+// compile_ns: what making it took.
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns);
 void tc_plan_release(tc_plan *p);
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.

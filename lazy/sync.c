@@ -1,7 +1,6 @@
 // Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and leaves a run where values or history remain.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lazy/plan.h"
 #include "runtime/arena.h"
@@ -13,12 +12,6 @@
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",  "sync",
                                                      "bound", "landmark", "cross-thread", "data-shape", "eager", "retake"};
-
-static uint64_t now_ns(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static tc_slot *slot_at(uint32_t slot) {
   tc_trace *owner;
@@ -258,17 +251,20 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  tc_profile_record rec = {.cause = cause_names[cause], .site = site, .n_nodes = t->n_node, .start_ns = now_ns()};
+  uint64_t start = tc_now_ns();
+  tc_sync_point rec = {.cause = cause_names[cause], .tier = "none", .site = site, .n_nodes = t->n_node};
+  rec.before_ns = t->synced_ns ? start - t->synced_ns : 0;
   tc_plan *p = NULL;
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
-  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
-  rec.plan_ns = now_ns() - rec.start_ns;
+  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  uint64_t found = tc_now_ns();
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
+  uint64_t allocated = tc_now_ns();
   if (taken) st = launch(t, p);
-  rec.run_ns = now_ns() - rec.start_ns - rec.plan_ns;
+  uint64_t ran = tc_now_ns();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
@@ -278,15 +274,20 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
+  uint64_t published = tc_now_ns();
   if (taken)
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
   if (p) {
-    rec.hash = p->hash.lo, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
+    rec.hash = p->hash.lo, rec.n_left = p->n_left, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.tier = p->tier;
+    rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
     tc_plan_release(p);
   }
-  rec.total_ns = now_ns() - rec.start_ns;
+  rec.lookup_ns = found - start - rec.compile_ns, rec.allocate_ns = allocated - found, rec.run_ns = ran - allocated;
+  rec.publish_ns = published - ran;
+  t->synced_ns = tc_now_ns();
+  rec.total_ns = t->synced_ns - start;
   rec.status = st;
   tc_profile_add(&rec);
   return st;

@@ -135,6 +135,7 @@ struct tc_trace {
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
+  uint64_t synced_ns;         // when the last sync point ended
   uint64_t cut_site;          // landmark at which the trace was cut
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much

@@ -393,6 +393,15 @@ static void print(const tc_program *p, const tc_plan *plan) {
     if (plan->out[o].home != TC_LEAF_NONE) fprintf(stderr, "  o%u is written over l%u\n", o, plan->out[o].home);
 }
 
+static const char *tier_of(const tc_program *p) {
+  const char *tier = "none";
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    if (p->step[i].kind == TC_STEP_KERNEL) return p->step[i].kernel->interp ? "interp" : "llvm";
+    if (p->step[i].kind == TC_STEP_ROW) tier = "ref";
+  }
+  return tier;
+}
+
 tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
@@ -402,6 +411,8 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st == TC_OK) st = build(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
+  plan->n_left = p->graph.n_order;
+  plan->tier = tier_of(p);
   if (tc_log_on(TC_LOG_PLAN)) print(p, plan);
   *out = p;
   return TC_OK;

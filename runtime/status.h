@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <tc/tc.h>
+#include <time.h>
 
 #define TC_TRY(call) \
   do { \
@@ -31,8 +32,12 @@ _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), __func__, 0, __VA_ARGS__)
 
-// Writes a site as "file:line" or "symbol+0x..(module)"; never fails.
-void tc_site_text(tc_site site, char *out, size_t bytes);
+// The monotonic clock.
+static inline uint64_t tc_now_ns(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 // A code address as a site.
 static inline tc_site tc_site_return(void *address) {
   return (tc_site)(uintptr_t)address | (UINT64_C(1) << 63);
