@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lazy/plan.h"
+#include "lazy/text.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -10,8 +11,8 @@
 
 #define CUT_NODES 1024
 
-static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",  "sync",
-                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "retake"};
+static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",   "sync",
+                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake"};
 
 static tc_slot *slot_at(uint32_t slot) {
   tc_trace *owner;
@@ -246,6 +247,20 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
+// The pending trace, once its key is closed, as text.
+static void write_trace(FILE *out, const tc_trace *t, tc_cause cause, tc_site site) {
+  char place[160], title[200];
+  tc_site_text(site, place, sizeof place);
+  snprintf(title, sizeof title, "%s at %s", cause_names[cause], place[0] ? place : "an unknown place");
+  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+}
+
+static void log_trace(const tc_trace *t, tc_cause cause, tc_site site) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) write_trace(m.to, t, cause, site);
+  tc_log_end(&m, TC_LOG_TRACE);
+}
+
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
@@ -258,6 +273,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
+  if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, cause, site);
   tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   uint64_t found = tc_now_ns();
   if (st == TC_OK) st = take_outputs(t, p);

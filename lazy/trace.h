@@ -231,6 +231,7 @@ typedef enum tc_cause {
   TC_CAUSE_CROSS_THREAD,
   TC_CAUSE_DATA_SHAPE,
   TC_CAUSE_EAGER,
+  TC_CAUSE_REPLAY,  // of a trace's text
   TC_CAUSE_RETAKE,  // a dear recipe was asked for
   TC_N_CAUSES
 } tc_cause;

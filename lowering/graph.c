@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lazy/text.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 
 #define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
@@ -223,6 +225,26 @@ static bool order_nodes(tc_graph *g) {
   return true;
 }
 
+static void print_after(const tc_graph *g, FILE *out) {
+  for (uint32_t i = 0; i < g->n_order; i++) {
+    const tc_gnode *x = &g->node[g->order[i]];
+    tc_text_node line = {.op = x->op, .type = x->type, .dev = x->dev, .dims = x->shape->d, .n_in = x->n_in, .n_attr = x->n_attr, .n_arg = x->n_arg};
+    line.in = x->in, line.attr = x->attr, line.flag = g->order[i] < g->plan->n_node ? g->plan->flag[g->order[i]] : 0;
+    tc_text_write_node(out, g->order[i], &line);
+  }
+}
+
+static void log_graph(const tc_graph *g) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) {
+    fprintf(m.to, "%016llx: recorded\n", (unsigned long long)g->plan->hash.lo);
+    tc_text_write_plan(m.to, g->plan);
+    fprintf(m.to, "simplified\n");
+    print_after(g, m.to);
+  }
+  tc_log_end(&m, TC_LOG_PLAN);
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
@@ -235,5 +257,6 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
   if (ok) ok = order_nodes(g);
+  if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
 }

@@ -370,16 +370,20 @@ static tc_status build(builder *b) {
 }
 
 // One step a line: wave, what runs, and where it reads and writes (l leaf, o output, a arena block).
-static void print(const tc_program *p, const tc_plan *plan) {
-  fprintf(stderr, "plan %016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
+static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
+  fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
           p->arena_bytes);
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    fprintf(stderr, "  wave %u %s", s->wave, s->kind == TC_STEP_KERNEL ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : s->kind == TC_STEP_ZERO ? "zero" : tc_op_names[s->op]);
+    fprintf(out, "  wave %u %s", s->wave,
+            s->kind == TC_STEP_KERNEL  ? s->kernel->name
+            : s->kind == TC_STEP_CHECK ? "check"
+            : s->kind == TC_STEP_ZERO  ? "zero"
+                                       : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
       bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
-      fprintf(stderr, " %s%s%u", writes ? ">" : "",
+      fprintf(out, " %s%s%u", writes ? ">" : "",
               at & ARENA_BIT      ? "a"
               : at < plan->n_leaf ? "l"
                                   : "o",
@@ -387,10 +391,16 @@ static void print(const tc_program *p, const tc_plan *plan) {
               : at < plan->n_leaf ? at
                                   : at - plan->n_leaf);
     }
-    fprintf(stderr, "\n");
+    fprintf(out, "\n");
   }
   for (uint32_t o = 0; o < plan->n_out; o++)
-    if (plan->out[o].home != TC_LEAF_NONE) fprintf(stderr, "  o%u is written over l%u\n", o, plan->out[o].home);
+    if (plan->out[o].home != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].home);
+}
+
+static void log_program(const tc_program *p, const tc_plan *plan) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) print(p, plan, m.to);
+  tc_log_end(&m, TC_LOG_PLAN);
 }
 
 static const char *tier_of(const tc_program *p) {
@@ -413,7 +423,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   choose_homes(&b);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
-  if (tc_log_on(TC_LOG_PLAN)) print(p, plan);
+  if (tc_log_on(TC_LOG_PLAN)) log_program(p, plan);
   *out = p;
   return TC_OK;
 }
