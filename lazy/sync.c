@@ -62,13 +62,49 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
   return TC_OK;
 }
 
-static tc_status launch(tc_trace *t, const tc_plan *p) {
+// The pending trace, once its key is closed, as text.
+static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site site) {
+  char place[160], title[200];
+  tc_site_text(site, place, sizeof place);
+  snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
+  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+}
+
+static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) write_trace(m.to, t, rec->cause, rec->site);
+  tc_log_end(&m, TC_LOG_TRACE);
+}
+
+// TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are written in place still hold their old content.
+static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_sync_point *rec) {
+  tc_log_message before, m;
+  FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
+  if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
+  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg) : NULL;
+  tc_status st = tc_lowering.launch(p, leaf, out, t->arg);
+  if (expected) {
+    fprintf(to, "TC_VERIFY: results differ from the reference\n");
+    rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
+  }
+  if (rec->n_wrong) {
+    fputs(before.text, to);
+    tc_log_end(&m, TC_LOG_WARN);
+  } else {
+    tc_log_drop(&m);
+  }
+  tc_log_drop(&before);
+  return st;
+}
+
+static tc_status launch(tc_trace *t, const tc_plan *p, tc_sync_point *rec) {
   void *fixed[256], **ptr = fixed;
   uint32_t n = p->n_leaf + p->n_out;
   if (n > 256 && !(ptr = tc_malloc(n * sizeof *ptr))) return TC_FAIL(TC_ERR_MEMORY, "no room to launch");
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  tc_status st = tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
+  tc_status st =
+      TC_UNLIKELY(tc_options_get()->verify) ? launch_verified(t, p, ptr, ptr + p->n_leaf, rec) : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
   if (ptr != fixed) tc_free(ptr);
   return st;
 }
@@ -247,20 +283,6 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
-// The pending trace, once its key is closed, as text.
-static void write_trace(FILE *out, const tc_trace *t, tc_cause cause, tc_site site) {
-  char place[160], title[200];
-  tc_site_text(site, place, sizeof place);
-  snprintf(title, sizeof title, "%s at %s", cause_names[cause], place[0] ? place : "an unknown place");
-  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
-}
-
-static void log_trace(const tc_trace *t, tc_cause cause, tc_site site) {
-  tc_log_message m;
-  if (tc_log_begin(&m)) write_trace(m.to, t, cause, site);
-  tc_log_end(&m, TC_LOG_TRACE);
-}
-
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
@@ -273,13 +295,13 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
-  if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, cause, site);
+  if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
   tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   uint64_t found = tc_now_ns();
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
   uint64_t allocated = tc_now_ns();
-  if (taken) st = launch(t, p);
+  if (taken) st = launch(t, p, &rec);
   uint64_t ran = tc_now_ns();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {

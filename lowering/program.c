@@ -7,6 +7,7 @@
 #include "lowering/expand.h"
 #include "lowering/group.h"
 #include "lowering/nest_math.h"
+#include "lowering/verify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
@@ -555,6 +556,8 @@ const tc_lowering_ops tc_lowering = {
     .lower = lower,
     .launch = tc_program_launch,
     .destroy = tc_program_destroy,
+    .verify_begin = tc_verify_begin,
+    .verify_end = tc_verify_end,
     .clear = tc_kernel_cache_clear,
     .stats = tc_kernel_stats,
 };

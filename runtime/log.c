@@ -136,6 +136,11 @@ void tc_log_end(tc_log_message *m, tc_log_topic topic) {
   free(m->text);
 }
 
+void tc_log_drop(tc_log_message *m) {
+  if (m->to) fclose(m->to);
+  free(m->text);
+}
+
 void tc_log_reread(void) {
   atomic_store_explicit(&tc_log_topics, ~0u, memory_order_relaxed);
 }

@@ -34,6 +34,7 @@ typedef struct tc_log_message {
 } tc_log_message;
 FILE *tc_log_begin(tc_log_message *m);
 void tc_log_end(tc_log_message *m, tc_log_topic topic);  // takes NULL in m->to
+void tc_log_drop(tc_log_message *m);                     // instead: says nothing
 // The topics and what each says, one a line.
 void tc_log_print_topics(FILE *out);
 
