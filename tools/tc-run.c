@@ -59,16 +59,16 @@ static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
   return true;
 }
 
-// The results: each a number of the trace, what it is, the hash of its bits, and its value.
+// What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what was asked, the value.
 static tc_status show(const tc_text *x, const tc_tensor *out) {
   for (uint32_t n = 0; n < x->n; n++) {
-    if (!out[n].gen || x->node[n].op == TC_OP_LEAF || !(x->node[n].flag & TC_NODE_ASKED)) continue;
+    if (!out[n].gen || x->node[n].op == TC_OP_LEAF || !(x->node[n].flag & (TC_NODE_ASKED | TC_NODE_KEEP))) continue;
     size_t bytes = (size_t)tc_numel(out[n]) * tc_type_bytes(x->node[n].type);
     const void *data = tc_map(out[n]);
-    char dims[128], *text = tc_format(out[n]);
+    char dims[128], *text = x->node[n].flag & TC_NODE_ASKED ? tc_format(out[n]) : NULL;
     if (data)
-      printf("%%%u %s%s, bits %016" PRIx64 "\n%s\n", n, tc_type_name(x->node[n].type), tc_dims_text(&x->node[n].dims, dims, sizeof dims),
-             tc_hash_bytes(data, bytes).lo, text ? text : "");
+      printf("%%%u %s%s, bits %016" PRIx64 "\n%s%s", n, tc_type_name(x->node[n].type), tc_dims_text(&x->node[n].dims, dims, sizeof dims),
+             tc_hash_bytes(data, bytes).lo, text ? text : "", text ? "\n" : "");
     free(text);
     if (!data) return tc_last_error()->status;
     TC_TRY(tc_unmap(out[n]));
