@@ -29,6 +29,8 @@ static void write_word(FILE *out, uint64_t word) {
     fprintf(out, " %lld", (long long)whole);
   } else if (!isfinite(v)) {
     fprintf(out, " 0x%llx", (unsigned long long)word);
+  } else if (fabs(v) < 1e15 && v == trunc(v)) {
+    fprintf(out, " %.1f", v);
   } else {
     int digits = 1;
     do snprintf(text, sizeof text, "%.*g", digits, v);

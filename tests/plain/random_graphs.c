@@ -13,6 +13,17 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static void write_trace(const rg_program *p, uint64_t seed) {
+  const char *dir = getenv("TMPDIR");
+  char path[300];
+  snprintf(path, sizeof path, "%s/random-%llu.trace", dir ? dir : "/tmp", (unsigned long long)seed);
+  FILE *out = fopen(path, "w");
+  if (!out) return;
+  rg_trace(p, out);
+  fclose(out);
+  printf("\nits traces: tc-run -v %s\n", path);
+}
+
 static int run_many(long n, uint64_t seed, double seconds) {
   double start = now();
   long k = 0;
@@ -26,6 +37,7 @@ static int run_many(long n, uint64_t seed, double seconds) {
     bad = rg_shrink(&p);
     printf("shrunk from %d to %d instructions: %s\n\n", before, rg_size(&p), bad ? bad : "(does not fail every time)");
     rg_print(&p, stdout);
+    write_trace(&p, seed + (uint64_t)k);
     return 1;
   }
   printf("random graphs: %ld ok%s\n", k, k < n ? " (time is up)" : "");
