@@ -21,6 +21,14 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
 }
 #define TC_OPERAND_(b) _Generic((b), tc_tensor: tc_operand_tensor_, float: tc_num_float, double: tc_num_float, default: tc_num_int)(b)
+// Each operand is written once: nested calls stay linear in size, and a mistake is reported once. id makes the names new at every depth.
+#define TC_BINARY_(tensors, number, a, b, id) TC_BINARY_AT_(tensors, number, a, b, id)
+#define TC_BINARY_AT_(tensors, number, a, b, id) \\
+  __extension__({ \\
+    tc_tensor tc_a_##id = (a); \\
+    __auto_type tc_b_##id = (b); \\
+    _Generic(tc_b_##id, tc_tensor: tensors, default: number)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
+  })
 """
 
 
@@ -29,7 +37,7 @@ def text():
     with_number = [op for op in ops if op + "_num" in ops]
     lines = [HEAD]
     for op in with_number:
-        lines.append(f"#define {op}(a, b) _Generic((b), tc_tensor: {op}_at, default: {op}_num_at)((a), TC_OPERAND_(b), TC_HERE)\n")
+        lines.append(f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n")
     lines.append("#endif\n\n")
     for op in ops:
         if op not in with_number:

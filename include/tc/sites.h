@@ -8,22 +8,30 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
 }
 #define TC_OPERAND_(b) _Generic((b), tc_tensor: tc_operand_tensor_, float: tc_num_float, double: tc_num_float, default: tc_num_int)(b)
-#define tc_add(a, b) _Generic((b), tc_tensor: tc_add_at, default: tc_add_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_sub(a, b) _Generic((b), tc_tensor: tc_sub_at, default: tc_sub_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_mul(a, b) _Generic((b), tc_tensor: tc_mul_at, default: tc_mul_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_div(a, b) _Generic((b), tc_tensor: tc_div_at, default: tc_div_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_pow(a, b) _Generic((b), tc_tensor: tc_pow_at, default: tc_pow_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_maximum(a, b) _Generic((b), tc_tensor: tc_maximum_at, default: tc_maximum_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_minimum(a, b) _Generic((b), tc_tensor: tc_minimum_at, default: tc_minimum_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_fmod(a, b) _Generic((b), tc_tensor: tc_fmod_at, default: tc_fmod_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_remainder(a, b) _Generic((b), tc_tensor: tc_remainder_at, default: tc_remainder_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_floor_divide(a, b) _Generic((b), tc_tensor: tc_floor_divide_at, default: tc_floor_divide_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_eq(a, b) _Generic((b), tc_tensor: tc_eq_at, default: tc_eq_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_ne(a, b) _Generic((b), tc_tensor: tc_ne_at, default: tc_ne_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_lt(a, b) _Generic((b), tc_tensor: tc_lt_at, default: tc_lt_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_le(a, b) _Generic((b), tc_tensor: tc_le_at, default: tc_le_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_gt(a, b) _Generic((b), tc_tensor: tc_gt_at, default: tc_gt_num_at)((a), TC_OPERAND_(b), TC_HERE)
-#define tc_ge(a, b) _Generic((b), tc_tensor: tc_ge_at, default: tc_ge_num_at)((a), TC_OPERAND_(b), TC_HERE)
+// Each operand is written once: nested calls stay linear in size, and a mistake is reported once. id makes the names new at every depth.
+#define TC_BINARY_(tensors, number, a, b, id) TC_BINARY_AT_(tensors, number, a, b, id)
+#define TC_BINARY_AT_(tensors, number, a, b, id) \
+  __extension__({ \
+    tc_tensor tc_a_##id = (a); \
+    __auto_type tc_b_##id = (b); \
+    _Generic(tc_b_##id, tc_tensor: tensors, default: number)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \
+  })
+#define tc_add(a, b) TC_BINARY_(tc_add_at, tc_add_num_at, a, b, __COUNTER__)
+#define tc_sub(a, b) TC_BINARY_(tc_sub_at, tc_sub_num_at, a, b, __COUNTER__)
+#define tc_mul(a, b) TC_BINARY_(tc_mul_at, tc_mul_num_at, a, b, __COUNTER__)
+#define tc_div(a, b) TC_BINARY_(tc_div_at, tc_div_num_at, a, b, __COUNTER__)
+#define tc_pow(a, b) TC_BINARY_(tc_pow_at, tc_pow_num_at, a, b, __COUNTER__)
+#define tc_maximum(a, b) TC_BINARY_(tc_maximum_at, tc_maximum_num_at, a, b, __COUNTER__)
+#define tc_minimum(a, b) TC_BINARY_(tc_minimum_at, tc_minimum_num_at, a, b, __COUNTER__)
+#define tc_fmod(a, b) TC_BINARY_(tc_fmod_at, tc_fmod_num_at, a, b, __COUNTER__)
+#define tc_remainder(a, b) TC_BINARY_(tc_remainder_at, tc_remainder_num_at, a, b, __COUNTER__)
+#define tc_floor_divide(a, b) TC_BINARY_(tc_floor_divide_at, tc_floor_divide_num_at, a, b, __COUNTER__)
+#define tc_eq(a, b) TC_BINARY_(tc_eq_at, tc_eq_num_at, a, b, __COUNTER__)
+#define tc_ne(a, b) TC_BINARY_(tc_ne_at, tc_ne_num_at, a, b, __COUNTER__)
+#define tc_lt(a, b) TC_BINARY_(tc_lt_at, tc_lt_num_at, a, b, __COUNTER__)
+#define tc_le(a, b) TC_BINARY_(tc_le_at, tc_le_num_at, a, b, __COUNTER__)
+#define tc_gt(a, b) TC_BINARY_(tc_gt_at, tc_gt_num_at, a, b, __COUNTER__)
+#define tc_ge(a, b) TC_BINARY_(tc_ge_at, tc_ge_num_at, a, b, __COUNTER__)
 #endif
 
 #define tc_zeros(...) tc_zeros_at(__VA_ARGS__, TC_HERE)

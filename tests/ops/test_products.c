@@ -1,0 +1,146 @@
+// Products over the shapes where the generated code differs: tiles and panels cut short, operands that are packed, long k in chunks, batches,
+// types, and work that follows. Expected values are sums in double, by three loops. tc:cpu only.
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <tc/tc.h>
+
+typedef struct shape {
+  int batch, m, n, k;
+  bool a_turned, b_turned;  // the operand is stored transposed
+} shape;
+
+static const shape shapes[] = {
+    {1, 1, 1, 1, false, false},      {1, 6, 64, 8, false, false},      {1, 7, 65, 9, false, false},      {1, 5, 3, 17, true, true},
+    {3, 13, 33, 21, false, false},   {2, 13, 33, 21, true, false},     {2, 13, 33, 21, false, true},     {1, 1, 200, 300, false, true},
+    {1, 200, 1, 300, true, false},   {1, 100, 130, 70, false, false},  {1, 37, 1100, 40, false, false},  {1, 37, 1100, 40, false, true},
+    {1, 1100, 30, 300, true, false}, {1, 1030, 200, 600, true, false}, {1, 1030, 200, 600, true, true},  {1, 50, 70, 2048, false, false},
+    {1, 50, 70, 2049, false, false}, {1, 50, 70, 3000, false, true},   {1, 1100, 70, 2500, true, false}, {1, 300, 300, 2100, false, false},
+    {4, 60, 60, 60, true, true},     {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},     {1, 2, 10, 128, false, true},
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static uint32_t draws;
+static double draw(void) {  // whole numbers from -8 to 8 over 8: products and short sums are exact in every type with 11 bits
+  draws = draws * 1664525u + 1013904223u;
+  return ((int)(draws >> 16) % 17 - 8) / 8.0;
+}
+
+typedef struct problem {
+  shape s;
+  double *a, *b;  // as stored
+  tc_tensor x, y; // as [batch, m, k] and [batch, k, n]
+} problem;
+
+static tc_tensor stored(const double *v, int batch, int rows, int cols, bool turned, tc_type type) {
+  tc_dims d = turned ? tc_dims_of(3, (const int64_t[]){batch, cols, rows}) : tc_dims_of(3, (const int64_t[]){batch, rows, cols});
+  tc_tensor t = tc_cast(tc_from_host(v, d, TC_F64), type);
+  cr_assert_eq(tc_eval(1, &t), TC_OK);
+  return turned ? tc_transpose(t, 1, 2) : t;
+}
+
+static problem make(shape s, tc_type type) {
+  problem p = {.s = s};
+  size_t na = (size_t)s.batch * (size_t)s.m * (size_t)s.k, nb = (size_t)s.batch * (size_t)s.k * (size_t)s.n;
+  p.a = malloc(na * sizeof *p.a), p.b = malloc(nb * sizeof *p.b);
+  for (size_t i = 0; i < na; i++) p.a[i] = draw() * (type == TC_I32 ? 8 : 1);
+  for (size_t i = 0; i < nb; i++) p.b[i] = draw() * (type == TC_I32 ? 8 : 1);
+  p.x = stored(p.a, s.batch, s.m, s.k, s.a_turned, type), p.y = stored(p.b, s.batch, s.k, s.n, s.b_turned, type);
+  return p;
+}
+
+static double a_at(const problem *p, int q, int i, int k) {
+  const shape *s = &p->s;
+  return p->a[s->a_turned ? ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->m + (size_t)i
+                          : ((size_t)q * (size_t)s->m + (size_t)i) * (size_t)s->k + (size_t)k];
+}
+
+static double b_at(const problem *p, int q, int k, int j) {
+  const shape *s = &p->s;
+  return p->b[s->b_turned ? ((size_t)q * (size_t)s->n + (size_t)j) * (size_t)s->k + (size_t)k
+                          : ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->n + (size_t)j];
+}
+
+// Compares elements with their sums; f: what follows. Of large products every 37th, which meets every row and column of every tile.
+static void check(const problem *p, tc_tensor out, double (*f)(double), double tolerance, const char *what) {
+  const shape *s = &p->s;
+  size_t n = (size_t)s->batch * (size_t)s->m * (size_t)s->n, step = n * (size_t)s->k > 4000000 ? 37 : 1;
+  double *got = malloc(n * sizeof *got);
+  tc_tensor wide = tc_cast(out, TC_F64);
+  cr_assert_eq(tc_to_host(wide, got, n * sizeof *got), TC_OK, "%s: %s", what, tc_last_error()->message);
+  for (size_t at = 0; at < n; at += step) {
+    int j = (int)(at % (size_t)s->n), i = (int)(at / (size_t)s->n % (size_t)s->m), q = (int)(at / (size_t)s->n / (size_t)s->m);
+    double sum = 0;
+    for (int k = 0; k < s->k; k++) sum += a_at(p, q, i, k) * b_at(p, q, k, j);
+    double want = f(sum);
+    cr_assert(fabs(got[at] - want) <= tolerance * fmax(fabs(want), 1), "%s %dx[%d,%d]@[%d,%d]%s%s: element %d,%d,%d is %.9g, should be %.9g", what,
+              s->batch, s->m, s->k, s->k, s->n, s->a_turned ? " a turned" : "", s->b_turned ? " b turned" : "", q, i, j, got[at], want);
+  }
+  free(got);
+}
+
+static double same(double x) {
+  return x;
+}
+
+static double relu_plus_half(double x) {
+  return x + 0.5 > 0 ? x + 0.5 : 0;
+}
+
+static void each(tc_type type, double tolerance) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) {
+    if ((type == TC_F16 || type == TC_BF16) && shapes[i].k > 700) continue;  // sums lose more than a test can tell from a mistake
+    tc_scope scope = tc_scope_begin();
+    problem p = make(shapes[i], type);
+    check(&p, tc_matmul(p.x, p.y), same, tolerance, tc_type_name(type));
+    tc_tensor follows = tc_relu(tc_add(tc_matmul(p.x, p.y), 0.5));
+    if ((type == TC_F32 || type == TC_F64)) check(&p, follows, relu_plus_half, tolerance, "followed by elementwise work");
+    free(p.a), free(p.b);
+    tc_scope_end(scope);
+  }
+}
+
+Test(products, f32_are_exact_sums) {
+  each(TC_F32, 0);
+}
+
+Test(products, f64_are_exact_sums) {
+  each(TC_F64, 0);
+}
+
+Test(products, i32_are_exact_sums) {
+  each(TC_I32, 0);
+}
+
+Test(products, bf16_accumulate_in_f32_and_round_once) {
+  each(TC_BF16, 1.0 / 256);
+}
+
+Test(products, f16_accumulate_in_f32_and_round_once) {
+  each(TC_F16, 1.0 / 2048);
+}
+
+Test(products, bits_do_not_depend_on_threads_or_on_what_follows) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) {
+    const shape *s = &shapes[i];
+    size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
+    float *first = malloc(bytes), *next = malloc(bytes);
+    tc_scope scope = tc_scope_begin();
+    tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), TC_F32);
+    tc_tensor y = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n}), TC_F32);
+    cr_assert_eq(tc_eval(2, (tc_tensor[]){x, y}), TC_OK);
+    tc_set_num_threads(1);
+    cr_assert_eq(tc_to_host(tc_matmul(x, y), first, bytes), TC_OK);
+    tc_set_num_threads(0);
+    cr_assert_eq(tc_to_host(tc_matmul(x, y), next, bytes), TC_OK);
+    cr_assert_arr_eq(first, next, bytes, "threads");
+    cr_assert_eq(tc_to_host(tc_neg(tc_matmul(x, y)), next, bytes), TC_OK);
+    for (size_t k = 0; k < bytes / sizeof(float); k++) cr_assert(next[k] == -first[k], "followed by neg");
+    cr_assert_eq(tc_to_host(tc_transpose(tc_matmul(tc_transpose(y, 1, 2), tc_transpose(x, 1, 2)), 1, 2), next, bytes), TC_OK);
+    cr_assert_arr_eq(first, next, bytes, "turned");
+    tc_scope_end(scope);
+    free(first), free(next);
+  }
+}
