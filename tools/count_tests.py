@@ -34,8 +34,8 @@ def count_tap(text):
     return passed, failed, skipped, names, plan
 
 
-def count_rows(path, macro):
-    return sum(line.startswith(macro + "(") for line in open(path, encoding="utf-8"))
+def count_lines(path, pattern):
+    return sum(re.match(pattern, line) is not None for line in open(path, encoding="utf-8"))
 
 
 def print_facts(path):
@@ -47,8 +47,8 @@ def print_facts(path):
         m = re.search(pattern, said, re.M)
         return m.group(1) if m else "none"
 
-    print(f"ops: {count_rows('include/tc/api.def', 'TC_FN')} public, {count_rows('include/tc/ops.def', 'TC_OP')} recorded; "
-          f"golden cases: {find(r'^golden: ([0-9]+) cases$')}; random graphs: {find(r'^random graphs: ([0-9]+) ok')}; "
+    print(f"ops: {count_lines('include/tc/api.def', r'TC_FN[(]')} public, {count_lines('include/tc/ops.def', r'TC_OP[(]')} recorded; "
+          f"golden cases: {count_lines('tests/golden/golden.txt', r'[^#=]')}; random graphs: {find(r'^random graphs: ([0-9]+) ok')}; "
           f"planted bugs: {find(r'^planted bugs: (.*)$')}")
 
 
