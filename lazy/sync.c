@@ -89,7 +89,7 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
     rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
   }
   if (rec->n_wrong) {
-    fputs(before.text, to);
+    if (before.text) fputs(before.text, to);
     tc_log_end(&m, TC_LOG_WARN);
   } else {
     tc_log_drop(&m);

@@ -1,8 +1,9 @@
 // TC_VERIFY=1: every plan's records are evaluated by the reference kernels too, before the run that may write over its operands, and the stored
 // results are compared after it. Threads: thread-safe. What begin returns belongs to its caller until end.
 //
-// A float may differ by a tolerance of its type times the size of the largest expected element (at least 1e-4), since the reference rounds less often. Whole numbers
-// must be equal, unless they were computed from floats that were themselves computed: those may fall on either side of a rounding and are left out.
+// A float may differ by a tolerance of its type times the size of the largest expected element (at least 1e-4), since the reference rounds less often.
+// Whole numbers must be equal, unless they were computed from floats that were themselves computed: those may fall on either side of a rounding and
+// are left out.
 #ifndef TC_LOWERING_VERIFY_H
 #define TC_LOWERING_VERIFY_H
 
