@@ -58,8 +58,9 @@ static void memory_free(void *p, size_t bytes) {
     free(p);
 }
 
-// pre: locked.
-static void trim_locked(void) {
+// pre: locked. Gives pooled memory back; how much.
+static size_t trim_locked(void) {
+  size_t bytes = self.stats.pooled_bytes;
   for (int c = 0; c < N_CLASSES; c++)
     while (self.pool[c]) {
       tc_buffer *b = self.pool[c];
@@ -73,6 +74,7 @@ static void trim_locked(void) {
     self.shells = b->next;
     tc_free(b);
   }
+  return bytes;
 }
 
 // pre: locked.
@@ -96,7 +98,7 @@ static tc_buffer *take_locked(int c) {
     b = tc_calloc(1, sizeof *b);
     if (b) b->ptr = memory_alloc(bytes);
     if (b && !b->ptr) {
-      trim_locked();
+      (void)trim_locked();
       b->ptr = memory_alloc(bytes);
     }
     if (!b || !b->ptr) return tc_free(b), NULL;
@@ -112,9 +114,13 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
   int c = class_of(TC_MAX_OF(bytes, (size_t)64));
   pthread_mutex_lock(&self.lock);
+  uint64_t n_allocs = self.stats.n_allocs;
   tc_buffer *b = take_locked(c);
-  size_t live = self.stats.live_bytes, cap = self.stats.cap_bytes;
+  bool fresh = self.stats.n_allocs != n_allocs;
+  size_t live = self.stats.live_bytes, pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_MEMORY))
+    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", !b ? "refuse" : fresh ? "create" : "reuse", bytes, live, pooled, cap);
   if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint8_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
@@ -164,13 +170,15 @@ tc_status tc_set_memory_cap(size_t bytes) {
   self.stats.cap_bytes = bytes;
   self.cap_read = true;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "cap %zu bytes (0: none)", bytes);
   return TC_OK;
 }
 
 void tc_trim(void) {
   pthread_mutex_lock(&self.lock);
-  trim_locked();
+  size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "trim: %zu bytes given back", bytes);
 }
 
 tc_status tc_set_allocator(tc_allocator allocator) {
@@ -178,7 +186,7 @@ tc_status tc_set_allocator(tc_allocator allocator) {
   pthread_mutex_lock(&self.lock);
   bool used = self.stats.live_bytes != 0;
   if (!used) {
-    trim_locked();
+    (void)trim_locked();
     self.allocator = allocator;
   }
   pthread_mutex_unlock(&self.lock);

@@ -11,7 +11,7 @@ typedef enum tc_device {
   TC_N_DEVICES
 } tc_device;
 
-typedef enum tc_device_kind { TC_DEVICE_KERNELS, TC_DEVICE_ROWS, TC_DEVICE_PRICE, TC_DEVICE_ABSENT } tc_device_kind;
+typedef enum tc_device_kind { TC_DEVICE_KERNELS, TC_DEVICE_ROWS, TC_DEVICE_ZEROS, TC_DEVICE_ABSENT } tc_device_kind;
 
 // "tc" or a backend's name, with an optional ":n" after cuda and hip. TC_ERR_DEVICE with one sentence if absent or unknown.
 tc_status tc_device_parse(const char *name, tc_device *out);

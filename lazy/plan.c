@@ -148,10 +148,12 @@ static tc_status analyse(tc_plan *p) {
   return TC_OK;
 }
 
-static tc_plan *allocate(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word) {
+// A plan with room for what these counts ask for.
+static tc_plan *allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint32_t n_rec_words, uint32_t n_word) {
   tc_plan *p = tc_calloc(1, sizeof *p);
   if (!p) return NULL;
-  p->n_node = t->n_node, p->n_leaf = t->n_leaf, p->n_arg = t->n_arg;
+  atomic_store_explicit(&p->refs, 1, memory_order_relaxed);
+  p->n_node = n_node, p->n_leaf = n_leaf, p->n_arg = n_arg;
   p->n_rec_words = n_rec_words, p->n_word = n_word;
   p->word = tc_malloc((size_t)n_word * sizeof p->word[0]);
   p->at = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->at[0]);
@@ -163,8 +165,14 @@ static tc_plan *allocate(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
   p->out_of = p->leaf_of + p->n_node + 1;
   p->hold_out = p->dev + p->n_node;
   p->hold_leaf = p->hold_out + p->n_node;
-  memcpy(p->word, t->word, (size_t)n_word * sizeof p->word[0]);
   p->flag = (const uint8_t *)(p->word + n_rec_words);
+  return p;
+}
+
+static tc_plan *of_trace(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word) {
+  tc_plan *p = allocate(t->n_node, t->n_leaf, t->n_arg, n_rec_words, n_word);
+  if (!p) return NULL;
+  memcpy(p->word, t->word, (size_t)n_word * sizeof p->word[0]);
   memcpy(p->at, t->at, p->n_node * sizeof p->at[0]);
   memcpy(p->arg_at, t->arg_at, p->n_node * sizeof p->at[0]);
   memcpy(p->dev, t->dev, p->n_node);
@@ -174,14 +182,34 @@ static tc_plan *allocate(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
 }
 
 static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
-  tc_plan *p = allocate(t, n_rec_words, n_word);
+  tc_plan *p = of_trace(t, n_rec_words, n_word);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   p->hash = hash;
-  atomic_store_explicit(&p->refs, 1, memory_order_relaxed);
   tc_status st = analyse(p);
   if (st == TC_OK) st = tc_lowering.lower(p);
   if (st != TC_OK) return destroy(p), st;
   *out = p;
+  return TC_OK;
+}
+
+tc_status tc_plan_reference(const tc_plan *p, tc_plan **out) {
+  *out = NULL;
+  tc_plan *q = allocate(p->n_node, p->n_leaf, p->n_arg, p->n_rec_words, p->n_word);
+  if (!q) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  size_t per_node = p->n_node * sizeof p->at[0];
+  memcpy(q->word, p->word, (size_t)p->n_word * sizeof p->word[0]);
+  memcpy(q->at, p->at, per_node);
+  memcpy(q->arg_at, p->arg_at, per_node);
+  memcpy(q->leaf_of, p->leaf_of, per_node);
+  memcpy(q->out_of, p->out_of, per_node);
+  memset(q->dev, TC_DEVICE_REF, p->n_node);
+  uint8_t *flag = (uint8_t *)(q->word + p->n_rec_words);
+  for (uint32_t n = 0; n < p->n_node; n++) flag[n] &= (uint8_t)~TC_NODE_SOLE;
+  q->hash = p->hash, q->n_out = p->n_out;
+  for (uint32_t i = 0; i < p->n_out; i++) q->out[i] = (tc_out){p->out[i].node, TC_LEAF_NONE, p->out[i].bytes};
+  tc_status st = tc_lowering.lower(q);
+  if (st != TC_OK) return destroy(q), st;
+  *out = q;
   return TC_OK;
 }
 
@@ -193,20 +221,20 @@ static tc_plan *find_locked(const tc_trace *t, uint32_t n_word, tc_hash hash) {
   return NULL;
 }
 
-// pre: locked. Drops the plan that was not used for longest.
-static void evict_locked(void) {
+// pre: locked. Takes out the plan that was not used for longest, if any; its reference is the caller's.
+static tc_plan *evict_locked(void) {
   tc_plan **oldest = NULL;
   for (int b = 0; b < N_BUCKETS; b++)
     for (tc_plan **p = &self.bucket[b]; *p; p = &(*p)->next)
       if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
-  if (!oldest) return;
+  if (!oldest) return NULL;
   tc_plan *p = *oldest;
   *oldest = p->next;
   self.n--;
-  tc_plan_release(p);
+  return p;
 }
 
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit) {
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns) {
   *out = NULL;
   *hit = true;
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
@@ -218,24 +246,34 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   }
   pthread_mutex_unlock(&self.lock);
-  if (p) return *out = p, TC_OK;
+  if (p) {
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)hash.lo);
+    return *out = p, TC_OK;
+  }
   *hit = false;
+  uint64_t start = tc_now_ns();
   TC_TRY(make(t, n_rec_words, n_word, hash, &p));
+  *compile_ns = tc_now_ns() - start;
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // the cache's
   pthread_mutex_lock(&self.lock);
   self.misses++;
   p->used = ++self.clock;
   p->next = self.bucket[hash.lo % N_BUCKETS];
   self.bucket[hash.lo % N_BUCKETS] = p;
-  if (++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1)) evict_locked();
+  tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_CACHE)) {
+    tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)hash.lo);
+    if (gone) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)gone->hash.lo);
+  }
+  tc_plan_release(gone);
   *out = p;
   return TC_OK;
 }
 
 void tc_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
-  while (self.n) evict_locked();
+  while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
   tc_lowering.clear();
 }

@@ -31,7 +31,8 @@ typedef struct tc_plan {
   bool leaves_run;          // some live value is a recipe or has history
   void *program;
   // facts for the profiler
-  uint32_t n_kernels, n_compiled;
+  uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
+  const char *tier;                       // how its kernels run, static
   uint64_t bytes_moved, used;
   struct tc_plan *next;     // in its bucket
 } tc_plan;
@@ -41,8 +42,11 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
 }
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit);
+// compile_ns: what making it took.
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns);
 void tc_plan_release(tc_plan *p);
+// A plan of p's records and outputs on tc:ref, which writes nothing in place; retained, not cached.
+tc_status tc_plan_reference(const tc_plan *p, tc_plan **out);
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
 typedef struct tc_lowering_ops {
@@ -51,6 +55,11 @@ typedef struct tc_lowering_ops {
   // Runs the plan to its end. leaf and out are memory in the plan's order.
   tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
   void (*destroy)(void *program);
+  // TC_VERIFY=1: the results the reference gives, to be had before the run, and after it a line for each that is wrong; how many are. The expected
+  // results are NULL where nothing is to be compared.
+  struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg);
+  // ran: whether there is anything to compare.
+  uint32_t (*verify_end)(const tc_plan *plan, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
   // Drops cached kernels and waits for compilers; adds its counters.
   void (*clear)(void);
   void (*stats)(tc_cache_info *info);

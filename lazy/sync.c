@@ -1,9 +1,9 @@
 // Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and leaves a run where values or history remain.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lazy/plan.h"
+#include "lazy/text.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -11,14 +11,8 @@
 
 #define CUT_NODES 1024
 
-static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",  "sync",
-                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "retake"};
-
-static uint64_t now_ns(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",   "sync",
+                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake"};
 
 static tc_slot *slot_at(uint32_t slot) {
   tc_trace *owner;
@@ -69,10 +63,46 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
   return TC_OK;
 }
 
-static tc_status launch(tc_trace *t, const tc_plan *p) {
+// The pending trace, once its key is closed, as text.
+static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site site) {
+  char place[160], title[200];
+  tc_site_text(site, place, sizeof place);
+  snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
+  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+}
+
+static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) write_trace(m.to, t, rec->cause, rec->site);
+  tc_log_end(&m, TC_LOG_TRACE);
+}
+
+// TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are written in place still hold their old content.
+static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_sync_point *rec) {
+  tc_log_message before, m;
+  FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
+  if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
+  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg) : NULL;
+  tc_status st = tc_lowering.launch(p, leaf, out, t->arg);
+  if (expected) {
+    fprintf(to, "TC_VERIFY: results differ from the reference\n");
+    rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
+  }
+  if (rec->n_wrong) {
+    if (before.text) fputs(before.text, to);
+    tc_log_end(&m, TC_LOG_WARN);
+  } else {
+    tc_log_drop(&m);
+  }
+  tc_log_drop(&before);
+  return st;
+}
+
+static tc_status launch(tc_trace *t, const tc_plan *p, tc_sync_point *rec) {
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
+  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, rec);
   return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
 }
 
@@ -257,17 +287,21 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  tc_profile_record rec = {.cause = cause_names[cause], .site = site, .n_nodes = t->n_node, .start_ns = now_ns()};
+  uint64_t start = tc_now_ns();
+  tc_sync_point rec = {.cause = cause_names[cause], .tier = "none", .site = site, .n_nodes = t->n_node};
+  rec.before_ns = t->synced_ns ? start - t->synced_ns : 0;
   tc_plan *p = NULL;
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
-  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
-  rec.plan_ns = now_ns() - rec.start_ns;
+  if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
+  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  uint64_t found = tc_now_ns();
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
-  if (taken) st = launch(t, p);
-  rec.run_ns = now_ns() - rec.start_ns - rec.plan_ns;
+  uint64_t allocated = tc_now_ns();
+  if (taken) st = launch(t, p, &rec);
+  uint64_t ran = tc_now_ns();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
@@ -277,15 +311,20 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
+  uint64_t published = tc_now_ns();
   if (taken)
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
   if (p) {
-    rec.hash = p->hash.lo, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
+    rec.hash = p->hash.lo, rec.n_left = p->n_left, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.tier = p->tier;
+    rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
     tc_plan_release(p);
   }
-  rec.total_ns = now_ns() - rec.start_ns;
+  rec.lookup_ns = found - start - rec.compile_ns, rec.allocate_ns = allocated - found, rec.run_ns = ran - allocated;
+  rec.publish_ns = published - ran;
+  t->synced_ns = tc_now_ns();
+  rec.total_ns = t->synced_ns - start;
   rec.status = st;
   tc_profile_add(&rec);
   return st;

@@ -135,6 +135,7 @@ struct tc_trace {
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
+  uint64_t synced_ns;         // when the last sync point ended
   uint64_t cut_site;          // landmark at which the trace was cut
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
@@ -151,7 +152,6 @@ struct tc_trace {
     tc_buffer *buf;
   } *map;
   uint32_t n_map, cap_map;
-  struct tc_plan *last_plan;  // of the last sync, retained: the first guess of the next
 };
 
 // Forgets what is pending: leaves, origins and records.
@@ -231,6 +231,7 @@ typedef enum tc_cause {
   TC_CAUSE_CROSS_THREAD,
   TC_CAUSE_DATA_SHAPE,
   TC_CAUSE_EAGER,
+  TC_CAUSE_REPLAY,  // of a trace's text
   TC_CAUSE_RETAKE,  // a dear recipe was asked for
   TC_N_CAUSES
 } tc_cause;

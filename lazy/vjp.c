@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "lazy/vjp_short.h"
+#include "runtime/options.h"
 
 static const char *const op_name[] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = #name,
@@ -178,7 +179,7 @@ void tc_vjp_sub(tc_vjp *v) {
 
 void tc_vjp_mul(tc_vjp *v) {
   for (int k = 0; k < 2; k++)
-    if (tc_vjp_wants(v, k)) tc_vjp_give(v, k, mul(v, v->g, tc_vjp_in(v, 1 - k)));
+    if (tc_vjp_wants(v, k)) tc_vjp_give(v, k, mul(v, v->g, tc_vjp_in(v, tc_planted("vjp") ? k : 1 - k)));
 }
 
 void tc_vjp_div(tc_vjp *v) {

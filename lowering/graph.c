@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "lazy/text.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
 #define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
 #define FOLD_ROWS 512      // the same for folds over outer axes
 
@@ -13,6 +17,10 @@ static const uint8_t kind_of[TC_N_OP_ROWS] = {
 
 tc_op_kind tc_op_kind_of(tc_op op) {
   return (tc_op_kind)kind_of[op];
+}
+
+bool tc_graph_is_zeros(const tc_gnode *x) {
+  return x->leaf == TC_LEAF_NONE && tc_device_kind_of(x->dev) == TC_DEVICE_ZEROS;
 }
 
 static bool decode(tc_graph *g) {
@@ -34,6 +42,7 @@ static bool decode(tc_graph *g) {
     x->n_attr = r->n_extra - (tc_op_arity[x->op] > 2 ? (n_in + 1) / 2 : 0);
     if (!(x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]))) return false;
     memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);
+    if (tc_graph_is_zeros(x)) x->op = TC_OP_FULL, x->n_in = x->n_attr = x->n_arg = 0;
   }
   g->n = p->n_node;
   return true;
@@ -63,7 +72,7 @@ static bool merge_equal(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
-    if (x->n_arg || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
+    if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
     while (table[at] && !node_equal(&g->node[table[at] - 1], x)) at = (at + 1) & (cap - 1);
     if (!table[at])
@@ -254,17 +263,38 @@ static bool order_nodes(tc_graph *g) {
   return true;
 }
 
+static void print_after(const tc_graph *g, FILE *out) {
+  for (uint32_t i = 0; i < g->n_order; i++) {
+    const tc_gnode *x = &g->node[g->order[i]];
+    tc_text_node line = {.op = x->op, .type = x->type, .dev = x->dev, .dims = x->shape->d, .n_in = x->n_in, .n_attr = x->n_attr, .n_arg = x->n_arg};
+    line.in = x->in, line.attr = x->attr, line.flag = g->order[i] < g->plan->n_node ? g->plan->flag[g->order[i]] : 0;
+    tc_text_write_node(out, g->order[i], &line);
+  }
+}
+
+static void log_graph(const tc_graph *g) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) {
+    fprintf(m.to, "%016llx: recorded\n", (unsigned long long)g->plan->hash.lo);
+    tc_text_write_plan(m.to, g->plan);
+    fprintf(m.to, "simplified\n");
+    print_after(g, m.to);
+  }
+  tc_log_end(&m, TC_LOG_PLAN);
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
   bool ok = g->node && decode(g) && merge_equal(g);
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
-    if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) continue;
+    if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
     if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
-    if (tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
+    if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
   ok = ok && turn_products(g) && order_nodes(g);
+  if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
 }

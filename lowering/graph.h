@@ -35,6 +35,9 @@ typedef struct tc_graph {
 // Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
 
+// Whether the node is a result on a device that computes nothing. Such nodes read nothing.
+bool tc_graph_is_zeros(const tc_gnode *x);
+
 typedef enum tc_op_kind {
   TC_KIND_ELEM,
   TC_KIND_GEN,

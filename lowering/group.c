@@ -19,6 +19,7 @@ typedef struct work {
 } work;
 
 static bool is_extern(const tc_gnode *x) {
+  if (tc_graph_is_zeros(x)) return true;
   if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
   switch (tc_op_kind_of(x->op)) {
     case TC_KIND_RNG:
@@ -376,7 +377,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced)
     const tc_gnode *x = &g->node[n];
     if (x->leaf != TC_LEAF_NONE || gr->alias[n] != n) continue;
     tc_op_kind kind = tc_op_kind_of(x->op);
-    bool constant = kind == TC_KIND_GEN || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
+    bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
     for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
     w.constant[n] = constant && !gr->stored[n];
     bool in_place = w.constant[n] || (is_view(x) && !gr->stored[n] && !is_extern(x) && !touches_nothing(g, x));

@@ -92,13 +92,17 @@ const char *tc_kernel_compiler(void) {
 
 static void dump(const tc_nest *nest, const char *name) {
   if (tc_log_on(TC_LOG_NEST)) {
-    fprintf(stderr, "nest %s\n", name);
-    tc_nest_print(nest, stderr);
+    tc_log_message m;
+    if (tc_log_begin(&m)) {
+      fprintf(m.to, "%s\n", name);
+      tc_nest_print(nest, m.to);
+    }
+    tc_log_end(&m, TC_LOG_NEST);
   }
   char *text = NULL, why[256];
   if (tc_log_on(TC_LOG_ASM) && self.llvm &&
       self.llvm->assembly(nest, name, self.cpu, self.features, self.vector_bytes * 8, &text, why, sizeof why) == TC_OK)
-    fprintf(stderr, "%s\n", text);
+    tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
   free(text);
 }
 
@@ -153,17 +157,17 @@ static void write_key(const tc_nest *n, uint64_t *key) {
   if (n->n_buf) memcpy(p, n->buf_type, n->n_buf);
 }
 
-// pre: locked.
-static void evict_locked(void) {
+// pre: locked. Takes out the kernel that was not used for longest, if any; its reference is the caller's.
+static tc_kernel *evict_locked(void) {
   tc_kernel **oldest = NULL;
   for (int b = 0; b < N_BUCKETS; b++)
     for (tc_kernel **k = &self.bucket[b]; *k; k = &(*k)->next)
       if (!oldest || (*k)->used < (*oldest)->used) oldest = k;
-  if (!oldest) return;
+  if (!oldest) return NULL;
   tc_kernel *k = *oldest;
   *oldest = k->next;
   self.n--;
-  tc_kernel_release(k);
+  return k;
 }
 
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes) {
@@ -188,7 +192,10 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
     self.hits++;
   }
   pthread_mutex_unlock(&self.lock);
-  if (k) return tc_free(key), *out = k, TC_OK;
+  if (k) {
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: hit", k->name);
+    return tc_free(key), *out = k, TC_OK;
+  }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   k->key = key, k->key_bytes = bytes, k->hash = hash;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
@@ -202,15 +209,20 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
   k->used = ++self.clock;
   k->next = self.bucket[hash.lo % N_BUCKETS];
   self.bucket[hash.lo % N_BUCKETS] = k;
-  if (++self.n > (size_t)TC_MAX_OF(tc_options_get()->kernel_cache, 1)) evict_locked();
+  tc_kernel *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->kernel_cache, 1) ? evict_locked() : NULL;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_CACHE)) {
+    tc_log_line(TC_LOG_CACHE, "kernel %s: miss", k->name);
+    if (gone) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
+  }
+  tc_kernel_release(gone);
   *out = k;
   return TC_OK;
 }
 
 void tc_kernel_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
-  while (self.n) evict_locked();
+  while (self.n) tc_kernel_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
 }
 

@@ -7,7 +7,9 @@
 #include "lowering/expand.h"
 #include "lowering/group.h"
 #include "lowering/nest_math.h"
+#include "lowering/verify.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
@@ -165,7 +167,7 @@ static bool add_row(builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->wave = 0;
   for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
-  tc_step *s = add_step(b, TC_STEP_ROW);
+  tc_step *s = add_step(b, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->work = 4.0 * (double)x->shape->count + 100;
@@ -282,13 +284,14 @@ static bool plan_memory(tc_program *p) {
 static void choose_homes(builder *b) {
   tc_program *p = b->p;
   tc_plan *plan = b->plan;
+  bool hazard = tc_planted("hazard");
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t n = plan->out[o].node, leaf = TC_LEAF_NONE, wave = 0;
     const tc_step *writer = NULL;
     const tc_rec *r = tc_plan_rec(plan, n);
     if (tc_rec_op(r) != TC_OP_ASSIGN) continue;
     leaf = plan->leaf_of[r->in[1]];
-    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || plan->hold_leaf[leaf]) continue;
+    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || (plan->hold_leaf[leaf] && !hazard)) continue;
     uint32_t place = plan->n_leaf + o;
     for (uint32_t i = 0; i < p->n_step && !writer; i++)
       for (uint32_t j = 0; j < p->step[i].n_bind; j++)
@@ -302,7 +305,7 @@ static void choose_homes(builder *b) {
         uint32_t at = p->bind[s->first_bind + j];
         // A run that fails leaves old values: nothing is written in place before the last check.
         if (s->kind == TC_STEP_CHECK && s->wave >= wave) safe = false;
-        if (at == leaf) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
+        if (at == leaf && !hazard) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
       }
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
     if (safe) plan->out[o].home = leaf;
@@ -368,16 +371,20 @@ static tc_status build(builder *b) {
 }
 
 // One step a line: wave, what runs, and where it reads and writes (l leaf, o output, a arena block).
-static void print(const tc_program *p, const tc_plan *plan) {
-  fprintf(stderr, "plan %016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
+static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
+  fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
           p->arena_bytes);
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    fprintf(stderr, "  wave %u %s", s->wave, s->kind == TC_STEP_KERNEL ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op]);
+    fprintf(out, "  wave %u %s", s->wave,
+            s->kind == TC_STEP_KERNEL  ? s->kernel->name
+            : s->kind == TC_STEP_CHECK ? "check"
+            : s->kind == TC_STEP_ZERO  ? "zero"
+                                       : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
-      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind == TC_STEP_ROW && j + 1 == s->n_bind;
-      fprintf(stderr, " %s%s%u", writes ? ">" : "",
+      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
+      fprintf(out, " %s%s%u", writes ? ">" : "",
               at & ARENA_BIT      ? "a"
               : at < plan->n_leaf ? "l"
                                   : "o",
@@ -385,10 +392,25 @@ static void print(const tc_program *p, const tc_plan *plan) {
               : at < plan->n_leaf ? at
                                   : at - plan->n_leaf);
     }
-    fprintf(stderr, "\n");
+    fprintf(out, "\n");
   }
   for (uint32_t o = 0; o < plan->n_out; o++)
-    if (plan->out[o].home != TC_LEAF_NONE) fprintf(stderr, "  o%u is written over l%u\n", o, plan->out[o].home);
+    if (plan->out[o].home != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].home);
+}
+
+static void log_program(const tc_program *p, const tc_plan *plan) {
+  tc_log_message m;
+  if (tc_log_begin(&m)) print(p, plan, m.to);
+  tc_log_end(&m, TC_LOG_PLAN);
+}
+
+static const char *tier_of(const tc_program *p) {
+  const char *tier = "none";
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    if (p->step[i].kind == TC_STEP_KERNEL) return p->step[i].kernel->interp ? "interp" : "llvm";
+    if (p->step[i].kind == TC_STEP_ROW) tier = "ref";
+  }
+  return tier;
 }
 
 tc_status tc_program_create(tc_plan *plan, tc_program **out) {
@@ -400,7 +422,9 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st == TC_OK) st = build(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
-  if (tc_log_on(TC_LOG_PLAN)) print(p, plan);
+  plan->n_left = p->graph.n_order;
+  plan->tier = tier_of(p);
+  if (tc_log_on(TC_LOG_PLAN)) log_program(p, plan);
   *out = p;
   return TC_OK;
 }
@@ -452,6 +476,11 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
     tc_kernel_fn *fn = atomic_load_explicit(&s->kernel->fn, memory_order_acquire);
     fn(s->kernel->ctx, buf, r->num + s->first_num, begin, end, w);
+    return;
+  }
+  if (s->kind == TC_STEP_ZERO) {
+    const tc_gnode *x = &r->p->graph.node[s->node];
+    memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
   tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);
@@ -523,6 +552,8 @@ const tc_lowering_ops tc_lowering = {
     .lower = lower,
     .launch = tc_program_launch,
     .destroy = tc_program_destroy,
+    .verify_begin = tc_verify_begin,
+    .verify_end = tc_verify_end,
     .clear = tc_kernel_cache_clear,
     .stats = tc_kernel_stats,
 };

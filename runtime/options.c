@@ -83,6 +83,11 @@ void tc_options_reload(void) {
   tc_log_reread();
 }
 
+bool tc_planted(const char *name) {
+  const char *plant = tc_options_get()->test_plant;
+  return plant && strcmp(plant, name) == 0;
+}
+
 void tc_options_print(FILE *out) {
   const tc_options *o = tc_options_get();
 #define TC_OPTION(field, variable, type, initial, meaning) \

@@ -2,6 +2,7 @@
 #ifndef TC_RUNTIME_OPTIONS_H
 #define TC_RUNTIME_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef const char *tc_option_string;
@@ -17,6 +18,8 @@ typedef struct tc_options {
 const tc_options *tc_options_get(void);
 // For tests and tc-run: read the environment again. Not while other threads run.
 void tc_options_reload(void);
+// Whether the tests ask for this bug (TC_TEST_PLANT). Asked where plans and gradients are made, never where they run.
+bool tc_planted(const char *name);
 // Writes the table of variables to a stream (TC_LOG=help and tc-info).
 struct _IO_FILE;
 void tc_options_print(struct _IO_FILE *out);

@@ -1,28 +1,33 @@
 #include "runtime/profile.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "runtime/fork.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 
 #define N_SITES 256
+#define N_LATEST 256
 #define N_BINS 8
 
 typedef struct site_sum {
-  tc_site site;
-  const char *cause;
-  uint64_t n, n_hit, n_compiled, n_nodes, n_kernels, bytes, plan_ns, run_ns, total_ns;
+  tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums
+  uint64_t n, n_hit, n_compiled, n_nodes, n_left, n_kernels, n_wrong;
   uint64_t bin[N_BINS];  // graphs of at most 10, 30, 100, ... nodes
 } site_sum;
 
 static struct {
   pthread_mutex_t lock;
   site_sum site[N_SITES];
+  tc_sync_point latest[N_LATEST];  // number n is at n modulo N_LATEST
   int n_sites;
   uint64_t n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 7)
+
+static _Thread_local int last_site;  // a loop syncs at one place
 
 static int bin_of(uint32_t n_nodes) {
   static const uint32_t top[N_BINS - 1] = {10, 30, 100, 300, 1000, 3000, 10000};
@@ -31,23 +36,54 @@ static int bin_of(uint32_t n_nodes) {
   return b;
 }
 
-// The site's sums; the last row takes what finds no room.
-static site_sum *sum_of(tc_site site, const char *cause) {
+static bool is_of(const site_sum *s, const tc_sync_point *r) {
+  return s->sum.site == r->site && s->sum.cause == r->cause;
+}
+
+// pre: locked. The site's sums; the last row takes what finds no room.
+static site_sum *sum_of(const tc_sync_point *r) {
+  if (last_site < self.n_sites && is_of(&self.site[last_site], r)) return &self.site[last_site];
   for (int i = 0; i < self.n_sites; i++)
-    if (self.site[i].site == site && self.site[i].cause == cause) return &self.site[i];
+    if (is_of(&self.site[i], r)) return &self.site[last_site = i];
   if (self.n_sites == N_SITES) return &self.site[N_SITES - 1];
-  self.site[self.n_sites] = (site_sum){.site = site, .cause = cause};
+  self.site[self.n_sites] = (site_sum){.sum = {.site = r->site, .cause = r->cause}};
   return &self.site[self.n_sites++];
 }
 
-void tc_profile_add(const tc_profile_record *r) {
+static uint64_t rest_ns(const tc_sync_point *r) {
+  return r->total_ns - r->lookup_ns - r->compile_ns - r->allocate_ns - r->run_ns - r->publish_ns;
+}
+
+static void log_line(const tc_sync_point *r) {
+  char text[128];
+  tc_site_text(r->site, text, sizeof text);
+  tc_log_line(TC_LOG_SYNC,
+              "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64 " bytes; ns: before %" PRIu64
+              ", lookup %" PRIu64 ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64 ", publish %" PRIu64 ", rest %" PRIu64,
+              r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left, r->n_kernels, r->tier,
+              r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns,
+              rest_ns(r));
+}
+
+void tc_profile_add(const tc_sync_point *r) {
   pthread_mutex_lock(&self.lock);
-  site_sum *s = sum_of(r->site, r->cause);
-  s->n++, s->n_hit += r->hit, s->n_compiled += r->n_compiled, s->n_nodes += r->n_nodes, s->n_kernels += r->n_kernels;
-  s->bytes += r->bytes, s->plan_ns += r->plan_ns, s->run_ns += r->run_ns, s->total_ns += r->total_ns;
-  s->bin[bin_of(r->n_nodes)]++;
-  self.n++;
+  site_sum *s = sum_of(r);
+  s->n++, s->n_hit += r->hit, s->n_compiled += r->n_compiled, s->n_nodes += r->n_nodes, s->n_left += r->n_left, s->n_kernels += r->n_kernels;
+  s->n_wrong += r->n_wrong, s->bin[bin_of(r->n_nodes)]++;
+  tc_sync_point *sum = &s->sum;
+  sum->tier = r->tier, sum->bytes += r->bytes, sum->before_ns += r->before_ns, sum->lookup_ns += r->lookup_ns, sum->compile_ns += r->compile_ns;
+  sum->allocate_ns += r->allocate_ns, sum->run_ns += r->run_ns, sum->publish_ns += r->publish_ns, sum->total_ns += r->total_ns;
+  self.latest[self.n++ % N_LATEST] = *r;
   pthread_mutex_unlock(&self.lock);
+  if (tc_log_on(TC_LOG_SYNC)) log_line(r);
+}
+
+int tc_sync_points(int n, tc_sync_point *out) {
+  pthread_mutex_lock(&self.lock);
+  uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(n, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
+  for (uint64_t i = 0; i < count; i++) out[i] = self.latest[(self.n - count + i) % N_LATEST];
+  pthread_mutex_unlock(&self.lock);
+  return (int)count;
 }
 
 uint64_t tc_profile_count(void) {
@@ -57,22 +93,29 @@ uint64_t tc_profile_count(void) {
   return n;
 }
 
+static void print_row(const site_sum *s, FILE *out) {
+  const tc_sync_point *sum = &s->sum;
+  char text[128];
+  double n = (double)s->n, us = 1e-3 / n;
+  tc_site_text(sum->site, text, sizeof text);
+  fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f", text, sum->cause, s->n, s->n_hit, s->n_compiled,
+          sum->tier, (double)s->n_nodes / n, (double)s->n_left / n, (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6);
+  const uint64_t ns[] = {sum->before_ns, sum->lookup_ns, sum->compile_ns, sum->allocate_ns, sum->run_ns, sum->publish_ns, rest_ns(sum)};
+  for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) fprintf(out, " %9.2f", (double)ns[i] * us);
+  fprintf(out, " ");
+  for (int b = 0; b < N_BINS; b++) fprintf(out, " %" PRIu64, s->bin[b]);
+  if (s->n_wrong) fprintf(out, "  (%" PRIu64 " results wrong)", s->n_wrong);
+  fputc('\n', out);
+}
+
 void tc_profile_print(FILE *out) {
+  static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish", "rest"};
   pthread_mutex_lock(&self.lock);
-  fprintf(out, "%-32s %-12s %8s %8s %8s %8s %8s %10s %10s %10s %10s  graphs <=10 30 100 300 1k 3k 10k more\n", "sync at", "cause", "count", "hits",
-          "compiled", "nodes", "kernels", "MB moved", "plan us", "run us", "rest us");
-  for (int i = 0; i < self.n_sites; i++) {
-    const site_sum *s = &self.site[i];
-    char text[128];
-    double n = (double)s->n;
-    tc_site_text(s->site, text, sizeof text);
-    fprintf(out, "%-32s %-12s %8llu %8llu %8llu %8.0f %8.1f %10.2f %10.2f %10.2f %10.2f ", text, s->cause, (unsigned long long)s->n,
-            (unsigned long long)s->n_hit, (unsigned long long)s->n_compiled, (double)s->n_nodes / n, (double)s->n_kernels / n,
-            (double)s->bytes / n * 1e-6, (double)s->plan_ns / n * 1e-3, (double)s->run_ns / n * 1e-3,
-            (double)(s->total_ns - s->plan_ns - s->run_ns) / n * 1e-3);
-    for (int b = 0; b < N_BINS; b++) fprintf(out, " %llu", (unsigned long long)s->bin[b]);
-    fputc('\n', out);
-  }
+  fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s", "sync at (numbers are means)", "cause", "count", "hits", "compiled", "tier", "nodes",
+          "left", "kernels", "MB moved");
+  for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
+  fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
+  for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);
   pthread_mutex_unlock(&self.lock);
 }
 

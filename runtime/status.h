@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <tc/tc.h>
+#include <time.h>
 
 #define TC_TRY(call) \
   do { \
@@ -37,8 +38,12 @@ static inline tc_tensor tc_poison(tc_status st) {
   return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
 }
 
-// Writes a site as "file:line" or "symbol+0x..(module)"; never fails.
-void tc_site_text(tc_site site, char *out, size_t bytes);
+// The monotonic clock.
+static inline uint64_t tc_now_ns(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 // A code address as a site.
 static inline tc_site tc_site_return(void *address) {
   return (tc_site)(uintptr_t)address | (UINT64_C(1) << 63);

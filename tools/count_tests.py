@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Counts what `meson test` ran: count_tests.py testlog.json prints "PASSED FAILED SKIPPED", and on stderr what failed and why.
+count_tests.py --facts testlog.json prints in one line how much there is and was tried: ops, golden cases, random graphs, planted bugs found.
 
 A Criterion program counts by its TAP subtests, a plain program as one. A TAP program that died, timed out or printed no plan adds a failure.
 """
@@ -33,7 +34,28 @@ def count_tap(text):
     return passed, failed, skipped, names, plan
 
 
+def count_lines(path, pattern):
+    return sum(re.match(pattern, line) is not None for line in open(path, encoding="utf-8"))
+
+
+def print_facts(path):
+    """What tests say of themselves is looked for in all their output; "none" where no test said it."""
+    said = "\n".join((run.get("stdout") or "") + "\n" + (run.get("stderr") or "")
+                     for run in map(json.loads, open(path, encoding="utf-8", errors="replace")))
+
+    def find(pattern):
+        m = re.search(pattern, said, re.M)
+        return m.group(1) if m else "none"
+
+    print(f"ops: {count_lines('include/tc/api.def', r'TC_FN[(]')} public, {count_lines('include/tc/ops.def', r'TC_OP[(]')} recorded; "
+          f"golden cases: {count_lines('tests/golden/golden.txt', r'[^#=]')}; random graphs: {find(r'^random graphs: ([0-9]+) ok')}; "
+          f"planted bugs: {find(r'^planted bugs: (.*)$')}")
+
+
 def main():
+    if sys.argv[1] == "--facts":
+        print_facts(sys.argv[2])
+        return
     total = [0, 0, 0]
     for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
         run = json.loads(line)

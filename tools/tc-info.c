@@ -1,15 +1,16 @@
-// tc-info: what this build of tc is, what it found on this machine, and the environment variables it knows.
+// tc-info: what this build of tc is, what it found on this machine, whether a kernel can be compiled, and the environment variables it knows.
 #include <stdio.h>
 
 #include "device/device.h"
 #include "lowering/kernel.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
 static void print_devices(void) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
-                                      [TC_DEVICE_PRICE] = "plans and prices, runs nothing",
+                                      [TC_DEVICE_ZEROS] = "computes nothing, every result is zeros",
                                       [TC_DEVICE_ABSENT] = "absent: "};
   printf("devices (default %s)\n", tc_get_default_device());
 #define TC_BACKEND(NAME, name, kind, sentence) printf("  %-10s %s%s\n", name, kinds[TC_DEVICE_##kind], sentence);
@@ -29,20 +30,36 @@ static void print_topology(void) {
   if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
 }
 
-static void print_cache(void) {
-  tc_cache_info c = tc_cache_stats();
+// Compiles and runs one small kernel, so that a compiler that is there but does not work shows.
+static bool print_trial(void) {
+  tc_sync_point p;
+  float v = 0;
+  tc_tensor x = tc_arange(0, 4, 1, TC_F32);
+  if (tc_item_f32(tc_sum(tc_mul(x, 2), TC_ALL, false), &v) != TC_OK) return printf("  a trial failed: %s\n", tc_last_error()->message), false;
+  if (v != 12) return printf("  a trial gave %g instead of 12\n", (double)v), false;
+  if (tc_sync_points(1, &p) == 1)
+    printf("  a trial kernel works (%s): made in %.1f ms, run in %.1f us\n", p.tier, (double)p.compile_ns * 1e-6, (double)p.run_ns * 1e-3);
+  return true;
+}
+
+static bool print_cache(void) {
   printf("compiler\n  %s\n", tc_kernel_compiler());
+  bool works = print_trial();
+  tc_cache_info c = tc_cache_stats();
   printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses); compiles: %llu\n", c.n_plans,
          (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,
          (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
+  return works;
 }
 
 int main(void) {
   printf("tc %s\n", tc_version());
   print_devices();
   print_topology();
-  print_cache();
+  bool works = print_cache();
   printf("environment\n");
   tc_options_print(stdout);
-  return 0;
+  printf("topics of TC_LOG\n");
+  tc_log_print_topics(stdout);
+  return !works;
 }

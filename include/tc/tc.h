@@ -163,6 +163,27 @@ typedef struct tc_cache_info {
 TC_API tc_cache_info tc_cache_stats(void);
 TC_API void tc_cache_clear(void);
 
+// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by site at exit.
+typedef struct tc_sync_point {
+  tc_site site;                                // see tc_site_text
+  const char *cause;                           // "item", "to_host", "eval", ...
+  const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
+  uint64_t hash;                               // of the recorded graph: equal work has equal hashes within a process
+  uint32_t n_nodes, n_left;                    // recorded; after simplification
+  uint32_t n_kernels, n_compiled;              // launched; compiled for it now (0 after warm-up)
+  uint32_t n_wrong;                            // results that TC_VERIFY=1 found wrong
+  bool hit;                                    // its plan was known
+  tc_status status;
+  uint64_t bytes;                              // moved by kernels, as planned
+  uint64_t before_ns;                          // since this thread's last sync point: recording and the caller's own work
+  uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
+  uint64_t total_ns;                           // of the sync; what the five leave of it nobody accounted for
+} tc_sync_point;
+// Copies the latest sync points of the process, at most n, the newest last, and gives how many. The library keeps 256. Thread-safe.
+TC_API int tc_sync_points(int n, tc_sync_point *out);
+// Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known. Never fails.
+TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
+
 // ---- Devices: "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]" ----
 
 // The device factory calls of this thread use. TC_DEVICE in the environment is the default of every thread.

@@ -1,12 +1,9 @@
 // Random programs: fused against op by op against the reference (see tests/random/random_graph.h).
 //   random_graphs [N = 2000] [--seed S] [--seconds T]    prints "random graphs: N ok", or a small failing C program; exit 0 or 1
-//   random_graphs --planted                              each bug planted by TC_TEST_PLANT must be found within 300 programs
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tests/random/random_graph.h"
 
@@ -14,6 +11,17 @@ static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void write_trace(const rg_program *p, uint64_t seed) {
+  const char *dir = getenv("TMPDIR");
+  char path[300];
+  snprintf(path, sizeof path, "%s/random-%llu.trace", dir ? dir : "/tmp", (unsigned long long)seed);
+  FILE *out = fopen(path, "w");
+  if (!out) return;
+  rg_trace(p, out);
+  fclose(out);
+  printf("\nits traces: tc-run -v %s\n", path);
 }
 
 static int run_many(long n, uint64_t seed, double seconds) {
@@ -29,53 +37,18 @@ static int run_many(long n, uint64_t seed, double seconds) {
     bad = rg_shrink(&p);
     printf("shrunk from %d to %d instructions: %s\n\n", before, rg_size(&p), bad ? bad : "(does not fail every time)");
     rg_print(&p, stdout);
+    write_trace(&p, seed + (uint64_t)k);
     return 1;
   }
   printf("random graphs: %ld ok%s\n", k, k < n ? " (time is up)" : "");
   return 0;
 }
 
-// The library reads its environment through the rows of options.def, so a build that can plant bugs has one.
-static bool can_plant(void) {
-#define TC_OPTION(field, variable, type, initial, meaning) \
-  if (!strcmp(#variable, "TC_TEST_PLANT")) return true;
-#include "runtime/options.def"
-#undef TC_OPTION
-  return false;
-}
-
-// A fresh process for each bug: options are read once.
-static int find_planted(int kind) {
-  char text[12];
-  snprintf(text, sizeof text, "%d", kind);
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    setenv("TC_TEST_PLANT", text, 1);
-    execl("/proc/self/exe", "random_graphs", "300", (char *)NULL);
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? 0 : 1;
-}
-
 int main(int n_words, char **words) {
-  static const char *const planted[] = {"a wrong stride", "a missed hazard", "a wrong vjp"};
   long n = 2000;
   uint64_t seed = 1;
   double seconds = 1e9;
   for (int i = 1; i < n_words; i++) {
-    if (!strcmp(words[i], "--planted")) {
-      if (!can_plant()) return puts("random graphs: skipped: this build has no TC_TEST_PLANT"), 77;
-      int missed = 0;
-      for (int kind = 1; kind <= 3; kind++) {
-        int miss = find_planted(kind);
-        printf("planted: %s: %s\n", planted[kind - 1], miss ? "NOT FOUND" : "found");
-        missed += miss;
-      }
-      return missed != 0;
-    }
     if (!strcmp(words[i], "--seed") && i + 1 < n_words)
       seed = strtoull(words[++i], NULL, 10);
     else if (!strcmp(words[i], "--seconds") && i + 1 < n_words)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "tests/near.h"
 
 // ---- The functions that p chooses, as code and as source text; all are smooth or bounded so that round-off stays bounded ----
@@ -884,4 +885,23 @@ void rg_print(const rg_program *p, FILE *out) {
       fprintf(out, "  if (tc_is_valid(tc_grad(v%d))) printf(\"grad v%d = \"), tc_print(tc_grad(v%d));\n", i, i, i);
   }
   fprintf(out, "  printf(\"%%s\\n\", tc_last_error()->message);\n}\n");
+}
+
+static void write_line(const char *line, void *arg) {
+  fprintf(arg, "%s\n", line);
+}
+
+void rg_trace(const rg_program *p, FILE *out) {
+  static run r;
+  plan pl;
+  if (!plan_program(p, &pl)) return;
+  setenv("TC_LOG", "trace", 1);
+  tc_options_reload();
+  tc_set_log(write_line, out);
+  memset(&r, 0, sizeof r);
+  run_program(p, &pl, FUSED, &r);
+  run_fini(&r);
+  tc_set_log(NULL, NULL);
+  unsetenv("TC_LOG");
+  tc_options_reload();
 }

@@ -63,6 +63,8 @@ const char *rg_check(const rg_program *p);
 const char *rg_shrink(rg_program *p);
 // Writes a C program over the public API that computes and prints the same values; its argument is the device.
 void rg_print(const rg_program *p, FILE *out);
+// Writes the traces of the program's fused run, which tc-run takes.
+void rg_trace(const rg_program *p, FILE *out);
 int rg_size(const rg_program *p);
 
 #endif

@@ -1,0 +1,210 @@
+// The text form of traces: what is written is read back and written the same, runs by the same plan and gives the same bits; what is malformed is
+// refused with its line.
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/text.h"
+#include "runtime/options.h"
+#include "tests/random/random_graph.h"
+
+static char *captured;  // the last trace that was logged
+
+static void keep_line(const char *line, void *arg) {
+  (void)arg;
+  free(captured);
+  captured = strdup(line);
+}
+
+static void start(void) {
+  setenv("TC_LOG", "trace", 1);
+  tc_options_reload();
+  tc_set_log(keep_line, NULL);
+}
+
+TestSuite(text, .init = start);
+
+static uint64_t last_hash(void) {
+  tc_sync_point p;
+  return tc_sync_points(1, &p) == 1 ? p.hash : 0;
+}
+
+static char *written(const tc_text *x) {
+  char *text = NULL;
+  size_t bytes;
+  FILE *f = open_memstream(&text, &bytes);
+  tc_text_write(f, x);
+  fclose(f);
+  return text;
+}
+
+// Reads a logged trace and writes it again: nothing may differ but the log's topic and the last newline.
+static void expect_same_text(const tc_text *x, const char *logged) {
+  static const char topic[] = "tc[trace] ";
+  cr_assert_eq(strncmp(logged, topic, strlen(topic)), 0);
+  char *again = written(x);
+  size_t n = strlen(logged) - strlen(topic);
+  cr_assert_eq(strlen(again), n + 1);
+  cr_assert_eq(memcmp(again, logged + strlen(topic), n), 0, "%s\nwritten again as\n%s", logged, again);
+  free(again);
+}
+
+// Runs t, then its trace's text, and compares plan and bits.
+static void expect_replay(tc_tensor t) {
+  size_t bytes = (size_t)tc_numel(t) * tc_type_bytes(tc_dtype(t));
+  char *want = calloc(bytes + 1, 1), *got = calloc(bytes + 1, 1);
+  free(captured), captured = NULL;
+  cr_assert_eq(tc_to_host(t, want, bytes), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_not_null(captured);
+  uint64_t hash = last_hash();
+  char *logged = strdup(captured);
+  const char *at = logged;
+  tc_text x;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK, "%s", tc_last_error()->message);
+  expect_same_text(&x, logged);
+  tc_tensor *out = calloc(x.n + 1, sizeof *out);
+  cr_assert_eq(tc_text_run(&x, out), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(last_hash(), hash, "the replay has another plan");
+  int n_asked = 0;
+  for (uint32_t n = 0; n < x.n; n++) {
+    if (x.node[n].flag & TC_NODE_ASKED) {
+      n_asked++;
+      cr_assert_eq(tc_to_host(out[n], got, bytes), TC_OK, "%s", tc_last_error()->message);
+      cr_assert_eq(memcmp(got, want, bytes), 0, "the replay of %%%u has other bits", n);
+    }
+    tc_release(out[n]);
+  }
+  cr_assert_eq(n_asked, 1);
+  free(out), free(want), free(got), free(logged);
+  tc_text_fini(&x);
+}
+
+static tc_tensor data(tc_type type, int64_t rows, int64_t cols) {
+  tc_seed(3);
+  tc_tensor x = tc_cast(tc_mul(tc_randn(TC_SHAPE(rows, cols), TC_F32), 3), type);
+  cr_assert_eq(tc_eval(1, &x), TC_OK);
+  return x;
+}
+
+Test(text, elementwise_work_of_every_type_replays) {
+  for (int t = TC_U8; t < TC_N_TYPES; t++) {
+    tc_tensor x = data((tc_type)t, 5, 7);
+    expect_replay(tc_where(tc_gt(x, 1), tc_add(x, 2), tc_mul(x, x)));
+  }
+  expect_replay(tc_logical_not(data(TC_BOOL, 3, 3)));
+}
+
+Test(text, arguments_keep_their_bits) {
+  tc_tensor x = data(TC_F64, 2, 3);
+  expect_replay(tc_add(tc_mul(x, 0.1), -0.0));
+  expect_replay(tc_add(x, INFINITY));
+  expect_replay(tc_mul(x, 1e-300));
+  expect_replay(tc_sub(tc_add(data(TC_I64, 2, 2), 4503599627370497), -9223372036854775807));
+  expect_replay(tc_pad(x, TC_SHAPE(1, 0), TC_SHAPE(0, 2), 0.5));
+  expect_replay(tc_slice(x, 1, 1, 3, 1));
+}
+
+Test(text, movement_folds_products_and_random_draws_replay) {
+  tc_tensor x = data(TC_F32, 6, 4), y = data(TC_F32, 4, 6);
+  expect_replay(tc_softmax(tc_matmul(x, y), 1));
+  expect_replay(tc_cat(3, (const tc_tensor[]){x, tc_flip(x, TC_AXES(0)), tc_transpose(y, 0, 1)}, 0));
+  expect_replay(tc_sum(tc_cumsum(x, 0), TC_AXES(1), true));
+  expect_replay(tc_index_select(x, 0, tc_from_host((const int64_t[]){5, 0, -1}, TC_SHAPE(3), TC_I64)));
+  expect_replay(tc_add(tc_rand(TC_SHAPE(6, 4), TC_F32), x));
+  expect_replay(tc_sum(tc_reshape(tc_scalar(2), TC_SHAPE(1, 1)), TC_ALL, false));
+}
+
+Test(text, training_step_replays_in_place) {
+  tc_tensor w = tc_param(data(TC_F32, 4, 3)), x = data(TC_F32, 8, 4);
+  tc_optimizer *opt = tc_adam(&w, 1, (tc_adam_options){.lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
+  for (int step = 0; step < 3; step++) {
+    tc_scope outer = tc_scope_begin(), inner = tc_scope_begin();
+    tc_tensor loss = tc_mean(tc_square(tc_matmul(x, w)), TC_ALL, false);
+    cr_assert_eq(tc_backward(loss), TC_OK);
+    cr_assert_eq(tc_optimizer_step(opt), TC_OK);
+    cr_assert_eq(tc_zero_grad(opt), TC_OK);
+    tc_keep(loss);
+    tc_scope_end(inner);
+    expect_replay(loss);
+    tc_scope_end(outer);
+  }
+  tc_optimizer_destroy(opt);
+  tc_release(w);
+}
+
+Test(text, random_programs_are_written_the_same_again) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    rg_program p;
+    rg_make(&p, seed);
+    cr_assert_null(rg_check(&p));
+    const char *at = captured;
+    tc_text x;
+    cr_assert_eq(tc_text_read(&x, &at), TC_OK, "%s", tc_last_error()->message);
+    expect_same_text(&x, captured);
+    tc_text_fini(&x);
+  }
+}
+
+Test(text, traces_of_one_log_are_read_in_turn) {
+  const char *at =
+      "a line of the program's own\ntc[trace] trace one\n%0 = full f32[2] tc:cpu arg 1.5 live asked\nend\ntc[warn] something\n"
+      "trace two\n# a remark\n%0 = leaf u8[2] tc:cpu\n%1 = neg u8[2] tc:ref in %0 live @ a file.c:3\ndata %0 01 fe\nend\n";
+  tc_text x;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  cr_assert_str_eq(x.title, "one");
+  cr_assert_eq(x.n, 1u);
+  tc_text_fini(&x);
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  cr_assert_str_eq(x.title, "two");
+  cr_assert_str_eq(x.node[1].site, "a file.c:3");
+  cr_assert_eq(((const uint8_t *)x.node[0].data)[1], 0xfe);
+  tc_text_fini(&x);
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  cr_assert_null(x.title);
+  tc_text_fini(&x);
+}
+
+Test(text, what_is_malformed_is_refused_with_its_line) {
+  static const struct {
+    const char *text, *has;
+  } bad[] = {
+      {"trace t\n%0 = nothing f32[2] tc:cpu\nend\n", "line 2: nothing is no op"},
+      {"trace t\n%1 = full f32[2] tc:cpu arg 1.0\nend\n", "line 2"},
+      {"trace t\n%0 = full q32[2] tc:cpu arg 1.0\nend\n", "q32[2]"},
+      {"trace t\n%0 = full f32[2,-1] tc:cpu arg 1.0\nend\n", "f32[2,-1]"},
+      {"trace t\n%0 = full f32[1,1,1,1,1,1,1,1,1] tc:cpu arg 1.0\nend\n", "no type and shape"},
+      {"trace t\n%0 = full f32[2] tc:cpu arg 1.0x\nend\n", "1.0x is no number"},
+      {"trace t\n%0 = full f32[2] tc:cpu arg ?\nend\n", "not known"},
+      {"trace t\n%0 = full f32[2] tc:moon arg 1.0\nend\n", "tc:moon"},
+      {"trace t\n%0 = full f32[2] tc:cpu arg 1.0 shiny\nend\n", "shiny"},
+      {"trace t\n%0 = neg f32[2] tc:cpu in %0\nend\n", "%0 is no earlier record"},
+      {"trace t\n%0 = leaf f32[2] tc:cpu\n%1 = add f32[2] tc:cpu in %0\nend\n", "add has 1 operands"},
+      {"trace t\n%0 = leaf f32[2] tc:cpu\ndata %0 00000000\nend\n", "line 3: element 1"},
+      {"trace t\n%0 = leaf f32[2] tc:cpu\ndata %1 00000000\nend\n", "no leaf"},
+      {"trace t\n%0 = leaf f32[1] tc:cpu\ndata %0 0 0\nend\n", "1 elements only"},
+      {"trace t\n%0 = leaf f32[1] tc:cpu\n", "no end"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *at = bad[i].text;
+    tc_text x;
+    tc_clear_error();
+    cr_expect_neq(tc_text_read(&x, &at), TC_OK, "%s", bad[i].text);
+    cr_expect(strstr(tc_last_error()->message, bad[i].has) != NULL, "%s says: %s", bad[i].text, tc_last_error()->message);
+    tc_text_fini(&x);
+  }
+}
+
+Test(text, a_leaf_without_data_is_refused_and_nothing_stays_pending) {
+  const char *at = "trace t\n%0 = full f32[2] tc:cpu arg 1.5 live\n%1 = leaf f32[2] tc:cpu live\nend\n";
+  tc_tensor out[2];
+  tc_text x;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  cr_assert_eq(tc_text_run(&x, out), TC_ERR_ARG);
+  cr_assert_eq(out[0].gen, 0u);
+  tc_clear_error();
+  float v;
+  cr_assert_eq(tc_item_f32(tc_add(tc_scalar(1), 2), &v), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(v, 3.0f);
+  tc_text_fini(&x);
+}

@@ -1,0 +1,189 @@
+// What the library says of itself is true: log topics, sync points, TC_VERIFY with and without a planted bug.
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/text.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+#include "tests/plain/expect.h"
+
+static char said[1 << 20];  // everything logged since it was emptied
+static size_t n_said;
+
+static void listen(const char *line, void *arg) {
+  (void)arg;
+  n_said += (size_t)snprintf(said + n_said, sizeof said - n_said, "%s\n", line);
+  if (n_said > sizeof said / 2) n_said = 0;
+}
+
+static void set(const char *variable, const char *value) {
+  value ? setenv(variable, value, 1) : unsetenv(variable);
+  tc_options_reload();
+  tc_cache_clear();
+  n_said = 0, said[0] = 0;
+}
+
+static float work(float by) {
+  tc_scope s = tc_scope_begin();
+  float v = -1;
+  tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4, 5, 6, 7}, TC_SHAPE(7), TC_F32);
+  EXPECT_OK(tc_item_f32(tc_sum(tc_mul(tc_slice(x, 0, 0, 7, 2), by), TC_ALL, false), &v));
+  tc_scope_end(s);
+  return v;
+}
+
+#define EXPECT_SAID(text) EXPECT(strstr(said, text), "the log lacks \"%s\":\n%s", text, said)
+
+static void topics(void) {
+  set("TC_LOG", NULL);
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(n_said == 0, "with no topic on the log says:\n%s", said);
+  set("TC_LOG", "sync");
+  work(2), work(3);
+  EXPECT_SAID("tc[sync] item at ");
+  EXPECT_SAID("seeing.c:");
+  EXPECT_SAID(", hit, 0 compiled");
+  EXPECT_SAID(", new, ");
+  set("TC_LOG", "trace");
+  work(2.5);
+  EXPECT_SAID("tc[trace] trace item at ");
+  EXPECT_SAID("arg 2.5");
+  EXPECT_SAID("data %0 3f800000 40000000");
+  set("TC_LOG", "plan");
+  work(2);
+  EXPECT_SAID(": recorded\n%0 = leaf f32[7] tc:cpu");
+  EXPECT_SAID("\nsimplified\n");
+  EXPECT_SAID("1 steps, 1 waves");
+  set("TC_LOG", "kernel,nest");
+  work(2);
+  EXPECT_SAID("tc[kernel] compiled tc_");
+  EXPECT_SAID("tc[nest] tc_");
+  EXPECT_SAID("store");
+  set("TC_LOG", "asm");
+  work(2);
+  tc_sync_point p;
+  EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
+  if (!strcmp(p.tier, "llvm")) EXPECT_SAID("ret");
+  set("TC_LOG", "cache");
+  work(2), work(3);
+  EXPECT_SAID("tc[cache] kernel tc_");
+  EXPECT_SAID(": miss");
+  EXPECT_SAID(": hit");
+  setenv("TC_PLAN_CACHE", "1", 1);
+  set("TC_KERNEL_CACHE", "1");
+  work(2);
+  tc_scope s = tc_scope_begin();
+  EXPECT_OK(tc_sync(NULL));
+  tc_tensor other = tc_exp(tc_ones(TC_SHAPE(3), TC_F32));
+  EXPECT_OK(tc_eval(1, &other));
+  tc_scope_end(s);
+  EXPECT_SAID(": evicted\ntc[cache] plan ");
+  unsetenv("TC_PLAN_CACHE");
+  set("TC_KERNEL_CACHE", NULL);
+  set("TC_LOG", "memory");
+  tc_trim();
+  EXPECT_SAID("tc[memory] trim: ");
+  work(2), work(2);
+  EXPECT_SAID("tc[memory] create ");
+  EXPECT_SAID("tc[memory] reuse ");
+  EXPECT_OK(tc_set_memory_cap(1));
+  EXPECT_SAID("tc[memory] cap 1 bytes");
+  s = tc_scope_begin();
+  EXPECT(!tc_is_valid(tc_from_host((const float[]){1}, TC_SHAPE(1), TC_F32)), "a tensor beyond the cap");
+  tc_scope_end(s);
+  EXPECT_SAID("tc[memory] refuse ");
+  EXPECT_OK(tc_set_memory_cap(0));
+  tc_clear_error();
+  set("TC_LOG", "moon");
+  work(2);
+  EXPECT_SAID("names no topic \"moon\"");
+  set("TC_LOG", NULL);
+}
+
+static void sync_points(void) {
+  tc_sync_point p[3];
+  tc_cache_clear();
+  tc_cache_info before = tc_cache_stats();
+  work(2), work(3), work(4);
+  tc_cache_info after = tc_cache_stats();
+  EXPECT(tc_sync_points(3, p) == 3, "fewer than three sync points");
+  EXPECT(p[0].n_compiled == after.compiles - before.compiles && p[0].n_compiled > 0 && p[0].compile_ns > 0, "%u compiled", p[0].n_compiled);
+  for (int i = 0; i < 3; i++) {
+    char site[200];
+    uint64_t parts = p[i].lookup_ns + p[i].compile_ns + p[i].allocate_ns + p[i].run_ns + p[i].publish_ns;
+    tc_site_text(p[i].site, site, sizeof site);
+    EXPECT(strstr(site, "seeing.c:") && !strcmp(p[i].cause, "item"), "%s at %s", p[i].cause, site);
+    EXPECT(p[i].hit == (i > 0) && p[i].hash == p[0].hash && p[i].status == TC_OK && p[i].n_wrong == 0, "sync %d", i);
+    EXPECT(p[i].n_nodes == 5 && p[i].n_left > 0 && p[i].n_kernels > 0 && p[i].bytes > 0, "%u nodes, %u left, %u kernels, %llu bytes", p[i].n_nodes,
+           p[i].n_left, p[i].n_kernels, (unsigned long long)p[i].bytes);
+    EXPECT(parts <= p[i].total_ns && p[i].run_ns > 0 && p[i].before_ns > 0, "phases do not add up");
+    EXPECT(i == 0 || (p[i].n_compiled == 0 && p[i].compile_ns == 0), "compiled again");
+  }
+  EXPECT(tc_sync_points(0, p) == 0 && tc_sync_points(-1, p) == 0, "points that were not asked for");
+  EXPECT_OK(tc_set_default_device("tc:ref"));
+  EXPECT(work(2) == 32, "a wrong sum on tc:ref");
+  EXPECT(tc_sync_points(1, p) == 1 && !strcmp(p[0].tier, "ref") && p[0].n_kernels == 0, "tier %s", p[0].tier);
+  EXPECT_OK(tc_set_default_device("tc:null"));
+  EXPECT(work(2) == 0, "a sum on tc:null");
+  EXPECT(tc_sync_points(1, p) == 1 && !strcmp(p[0].tier, "none") && p[0].n_kernels == 0, "tier %s", p[0].tier);
+  EXPECT_OK(tc_set_default_device("tc:cpu"));
+}
+
+static void verified(void) {
+  tc_sync_point p;
+  set("TC_VERIFY", "1");
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "without a bug TC_VERIFY says:\n%s", said);
+  setenv("TC_TEST_PLANT", "stride", 1);
+  set("TC_VERIFY", "1");
+  EXPECT(work(2) != 32, "the planted bug does nothing");
+  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 1, "%u wrong results", p.n_wrong);
+  EXPECT_SAID("tc[warn] TC_VERIFY: results differ from the reference\n%4 = sum f32[]: 1 of 1 elements differ; element 0 is ");
+  EXPECT_SAID(", by the reference 32\n");
+  // The trace is there to be run again: right without the bug, wrong with it.
+  const char *at = strstr(said, "trace item at ");
+  EXPECT(at && strstr(at, "seeing.c:"), "no trace with its site:\n%s", said);
+  tc_text x;
+  tc_tensor out[8];
+  float v = 0;
+  EXPECT_OK(at ? tc_text_read(&x, &at) : TC_ERR_ARG);
+  unsetenv("TC_TEST_PLANT");
+  set("TC_VERIFY", "1");
+  EXPECT_OK(tc_text_run(&x, out));
+  EXPECT_OK(tc_item_f32(out[4], &v));
+  EXPECT(v == 32, "the replay gives %g", (double)v);
+  for (uint32_t n = 0; n < x.n; n++) tc_release(out[n]);
+  tc_text_fini(&x);
+  set("TC_VERIFY", NULL);
+}
+
+// In-place updates are compared too: the reference sees the old values.
+static void verified_in_place(void) {
+  set("TC_VERIFY", "1");
+  tc_tensor w = tc_param(tc_ones(TC_SHAPE(40), TC_F32));
+  tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.125, .momentum = 0.5});
+  for (int step = 0; step < 3; step++) {
+    tc_scope s = tc_scope_begin();
+    float v;
+    tc_tensor loss = tc_sum(tc_square(w), TC_ALL, false);
+    EXPECT_OK(tc_backward(loss));
+    EXPECT_OK(tc_optimizer_step(opt));
+    EXPECT_OK(tc_zero_grad(opt));
+    EXPECT_OK(tc_item_f32(loss, &v));
+    tc_scope_end(s);
+  }
+  EXPECT(n_said == 0, "TC_VERIFY says:\n%s", said);
+  tc_optimizer_destroy(opt);
+  tc_release(w);
+  set("TC_VERIFY", NULL);
+}
+
+int main(void) {
+  tc_set_log(listen, NULL);
+  topics();
+  sync_points();
+  verified();
+  verified_in_place();
+  tc_set_log(NULL, NULL);
+  return expect_done("seeing");
+}

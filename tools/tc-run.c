@@ -1,0 +1,157 @@
+// tc-run: reads traces (lazy/text.h) from a file, such as the log of a program run with TC_LOG=trace, and runs them again.
+//   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input
+// Leaves whose data are not in the file are filled by a formula of the seed and their number, so that two runs see the same values.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/ref/ref.h"
+#include "lazy/text.h"
+#include "runtime/hash.h"
+
+typedef struct options {
+  const char *device;  // NULL: as recorded
+  int which;           // the trace's place in the file, from 1; 0: all
+  int times;
+  uint64_t seed;
+  bool print;          // the text itself
+} options;
+
+static const char help[] =
+    "usage: tc-run [options] FILE\n"
+    "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
+    "  -d DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
+    "  -t NUMBER   only the trace of this number in the file, from 1\n"
+    "  -n TIMES    runs each so often and tells the fastest (1)\n"
+    "  -s SEED     of the formula that fills leaves whose data are not in the file (1)\n"
+    "  -v          compares with the reference, as TC_VERIFY=1\n"
+    "  -p          prints the trace as it was read\n";
+
+static char *read_all(const char *path) {
+  FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+  size_t n = 0, cap = 1 << 16;
+  char *text = in ? malloc(cap) : NULL;
+  while (text) {
+    n += fread(text + n, 1, cap - n - 1, in);
+    if (n < cap - 1) break;
+    char *more = realloc(text, cap *= 2);
+    if (!more) free(text);
+    text = more;
+  }
+  if (text) text[n] = 0;
+  if (in && in != stdin) fclose(in);
+  return text;
+}
+
+// Multiples of 1/64 in [-2, 2), which every floating type holds; whole numbers of 0 to 3, which small tables can be indexed with.
+static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
+  tc_text_node *k = &x->node[n];
+  int64_t count = tc_dims_count(&k->dims);
+  void *data = tc_arena_alloc(&x->arena, (size_t)count * tc_type_bytes(k->type) + 1);
+  if (!data) return false;
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t key[3] = {seed, n, (uint64_t)i};
+    uint64_t bits = tc_hash_bytes(key, sizeof key).lo;
+    tc_set_f64(k->type, data, i, tc_type_is_float(k->type) ? (double)(bits & 255) / 64 - 2 : (double)(bits & 3));
+  }
+  k->data = data;
+  return true;
+}
+
+// What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what was asked, the value.
+static tc_status show(const tc_text *x, const tc_tensor *out) {
+  for (uint32_t n = 0; n < x->n; n++) {
+    if (!out[n].gen || x->node[n].op == TC_OP_LEAF || !(x->node[n].flag & (TC_NODE_ASKED | TC_NODE_KEEP))) continue;
+    size_t bytes = (size_t)tc_numel(out[n]) * tc_type_bytes(x->node[n].type);
+    const void *data = tc_map(out[n]);
+    char dims[128], *text = x->node[n].flag & TC_NODE_ASKED ? tc_format(out[n]) : NULL;
+    if (data)
+      printf("%%%u %s%s, bits %016" PRIx64 "\n%s%s", n, tc_type_name(x->node[n].type), tc_dims_text(&x->node[n].dims, dims, sizeof dims),
+             tc_hash_bytes(data, bytes).lo, text ? text : "", text ? "\n" : "");
+    free(text);
+    if (!data) return tc_last_error()->status;
+    TC_TRY(tc_unmap(out[n]));
+  }
+  return TC_OK;
+}
+
+static tc_status run(tc_text *x, const options *o) {
+  tc_tensor *out = calloc(x->n + 1, sizeof *out);
+  tc_sync_point best = {.total_ns = UINT64_MAX}, first = {0};
+  tc_status st = out ? TC_OK : TC_ERR_MEMORY;
+  for (int k = 0; k < o->times && st == TC_OK; k++) {
+    tc_sync_point now;
+    st = tc_text_run(x, out);
+    (void)tc_sync_points(1, &now);
+    if (k == 0) first = now;
+    if (now.total_ns < best.total_ns) best = now;
+    if (k == 0 && st == TC_OK) st = show(x, out);
+    for (uint32_t n = 0; n < x->n; n++) tc_release(out[n]);
+  }
+  free(out);
+  if (st != TC_OK) return fprintf(stderr, "tc-run: %s\n", tc_last_error()->message), st;
+  printf("%u nodes, %u left, %u kernels (%s), %u compiled in %.1f us; run %.1f us, the fastest of %d %.1f us\n", first.n_nodes, first.n_left,
+         first.n_kernels, first.tier, first.n_compiled, (double)first.compile_ns * 1e-3, (double)first.run_ns * 1e-3, o->times,
+         (double)best.run_ns * 1e-3);
+  if (first.n_wrong) printf("%u results differ from the reference\n", first.n_wrong);
+  return first.n_wrong ? TC_ERR_STATE : TC_OK;
+}
+
+// Makes a trace that was read ready: its device, and its leaves' data.
+static tc_status prepare(tc_text *x, const options *o) {
+  tc_device device = TC_DEVICE_CPU;
+  uint32_t n_filled = 0;
+  if (o->device) TC_TRY(tc_device_parse(o->device, &device));
+  for (uint32_t n = 0; n < x->n; n++) {
+    if (o->device) x->node[n].dev = device;
+    if (x->node[n].op != TC_OP_LEAF || x->node[n].data) continue;
+    if (!fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
+    n_filled++;
+  }
+  if (n_filled) printf("%u leaves filled with seed %" PRIu64 "\n", n_filled, o->seed);
+  return TC_OK;
+}
+
+static int run_all(const char *text, const options *o) {
+  int n_failed = 0;
+  for (int k = 1;; k++) {
+    tc_text x;
+    tc_status st = tc_text_read(&x, &text);
+    bool none = st == TC_OK && !x.title;
+    if (st != TC_OK) fprintf(stderr, "tc-run: trace %d: %s\n", k, tc_last_error()->message);
+    if (st == TC_OK && !none && (!o->which || o->which == k)) {
+      printf("trace %d: %s\n", k, x.title);
+      if (o->print) tc_text_write(stdout, &x);
+      st = prepare(&x, o);
+      if (st == TC_OK) st = run(&x, o);
+    }
+    tc_text_fini(&x);
+    n_failed += st != TC_OK;
+    if (none || st == TC_ERR_ARG) {
+      if (k == 1 && none) fprintf(stderr, "tc-run: the file has no trace; TC_LOG=trace writes them\n");
+      return n_failed || k == 1;
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  options o = {.times = 1, .seed = 1};
+  for (int c; (c = getopt(argc, argv, "d:t:n:s:vph")) != -1;) {
+    switch (c) {
+      case 'd': o.device = optarg; break;
+      case 't': o.which = atoi(optarg); break;
+      case 'n': o.times = TC_MAX_OF(atoi(optarg), 1); break;
+      case 's': o.seed = strtoull(optarg, NULL, 0); break;
+      case 'v': setenv("TC_VERIFY", "1", 1); break;
+      case 'p': o.print = true; break;
+      default: return fputs(help, c == 'h' ? stdout : stderr), c != 'h';
+    }
+  }
+  if (optind != argc - 1) return fputs(help, stderr), 1;
+  char *text = read_all(argv[optind]);
+  if (!text) return fprintf(stderr, "tc-run: %s cannot be read\n", argv[optind]), 1;
+  int failed = run_all(text, &o);
+  free(text);
+  return failed;
+}
