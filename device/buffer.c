@@ -10,6 +10,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define N_CLASSES 176
 #define HUGE_BYTES ((size_t)2 << 20)
@@ -146,29 +147,36 @@ void tc_buffer_release(tc_buffer *b) {
 }
 
 tc_memory tc_memory_stats(void) {
+  if (!tc_enter("memory_stats", 0)) return (tc_memory){0};
   pthread_mutex_lock(&self.lock);
   tc_memory m = self.stats;
   m.cap_bytes = cap_locked();
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return m;
 }
 
 tc_status tc_set_memory_cap(size_t bytes) {
+  if (!tc_enter("set_memory_cap", 0)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   self.stats.cap_bytes = bytes;
   self.cap_read = true;
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return TC_OK;
 }
 
 void tc_trim(void) {
+  if (!tc_enter("trim", 0)) return;
   pthread_mutex_lock(&self.lock);
   trim_locked();
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
 }
 
 tc_status tc_set_allocator(tc_allocator allocator) {
   if (!allocator.alloc != !allocator.free) return TC_FAIL(TC_ERR_ARG, "alloc and free go together");
+  if (!tc_enter("set_allocator", 0)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   bool used = self.stats.live_bytes != 0;
   if (!used) {
@@ -176,5 +184,6 @@ tc_status tc_set_allocator(tc_allocator allocator) {
     self.allocator = allocator;
   }
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return used ? TC_FAIL(TC_ERR_STATE, "tensors exist already") : TC_OK;
 }
