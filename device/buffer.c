@@ -174,6 +174,14 @@ void tc_trim(void) {
   tc_leave();
 }
 
+// The caller's allocator may be gone by then.
+static void trim_at_exit(void) __attribute__((destructor));
+static void trim_at_exit(void) {
+  pthread_mutex_lock(&self.lock);
+  if (!self.allocator.free) trim_locked();
+  pthread_mutex_unlock(&self.lock);
+}
+
 tc_status tc_set_allocator(tc_allocator allocator) {
   if (!allocator.alloc != !allocator.free) return TC_FAIL(TC_ERR_ARG, "alloc and free go together");
   if (!tc_enter("set_allocator", 0)) return TC_ERR_STATE;

@@ -234,6 +234,13 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
   return TC_OK;
 }
 
+static void clear_at_exit(void) __attribute__((destructor));
+static void clear_at_exit(void) {
+  pthread_mutex_lock(&self.lock);
+  while (self.n) evict_locked();
+  pthread_mutex_unlock(&self.lock);
+}
+
 void tc_cache_clear(void) {
   if (!tc_enter("cache_clear", 0)) return;
   pthread_mutex_lock(&self.lock);

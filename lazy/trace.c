@@ -39,7 +39,7 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 1)
 
-static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
+static _Thread_local tc_trace *mine __attribute__((tls_model("local-dynamic")));
 // What an op gets that cannot be recorded at all; nothing is written to them.
 static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
 
@@ -108,6 +108,7 @@ static void at_exit_of_process(void) {
     trace_free(t);
   }
   for (uint32_t c = 0; alone && c < self.n_chunks; c++) tc_free(atomic_exchange(&self.chunk[c], NULL));
+  if (alone) tc_dims_free_all();
   pthread_mutex_unlock(&self.lock);
 }
 

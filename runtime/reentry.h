@@ -10,7 +10,8 @@
 
 #include "runtime/status.h"
 
-extern _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+// Not initial-exec, here and elsewhere: a library with such variables must fit the small static block to be opened by dlopen, and ours keep errors.
+extern _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("local-dynamic")));
 
 // False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
 static inline bool tc_enter(const char *op, tc_site site) {

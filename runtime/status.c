@@ -26,7 +26,7 @@ typedef struct record {
   uint32_t text_at;  // position in the endless text of which the last TEXT_BYTES are kept
 } record;
 
-_Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+_Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("local-dynamic")));
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
 static _Thread_local char first_message[MESSAGE_BYTES], first_site[SITE_BYTES];
 static _Thread_local struct {
