@@ -36,7 +36,13 @@ static int class_of(size_t bytes) {
 }
 
 static void *memory_alloc(size_t bytes) {
-  if (self.allocator.alloc) return self.allocator.alloc(bytes, self.allocator.arg);
+  if (self.allocator.alloc) {
+    void *own = self.allocator.alloc(bytes, self.allocator.arg);
+    if ((uintptr_t)own % 64 == 0) return own;
+    self.allocator.free(own, bytes, self.allocator.arg);
+    tc_log_line(TC_LOG_WARN, "the caller's allocator gave memory that is not aligned to 64 bytes; it was refused");
+    return NULL;
+  }
   void *p = tc_malloc(1);  // counted, and made to fail, with the others
   if (!p) return NULL;
   tc_free(p);

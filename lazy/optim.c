@@ -297,6 +297,7 @@ tc_status tc_optimizer_step(tc_optimizer *opt) {
   for (int i = 0; i < opt->n && ok; i++) ok = record_entry(opt, t, &opt->entries[i]);
   for (int i = 0; i < opt->n && ok && st == TC_OK; i++) st = assign_entry(opt, t, &opt->entries[i]);
   tc_rec_tape(t, tape);
+  if (ok && st == TC_OK) tc_rec_landmark(t);
   tc_status done = tc_op_done(t);
   if (st != TC_OK) return st;
   return done == TC_OK && !ok ? last_status() : done;  // passed poison is silent: its own error is the reason

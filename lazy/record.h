@@ -89,6 +89,8 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node grad);
 void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);
+// The program repeats here: a long trace is cut if nothing on the tape is alive.
+void tc_rec_landmark(tc_trace *t);
 // An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed until the next call on the trace); NULL after reporting.
 const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.

@@ -48,12 +48,13 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
   return n;
 }
 
-// Memory for every output: a leaf's own where the plan writes in place, else fresh.
+// Memory for every output: a leaf's own where the plan writes in place, else fresh. Behind the outputs is room for the pointers of a launch.
 static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
-  if (p->n_out > t->cap_out) {
-    tc_buffer **out = tc_realloc(t->out, p->n_out * sizeof *out);
+  uint32_t need = 2 * p->n_out + p->n_leaf;
+  if (need > t->cap_out) {
+    tc_buffer **out = tc_realloc(t->out, need * sizeof *out);
     if (!out) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
-    t->out = out, t->cap_out = p->n_out;
+    t->out = out, t->cap_out = need;
   }
   for (uint32_t i = 0; i < p->n_out; i++) {
     if (p->out[i].home != TC_LEAF_NONE) {
@@ -69,14 +70,10 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
 }
 
 static tc_status launch(tc_trace *t, const tc_plan *p) {
-  void *fixed[256], **ptr = fixed;
-  uint32_t n = p->n_leaf + p->n_out;
-  if (n > 256 && !(ptr = tc_malloc(n * sizeof *ptr))) return TC_FAIL(TC_ERR_MEMORY, "no room to launch");
+  void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  tc_status st = tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
-  if (ptr != fixed) tc_free(ptr);
-  return st;
+  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
 }
 
 // ---- runs ----
@@ -85,10 +82,12 @@ static _Atomic uint64_t run_serial;
 
 // failed: nothing was stored, so every leaf is kept and every value is a recipe.
 static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
+  tc_buffer *memory;
   size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + t->n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
                  p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
-  tc_run *r = tc_calloc(1, bytes);
-  if (!r) return NULL;
+  if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
+  tc_run *r = memset(memory->ptr, 0, bytes);
+  r->memory = memory;
   r->serial = atomic_fetch_add_explicit(&run_serial, 1, memory_order_relaxed) + 1;
   atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
   r->leaf = (tc_leaf *)(r + 1);
@@ -123,7 +122,7 @@ void tc_run_release(tc_run *r) {
     }
     for (uint32_t i = 0; i < r->n_out; i++) tc_buffer_release(r->out[i]);
     tc_plan_release(r->plan);
-    tc_free(r);
+    tc_buffer_release(r->memory);
     r = last;
   }
 }
@@ -302,6 +301,10 @@ void tc_trace_landmark(tc_trace *t, tc_site site) {
     if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
   t->cut_site = site;
   (void)tc_trace_sync(t, TC_CAUSE_LANDMARK, site, 0, NULL);
+}
+
+void tc_rec_landmark(tc_trace *t) {
+  tc_trace_landmark(t, t->op_site);
 }
 
 // ---- values ----

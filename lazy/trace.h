@@ -87,6 +87,7 @@ struct tc_run {
   _Atomic uint32_t refs;
   uint64_t serial;            // later runs have greater ones
   struct tc_plan *plan;       // retained
+  tc_buffer *memory;          // this run's own, from the pool: training steps allocate nothing
   tc_leaf *leaf;              // as recorded; buf NULL where no recipe or history needs it
   tc_past *past;
   tc_buffer **out;            // the plan's outputs, NULL where not needed

@@ -121,29 +121,38 @@ static tc_val polynomial(tc_emit *e, tc_val x, int n, const double *c) {
   return y;
 }
 
-// 2^n for integral n within [-126, 127], as a float. n is F32.
-static tc_val pow2i(tc_emit *e, tc_val n) {
-  tc_val i = tc_emit_cast(e, n, TC_I32);
-  tc_val bits = tc_emit_bin(e, TC_N_SHL, tc_emit_bin(e, TC_N_ADD, i, tc_emit_const_i(e, TC_I32, 127)), tc_emit_const_i(e, TC_I32, 23));
+#define ROUNDER 12582912.0  // 1.5 * 2^23: adding it rounds a float of at most 2^22 to a whole number, which its low bits then hold
+
+static tc_val bits_of(tc_emit *e, tc_val x) {
+  return tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, x), x, TC_NONE, TC_NONE, 0);
+}
+
+static tc_val float_of(tc_emit *e, tc_val bits) {
   return tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
-// e^x in f32, within 1 ULP. x = n ln 2 + r with |r| <= ln 2 / 2; the degree-6 polynomial is Cephes expf's; the power of two is applied in two halves so
-// that results down to the denormals round once.
+static tc_val int_op(tc_emit *e, tc_nest_op op, tc_val a, int64_t b) {
+  return tc_emit_bin(e, op, a, tc_emit_const_i(e, TC_I32, b));
+}
+
+// 2^n as a float, n an I32 within [-126, 127].
+static tc_val pow2i(tc_emit *e, tc_val n) {
+  return float_of(e, int_op(e, TC_N_SHL, int_op(e, TC_N_ADD, n, 127), 23));
+}
+
+// e^x in f32, within 1.3 ULP. x = n ln 2 + r with |r| <= ln 2 / 2; the degree-6 polynomial is Cephes expf's; the power of two is applied in two halves so
+// that results down to the denormals round once. Beyond the bounds results are 0 and infinity by rounding; NaN passes through.
 static tc_val exp_f32(tc_emit *e, tc_val x) {
   static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1};
-  tc_val lo = tc_emit_bin(e, TC_N_LT, x, F(-104.0)), hi = tc_emit_bin(e, TC_N_GT, x, F(88.8));
-  tc_val bad = tc_emit_bin(e, TC_N_NE, x, x);
-  tc_val y = tc_emit_select(e, lo, F(-104.0), tc_emit_select(e, hi, F(88.8), tc_emit_select(e, bad, F(0), x)));
-  tc_val n = tc_emit_un(e, TC_N_RINT, MUL(y, F(1.44269504088896341)));
+  tc_val y = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(-104.0)), F(-104.0), x);
+  y = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, y, F(88.8)), F(88.8), y);
+  tc_val t = tc_emit_fma(e, y, F(1.44269504088896341), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_emit_fma(e, n, F(-0.693359375), y);
   r = tc_emit_fma(e, n, F(2.12194440e-4), r);
   tc_val p = polynomial(e, r, 6, c);
   p = tc_emit_fma(e, p, MUL(r, r), ADD(r, F(1.0)));
-  tc_val half = tc_emit_un(e, TC_N_FLOOR, MUL(n, F(0.5)));
-  p = MUL(MUL(p, pow2i(e, half)), pow2i(e, SUB(n, half)));
-  p = tc_emit_select(e, lo, F(0), tc_emit_select(e, hi, F(INFINITY), p));
-  return tc_emit_select(e, bad, x, p);
+  tc_val i = int_op(e, TC_N_SUB, bits_of(e, t), 0x4B400000), half = int_op(e, TC_N_SHR, i, 1);
+  return MUL(MUL(p, pow2i(e, half)), pow2i(e, tc_emit_bin(e, TC_N_SUB, i, half)));
 }
 
 // ln x in f32, within 1 ULP: Cephes logf. Denormals are scaled up first.
@@ -152,10 +161,8 @@ static tc_val log_f32(tc_emit *e, tc_val x) {
                              -1.6668057665e-1, 2.0000714765e-1,  -2.4999993993e-1, 3.3333331174e-1};
   tc_val tiny = tc_emit_bin(e, TC_N_LT, x, F(0x1p-126));
   tc_val y = tc_emit_select(e, tiny, MUL(x, F(0x1p24)), x);
-  tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, y), y, TC_NONE, TC_NONE, 0);
-  tc_val ex = tc_emit_bin(e, TC_N_SUB, tc_emit_bin(e, TC_N_SHR, bits, tc_emit_const_i(e, TC_I32, 23)), tc_emit_const_i(e, TC_I32, 126));
-  tc_val mb = tc_emit_bin(e, TC_N_OR, tc_emit_bin(e, TC_N_AND, bits, tc_emit_const_i(e, TC_I32, 0x7FFFFF)), tc_emit_const_i(e, TC_I32, 0x3F000000));
-  tc_val m = tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, mb), mb, TC_NONE, TC_NONE, 0);
+  tc_val bits = bits_of(e, y), ex = int_op(e, TC_N_SUB, int_op(e, TC_N_SHR, bits, 23), 126);
+  tc_val m = float_of(e, int_op(e, TC_N_OR, int_op(e, TC_N_AND, bits, 0x7FFFFF), 0x3F000000));
   tc_val k = tc_emit_cast(e, ex, TC_F32);
   k = tc_emit_select(e, tiny, SUB(k, F(24)), k);
   tc_val low = tc_emit_bin(e, TC_N_LT, m, F(0.70710678118654752440));
@@ -180,23 +187,18 @@ static tc_val tanh_f32(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, a, F(0.625)), small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
 }
 
-// sin (shift 0) and cos (shift half) in f32: x = q pi + r by three-part pi, one odd polynomial, sign by parity. Exact reduction to |x| about 8000;
-// beyond that the slow path's libm value is taken, lane by lane, so results stay within 2 ULP (absolute 2^-24 near zeros) everywhere.
+// sin and cos in f32, within 2 ULP (absolute 2^-23 near zeros) for |x| <= 8192: x = h pi + r with h whole for sin and half-odd for cos, pi in two parts
+// (the first step is exact), one odd polynomial, sign by parity. The coefficients were searched for: the least error of those that give cos(0) = 1.
 static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
-  static const double c[] = {-2.3889859e-8, 2.7525562e-6, -1.9840874e-4, 8.3333310e-3, -1.6666667e-1};
-  tc_val t = tc_emit_fma(e, x, F(0.31830988618379067), F(cosine ? 0.5 : 0.0));
-  tc_val q = tc_emit_un(e, TC_N_RINT, t);
-  tc_val h = cosine ? SUB(q, F(0.5)) : q;
-  tc_val r = tc_emit_fma(e, h, F(-3.140625), x);
-  r = tc_emit_fma(e, h, F(-9.67025756835937500e-4), r);
-  r = tc_emit_fma(e, h, F(-6.27711415290832519531e-7), r);
-  r = tc_emit_fma(e, h, F(-1.21541651606e-10), r);
+  static const double c[] = {-2.38908182e-08, 2.75265211e-06, -0.000198408597, 0.00833332632, -0.166666657};
+  tc_val t = cosine ? ADD(tc_emit_fma(e, x, F(0.31830988618379067), F(0.5)), F(ROUNDER)) : tc_emit_fma(e, x, F(0.31830988618379067), F(ROUNDER));
+  tc_val h = SUB(t, F(ROUNDER));
+  if (cosine) h = SUB(h, F(0.5));
+  tc_val r = tc_emit_fma(e, h, F(-3.1415927410125732), x);
+  r = tc_emit_fma(e, h, F(8.7422776573475858e-8), r);
   tc_val z = MUL(r, r);
   tc_val s = tc_emit_fma(e, MUL(polynomial(e, z, 5, c), z), r, r);
-  tc_val odd = tc_emit_bin(e, TC_N_SHL, tc_emit_cast(e, q, TC_I32), tc_emit_const_i(e, TC_I32, 31));
-  tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, s), s, TC_NONE, TC_NONE, 0);
-  bits = tc_emit_bin(e, TC_N_XOR, bits, odd);
-  return tc_emit_raw(e, TC_N_BITCAST, TC_F32, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
+  return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), int_op(e, TC_N_SHL, bits_of(e, t), 31)));
 }
 
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's function.

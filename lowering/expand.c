@@ -3,104 +3,76 @@
 #include <math.h>
 #include <string.h>
 
-#include "lowering/emit.h"
-#include "lowering/view.h"
+#include "lowering/expand_state.h"
 
-#define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
+#define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 
-typedef struct state {
-  tc_emit e;
-  tc_expansion *x;
-  const tc_grouping *gr;
-  const tc_graph *g;
-  const tc_group *gp;
-  tc_extents ext;         // of A, F, K (the lower part where split), K0
-  int64_t split;          // extent of the lower part of K; 0: K is one range
-  tc_val at[TC_N_RANGES]; // present values of the ranges; the vector range's is that of lane 0
-  bool bound[TC_N_RANGES];
-  int vector;             // range that varies over lanes, or -1
-  int lanes;
-  tc_val mask;            // lanes that exist, or TC_NONE
-  tc_val cond;            // inside padding: where the operand exists, or TC_NONE
-  tc_val *memo;           // per node: its value at the present iteration, or TC_NONE
-  uint8_t *memo_depth;
-  int depth;
-  uint8_t *fold_depth;    // per node: folds of this group below it
-  uint32_t *listed;       // nodes with memo entries
-  uint32_t n_listed;
-  int64_t points[32];     // where indices cut K, seen in a dry run
-  int n_points;
-  tc_arena *arena;
-  tc_status st;
-  const char *what;       // why, if not TC_OK
-} state;
-
-static tc_val fail(state *s, tc_status st, const char *what) {
+tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
   if (s->st == TC_OK) s->st = st, s->what = what;
   return 0;
 }
 
-static tc_type compute_type(tc_type type) {
+tc_type tc_ex_compute_type(tc_type type) {
   return type == TC_F16 || type == TC_BF16 ? TC_F32 : type;
 }
 
 // A result rounded to its type, in the compute type.
-static tc_val rounded(state *s, tc_val v, tc_type type) {
+tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
   if (type != TC_F16 && type != TC_BF16) return v;
   return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, type), TC_F32);
 }
 
 // ---- buffers and arguments ----
 
-static uint32_t root_of(const state *s, uint32_t n) {
+uint32_t tc_ex_root(const tc_ex *s, uint32_t n) {
   while (s->gr->alias[n] != n) n = s->gr->alias[n];
   return n;
 }
 
-static int buffer_of(state *s, uint32_t n) {
-  n = root_of(s, n);
+int tc_ex_buffer(tc_ex *s, uint32_t n) {
+  n = tc_ex_root(s, n);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
-  if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
+  if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
   s->x->buf[s->x->n_buf] = n;
   return (int)s->x->n_buf++;
 }
 
-static int num_of(state *s, bool is_arg, uint64_t value) {
+static int num_of(tc_ex *s, bool is_arg, uint64_t value) {
   for (uint32_t i = 0; i < s->x->n_num; i++)
     if (s->x->num[i].is_arg == is_arg && s->x->num[i].value == value) return (int)i;
-  if (s->x->n_num == TC_MAX_BUFS) return s->x->full = true, fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
+  if (s->x->n_num == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
   s->x->num[s->x->n_num].is_arg = is_arg;
   s->x->num[s->x->n_num].value = value;
   return (int)s->x->n_num++;
 }
 
-static tc_val argument(state *s, uint32_t arg, tc_type type) {
+static tc_val argument(tc_ex *s, uint32_t arg, tc_type type) {
   return tc_emit_raw(&s->e, TC_N_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, true, arg));
 }
 
 // ---- indices to values ----
 
-static tc_val i64(state *s, int64_t v) {
+tc_val tc_ex_i64(tc_ex *s, int64_t v) {
   return tc_emit_const_i(&s->e, TC_I64, v);
 }
 
-static tc_val scaled(state *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, i64(s, coef));
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
+  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
 }
 
-static tc_val lane_numbers(state *s) {
+tc_val tc_ex_lane_numbers(tc_ex *s) {
   return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
-static void note_point(state *s, int64_t p) {
+static void note_point(tc_ex *s, int64_t p) {
   for (int i = 0; i < s->n_points; i++)
     if (s->points[i] == p) return;
   if (s->n_points < 32) s->points[s->n_points++] = p;
 }
 
 // Where a range takes part in an index by pieces, remember the cuts: K may be split there.
-static void note_cuts(state *s, const tc_index *x) {
+static void note_cuts(tc_ex *s, const tc_index *x) {
   for (int i = 0; i < x->n; i++) {
     const tc_term *t = &x->term[i];
     if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K) continue;
@@ -110,7 +82,7 @@ static void note_cuts(state *s, const tc_index *x) {
 }
 
 // The K range after a split is K0 * split + K: rewrites terms so.
-static bool split_terms(const state *s, tc_index *x) {
+static bool split_terms(const tc_ex *s, tc_index *x) {
   if (!s->split) return true;
   tc_index y = tc_ix_const(x->base);
   for (int i = 0; i < x->n; i++) {
@@ -138,58 +110,58 @@ static bool split_terms(const state *s, tc_index *x) {
 }
 
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
-static tc_val index_value(state *s, tc_index x, int64_t *stride, tc_val *vec) {
+tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
-  if (!split_terms(s, &x)) return fail(s, TC_ERR_STATE, "an index has too many terms");
-  tc_val sum = i64(s, x.base);
+  if (!split_terms(s, &x)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
+  tc_val sum = tc_ex_i64(s, x.base);
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
     if (t->kind == TC_TERM_ARG) {
-      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, scaled(s, argument(s, t->id, TC_I64), t->coef));
+      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, tc_ex_scaled(s, argument(s, t->id, TC_I64), t->coef));
       continue;
     }
     if (t->kind == TC_TERM_VALUE) {
-      tc_val v = scaled(s, t->id, t->coef);
+      tc_val v = tc_ex_scaled(s, t->id, t->coef);
       if (tc_emit_lanes(&s->e, v) == 1)
         sum = tc_emit_bin(&s->e, TC_N_ADD, sum, v);
       else
         *vec = *vec == TC_NONE ? v : tc_emit_bin(&s->e, TC_N_ADD, *vec, v);
       continue;
     }
-    if (!s->bound[t->range]) return fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
+    if (!s->bound[t->range]) return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
     bool vector = t->range == s->vector;
     if (vector && t->div == 1 && !t->mod && *stride == 0) {
       *stride = t->coef;
-      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, scaled(s, s->at[t->range], t->coef));
+      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, tc_ex_scaled(s, s->at[t->range], t->coef));
       continue;
     }
     tc_val v = s->at[t->range];
-    if (vector) v = tc_emit_bin(&s->e, TC_N_ADD, v, lane_numbers(s));
-    if (t->div > 1) v = tc_emit_bin(&s->e, TC_N_DIV, v, i64(s, t->div));
-    if (t->mod) v = tc_emit_bin(&s->e, TC_N_REM, v, i64(s, t->mod));
-    v = scaled(s, v, t->coef);
+    if (vector) v = tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_lane_numbers(s));
+    if (t->div > 1) v = tc_emit_bin(&s->e, TC_N_DIV, v, tc_ex_i64(s, t->div));
+    if (t->mod) v = tc_emit_bin(&s->e, TC_N_REM, v, tc_ex_i64(s, t->mod));
+    v = tc_ex_scaled(s, v, t->coef);
     if (vector)
       *vec = *vec == TC_NONE ? v : tc_emit_bin(&s->e, TC_N_ADD, *vec, v);
     else
       sum = tc_emit_bin(&s->e, TC_N_ADD, sum, v);
   }
   if (*vec != TC_NONE && *stride) {
-    *vec = tc_emit_bin(&s->e, TC_N_ADD, *vec, scaled(s, lane_numbers(s), *stride));
+    *vec = tc_emit_bin(&s->e, TC_N_ADD, *vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
     *stride = 0;
   }
   return sum;
 }
 
 // The index as one value, vector where it varies over lanes.
-static tc_val whole_index(state *s, const tc_index *x) {
+static tc_val whole_index(tc_ex *s, const tc_index *x) {
   int64_t stride;
-  tc_val vec, base = index_value(s, *x, &stride, &vec);
-  if (stride) vec = scaled(s, lane_numbers(s), stride);
+  tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
+  if (stride) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
   return vec == TC_NONE ? base : tc_emit_bin(&s->e, TC_N_ADD, vec, base);
 }
 
-static tc_val both_masks(state *s, int lanes) {
+static tc_val both_masks(tc_ex *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
   if (s->cond == TC_NONE) return m;
   tc_val c = tc_emit_splat(&s->e, s->cond, lanes);
@@ -197,24 +169,24 @@ static tc_val both_masks(state *s, int lanes) {
 }
 
 // Element `flat` of stored node n.
-static tc_val load(state *s, uint32_t n, tc_index flat) {
+static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
   int64_t stride;
   tc_val vec;
-  int buf = buffer_of(s, n);
+  int buf = tc_ex_buffer(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
   if (!tc_ix_equal(&flat, &want)) s->x->same &= ~(UINT64_C(1) << buf);
-  tc_val base = index_value(s, flat, &stride, &vec);
+  tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
     if (s->cond != TC_NONE) {  // one element that may not be there: read the first instead, the caller discards it
       if (tc_emit_lanes(&s->e, s->cond) == 1) {
-        base = tc_emit_select(&s->e, s->cond, base, i64(s, 0));
+        base = tc_emit_select(&s->e, s->cond, base, tc_ex_i64(s, 0));
       } else {
         vec = tc_emit_splat(&s->e, base, s->lanes);
         return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
-                            compute_type(x->type));
+                            tc_ex_compute_type(x->type));
       }
     }
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
@@ -222,31 +194,31 @@ static tc_val load(state *s, uint32_t n, tc_index flat) {
     mask = both_masks(s, s->lanes);
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
-    if (vec == TC_NONE) vec = scaled(s, lane_numbers(s), stride);
+    if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     int lanes = tc_emit_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
     v = tc_emit_raw(&s->e, TC_N_GATHER, x->type, lanes, tc_emit_bin(&s->e, TC_N_ADD, vec, base), mask, TC_NONE, buf);
   }
-  return tc_emit_cast(&s->e, v, compute_type(x->type));
+  return tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type));
 }
 
 // ---- values of nodes ----
 
-static tc_val value_at(state *s, uint32_t n, const tc_index *idx);
-static tc_val compute(state *s, uint32_t n, const tc_index *idx);
+static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx);
+static tc_val compute(tc_ex *s, uint32_t n, const tc_index *idx);
 
-static bool in_group(const state *s, uint32_t n) {
+static bool in_group(const tc_ex *s, uint32_t n) {
   return s->gr->of[n] != TC_GROUP_NONE && &s->gr->group[s->gr->of[n]] == s->gp;
 }
 
-static void remember(state *s, uint32_t n, tc_val v) {
+void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
   s->memo[n] = v;
   s->memo_depth[n] = (uint8_t)s->depth;
   s->listed[s->n_listed++] = n;
 }
 
 // Leaving a loop: what was computed inside is out of sight.
-static void leave(state *s) {
+void tc_ex_leave(tc_ex *s) {
   s->depth--;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < s->n_listed; i++) {
@@ -259,42 +231,43 @@ static void leave(state *s) {
   s->n_listed = kept;
 }
 
-static tc_val member(state *s, uint32_t n) {
+static tc_val member(tc_ex *s, uint32_t n) {
   if (s->memo[n] != TC_NONE) return s->memo[n];
   tc_index idx[TC_MAX_RANK];
   const tc_gnode *x = &s->g->node[n];
-  if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return fail(s, TC_ERR_STATE, "a fold is read before it is done");
-  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return fail(s, TC_ERR_STATE, "a position cannot be said");
+  if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
+  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
+    return tc_ex_fail(s, TC_ERR_STATE, "a position cannot be said");
   tc_val v = compute(s, n, idx);
-  remember(s, n, v);
+  tc_ex_remember(s, n, v);
   return v;
 }
 
-static tc_val operand(state *s, uint32_t n, int k, const tc_index *idx) {
+static tc_val operand(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
   if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return value_at(s, s->g->node[n].in[k], at);
   s->x->unsaid = s->g->node[n].in[k];
-  return fail(s, TC_ERR_STATE, "a view cannot be said in terms of its operand");
+  return tc_ex_fail(s, TC_ERR_STATE, "a view cannot be said in terms of its operand");
 }
 
 // Member n at a flat index, which must be its own.
-static tc_val member_at(state *s, uint32_t n, const tc_index *flat) {
+static tc_val member_at(tc_ex *s, uint32_t n, const tc_index *flat) {
   tc_index want = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
   tc_ix_simplify(&want, &s->ext);
   if (tc_ix_equal(flat, &want)) return member(s, n);
   s->x->unsaid = n;
-  return fail(s, TC_ERR_STATE, "a member is read away from its place");
+  return tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place");
 }
 
-static tc_val value_at(state *s, uint32_t n, const tc_index *idx) {
+static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
-  m = root_of(s, m);
+  m = tc_ex_root(s, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
   if (ours) return member_at(s, m, &flat);
   // One load an iteration: a later one could meet what the kernel itself has written in place.
   tc_index here = tc_view_flat(s->gp, TC_LEVEL_FULL);
@@ -302,27 +275,27 @@ static tc_val value_at(state *s, uint32_t n, const tc_index *idx) {
   bool plain = s->gp->kind == TC_GROUP_FLAT && s->cond == TC_NONE && tc_ix_equal(&flat, &here);
   if (plain && s->memo[m] != TC_NONE) return s->memo[m];
   tc_val v = load(s, m, flat);
-  if (plain) remember(s, m, v);
+  if (plain) tc_ex_remember(s, m, v);
   return v;
 }
 
 // idx[axis] within [lo, hi) for every axis given; the operand's value there, else `other`.
-static tc_val in_range(state *s, const tc_index *x, int64_t lo, int64_t hi, bool has_lo, bool has_hi, tc_val start, tc_val c) {
+static tc_val in_range(tc_ex *s, const tc_index *x, int64_t lo, int64_t hi, bool has_lo, bool has_hi, tc_val start, tc_val c) {
   tc_val v = whole_index(s, x);
   if (start != TC_NONE) v = tc_emit_bin(&s->e, TC_N_SUB, v, start);
   if (has_lo) {
-    tc_val t = tc_emit_bin(&s->e, TC_N_GE, v, i64(s, lo));
+    tc_val t = tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, lo));
     c = c == TC_NONE ? t : tc_emit_bin(&s->e, TC_N_AND, c, t);
   }
   if (has_hi) {
-    tc_val t = tc_emit_bin(&s->e, TC_N_LT, v, i64(s, hi));
+    tc_val t = tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, hi));
     c = c == TC_NONE ? t : tc_emit_bin(&s->e, TC_N_AND, c, t);
   }
   return c;
 }
 
 // The value of operand s_in at idx where cond holds; masked loads elsewhere.
-static tc_val guarded(state *s, uint32_t n, const tc_index *idx, tc_val cond) {
+static tc_val guarded(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
   if (cond != TC_NONE) s->cond = outer == TC_NONE ? cond : tc_emit_bin(&s->e, TC_N_AND, outer, cond);
   tc_val v = value_at(s, n, idx);
@@ -330,7 +303,7 @@ static tc_val guarded(state *s, uint32_t n, const tc_index *idx, tc_val cond) {
   return v;
 }
 
-static tc_val pad(state *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
   tc_val c = TC_NONE;
   const tc_dims *from = &s->g->node[x->in[0]].shape->d;
@@ -341,10 +314,10 @@ static tc_val pad(state *s, const tc_gnode *x, const tc_index *idx) {
     c = in_range(s, &at[i], 0, from->dim[i], lo > 0, hi > 0, TC_NONE, c);
   }
   tc_val v = guarded(s, x->in[0], at, c);
-  return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, argument(s, x->arg, compute_type(x->type)));
+  return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, argument(s, x->arg, tc_ex_compute_type(x->type)));
 }
 
-static tc_val cat(state *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   int axis = (int)x->attr[0];
   int64_t end = x->shape->d.dim[axis];
   tc_val v = TC_NONE;
@@ -363,14 +336,14 @@ static tc_val cat(state *s, const tc_gnode *x, const tc_index *idx) {
 }
 
 // Unit steps only: others are external.
-static tc_val write_slice(state *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
   const tc_dims *d = &s->g->node[x->in[1]].shape->d;
   tc_val c = TC_NONE;
   for (int i = 0; i < d->rank; i++) {
     at[i] = idx[i];
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, -1};
-    if (!tc_ix_add_term(&at[i], start)) return fail(s, TC_ERR_STATE, "an index has too many terms");
+    if (!tc_ix_add_term(&at[i], start)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
     c = in_range(s, &at[i], 0, d->dim[i], true, true, TC_NONE, c);
   }
   tc_val old = value_at(s, x->in[0], idx), v = guarded(s, x->in[1], at, c);
@@ -378,12 +351,12 @@ static tc_val write_slice(state *s, const tc_gnode *x, const tc_index *idx) {
 }
 
 // The index operand's value, wrapped once where negative; a check before this step has seen that it is in range.
-static tc_val wrapped_index(state *s, uint32_t index, const tc_index *at, int64_t extent) {
+static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = value_at(s, index, at);
-  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, i64(s, extent)), v);
+  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_i64(s, extent)), v);
 }
 
-static tc_val gather(state *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   const tc_dims *d = &s->g->node[x->in[0]].shape->d, *di = &s->g->node[x->in[1]].shape->d;
   int axis = (int)x->attr[0];
   tc_index at[TC_MAX_RANK];
@@ -401,20 +374,20 @@ static tc_val gather(state *s, const tc_gnode *x, const tc_index *idx) {
   return value_at(s, x->in[0], at);
 }
 
-static tc_val iota(state *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return fail(s, TC_ERR_STATE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
   tc_type type = tc_type_is_float(x->type) ? TC_F64 : TC_I64;
   tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), type);
   tc_val v = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, argument(s, x->arg + 1, type), i));
-  return rounded(s, tc_emit_cast(&s->e, v, compute_type(x->type)), x->type);
+  return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
-static tc_val compute(state *s, uint32_t n, const tc_index *idx) {
+static tc_val compute(tc_ex *s, uint32_t n, const tc_index *idx) {
   const tc_gnode *x = &s->g->node[n];
   if (s->st != TC_OK) return 0;
   switch (x->op) {
-    case TC_OP_FULL: return rounded(s, argument(s, x->arg, compute_type(x->type)), x->type);
+    case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
     case TC_OP_PAD: return pad(s, x, idx);
     case TC_OP_CAT: return cat(s, x, idx);
@@ -435,36 +408,52 @@ static tc_val compute(state *s, uint32_t n, const tc_index *idx) {
   tc_val v[3] = {0, 0, 0};
   for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand(s, n, k, idx);
   if (s->st != TC_OK) return 0;
-  tc_type type = compute_type(s->g->node[x->in[x->n_in - 1]].type);
-  return rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
+  tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
+  return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
 // ---- stores ----
 
-static void store(state *s, uint32_t n) {
+// A result that the caches could not hold anyway and that no other kernel of the plan reads. What is assigned may be written over memory of the caller's
+// that is aligned to nothing.
+static bool streams(const tc_ex *s, uint32_t n) {
+  const tc_gnode *x = &s->g->node[n];
+  size_t bytes = tc_type_bytes(x->type);
+  if (!s->stream || x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)s->lanes * bytes % 64) return false;
+  if ((size_t)x->shape->count * bytes < STREAM_BYTES) return false;
+  for (uint32_t i = 0; i < s->g->n_order; i++) {
+    uint32_t m = s->g->order[i];
+    for (int k = 0; k < s->g->node[m].n_in; k++)
+      if (s->g->node[m].in[k] == n && !in_group(s, m)) return false;
+  }
+  return true;
+}
+
+static void store(tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_index flat = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
   int64_t stride;
   tc_val vec, v = member(s, n);
   if (s->st != TC_OK) return;
   tc_ix_simplify(&flat, &s->ext);
-  int buf = buffer_of(s, n);
-  tc_val base = index_value(s, flat, &stride, &vec);
+  int buf = tc_ex_buffer(s, n);
+  tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
   if (stride != 0 || vec != TC_NONE) v = tc_emit_splat(&s->e, v, s->lanes);
   v = tc_emit_cast(&s->e, v, x->type);
   if (stride == 0 && vec == TC_NONE) {
     (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, 1, base, v, TC_NONE, buf);
   } else if (stride == 1) {
-    (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    tc_val at = tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    if (s->mask == TC_NONE && !s->e.failed) s->x->nest.inst[at].flags = streams(s, n);
   } else {
-    if (vec == TC_NONE) vec = scaled(s, lane_numbers(s), stride);
+    if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     vec = tc_emit_bin(&s->e, TC_N_ADD, vec, base);
     (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
   }
 }
 
-static bool must_store(const state *s, uint32_t n) {
+bool tc_ex_must_store(const tc_ex *s, uint32_t n) {
   return s->gr->stored[n] && s->gr->alias[n] == n;
 }
 
@@ -488,7 +477,7 @@ static double lowest(tc_type type) {
   }
 }
 
-static tc_val extreme(state *s, tc_type type, bool most) {
+static tc_val extreme(tc_ex *s, tc_type type, bool most) {
   if (type == TC_F32 || type == TC_F64) return tc_emit_const_f(&s->e, type, most ? INFINITY : -INFINITY);
   if (!most) return tc_emit_const_i(&s->e, type, type == TC_I64 ? INT64_MIN : (int64_t)lowest(type));
   int bits = (int)tc_type_bytes(type) * 8;
@@ -500,7 +489,7 @@ static bool is_arg(tc_op op) {
 }
 
 // What leaves the fold unchanged. Bools fold as I32.
-static tc_val identity(state *s, tc_op op, tc_type type) {
+static tc_val identity(tc_ex *s, tc_op op, tc_type type) {
   switch (op) {
     case TC_OP_SUM:
     case TC_OP_ANY: return tc_emit_const_f(&s->e, type, 0);
@@ -523,25 +512,25 @@ static tc_nest_op combine(tc_op op) {
   }
 }
 
-static void fold_begin(state *s, fold *f, uint32_t n) {
+static void fold_begin(tc_ex *s, fold *f, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
-  tc_type type = compute_type(s->g->node[x->in[0]].type);
+  tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
   *f = (fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type};
   f->acc = tc_emit_var(&s->e, tc_emit_splat(&s->e, identity(s, x->op, f->type), s->lanes));
-  if (is_arg(x->op)) f->index = tc_emit_var(&s->e, tc_emit_splat(&s->e, i64(s, INT64_MAX), s->lanes));
+  if (is_arg(x->op)) f->index = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_ex_i64(s, INT64_MAX), s->lanes));
 }
 
 // The position along F of every lane.
-static tc_val fold_position(state *s) {
+static tc_val fold_position(tc_ex *s) {
   tc_val at = s->at[TC_RANGE_F];
-  return s->vector == TC_RANGE_F ? tc_emit_bin(&s->e, TC_N_ADD, lane_numbers(s), at) : tc_emit_splat(&s->e, at, s->lanes);
+  return s->vector == TC_RANGE_F ? tc_emit_bin(&s->e, TC_N_ADD, tc_ex_lane_numbers(s), at) : tc_emit_splat(&s->e, at, s->lanes);
 }
 
-static void fold_step(state *s, fold *f) {
+static void fold_step(tc_ex *s, fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
   tc_index idx[TC_MAX_RANK];
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, &s->g->node[x->in[0]].shape->d, idx)) {
-    fail(s, TC_ERR_STATE, "a position cannot be said");
+    tc_ex_fail(s, TC_ERR_STATE, "a position cannot be said");
     return;
   }
   tc_val v = value_at(s, x->in[0], idx);
@@ -555,7 +544,7 @@ static void fold_step(state *s, fold *f) {
   }
   // The first element of a lane, a better one, or the first NaN.
   tc_val better = tc_emit_bin(&s->e, x->op == TC_OP_ARGMAX ? TC_N_GT : TC_N_LT, v, f->acc);
-  tc_val none = tc_emit_bin(&s->e, TC_N_EQ, f->index, i64(s, INT64_MAX));
+  tc_val none = tc_emit_bin(&s->e, TC_N_EQ, f->index, tc_ex_i64(s, INT64_MAX));
   tc_val take = tc_emit_bin(&s->e, TC_N_OR, better, none);
   if (tc_type_is_float(f->type)) {
     tc_val was_nan = tc_emit_bin(&s->e, TC_N_NE, f->acc, f->acc), is_nan = tc_emit_bin(&s->e, TC_N_NE, v, v);
@@ -569,12 +558,12 @@ static void fold_step(state *s, fold *f) {
   tc_emit_set(&s->e, f->acc, best);
 }
 
-static tc_val reduce_lanes(state *s, tc_val v, tc_nest_op op) {
+static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_nest_op op) {
   return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_N_HREDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
 }
 
 // The fold's value at its row: lanes combined where they ran along F.
-static void fold_end(state *s, fold *f) {
+static void fold_end(tc_ex *s, fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
   bool along = s->vector == TC_RANGE_F;
   tc_val v = f->acc;
@@ -588,24 +577,24 @@ static void fold_end(state *s, fold *f) {
         tc_val best_nan = tc_emit_bin(&s->e, TC_N_NE, best, best);
         hit = tc_emit_bin(&s->e, TC_N_OR, hit, tc_emit_bin(&s->e, TC_N_AND, nan, tc_emit_splat(&s->e, best_nan, s->lanes)));
       }
-      v = reduce_lanes(s, tc_emit_select(&s->e, hit, f->index, i64(s, INT64_MAX)), TC_N_MIN);
+      v = reduce_lanes(s, tc_emit_select(&s->e, hit, f->index, tc_ex_i64(s, INT64_MAX)), TC_N_MIN);
     }
   } else if (along) {
     v = reduce_lanes(s, f->acc, combine(x->op));
   }
-  v = tc_emit_cast(&s->e, v, x->type == TC_BOOL ? TC_BOOL : compute_type(x->type));
-  remember(s, f->node, rounded(s, v, x->type));
+  v = tc_emit_cast(&s->e, v, x->type == TC_BOOL ? TC_BOOL : tc_ex_compute_type(x->type));
+  tc_ex_remember(s, f->node, tc_ex_rounded(s, v, x->type));
 }
 
 // ---- the shapes of kernels ----
 
-static void set_mask(state *s, tc_val start, tc_val end) {
-  tc_val pos = tc_emit_bin(&s->e, TC_N_ADD, lane_numbers(s), start);
+void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
+  tc_val pos = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_lane_numbers(s), start);
   s->mask = tc_emit_bin(&s->e, TC_N_LT, pos, end);
 }
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
-static void find_depths(state *s) {
+static void find_depths(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
@@ -613,7 +602,7 @@ static void find_depths(state *s) {
     uint8_t d = 0;
     for (int k = 0; k < x->n_in; k++) stack[top++] = x->in[k];
     while (top) {  // through views and constants made in place
-      uint32_t m = root_of(s, stack[--top]);
+      uint32_t m = tc_ex_root(s, stack[--top]);
       if (in_group(s, m)) {
         d = TC_MAX_OF(d, s->fold_depth[m]);
       } else if (!s->gr->stored[m]) {
@@ -624,61 +613,61 @@ static void find_depths(state *s) {
   }
 }
 
-static uint8_t deepest(const state *s) {
+static uint8_t deepest(const tc_ex *s) {
   uint8_t d = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) d = TC_MAX_OF(d, s->fold_depth[s->gp->member[i]]);
   return d;
 }
 
-static bool is_full(const state *s, uint32_t n) {
+static bool is_full(const tc_ex *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_FULL;
 }
 
 // One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
-static void pass_body(state *s, uint8_t d, fold *folds, int n_folds) {
+static void pass_body(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   for (int i = 0; i < n_folds; i++) fold_step(s, &folds[i]);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_full(s, n) && s->fold_depth[n] == d && must_store(s, n)) store(s, n);
+    if (is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) store(s, n);
   }
 }
 
-static bool pass_has_work(const state *s, uint8_t d) {
+static bool pass_has_work(const tc_ex *s, uint8_t d) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     bool is_fold = tc_op_kind_of(s->g->node[n].op) == TC_KIND_FOLD;
-    if (is_fold ? s->fold_depth[n] == d + 1 : is_full(s, n) && s->fold_depth[n] == d && must_store(s, n)) return true;
+    if (is_fold ? s->fold_depth[n] == d + 1 : is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) return true;
   }
   return false;
 }
 
 // Runs body over F with lanes along it (ROW) or one element at a time (COL).
-static void over_f(state *s, uint8_t d, fold *folds, int n_folds) {
+static void over_f(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
   int64_t step = s->gp->kind == TC_GROUP_ROW ? s->lanes : 1;
   s->bound[TC_RANGE_F] = true;
   if (whole > 0) {
     s->depth++;
-    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, i64(s, 0), i64(s, whole), step);
+    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
     pass_body(s, d, folds, n_folds);
-    leave(s);
+    tc_ex_leave(s);
     tc_emit_end(&s->e, TC_N_ENDLOOP);
   }
   if (whole < f) {
     // A loop of one round, so that what it computes stays inside.
     s->depth++;
-    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, i64(s, whole), i64(s, f), step);
-    set_mask(s, s->at[TC_RANGE_F], i64(s, f));
+    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, tc_ex_i64(s, whole), tc_ex_i64(s, f), step);
+    tc_ex_set_mask(s, s->at[TC_RANGE_F], tc_ex_i64(s, f));
     pass_body(s, d, folds, n_folds);
     s->mask = TC_NONE;
-    leave(s);
+    tc_ex_leave(s);
     tc_emit_end(&s->e, TC_N_ENDLOOP);
   }
   s->bound[TC_RANGE_F] = false;
 }
 
 // The passes of one row (ROW) or one block of columns (COL), then what is left of the folds.
-static void row(state *s) {
+static void row(tc_ex *s) {
   int row_lanes = s->gp->kind == TC_GROUP_ROW ? 1 : s->lanes;
   int lanes = s->lanes, vector = s->vector;
   for (uint8_t d = 0; d <= deepest(s) && s->st == TC_OK; d++) {
@@ -692,14 +681,14 @@ static void row(state *s) {
       (void)member(s, n);
     }
     for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-      if (!is_full(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d && must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
+      if (!is_full(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d && tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
     s->lanes = lanes, s->vector = vector;
     if (!pass_has_work(s, d)) continue;
     for (uint32_t i = 0; i < s->gp->n_member; i++) {
       uint32_t n = s->gp->member[i];
       if (tc_op_kind_of(s->g->node[n].op) != TC_KIND_FOLD || s->fold_depth[n] != d + 1) continue;
       if (n_folds == 64) {
-        fail(s, TC_ERR_STATE, "too many folds in one pass");
+        tc_ex_fail(s, TC_ERR_STATE, "too many folds in one pass");
         return;
       }
       fold_begin(s, &folds[n_folds++], n);
@@ -716,100 +705,104 @@ static int lanes_for(int64_t n) {
 }
 
 // Every value first, then the stores: an output may be the memory of an operand.
-static void stores_flat(state *s) {
+void tc_ex_stores(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-    if (must_store(s, s->gp->member[i])) (void)member(s, s->gp->member[i]);
+    if (tc_ex_must_store(s, s->gp->member[i])) (void)member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-    if (must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
+    if (tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
 }
 
 // Constants of the whole kernel are loaded before its loops.
-static void preload(state *s) {
+void tc_ex_preload(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
     for (int k = 0; k < x->n_in; k++) {
       uint32_t m = x->in[k];
       const tc_gnode *y = &s->g->node[m];
-      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !in_group(s, m)) (void)argument(s, y->arg, compute_type(y->type));
+      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !in_group(s, m)) (void)argument(s, y->arg, tc_ex_compute_type(y->type));
     }
   }
 }
 
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
-static void flat_kernel(state *s) {
+static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
   s->lanes = lanes_for(n);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
-  tc_val lanes = i64(s, s->lanes);
+  tc_val lanes = tc_ex_i64(s, s->lanes);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val whole = tc_emit_bin(&s->e, TC_N_DIV, count, lanes);
   tc_val stop = tc_emit_bin(&s->e, TC_N_MUL, tc_emit_bin(&s->e, TC_N_MIN, end, whole), lanes);
   tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, lanes);
-  preload(s);
+  tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->depth++;
   s->at[TC_RANGE_K] = tc_emit_loop(&s->e, start, stop, s->lanes);
-  stores_flat(s);
-  leave(s);
+  s->stream = true;
+  tc_ex_stores(s);
+  s->stream = false;
+  tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
   // The last, partial block belongs to whoever has the end.
   s->depth++;
   tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, lanes), count);
   s->at[TC_RANGE_K] = tc_emit_loop(&s->e, tail, count, s->lanes);
-  set_mask(s, s->at[TC_RANGE_K], count);
-  stores_flat(s);
-  leave(s);
+  tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
+  tc_ex_stores(s);
+  tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
   s->x->extent = (n + s->lanes - 1) / s->lanes;
 }
 
 // Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
-static void row_kernel(state *s) {
+static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = lanes_for(along_f ? s->gp->f : inner);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
-  preload(s);
+  tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   s->depth++;
   tc_val o = tc_emit_loop(&s->e, begin, end, 1);
-  tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, i64(s, blocks));
+  tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
   if (!along_f) {
-    tc_val block = blocks == 1 ? i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, i64(s, s->lanes));
-    if (inner % s->lanes) set_mask(s, s->at[TC_RANGE_K], i64(s, inner));
+    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
+    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, tc_ex_i64(s, s->lanes));
+    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
   } else {
-    s->at[TC_RANGE_K] = i64(s, 0);
+    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
   }
-  s->at[TC_RANGE_K0] = k0 == 1 ? i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, i64(s, k0));
+  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   if (s->gp->kind == TC_GROUP_FLAT)
-    stores_flat(s);
+    tc_ex_stores(s);
   else
     row(s);
-  leave(s);
+  tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
-static void generate(state *s) {
+static void generate(tc_ex *s) {
   find_depths(s);
-  if (s->gp->kind == TC_GROUP_FLAT && !s->split)
+  if (s->gp->kind == TC_GROUP_GEMM)
+    tc_ex_product(s);
+  else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
   else
     row_kernel(s);
 }
 
 // The extent of K's lower part: the smallest cut, if every other cut and K are multiples of it; 0: none.
-static int64_t choose_split(const state *s) {
+static int64_t choose_split(const tc_ex *s) {
   int64_t k = s->gp->k, least = k;
-  if (s->gp->kind == TC_GROUP_ROW) return 0;
+  if (s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM) return 0;
   for (int i = 0; i < s->n_points; i++)
     if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
   if (least == k || k % least) return 0;
@@ -818,8 +811,9 @@ static int64_t choose_split(const state *s) {
   return least;
 }
 
-static void reset_state(state *s) {
-  s->x->nest.n_inst = 0;
+static void reset_state(tc_ex *s) {
+  s->x->nest.n_inst = s->x->nest.n_tile = 0;
+  s->x->nest.scratch_bytes = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
@@ -829,9 +823,14 @@ static void reset_state(state *s) {
   memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);
 }
 
-static tc_status finish(state *s) {
+static tc_status finish(tc_ex *s) {
   tc_expansion *x = s->x;
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num;
+  for (uint32_t i = 0; i < x->nest.n_inst; i++) {  // tiles are numbered behind the buffers
+    tc_ninst *inst = &x->nest.inst[i];
+    bool memory = inst->op >= TC_N_LOAD && inst->op <= TC_N_PREFETCH;
+    if (memory && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+  }
   x->nest.buf_type = tc_calloc(x->n_buf + 1, 1);
   x->read = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->read[0]);
   x->written = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->written[0]);
@@ -847,9 +846,9 @@ static tc_status finish(state *s) {
       x->read[x->n_read++] = x->buf[i];
     elements = TC_MAX_OF(elements, (uint64_t)n->shape->count);
   }
-  if (s->gp->kind != TC_GROUP_FLAT) x->same = 0;
+  if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
-  x->work = (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
+  x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),
            tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);
   char why[256];
@@ -862,7 +861,7 @@ static tc_status finish(state *s) {
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
   *out = (tc_expansion){.unsaid = TC_NONE};
-  state s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .arena = arena};
+  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);

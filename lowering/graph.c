@@ -182,6 +182,44 @@ static bool split_fold(tc_graph *g, uint32_t n) {
   return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
 }
 
+// A product that is only read transposed is the product of the transposed operands, in the other order: the same sums in the same order. What follows it
+// can then be done where it is made.
+static bool turn_product(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
+  tc_gnode *x = &g->node[n];
+  uint32_t m = x->in[0];
+  if (g->node[m].op != TC_OP_MATMUL || g->node[m].out != TC_LEAF_NONE || n_uses[m] != 1) return true;
+  int rank = x->shape->d.rank;
+  uint64_t swap = 0;
+  for (int i = 0; i < rank; i++) swap |= (uint64_t)(i < rank - 2 ? i : 2 * rank - 3 - i) << (8 * i);
+  if (x->attr[0] != swap) return true;
+  uint32_t turned[2];
+  for (int k = 0; k < 2; k++) {
+    uint32_t from = g->node[m].in[1 - k];
+    tc_dims d = g->node[from].shape->d;
+    int64_t rows = d.dim[rank - 2];
+    d.dim[rank - 2] = d.dim[rank - 1], d.dim[rank - 1] = rows;
+    tc_gnode like = g->node[from];
+    turned[k] = add_node(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
+    if (turned[k] == UINT32_MAX) return false;
+  }
+  uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
+  if (!in) return false;
+  x = &g->node[n];
+  x->in = in;
+  return become(x, TC_OP_MATMUL, turned[0], turned[1], 2), true;
+}
+
+static bool turn_products(tc_graph *g) {
+  uint32_t n_nodes = g->n, *n_uses = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *n_uses);
+  if (!n_uses) return false;
+  memset(n_uses, 0, g->n * sizeof *n_uses);
+  for (uint32_t n = 0; n < n_nodes; n++)
+    for (int k = 0; k < g->node[n].n_in; k++) n_uses[g->node[n].in[k]]++;
+  for (uint32_t n = 0; n < n_nodes; n++)
+    if (g->node[n].op == TC_OP_PERMUTE && tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && !turn_product(g, n, n_uses)) return false;
+  return true;
+}
+
 // Orders needed nodes, operands first (decomposition appends out of order).
 static bool order_nodes(tc_graph *g) {
   size_t n_edges = g->n;
@@ -227,6 +265,6 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
-  if (ok) ok = order_nodes(g);
+  ok = ok && turn_products(g) && order_nodes(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
 }

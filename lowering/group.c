@@ -5,6 +5,7 @@
 #include "lowering/view.h"
 
 #define MAX_MEMBERS 160
+#define MIN_SHARED 4096  // elements worth reading once for two groups
 #define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
 #define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
 // Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors or scalars: bounds on what a group and a value made in place may read and write.
@@ -37,7 +38,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
   if (x->op == TC_OP_WRITE_SLICE)
     for (int i = 0; i < x->n_attr; i++)
       if (x->attr[i] != 1) return true;
-  return x->op == TC_OP_MATMUL;
+  return false;
 }
 
 static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
@@ -209,15 +210,15 @@ static void sort_members(work *w, tc_group *gp) {
   }
 }
 
-// Moves h's members into g where their domains agree.
-static bool merge(work *w, uint32_t g, uint32_t h) {
+// Moves h's members into g at their level, or at the level given.
+static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  if (g == h) return true;
-  bool flat = b->kind == TC_GROUP_FLAT && b->k == a->a * a->f * a->k && a->kind != TC_GROUP_GEMM;
-  bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k && a->kind != TC_GROUP_GEMM;
-  if (!(flat || same) || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
+  if (depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
   if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE || (w->tight && w->load[g] + w->load[h] > TIGHT_GROUP)) return false;
-  for (uint32_t i = 0; i < b->n_member; i++) member_add(w, g, b->member[i], (tc_level)w->gr->level[b->member[i]]);
+  for (uint32_t i = 0; i < b->n_member; i++) {
+    uint32_t m = b->member[i];
+    member_add(w, g, m, level == TC_LEVEL_NONE ? (tc_level)w->gr->level[m] : level);
+  }
   sort_members(w, a);
   b->merged = g;
   b->n_member = 0;
@@ -235,6 +236,13 @@ static bool merge(work *w, uint32_t g, uint32_t h) {
   return true;
 }
 
+// A flat group that n reads beside g, with as many positions as g has at n's level.
+static bool merge_flat(work *w, uint32_t g, uint32_t h, tc_level level) {
+  const tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
+  int64_t positions = level == TC_LEVEL_FULL ? a->a * a->f * a->k : a->a * a->k;
+  return g == h || (b->kind == TC_GROUP_FLAT && b->k == positions && merge(w, g, h, level));
+}
+
 static void connect(work *w, uint32_t source, void *arg) {
   uint32_t group = *(uint32_t *)arg, from = group_of(w->gr, source);
   if (from == group) return;
@@ -248,8 +256,10 @@ static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
   seen_groups seen = {.n = 0};
   each_source(w, n, note_group, &seen);
-  for (int i = 0; i < seen.n; i++) {
+  for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
+    int i = k % seen.n;
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
+    if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
     if (gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
     if (w->tight && w->load[seen.of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
     *level = level_in(w, gp, n, seen.node[i], &adopted);
@@ -287,12 +297,56 @@ static void assign_node(work *w, uint32_t n) {
     tc_group adopted;
     uint32_t h = group_of(w->gr, seen.node[i]);
     if (h == group) continue;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT || level != TC_LEVEL_FULL) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT) continue;
     if (!makes_cycle(w, h, n) && level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
         all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
-      (void)merge(w, group, h);
+      (void)merge_flat(w, group, h, level);
   }
   each_source(w, n, connect, &group);
+}
+
+// ---- siblings ----
+
+typedef struct sources {
+  uint32_t node[MAX_OUTSIDE], n;
+  int64_t count;  // only nodes of so many elements are noted
+  uint32_t group;
+} sources;
+
+static void note_source(work *w, uint32_t source, void *arg) {
+  sources *s = arg;
+  if (group_of(w->gr, source) == s->group || w->g->node[source].shape->count != s->count || s->n == MAX_OUTSIDE) return;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->node[i] == source) return;
+  s->node[s->n++] = source;
+}
+
+static bool share(const sources *a, const sources *b) {
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t j = 0; j < b->n; j++)
+      if (a->node[i] == b->node[j]) return true;
+  return false;
+}
+
+// Groups over the same domain that read the same data, and not one another's results, become one: the data is read once.
+static void merge_siblings(work *w) {
+  tc_grouping *gr = w->gr;
+  sources *all = tc_arena_alloc(w->g->arena, (gr->n_group + 1) * sizeof *all);
+  if (!all) {
+    w->failed = true;
+    return;
+  }
+  for (uint32_t g = 0; g < gr->n_group; g++) {
+    const tc_group *a = &gr->group[g];
+    all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
+    if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || all[g].count < MIN_SHARED) continue;
+    for (uint32_t i = 0; i < a->n_member; i++) each_source(w, a->member[i], note_source, &all[g]);
+    for (uint32_t h = 0; h < g; h++) {
+      const tc_group *b = &gr->group[h];
+      bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
+      if (same && share(&all[g], &all[h]) && merge(w, h, g, TC_LEVEL_NONE)) break;
+    }
+  }
 }
 
 // Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
@@ -353,6 +407,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced,
     else
       assign_node(&w, n);
   }
+  if (!w.failed) merge_siblings(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }

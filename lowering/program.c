@@ -489,16 +489,14 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
 
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
   const tc_program *p = plan->program;
-  uint64_t fixed_num[256], *num = fixed_num;
-  void *fixed_place[256], **place = fixed_place;
+  uint64_t fixed[512], *num = fixed;
   uint32_t n_place = plan->n_leaf + plan->n_out;
+  size_t lists = (p->n_num + n_place) * sizeof *num <= sizeof fixed ? 0 : (p->n_num + n_place) * sizeof *num;
   tc_buffer *arena = NULL;
-  tc_status st = TC_OK;
-  if (p->n_num > 256) num = tc_malloc(p->n_num * sizeof *num);
-  if (n_place > 256) place = tc_malloc(n_place * sizeof *place);
-  if (!num || !place) st = TC_FAIL(TC_ERR_MEMORY, "no room to launch");
-  if (st == TC_OK && p->arena_bytes) st = tc_buffer_create(p->arena_bytes, &arena);
+  tc_status st = p->arena_bytes + lists ? tc_buffer_create(p->arena_bytes + lists, &arena) : TC_OK;
   if (st == TC_OK) {
+    if (lists) num = (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+    void **place = (void **)(num + p->n_num);
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
@@ -514,8 +512,6 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     if (p->n_step) st = (tc_status)tc_team_run(&job);
   }
   tc_buffer_release(arena);
-  if (num != fixed_num) tc_free(num);
-  if (place != fixed_place) tc_free(place);
   return st;
 }
 

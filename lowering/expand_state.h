@@ -1,0 +1,64 @@
+// Inside expansion: the state of one group's expansion, and what expand.c and product.c share. Not for others.
+#ifndef TC_LOWERING_EXPAND_STATE_H
+#define TC_LOWERING_EXPAND_STATE_H
+
+#include "lowering/emit.h"
+#include "lowering/expand.h"
+#include "lowering/view.h"
+
+#define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
+
+typedef struct tc_ex {
+  tc_emit e;
+  tc_expansion *x;
+  const tc_grouping *gr;
+  const tc_graph *g;
+  const tc_group *gp;
+  tc_extents ext;         // of A, F, K (the lower part where split), K0
+  int64_t split;          // extent of the lower part of K; 0: K is one range
+  tc_val at[TC_N_RANGES]; // present values of the ranges; the vector range's is that of lane 0
+  bool bound[TC_N_RANGES];
+  int vector;             // range that varies over lanes, or -1
+  int lanes;
+  tc_val mask;            // lanes that exist, or TC_NONE
+  bool stream;            // blocks are whole and aligned: large results may pass the caches by
+  tc_val cond;            // inside padding: where the operand exists, or TC_NONE
+  tc_val *memo;           // per node: its value at the present iteration, or TC_NONE
+  uint8_t *memo_depth;
+  int depth;
+  uint8_t *fold_depth;    // per node: folds of this group below it
+  uint32_t *listed;       // nodes with memo entries
+  uint32_t n_listed;
+  int64_t points[32];     // where indices cut K, seen in a dry run
+  int n_points;
+  tc_arena *arena;
+  tc_status st;
+  const char *what;       // why, if not TC_OK
+} tc_ex;
+
+// Notes the first failure; returns 0.
+tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
+tc_type tc_ex_compute_type(tc_type type);
+// A result rounded to its type, in the compute type.
+tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);
+uint32_t tc_ex_root(const tc_ex *s, uint32_t n);
+int tc_ex_buffer(tc_ex *s, uint32_t n);
+tc_val tc_ex_i64(tc_ex *s, int64_t v);
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
+tc_val tc_ex_lane_numbers(tc_ex *s);
+// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
+tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// The value of node n at the present iteration, until the loop is left.
+void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
+// Leaving a loop: what was computed inside is out of sight.
+void tc_ex_leave(tc_ex *s);
+void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
+bool tc_ex_must_store(const tc_ex *s, uint32_t n);
+void tc_ex_preload(tc_ex *s);
+// Every value first, then the stores: an output may be the memory of an operand.
+void tc_ex_stores(tc_ex *s);
+
+// A product and what follows it elementwise.
+void tc_ex_product(tc_ex *s);
+
+#endif
