@@ -11,7 +11,13 @@
 #include "tests/plain/expect.h"
 #include "tests/plain/mlp.h"
 
-// Criterion-free plain programs have the library inside too; these are the functions of the one that is opened.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true  // those look themselves, and do not run under valgrind
+#else
+#define SANITIZED false
+#endif
+
+// This program has the library inside too; these are the functions of the one that is opened.
 typedef struct api {
   void *lib;
   tc_tensor (*full)(tc_dims shape, double value, tc_type type);
@@ -106,11 +112,9 @@ int main(int n_words, char **words) {
     open_and_close(path, 3);
   } else {
     open_and_close(path, 20);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    if (!has_valgrind()) return puts("unload: skipped: no valgrind"), 77;
-    clean_under_valgrind(self, "--close");
-    clean_under_valgrind(self, "--exit");
-#endif
+    if (!SANITIZED && !has_valgrind()) return puts("unload: skipped: no valgrind"), 77;
+    if (!SANITIZED) clean_under_valgrind(self, "--close");
+    if (!SANITIZED) clean_under_valgrind(self, "--exit");
   }
   return expect_done("unload");
 }
