@@ -853,7 +853,8 @@ static tc_status finish(tc_ex *s) {
            tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);
   char why[256];
 #ifndef NDEBUG
-  if (tc_nest_verify(&x->nest, why, sizeof why) != TC_OK) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
+  tc_status st = tc_nest_verify(&x->nest, why, sizeof why);
+  if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
 #endif
   (void)why;
   return TC_OK;
