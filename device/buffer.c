@@ -10,6 +10,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define N_CLASSES 176
 #define HUGE_BYTES ((size_t)2 << 20)
@@ -158,31 +159,46 @@ void tc_buffer_release(tc_buffer *b) {
 }
 
 tc_memory tc_memory_stats(void) {
+  if (!tc_enter("memory_stats", 0)) return (tc_memory){0};
   pthread_mutex_lock(&self.lock);
   tc_memory m = self.stats;
   m.cap_bytes = cap_locked();
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return m;
 }
 
 tc_status tc_set_memory_cap(size_t bytes) {
+  if (!tc_enter("set_memory_cap", 0)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   self.stats.cap_bytes = bytes;
   self.cap_read = true;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "cap %zu bytes (0: none)", bytes);
+  tc_leave();
   return TC_OK;
 }
 
 void tc_trim(void) {
+  if (!tc_enter("trim", 0)) return;
   pthread_mutex_lock(&self.lock);
   size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "trim: %zu bytes given back", bytes);
+  tc_leave();
+}
+
+// The caller's allocator may be gone by then.
+static void trim_at_exit(void) __attribute__((destructor));
+static void trim_at_exit(void) {
+  pthread_mutex_lock(&self.lock);
+  if (!self.allocator.free) trim_locked();
+  pthread_mutex_unlock(&self.lock);
 }
 
 tc_status tc_set_allocator(tc_allocator allocator) {
   if (!allocator.alloc != !allocator.free) return TC_FAIL(TC_ERR_ARG, "alloc and free go together");
+  if (!tc_enter("set_allocator", 0)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   bool used = self.stats.live_bytes != 0;
   if (!used) {
@@ -190,5 +206,6 @@ tc_status tc_set_allocator(tc_allocator allocator) {
     self.allocator = allocator;
   }
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return used ? TC_FAIL(TC_ERR_STATE, "tensors exist already") : TC_OK;
 }

@@ -99,3 +99,13 @@ uint32_t tc_dims_intern(const tc_dims *d) {
   if (id != TC_SHAPE_NONE) *m = id + 1;
   return id;
 }
+
+void tc_dims_free_all(void) {
+  pthread_mutex_lock(&self.lock);
+  for (uint32_t c = 0; c * CHUNK < self.n; c++) tc_free(atomic_exchange(&self.chunk[c], NULL));
+  tc_free(self.table);
+  self.table = NULL;
+  self.n = self.cap = 0;
+  memset(memo, 0, sizeof memo);
+  pthread_mutex_unlock(&self.lock);
+}

@@ -13,6 +13,8 @@ typedef struct tc_shape_info {
 
 // The id of a shape whose extents are not negative and whose product fits; TC_SHAPE_NONE out of memory.
 uint32_t tc_dims_intern(const tc_dims *d);
+// At the end of the process, when no thread holds a shape: forgets all of them.
+void tc_dims_free_all(void);
 const tc_shape_info *tc_dims_at(uint32_t id);
 // False if an extent is negative, the rank is out of range or the product of the extents times 8 overflows; *out is the product.
 bool tc_dims_product(const tc_dims *d, int64_t *out);

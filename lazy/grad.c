@@ -185,7 +185,9 @@ void tc_vjp_give(tc_vjp *v, int k, tc_node g) {
 static void give_param(walk *w, tc_tensor p, tc_node g) {
   for (int i = 0; i < w->n_xs; i++)
     if (w->xs[i].slot == p.slot && w->xs[i].gen == p.gen) w->x_grad[i] = sum_of(w->t, w->x_grad[i], g);
-  if (w->xs || !tc_is_valid(p)) return;
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(p, &owner);
+  if (w->xs || (owner == w->t && s->gen != p.gen)) return;  // released since
   tc_node have = tc_rec_grad(w->t, p);
   (void)tc_rec_set_grad(w->t, p, sum_of(w->t, have, g));
 }
@@ -217,7 +219,7 @@ static void visit(walk *w, segment *s, uint32_t n) {
   int n_in = tc_rec_arity(r), n_attr = r->n_extra - (tc_op_arity[op] > 2 ? (n_in + 1) / 2 : 0);
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
-  memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);
+  if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);
   tc_vjp v = {.t = w->t, .g = g, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .walk = w};
   rules[op](&v);
 }
@@ -319,8 +321,8 @@ tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, i
 static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
+  if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "the parameter belongs to another thread"), NULL;
   if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the parameter was released, or is the null tensor"), NULL;
-  if (owner != t) return tc_rec_fail(t, TC_ERR_STATE, "the parameter belongs to another thread"), NULL;
   return s;
 }
 
@@ -372,21 +374,26 @@ tc_status tc_set_requires_grad(tc_tensor h, bool on) {
 
 bool tc_requires_grad(tc_tensor h) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (!s || h.gen == 0 || s->gen != h.gen) return false;
-  if ((s->flags & TC_SLOT_GRAD) || s->epoch != owner->epoch) return (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
-  return owner->flag[s->node] & TC_NODE_TAPE;
+  tc_slot *s = tc_slot_lock(h, NULL, &owner);
+  if (!s) return false;
+  bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
+  bool tape = pending ? owner->flag[s->node] & TC_NODE_TAPE : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+  tc_slot_unlock(owner);
+  return wants || tape;
 }
 
 tc_tensor tc_grad(tc_tensor h) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  return s && h.gen && s->gen == h.gen ? s->grad : (tc_tensor){0, 0};
+  tc_slot *s = tc_slot_lock(h, NULL, &owner);
+  tc_tensor grad = s ? s->grad : (tc_tensor){0, 0};
+  if (s) tc_slot_unlock(owner);
+  return grad;
 }
 
 tc_node tc_rec_grad(tc_trace *t, tc_tensor param) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(param, &owner);
+  if (s && owner != t && param.gen) return (void)own_slot(t, param), TC_NODE_ERR;  // another thread's: refused
   if (!s || s->gen != param.gen || param.gen == 0 || !s->grad.gen) return TC_NODE_ERR;
   return tc_op_in(t, s->grad);
 }

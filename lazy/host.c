@@ -3,6 +3,7 @@
 
 #include "lazy/plan.h"
 #include "runtime/arena.h"
+#include "runtime/reentry.h"
 #include "runtime/team.h"
 
 // ---- in ----
@@ -59,36 +60,34 @@ tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*r
 static void convert(tc_type from, const void *src, tc_type to, void *out);
 
 tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
-  tc_buffer *buf;
-  uint32_t shape;
-  tc_type type;
-  TC_TRY(tc_value(h, TC_CAUSE_ITEM, site, "item", &buf, &shape, &type));
-  tc_status st = TC_OK;
+  tc_stored v;
   char text[128];
-  if (tc_dims_at(shape)->count != 1)
-    st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(shape)->d, text, sizeof text));
-  else if (!out)
+  if (!tc_enter("item", site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, "item", &v);
+  if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
+    st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
+  else if (st == TC_OK && !out)
     st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
-  else
-    convert(type, buf->ptr, as, out);
-  tc_buffer_release(buf);
+  else if (st == TC_OK)
+    convert(v.type, v.buf->ptr, as, out);
+  tc_buffer_release(v.buf);
+  tc_leave();
   return st;
 }
 
 tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
-  tc_buffer *buf;
-  uint32_t shape;
-  tc_type type;
-  TC_TRY(tc_value(h, TC_CAUSE_TO_HOST, site, "to_host", &buf, &shape, &type));
-  tc_status st = TC_OK;
-  size_t have = (size_t)tc_dims_at(shape)->count * tc_type_bytes(type);
-  if (have != bytes)
+  tc_stored v;
+  if (!tc_enter("to_host", site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, "to_host", &v);
+  size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
+  if (st == TC_OK && have != bytes)
     st = tc_fail(TC_ERR_ARG, "to_host", site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
-  else if (!out && bytes)
+  else if (st == TC_OK && !out && bytes)
     st = tc_fail(TC_ERR_ARG, "to_host", site, "out is NULL");
-  else if (bytes)
-    memcpy(out, buf->ptr, bytes);
-  tc_buffer_release(buf);
+  else if (st == TC_OK && bytes)
+    memcpy(out, v.buf->ptr, bytes);
+  tc_buffer_release(v.buf);
+  tc_leave();
   return st;
 }
 
@@ -122,10 +121,9 @@ tc_status tc_sync_at(const char *device, tc_site site) {
 }
 
 const void *tc_map_at(tc_tensor h, tc_site site) {
-  tc_buffer *buf;
-  uint32_t shape;
-  tc_type type;
-  if (tc_value(h, TC_CAUSE_MAP, site, "map", &buf, &shape, &type) != TC_OK) return NULL;
+  tc_stored v;
+  if (!tc_enter("map", site)) return NULL;
+  if (tc_value(h, TC_CAUSE_MAP, site, "map", &v) != TC_OK) return tc_leave(), NULL;
   tc_trace *t;
   (void)tc_slot_find(h, &t);
   pthread_mutex_lock(&t->lock);
@@ -136,12 +134,15 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
     room = map != NULL;
     if (map) t->map = map, t->cap_map = cap;
   }
-  if (room) t->map[t->n_map++] = (struct tc_mapping){h, buf};  // with our reference
+  const void *at = room ? v.buf->ptr : NULL;
+  if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf};  // with our reference
   pthread_mutex_unlock(&t->lock);
-  if (room) return buf->ptr;
-  tc_buffer_release(buf);
-  tc_fail(TC_ERR_MEMORY, "map", site, "no room to remember the mapping");
-  return NULL;
+  if (!room) {
+    tc_buffer_release(v.buf);
+    tc_fail(TC_ERR_MEMORY, "map", site, "no room to remember the mapping");
+  }
+  tc_leave();
+  return at;
 }
 
 // The tensor may have been assigned or released since: what was mapped is in the list.
@@ -150,6 +151,7 @@ tc_status tc_unmap(tc_tensor h) {
   tc_buffer *buf = NULL;
   if (!tc_slot_find(h, &t)) return TC_FAIL(TC_ERR_HANDLE, "the handle is no tensor");
   TC_TRY(tc_trace_here(t, "unmap", 0));
+  if (!tc_enter("unmap", 0)) return TC_ERR_STATE;
   pthread_mutex_lock(&t->lock);
   for (uint32_t i = t->n_map; i-- > 0 && !buf;) {
     if (t->map[i].handle.slot != h.slot || t->map[i].handle.gen != h.gen) continue;
@@ -157,9 +159,9 @@ tc_status tc_unmap(tc_tensor h) {
     t->map[i] = t->map[--t->n_map];
   }
   pthread_mutex_unlock(&t->lock);
-  if (!buf) return TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
   tc_buffer_release(buf);
-  return TC_OK;
+  tc_leave();
+  return buf ? TC_OK : TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
 }
 
 const void *tc_rec_value(tc_trace *t, tc_node n) {
@@ -242,8 +244,8 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   if (value == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
+  if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
   if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the tensor was released, or its scope has ended"), t->op_status;
-  if (owner != t) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
   const tc_rec *r = tc_rec_of(t, value);
   char ta[128], tb[128];
   if (s->shape != r->shape || s->dtype != r->dtype)
@@ -281,7 +283,7 @@ tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
   tc_trace *t = tc_op_begin("assign", site), *owner;
   tc_node v = tc_op_in(t, value);
   tc_slot *s = tc_slot_find(h, &owner);
-  if (v != TC_NODE_ERR && s && s->gen == h.gen) {
+  if (v != TC_NODE_ERR && s && owner == t && s->gen == h.gen) {
     tc_dims d = tc_dims_at(s->shape)->d;
     v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
   }
@@ -290,6 +292,8 @@ tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
 }
 
 void tc_shutdown(void) {
+  if (!tc_enter("shutdown", 0)) return;
+  tc_leave();
   tc_trace_close_all();
   tc_cache_clear();
   tc_team_stop();

@@ -4,8 +4,7 @@
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record.h"
-
-#include <stdlib.h>
+#include "runtime/arena.h"
 
 // Python's slice over an axis of n elements: the first index and how many; start and stop outside are clipped. step is not 0.
 static int64_t slice_count(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *out_start) {
@@ -168,7 +167,7 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
 static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   if (n < 1 || xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
-  tc_node few[16], *nodes = n <= 16 ? few : malloc((size_t)n * sizeof *nodes);
+  tc_node few[16], *nodes = n <= 16 ? few : tc_malloc((size_t)n * sizeof *nodes);
   if (nodes == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no memory for %d operands", n));
   bool ok = true;
   for (int i = 0; i < n; i++) {
@@ -178,7 +177,7 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
   }
   int k = ok ? tc_rec_axis(t, nodes[0], axis, 0) : -1;
   tc_node out = k < 0 ? TC_NODE_ERR : tc_rec_cat(t, n, nodes, k);
-  if (nodes != few) free(nodes);
+  if (nodes != few) tc_free(nodes);
   return tc_op_end(t, out);
 }
 

@@ -6,10 +6,10 @@
 // Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lazy/record.h"
+#include "runtime/arena.h"
 
 enum { MAX_STATES = 2 };
 typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
@@ -82,11 +82,11 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype(params[i])));
     return NULL;
   }
-  tc_optimizer *opt = malloc(sizeof *opt);
-  entry *entries = calloc((size_t)n, sizeof *entries);
-  state_name *names = calloc((size_t)n * (MAX_STATES + 1), sizeof *names);
+  tc_optimizer *opt = tc_malloc(sizeof *opt);
+  entry *entries = tc_calloc((size_t)n, sizeof *entries);
+  state_name *names = tc_calloc((size_t)n * (MAX_STATES + 1), sizeof *names);
   if (opt == NULL || entries == NULL || names == NULL) {
-    free(opt), free(entries), free(names);
+    tc_free(opt), tc_free(entries), tc_free(names);
     tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
     return NULL;
   }
@@ -150,9 +150,9 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
       if (!is_none(opt->entries[i].state[k])) tc_release(opt->entries[i].state[k]);
     tc_release(opt->entries[i].param);
   }
-  free(opt->entries);
-  free(opt->names);
-  free(opt);
+  tc_free(opt->entries);
+  tc_free(opt->names);
+  tc_free(opt);
 }
 
 // Makes the state of an entry where it is missing. Its own scope, so that only the optimizer's reference stays.

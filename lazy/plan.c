@@ -7,6 +7,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define N_BUCKETS 2048
 
@@ -271,18 +272,29 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
   return TC_OK;
 }
 
+static void clear_at_exit(void) __attribute__((destructor));
+static void clear_at_exit(void) {
+  pthread_mutex_lock(&self.lock);
+  while (self.n) tc_plan_release(evict_locked());
+  pthread_mutex_unlock(&self.lock);
+}
+
 void tc_cache_clear(void) {
+  if (!tc_enter("cache_clear", 0)) return;
   pthread_mutex_lock(&self.lock);
   while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
   tc_lowering.clear();
+  tc_leave();
 }
 
 tc_cache_info tc_cache_stats(void) {
   tc_cache_info info = {0};
+  if (!tc_enter("cache_stats", 0)) return info;
   pthread_mutex_lock(&self.lock);
   info.plan_hits = self.hits, info.plan_misses = self.misses, info.n_plans = self.n;
   pthread_mutex_unlock(&self.lock);
   tc_lowering.stats(&info);
+  tc_leave();
   return info;
 }

@@ -411,22 +411,29 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
   return append(t, TC_OP_PAD, type_of(t, a), intern(t, &d), 1, &a, 2 * d.rank, attr, 1, &arg);
 }
 
+#define MOST_JOINED 256  // operands of one record
+
+// More tensors than one record holds are joined in parts, and the parts in turn.
 static tc_node cat_some(tc_trace *t, int n, const tc_node *xs, int axis, tc_type type) {
   tc_dims out = *tc_node_dims(t, xs[0]);
-  tc_node in[256];
+  tc_node in[MOST_JOINED];
   uint64_t attr = (uint64_t)axis;
+  int64_t part = 1;
+  while (part * MOST_JOINED < n) part *= MOST_JOINED;
+  int n_parts = (int)((n + part - 1) / part);
   out.dim[axis] = 0;
-  for (int i = 0; i < n; i++) {
-    in[i] = tc_rec_cast(t, xs[i], type);
+  for (int i = 0; i < n_parts; i++) {
+    const tc_node *from = xs + i * part;
+    in[i] = part == 1 ? tc_rec_cast(t, *from, type) : cat_some(t, (int)TC_MIN(part, n - i * part), from, axis, type);
     if (in[i] == TC_NODE_ERR) return TC_NODE_ERR;
     if (__builtin_add_overflow(out.dim[axis], tc_node_dims(t, in[i])->dim[axis], &out.dim[axis]))
       return tc_rec_fail(t, TC_ERR_SHAPE, "extents overflow");
   }
-  return append(t, TC_OP_CAT, type, intern(t, &out), n, in, 1, &attr, 0, NULL);
+  return append(t, TC_OP_CAT, type, intern(t, &out), n_parts, in, 1, &attr, 0, NULL);
 }
 
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis) {
-  if (n <= 0 || n > 256) return tc_rec_fail(t, TC_ERR_ARG, "%d tensors; 1 to 256 can be joined", n);
+  if (n <= 0) return tc_rec_fail(t, TC_ERR_ARG, "%d tensors; at least one is needed", n);
   if ((axis = tc_rec_axis(t, xs[0], axis, 0)) < 0) return TC_NODE_ERR;
   tc_type type = type_of(t, xs[0]);
   for (int i = 0; i < n; i++) {

@@ -363,9 +363,9 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
   return TC_OK;
 }
 
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_buffer **out, uint32_t *shape, tc_type *type) {
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out) {
   tc_trace *t;
-  *out = NULL;
+  *out = (tc_stored){.buf = NULL};
   tc_slot *s = tc_slot_find(h, &t);
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
@@ -373,8 +373,8 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc
   pthread_mutex_lock(&t->lock);
   tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {
-    *shape = s->shape, *type = (tc_type)s->dtype;
-    st = tc_trace_store(t, s, h, cause, site, out);
+    *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
+    st = tc_trace_store(t, s, h, cause, site, &out->buf);
   }
   pthread_mutex_unlock(&t->lock);
   return st;

@@ -1,10 +1,10 @@
 // The text form of recorded work: a line a record, for people, for TC_LOG=trace and TC_LOG=plan, and for tc-run, which reads it back.
 //
-//   trace item at train.c:12
+//   trace item at prog:12
 //   %0 = leaf f32[64,4] tc:cpu sole
 //   %1 = full f32[] tc:cpu arg 1.5
 //   %2 = mul f32[64,4] tc:cpu in %0 %1 tape
-//   %3 = sum f32[64] tc:cpu in %2 attr 2 live asked @ train.c:9
+//   %3 = sum f32[64] tc:cpu in %2 attr 2 live asked @ prog:9
 //   data %0 3f800000 40000000
 //   end
 //

@@ -10,6 +10,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define N_CHUNKS 16384
 
@@ -39,7 +40,8 @@ static struct {
 TC_FORK_SAFE(&self.lock, 1)
 
 static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
-static tc_trace poisoned_trace;  // what an op gets that cannot be recorded at all
+// What an op gets that cannot be recorded at all; nothing is written to them.
+static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
 
 void tc_trace_reset(tc_trace *t) {
   for (uint32_t i = 0; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
@@ -106,17 +108,28 @@ static void at_exit_of_process(void) {
     trace_free(t);
   }
   for (uint32_t c = 0; alone && c < self.n_chunks; c++) tc_free(atomic_exchange(&self.chunk[c], NULL));
+  if (alone) tc_dims_free_all();
   pthread_mutex_unlock(&self.lock);
 }
 
-// In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written.
+// In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written. Its own is
+// locked around the fork, since another thread may be reading a tensor of it; registered after the other locks, so taken before them.
+static void before_fork(void) {
+  if (mine && !tc_inside) pthread_mutex_lock(&mine->lock);
+}
+
+static void after_fork(void) {
+  if (mine && !tc_inside) pthread_mutex_unlock(&mine->lock);
+}
+
 static void forked(void) {
   uint32_t forks = atomic_fetch_add(&self.forks, 1) + 1;
   if (mine) mine->forks = forks;
+  after_fork();
 }
 
 static void make_key(void) {
-  pthread_atfork(NULL, NULL, forked);
+  pthread_atfork(before_fork, after_fork, forked);
   self.has_key = pthread_key_create(&self.key, thread_end) == 0;
   if (!self.has_key) tc_log_line(TC_LOG_WARN, "no thread key: traces of ended threads are not closed");
 }
@@ -141,7 +154,7 @@ tc_trace *tc_trace_self(void) {
     t->free_slot = TC_SLOT_NONE;
     t->epoch = 1;
   }
-  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->depth = 0, t->synced_ns = 0;
+  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->synced_ns = 0;
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
   return mine = t;
@@ -378,14 +391,13 @@ static bool holds_much(tc_trace *t) {
 }
 
 tc_trace *tc_op_begin(const char *name, tc_site site) {
+  if (TC_UNLIKELY(!tc_enter(name, site))) return &refused;
   tc_trace *t = tc_trace_self();
-  if (TC_UNLIKELY(!t || t->depth > 0)) {
-    tc_fail(t ? TC_ERR_STATE : TC_ERR_MEMORY, name, site, t ? "called from a signal handler inside another call" : "no room for a trace");
-    if (t) t->depth++;
-    poisoned_trace.op_status = t ? TC_ERR_STATE : TC_ERR_MEMORY;
-    return &poisoned_trace;
+  if (TC_UNLIKELY(!t)) {
+    tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
+    tc_leave();
+    return &roomless;
   }
-  t->depth = 1;
   pthread_mutex_lock(&t->lock);
   t->op = name;
   t->op_site = site;
@@ -397,13 +409,10 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 }
 
 tc_status tc_op_done(tc_trace *t) {
-  if (TC_UNLIKELY(t == &poisoned_trace)) {
-    if (mine && mine->depth > 1) mine->depth--;
-    return poisoned_trace.op_status;
-  }
   tc_status st = t->op_status;
-  t->depth = 0;
+  if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
   pthread_mutex_unlock(&t->lock);
+  tc_leave();
   return st;
 }
 
@@ -427,23 +436,19 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
 // Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
 static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
-  tc_buffer *buf = NULL;
-  uint32_t shape = 0;
-  tc_type type = TC_F32;
+  tc_stored v;
   t->dropped = true;
   pthread_mutex_unlock(&t->lock);
-  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, t->op, &buf, &shape, &type);
+  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, t->op, &v);
   pthread_mutex_lock(&t->lock);
   t->dropped = false;
   if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
   tc_node n = TC_NODE_ERR;
   for (uint32_t i = t->n_leaf; i-- > 0 && n == TC_NODE_ERR;)
-    if (t->leaf[i].buf == buf) n = t->leaf[i].node;
-  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, buf, type, shape, (tc_device)s->device, 0);
-  tc_buffer_release(buf);
-  if (n != TC_NODE_ERR && (s->flags & TC_SLOT_GRAD) && !(t->flag[n] & TC_NODE_WANT)) n = mark_param(t, n, h);
+    if (t->leaf[i].buf == v.buf) n = t->leaf[i].node;
+  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device, 0);
+  tc_buffer_release(v.buf);
+  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_WANT)) n = mark_param(t, n, h);
   return n;
 }
 
@@ -451,11 +456,11 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
   tc_slot *s = tc_slot_find(h, &owner);
+  if (TC_UNLIKELY(s && owner != t && h.gen)) return foreign(t, owner, h);  // checks gen under the owner's lock
   if (TC_UNLIKELY(!s || s->gen != h.gen || h.gen == 0)) {
     if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
     return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
   }
-  if (TC_UNLIKELY(owner != t)) return foreign(t, owner, h);
   return tc_trace_node(t, s, h);
 }
 
@@ -480,29 +485,39 @@ tc_type tc_node_type(const tc_trace *t, tc_node n) {
 
 bool tc_rec_tape(tc_trace *t, bool on) {
   bool was = t->tape;
-  t->tape = on;
+  if (TC_LIKELY(t != &refused && t != &roomless)) t->tape = on;
   return was;
 }
 
 void tc_no_grad_begin(void) {
+  if (!tc_enter("no_grad_begin", 0)) return;
   tc_trace *t = tc_trace_self();
   if (t) t->no_grad++;
+  tc_leave();
 }
 
 void tc_no_grad_end(void) {
+  if (!tc_enter("no_grad_end", 0)) return;
   tc_trace *t = tc_trace_self();
   if (t && t->no_grad > 0) t->no_grad--;
+  tc_leave();
 }
 
 // ---- scopes and lifetime ----
 
 tc_scope tc_scope_begin(void) {
+  tc_scope scope = {0, 0};
+  if (!tc_enter("scope_begin", 0)) return scope;
   tc_trace *t = tc_trace_self();
-  if (!t || t->n_mark == sizeof t->mark / sizeof t->mark[0]) return TC_FAIL(TC_ERR_STATE, "scopes nest too deeply"), (tc_scope){0, 0};
-  pthread_mutex_lock(&t->lock);
-  t->mark[t->n_mark++] = t->n_pool;
-  tc_scope scope = {t->n_mark, t->n_pool};
-  pthread_mutex_unlock(&t->lock);
+  if (t) pthread_mutex_lock(&t->lock);
+  if (t && t->n_mark < sizeof t->mark / sizeof t->mark[0]) {
+    t->mark[t->n_mark++] = t->n_pool;
+    scope = (tc_scope){t->n_mark, t->n_pool};
+  } else {
+    (void)TC_FAIL(t ? TC_ERR_STATE : TC_ERR_MEMORY, t ? "scopes nest too deeply" : "no room for a trace");
+  }
+  if (t) pthread_mutex_unlock(&t->lock);
+  tc_leave();
   return scope;
 }
 
@@ -527,59 +542,66 @@ static void scope_end(tc_trace *t, uint32_t depth) {
 }
 
 void tc_scope_end(tc_scope scope) {
+  if (scope.depth == 0 || !tc_enter("scope_end", 0)) return;
   tc_trace *t = tc_trace_self();
-  if (!t || scope.depth == 0) return;
-  if (scope.depth > t->n_mark || t->mark[scope.depth - 1] != scope.mark) {
+  if (t) pthread_mutex_lock(&t->lock);
+  if (t && scope.depth <= t->n_mark && t->mark[scope.depth - 1] == scope.mark) {
+    scope_end(t, scope.depth);
+    tc_trace_landmark(t, tc_site_return(__builtin_return_address(0)));
+  } else {
     (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
-    return;
   }
-  pthread_mutex_lock(&t->lock);
-  scope_end(t, scope.depth);
-  tc_trace_landmark(t, tc_site_return(__builtin_return_address(0)));
-  pthread_mutex_unlock(&t->lock);
+  if (t) pthread_mutex_unlock(&t->lock);
+  tc_leave();
 }
 
-// The slot of a live handle with its owner locked; NULL after reporting.
-static tc_slot *locked_slot(tc_tensor h, const char *what, tc_trace **owner) {
+void tc_slot_unlock(tc_trace *owner) {
+  pthread_mutex_unlock(&owner->lock);
+  tc_leave();
+}
+
+tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_trace **owner) {
   tc_slot *s = tc_slot_find(h, owner);
   if (!s) {
-    if (h.slot < TC_POISON) tc_fail(TC_ERR_HANDLE, what, 0, "the handle is no tensor");
+    if (h.slot < TC_POISON && what) tc_fail(TC_ERR_HANDLE, what, 0, "the handle is no tensor");
     return NULL;
   }
-  if (tc_trace_here(*owner, what, 0) != TC_OK) return NULL;
+  if (!what && (*owner)->forks != atomic_load(&self.forks)) return NULL;
+  if (tc_trace_here(*owner, what, 0) != TC_OK || !tc_enter(what ? what : "is_valid", 0)) return NULL;
   pthread_mutex_lock(&(*owner)->lock);
   if (s->gen == h.gen && h.gen) return s;
-  pthread_mutex_unlock(&(*owner)->lock);
-  tc_fail(TC_ERR_HANDLE, what, 0, "the tensor was released, or its scope has ended");
+  tc_slot_unlock(*owner);
+  if (what) tc_fail(TC_ERR_HANDLE, what, 0, "the tensor was released, or its scope has ended");
   return NULL;
 }
 
 tc_tensor tc_keep(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = locked_slot(h, "keep", &t);
+  tc_slot *s = tc_slot_lock(h, "keep", &t);
   if (!s) return h;
   s->flags |= TC_SLOT_KEEP;
   if (s->epoch == t->epoch) t->flag[s->node] |= TC_NODE_KEEP;
-  pthread_mutex_unlock(&t->lock);
+  tc_slot_unlock(t);
   return h;
 }
 
 tc_tensor tc_retain(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = locked_slot(h, "retain", &t);
+  tc_slot *s = tc_slot_lock(h, "retain", &t);
   if (!s) return h;
   s->refs++;
-  pthread_mutex_unlock(&t->lock);
+  tc_slot_unlock(t);
   return h;
 }
 
 void tc_release(tc_tensor h) {
   tc_trace *t;
   if (h.gen == 0 || h.slot >= TC_POISON) return;
-  tc_slot *s = locked_slot(h, "release", &t);
+  tc_slot *s = tc_slot_lock(h, "release", &t);
   if (!s) return;
   tc_slot_release(t, h);
   unlock_or_retire(t);
+  tc_leave();
 }
 
 // Forgets every slot of a chunk of this trace. Handles to them are stale from now on.
@@ -593,6 +615,7 @@ static void chunk_close(tc_trace *t, tc_chunk *chunk, uint32_t first) {
 }
 
 void tc_trace_close_all(void) {
+  if (!tc_enter("shutdown", 0)) return;
   for (uint32_t c = 0; c < N_CHUNKS; c++) {
     tc_chunk *chunk = atomic_load_explicit(&self.chunk[c], memory_order_acquire);
     tc_trace *t = chunk ? chunk->owner : NULL;
@@ -604,30 +627,32 @@ void tc_trace_close_all(void) {
     chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
     unlock_or_retire(t);
   }
+  tc_leave();
 }
 
 bool tc_is_valid(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = tc_slot_find(h, &t);
-  return s && h.gen && s->gen == h.gen;
+  if (!h.gen || !tc_slot_lock(h, NULL, &t)) return false;
+  tc_slot_unlock(t);
+  return true;
 }
 
 tc_dims tc_shape(tc_tensor h) {
   tc_trace *t;
   tc_dims none = {-1, {0}};
-  tc_slot *s = locked_slot(h, "shape", &t);
+  tc_slot *s = tc_slot_lock(h, "shape", &t);
   if (!s) return none;
   tc_dims d = tc_dims_at(s->shape)->d;
-  pthread_mutex_unlock(&t->lock);
+  tc_slot_unlock(t);
   return d;
 }
 
 tc_type tc_dtype(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = locked_slot(h, "dtype", &t);
+  tc_slot *s = tc_slot_lock(h, "dtype", &t);
   if (!s) return TC_N_TYPES;
   tc_type type = (tc_type)s->dtype;
-  pthread_mutex_unlock(&t->lock);
+  tc_slot_unlock(t);
   return type;
 }
 
@@ -638,16 +663,16 @@ int64_t tc_numel(tc_tensor h) {
 
 const char *tc_device_of(tc_tensor h) {
   tc_trace *t;
-  tc_slot *s = locked_slot(h, "device_of", &t);
+  tc_slot *s = tc_slot_lock(h, "device_of", &t);
   if (!s) return "";
   tc_device d = (tc_device)s->device;
-  pthread_mutex_unlock(&t->lock);
+  tc_slot_unlock(t);
   return tc_device_name(d);
 }
 
 void tc_seed(uint64_t seed) {
+  if (!tc_enter("seed", 0)) return;
   tc_trace *t = tc_trace_self();
-  if (!t) return;
-  t->seed = seed;
-  t->counter = 0;
+  if (t) t->seed = seed, t->counter = 0;
+  tc_leave();
 }

@@ -131,7 +131,6 @@ struct tc_trace {
   const char *op;
   tc_site op_site;
   tc_status op_status;
-  int depth;                  // ops open: more than one means a signal handler records
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
@@ -160,6 +159,10 @@ void tc_trace_reset(tc_trace *t);
 tc_trace *tc_trace_self(void);
 // The slot of a handle and its trace, without locking; NULL for null, poison and garbage.
 tc_slot *tc_slot_find(tc_tensor t, tc_trace **owner);
+// The slot of a live handle with its owner locked and this thread inside the library (runtime/reentry.h); NULL after reporting. what: the caller's
+// name; NULL: a stale handle is no error. tc_slot_unlock gives it back.
+tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_trace **owner);
+void tc_slot_unlock(tc_trace *owner);
 // Whether the trace's thread is in this process, or was left behind by a fork: then an error that says so.
 tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
 // Ends every tensor of every thread.
@@ -239,7 +242,14 @@ typedef enum tc_cause {
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
 // pre: locked. The stored value of a slot, running what is pending if need be; retained.
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out);
-// The value of any handle, of any thread; retained. shape and type as out parameters.
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_buffer **out, uint32_t *shape, tc_type *type);
+typedef struct tc_stored {
+  tc_buffer *buf;  // retained
+  uint32_t shape;
+  tc_type type;
+  tc_device device;
+  bool is_param;
+} tc_stored;
+// The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure.
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out);
 
 #endif

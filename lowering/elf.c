@@ -11,11 +11,11 @@
 #include <elf.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/arena.h"
 #include "runtime/status.h"
 
 #define MAX_SECTIONS 4096
@@ -84,8 +84,8 @@ static tc_status read_headers(loader *l) {
   if (h->e_type != ET_REL || h->e_machine != HOST_MACHINE) return bad("wrong type or machine");
   if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum == 0 || h->e_shnum > MAX_SECTIONS) return bad("bad section table");
   if (!inside(h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr), l->bytes)) return bad("section table is cut off");
-  l->section = malloc(h->e_shnum * sizeof *l->section);
-  l->place = malloc(h->e_shnum * sizeof *l->place);
+  l->section = tc_malloc(h->e_shnum * sizeof *l->section);
+  l->place = tc_malloc(h->e_shnum * sizeof *l->place);
   if (l->section == NULL || l->place == NULL) return TC_FAIL(TC_ERR_MEMORY, "%u sections", h->e_shnum);
   memcpy(l->section, l->object + h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr));
   for (uint32_t i = 0; i < h->e_shnum; i++) {
@@ -295,7 +295,7 @@ tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf
   if ((st = map_sections(&l)) != TC_OK) goto done;
   if ((st = relocate(&l)) != TC_OK) goto done;
   if ((st = find_function(&l, name, out_fn)) != TC_OK) goto done;
-  if ((code = malloc(sizeof *code)) == NULL) {
+  if ((code = tc_malloc(sizeof *code)) == NULL) {
     st = TC_FAIL(TC_ERR_MEMORY, "%zu bytes", sizeof *code);
   } else if (mprotect(l.map, l.total, PROT_READ | PROT_EXEC) != 0) {
     st = TC_FAIL(TC_ERR_COMPILE, "this system does not let memory become executable");
@@ -308,15 +308,15 @@ tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf
   }
 done:
   if (st != TC_OK) *out_fn = NULL;
-  free(code);
+  tc_free(code);
   if (l.map != NULL) munmap(l.map, l.total);
-  free(l.section);
-  free(l.place);
+  tc_free(l.section);
+  tc_free(l.place);
   return st;
 }
 
 void tc_elf_unload(tc_elf_code *code) {
   if (code == NULL) return;
   munmap(code->map, code->bytes);
-  free(code);
+  tc_free(code);
 }

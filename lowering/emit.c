@@ -212,10 +212,12 @@ static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
   return var;
 }
 
+// e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the denormals.
 static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
-  tc_val n = tc_emit_un(e, TC_N_NEG, x);
-  tc_val ex = type == TC_F32 ? exp_f32(e, n) : call(e, TC_NEST_MATH_EXP, n, 0, false);
-  return DIV(F(1), ADD(F(1), ex));
+  tc_val down = tc_emit_un(e, TC_N_NEG, tc_emit_un(e, TC_N_ABS, x));
+  tc_val ex = type == TC_F32 ? exp_f32(e, down) : call(e, TC_NEST_MATH_EXP, down, 0, false);
+  tc_val top = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), ex, F(1));
+  return DIV(top, ADD(F(1), ex));
 }
 
 // round toward minus infinity of integer a / b; 0 where b is 0.

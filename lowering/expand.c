@@ -33,7 +33,7 @@ int tc_ex_buffer(tc_ex *s, uint32_t n) {
   n = tc_ex_root(s, n);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
-  if (s->x->n_buf == TC_MAX_BUFS) return tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
+  if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
   s->x->buf[s->x->n_buf] = n;
   return (int)s->x->n_buf++;
 }
@@ -41,7 +41,7 @@ int tc_ex_buffer(tc_ex *s, uint32_t n) {
 static int num_of(tc_ex *s, bool is_arg, uint64_t value) {
   for (uint32_t i = 0; i < s->x->n_num; i++)
     if (s->x->num[i].is_arg == is_arg && s->x->num[i].value == value) return (int)i;
-  if (s->x->n_num == TC_MAX_BUFS) return tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
+  if (s->x->n_num == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
   s->x->num[s->x->n_num].is_arg = is_arg;
   s->x->num[s->x->n_num].value = value;
   return (int)s->x->n_num++;
@@ -877,8 +877,8 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
       reset_state(&s);
       generate(&s);
     }
-    // With a node to store the caller tries again, so nothing is reported yet.
-    st = s.st == TC_OK || out->unsaid != TC_NONE ? s.st : TC_FAIL(s.st, "%s", s.what);
+    // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
+    st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);
   }
   if (st == TC_OK) st = finish(&s);
   if (st != TC_OK) tc_nest_destroy(&out->nest);

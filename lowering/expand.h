@@ -25,6 +25,7 @@ typedef struct tc_expansion {
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step
   uint32_t unsaid;  // on failure: a node that must be stored before the group can be expanded, or TC_NONE
+  bool full;  // on failure: the group reads and writes more tensors or scalars than a kernel can name
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread
   uint64_t bytes;  // read and written

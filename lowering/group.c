@@ -7,6 +7,11 @@
 #define MAX_MEMBERS 160
 #define MIN_SHARED 4096  // elements worth reading once for two groups
 #define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
+#define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
+// Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors or scalars: bounds on what a group and a value made in place may read and write.
+#define TIGHT_GROUP 48
+#define TIGHT_IN_PLACE 10
+#define TIGHT_JOINED 4
 
 typedef struct work {
   tc_grouping *gr;
@@ -14,12 +19,16 @@ typedef struct work {
   uint32_t *rank;       // per node: position in the order
   uint32_t words;       // of a dependency set
   uint32_t *n_outside;  // per group
+  bool tight;
+  uint32_t *reads;      // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
+  uint32_t *load;       // per group: what its members read and write, counted so
   bool *constant;       // per node: made of constants and ranges alone
   bool failed;
 } work;
 
-static bool is_extern(const tc_gnode *x) {
+static bool is_extern(const work *w, const tc_gnode *x) {
   if (tc_graph_is_zeros(x)) return true;
+  if (x->op == TC_OP_CAT && x->n_in > (w->tight ? TIGHT_JOINED : MAX_JOINED)) return true;
   if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
   switch (tc_op_kind_of(x->op)) {
     case TC_KIND_RNG:
@@ -45,6 +54,14 @@ static bool is_view(const tc_gnode *x) {
 
 bool tc_group_is_inline(const tc_grouping *gr, uint32_t n) {
   return gr->of[n] == TC_GROUP_NONE && !gr->stored[n];
+}
+
+// What making n reads, with repetition.
+static uint32_t reads_of(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t sum = (uint32_t)x->n_arg;
+  for (int i = 0; i < x->n_in; i++) sum += w->reads[x->in[i]];
+  return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
 static uint32_t group_of(const tc_grouping *gr, uint32_t n) {
@@ -79,6 +96,7 @@ static void member_add(work *w, uint32_t group, uint32_t n, tc_level level) {
     gp->member = m, gp->cap_member = cap;
   }
   gp->member[gp->n_member++] = n;
+  w->load[group] += reads_of(w, n) + 1;
   w->gr->of[n] = group;
   w->gr->level[n] = (uint8_t)level;
 }
@@ -197,7 +215,7 @@ static void sort_members(work *w, tc_group *gp) {
 static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
   if (depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
-  if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE) return false;
+  if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE || (w->tight && w->load[g] + w->load[h] > TIGHT_GROUP)) return false;
   for (uint32_t i = 0; i < b->n_member; i++) {
     uint32_t m = b->member[i];
     member_add(w, g, m, level == TC_LEVEL_NONE ? (tc_level)w->gr->level[m] : level);
@@ -244,6 +262,7 @@ static uint32_t place(work *w, uint32_t n, tc_level *level) {
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
     if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
     if (gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
+    if (w->tight && w->load[seen.of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
     *level = level_in(w, gp, n, seen.node[i], &adopted);
     if (*level == TC_LEVEL_NONE || !all_link(w, &adopted, seen.of[i], n, *level, &seen) || makes_cycle(w, seen.of[i], n)) continue;
     gp->kind = adopted.kind, gp->a = adopted.a, gp->f = adopted.f, gp->k = adopted.k;
@@ -266,7 +285,7 @@ static void assign_node(work *w, uint32_t n) {
   tc_level level = TC_LEVEL_FULL;
   const tc_gnode *x = &w->g->node[n];
   uint32_t group;
-  if (is_extern(x) || touches_nothing(w->g, x))
+  if (is_extern(w, x) || touches_nothing(w->g, x))
     group = group_add(w, TC_GROUP_EXTERN, 1, 1, 1), w->gr->stored[n] = true;
   else
     group = place(w, n, &level);
@@ -343,7 +362,7 @@ static void require_memory(work *w, const bool *forced) {
       w->gr->stored[x->in[0]] = true;
     }
     if (x->leaf != TC_LEAF_NONE) continue;
-    bool whole = is_extern(x) || touches_nothing(g, x);
+    bool whole = is_extern(w, x) || touches_nothing(g, x);
     for (int k = 0; k < x->n_in; k++) {
       if (x->op == TC_OP_ASSIGN && k == 1) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
@@ -354,7 +373,7 @@ static void require_memory(work *w, const bool *forced) {
   }
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced) {
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced, bool tight) {
   tc_arena *arena = g->arena;
   *gr = (tc_grouping){.graph = g};
   gr->group = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->group[0]);
@@ -362,14 +381,16 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced)
   gr->alias = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->alias[0]);
   gr->level = tc_arena_alloc(arena, g->n + 1);
   gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
-  work w = {.gr = gr, .g = g, .words = (g->n_order + 63) / 64 + 1};
+  work w = {.gr = gr, .g = g, .tight = tight, .words = (g->n_order + 63) / 64 + 1};
   w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
   w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
   w.constant = tc_arena_alloc(arena, g->n + 1);
-  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant)
+  w.reads = tc_arena_alloc(arena, (g->n + 1) * sizeof w.reads[0]);
+  w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
-  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n;
+  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
@@ -379,9 +400,13 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced)
     tc_op_kind kind = tc_op_kind_of(x->op);
     bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
     for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
-    w.constant[n] = constant && !gr->stored[n];
-    bool in_place = w.constant[n] || (is_view(x) && !gr->stored[n] && !is_extern(x) && !touches_nothing(g, x));
-    if (!in_place) assign_node(&w, n);
+    bool fits = !tight || reads_of(&w, n) <= TIGHT_IN_PLACE;
+    w.constant[n] = constant && !gr->stored[n] && fits;
+    bool in_place = w.constant[n] || (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
+    if (in_place)
+      w.reads[n] = reads_of(&w, n);
+    else
+      assign_node(&w, n);
   }
   if (!w.failed) merge_siblings(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);

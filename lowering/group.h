@@ -37,7 +37,8 @@ typedef struct tc_grouping {
 } tc_grouping;
 
 // forced: per node, whether it must be stored whatever the rules say (a view of it could not be said).
-tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const bool *forced);
+// tight: kernels are kept so small that none can read and write more tensors or scalars than it can name.
+tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const bool *forced, bool tight);
 
 // Whether node n is made where it is read: views, constants, ranges, and arithmetic on those alone.
 bool tc_group_is_inline(const tc_grouping *gr, uint32_t n);

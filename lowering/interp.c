@@ -648,18 +648,16 @@ done:
   return st;
 }
 
-tc_interp *tc_interp_create(const tc_nest *nest) {
+tc_status tc_interp_create(const tc_nest *nest, tc_interp **out) {
   char text[256];
-  if (tc_nest_verify(nest, text, sizeof text) != TC_OK) {
-    (void)TC_FAIL(TC_ERR_ARG, "%s", text);
-    return NULL;
-  }
-  tc_interp *out = tc_calloc(1, sizeof *out);
-  tc_status st = out != NULL ? translate(nest, out) : TC_ERR_MEMORY;
-  if (st == TC_OK) return out;
-  (void)TC_FAIL(st, "interpreter of %u instructions", nest->n_inst);
-  tc_interp_destroy(out);
-  return NULL;
+  *out = NULL;
+  tc_status st = tc_nest_verify(nest, text, sizeof text);
+  if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_ARG, "%s", text);
+  tc_interp *p = tc_calloc(1, sizeof *p);
+  st = p != NULL ? translate(nest, p) : TC_ERR_MEMORY;
+  if (st == TC_OK) return *out = p, TC_OK;
+  tc_interp_destroy(p);
+  return TC_FAIL(st, "interpreter of %u instructions", nest->n_inst);
 }
 
 void tc_interp_destroy(tc_interp *interp) {

@@ -27,6 +27,10 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .vector_bytes = 16};
 TC_FORK_SAFE(&self.lock, 3)
 
+// Held for reading while a compiler runs, whose own locks no fork can take. A fork that waits is let through before new compiles.
+static pthread_rwlock_t compiling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+TC_FORK_WAITS(&compiling, 2)
+
 // ---- the compiler ----
 
 static void *open_plugin(const char **why) {
@@ -112,7 +116,7 @@ static tc_status compile(tc_kernel *k, const tc_nest *nest) {
   size_t bytes = 0;
   dump(nest, k->name);
   if (!self.llvm) {
-    if (!(k->interp = tc_interp_create(nest))) return TC_ERR_COMPILE;
+    TC_TRY(tc_interp_create(nest, &k->interp));
     k->ctx = k->interp;
     k->scratch_bytes = tc_interp_scratch(k->interp);
     atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
@@ -200,7 +204,9 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
   k->key = key, k->key_bytes = bytes, k->hash = hash;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
+  pthread_rwlock_rdlock(&compiling);
   tc_status st = compile(k, nest);
+  pthread_rwlock_unlock(&compiling);
   if (st != TC_OK) return destroy(k), st;
   tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, nest->n_inst);
   (*compiled)++;

@@ -101,7 +101,7 @@ void tc_nest_destroy(tc_nest *nest);
 // The interpreter: a tc_kernel_fn whose ctx is a tc_interp made from a nest (copied). worker->scratch needs tc_interp_scratch bytes: the
 // nest's tiles first, then the interpreter's own frame.
 typedef struct tc_interp tc_interp;
-tc_interp *tc_interp_create(const tc_nest *nest);
+tc_status tc_interp_create(const tc_nest *nest, tc_interp **out);
 void tc_interp_destroy(tc_interp *interp);
 size_t tc_interp_scratch(const tc_interp *interp);
 tc_kernel_fn tc_interp_run;

@@ -59,6 +59,7 @@ typedef struct builder {
   bool *emitted;        // per group
   bool *forced;         // per node: stored because a view of it could not be said
   uint32_t unsaid;      // the node to force next, or TC_NONE
+  bool full;            // a group was more than a kernel can name
 } builder;
 
 #define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
@@ -195,7 +196,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_expansion e;
   uint32_t compiled = 0;
   *st = tc_expand_group(&e, &b->gr, group, p->graph.arena);
-  b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid;
+  b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
@@ -345,7 +346,7 @@ static void clear_steps(tc_program *p) {
   p->n_step = p->n_bind = p->n_num = p->n_block = 0;
 }
 
-// Groups and expands; where a view cannot be said, stores what it shows and starts again.
+// Groups and expands; where a view cannot be said, stores what it shows and starts again; where a group is too much for one kernel, with small groups.
 static tc_status build(builder *b) {
   tc_program *p = b->p;
   uint32_t n = p->graph.n;
@@ -354,18 +355,22 @@ static tc_status build(builder *b) {
   b->place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->place);
   b->made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->made_in);
   if (!b->forced || !b->emitted || !b->place || !b->made_in) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  for (;;) {
+  for (bool tight = false;;) {
     tc_status st = TC_OK;
     memset(b->place, 0xFF, n * sizeof *b->place);
     memset(b->made_in, 0, n * sizeof *b->made_in);
     memset(b->emitted, 0, n);
-    b->plan->n_kernels = 0, b->plan->bytes_moved = 0, b->unsaid = TC_NONE;
-    TC_TRY(tc_group_build(&b->gr, &p->graph, b->forced));
+    b->plan->n_kernels = 0, b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
+    TC_TRY(tc_group_build(&b->gr, &p->graph, b->forced, tight));
     if (build_steps(b, &st)) return schedule(p) && plan_memory(p) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
     if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-    if (b->unsaid == TC_NONE) return st;
-    if (b->forced[b->unsaid]) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
-    b->forced[b->unsaid] = true;
+    if (b->full && tight) return TC_FAIL(st, "a kernel reads and writes too many tensors");
+    if (b->unsaid == TC_NONE && !b->full) return st;
+    if (!b->full && b->forced[b->unsaid]) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
+    if (b->full)
+      tight = true;
+    else
+      b->forced[b->unsaid] = true;
     clear_steps(p);
   }
 }

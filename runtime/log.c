@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "runtime/arena.h"
+#include "runtime/fork.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define UNREAD (1u << 31)
 
@@ -35,6 +37,7 @@ static const struct {
 
 atomic_uint tc_log_topics = ~0u;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&sink_lock, 10)
 static void (*sink)(const char *line, void *arg);  // under sink_lock, as its argument
 static void *sink_arg;
 
@@ -146,8 +149,10 @@ void tc_log_reread(void) {
 }
 
 void tc_set_log(void (*new_sink)(const char *line, void *arg), void *arg) {
+  if (!tc_enter("set_log", 0)) return;
   pthread_mutex_lock(&sink_lock);
   sink = new_sink;
   sink_arg = arg;
   pthread_mutex_unlock(&sink_lock);
+  tc_leave();
 }

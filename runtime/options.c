@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/fork.h"
 #include "runtime/log.h"
 
 void tc_log_reread(void);  // log.c: the topics are read again at their next use
@@ -28,6 +29,7 @@ static tc_options options;
 static char strings[N_ROWS][STRING_BYTES];
 static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&lock, 9)
 
 static const char *read_string(const char *variable, const char *initial, char *room) {
   const char *text = getenv(variable);

@@ -7,6 +7,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 
 #define N_SITES 256
 #define N_LATEST 256
@@ -79,10 +80,12 @@ void tc_profile_add(const tc_sync_point *r) {
 }
 
 int tc_sync_points(int n, tc_sync_point *out) {
+  if (!tc_enter("sync_points", 0)) return 0;
   pthread_mutex_lock(&self.lock);
   uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(n, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
   for (uint64_t i = 0; i < count; i++) out[i] = self.latest[(self.n - count + i) % N_LATEST];
   pthread_mutex_unlock(&self.lock);
+  tc_leave();
   return (int)count;
 }
 

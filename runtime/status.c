@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/reentry.h"
+
 #define MESSAGE_BYTES 512
 #define SITE_BYTES 160
 
@@ -22,6 +24,7 @@ typedef struct error_text {
   char message[MESSAGE_BYTES], site[SITE_BYTES];
 } error_text;
 
+_Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
 static _Thread_local error_text *kept;  // of first; freed when the thread ends
 

@@ -31,6 +31,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
+#include "runtime/reentry.h"
 #include "runtime/topology.h"
 
 #if defined(__x86_64__)
@@ -472,7 +473,9 @@ void tc_team_stop(void) {
 
 tc_status tc_set_num_threads(int n) {
   if (n < 0) return tc_fail(TC_ERR_ARG, "tc_set_num_threads", 0, "%d threads asked for; 0 or more expected", n);
+  if (!tc_enter("set_num_threads", 0)) return TC_ERR_STATE;
   tc_team_set_threads(n == 0 ? 0 : TC_MIN(n, tc_topology_get()->n_threads));
+  tc_leave();
   return TC_OK;
 }
 

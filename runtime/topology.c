@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/fork.h"
+
 #ifdef TC_HAVE_HWLOC
 #include <hwloc.h>
 #endif
@@ -28,6 +30,7 @@
 static tc_topology topology;
 static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&lock, 8)
 
 static bool file_read(const char *dir, const char *name, char *out, size_t bytes) {
   char path[PATH_BYTES + 64];

@@ -6,6 +6,7 @@
 
 #include "kernels/philox.h"
 #include "kernels/ref/convert.h"
+#include "runtime/arena.h"
 #include "runtime/status.h"
 
 static int64_t count(const tc_view *v) {
@@ -123,11 +124,11 @@ tc_status tc_ref_randperm(const tc_ref_call *call) {
   const tc_view *out = &call->out;
   int64_t n = count(out);
   if (n == 0) return TC_OK;
-  ticket *tickets = malloc((size_t)n * sizeof *tickets);
+  ticket *tickets = tc_malloc((size_t)n * sizeof *tickets);
   if (!tickets) return tc_fail(TC_ERR_MEMORY, "randperm", 0, "no memory to sort %lld elements", (long long)n);
   for (int64_t i = 0; i < n; i++) tickets[i] = (ticket){draw_u64(call->arg, i), i};
   qsort(tickets, (size_t)n, sizeof *tickets, compare_tickets);
   for (int64_t i = 0; i < n; i++) tc_set_i64(out->type, out->ptr, i, tickets[i].index);
-  free(tickets);
+  tc_free(tickets);
   return TC_OK;
 }

@@ -5,10 +5,10 @@
 // to the type, as in PyTorch, but f16 and bf16 are added up in double and rounded once, since their sums stop growing early.
 // An index in [-extent, extent) counts; the first other one ends the kernel with TC_ERR_INDEX.
 // Threads: thread-safe, pure. Own nothing but their scratch.
-#include <stdlib.h>
 
 #include "kernels/ref/convert.h"
 #include "kernels/ref/walk.h"
+#include "runtime/arena.h"
 
 // A box over index, data (a take's out or a put's src) and target (what is indexed), whose stride along axis is applied to the index instead.
 typedef struct indexing {
@@ -209,7 +209,7 @@ static tc_status add_wide(const tc_ref_call *call, const char *name, place_fn *p
   for (int d = 0; d < call->out.rank; d++) n *= call->out.dim[d];
   tc_view wide = call->out;
   wide.type = TC_F64;
-  wide.ptr = malloc((size_t)TC_MAX_OF(n, 1) * sizeof(double));
+  wide.ptr = tc_malloc((size_t)TC_MAX_OF(n, 1) * sizeof(double));
   if (!wide.ptr) return tc_fail(TC_ERR_MEMORY, name, 0, "no memory for %lld sums", (long long)n);
   tc_ref_call widen = {.n_in = 1, .in = call->in, .out = wide};
   tc_ref_call narrow = {.n_in = 1, .in = &wide, .out = call->out};
@@ -220,7 +220,7 @@ static tc_status add_wide(const tc_ref_call *call, const char *name, place_fn *p
   if ((st = put(&x, &wide, &call->in[2], true)) != TC_OK) goto done;
   st = tc_ref_cast(&narrow);
 done:
-  free(wide.ptr);
+  tc_free(wide.ptr);
   return st;
 }
 

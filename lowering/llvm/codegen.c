@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "lowering/llvm/build.h"
-#include "runtime/fork.h"
 
 #define MAX_IDLE 8
 
@@ -31,8 +30,7 @@ typedef struct machine {
 } machine;
 
 static pthread_once_t ready = PTHREAD_ONCE_INIT;
-static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
-TC_FORK_SAFE(&idle_lock, 4)
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;  // no fork cuts a compile: see lowering/kernel.c
 static machine *idle;      // under idle_lock
 static int n_idle;
 

@@ -69,8 +69,8 @@ static tc_kernel_fn *compile(const tc_nest *n, const target *t, tc_elf_code **co
 }
 
 static void run_interp(const tc_nest *n, void *const *buf, const uint64_t *num, int64_t end) {
-  tc_interp *p = tc_interp_create(n);
-  cr_assert_not_null(p);
+  tc_interp *p;
+  cr_assert_eq(tc_interp_create(n, &p), TC_OK);
   size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
   tc_worker worker = {.scratch = aligned_alloc(64, bytes + 64), .math = tc_nest_math_table()};
   tc_interp_run(p, buf, num, 0, end, &worker);

@@ -21,9 +21,9 @@ static const size_t bytes_of[] = {
 static void run(tc_nest *n, void *const *buf, const uint64_t *num, int64_t begin, int64_t end) {
   char text[200];
   cr_assert_eq(tc_nest_verify(n, text, sizeof text), TC_OK, "%s", text);
-  tc_interp *p = tc_interp_create(n);
+  tc_interp *p;
+  cr_assert_eq(tc_interp_create(n, &p), TC_OK);
   tc_nest_destroy(n);
-  cr_assert_not_null(p);
   const size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
   tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_nest_math_table()};
   memset(worker.scratch, 0xff, bytes);
@@ -536,16 +536,17 @@ Test(interp, numbers_convert_and_tiles_hold) {
 Test(interp, refuses_malformed_nests_and_survives_lack_of_memory) {
   tc_nest n = {.n_inst = 0};
   OP2(&n, LOOP, TC_I64, 1, 1, 0, 0);
-  cr_expect_null(tc_interp_create(&n));
+  tc_interp *none;
+  cr_expect(tc_interp_create(&n, &none) != TC_OK && none == NULL);
   tc_nest_destroy(&n);
   for (int k = 1; k < 8; k++) {
     tc_nest m = {.n_inst = 0};
     put_i64(&m, 0);
     (void)tc_alloc_fail_at(k, 0);
-    tc_interp *p = tc_interp_create(&m);
+    tc_interp *p;
+    tc_status st = tc_interp_create(&m, &p);
     (void)tc_alloc_fail_at(0, 0);
-    cr_expect_eq(p == NULL, k <= 7);
-    tc_interp_destroy(p);
+    cr_expect(st == TC_ERR_MEMORY && p == NULL, "allocation %d: %s", k, tc_status_text(st));
     tc_nest_destroy(&m);
   }
 }

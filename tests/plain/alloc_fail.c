@@ -1,11 +1,13 @@
 // Every allocation of the library fails in turn, once and then for good, in the making of a model and two steps of its training: the call says
 // TC_ERR_MEMORY, nothing crashes, a parameter keeps a usable value, and afterwards a fresh model trains to the same bits. Run under ASan for leaks.
-// Linked with the static library: it needs runtime/arena.h.
+// Linked with the static library: it needs runtime/arena.h. Interpreted every allocation, compiled a sample: a compile takes a hundred times as long.
 //   alloc_fail [device = tc:cpu]
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/arena.h"
 #include "tests/plain/expect.h"
@@ -41,9 +43,9 @@ static void expect_model_survives(long n, bool sticky) {
   mlp_fini(&m);
 }
 
-int main(int n_words, char **words) {
+static int fail_each(const char *device, const char *compiler, long stride) {
   float want[2], got[2];
-  const char *device = n_words > 1 ? words[1] : "tc:cpu";
+  setenv("TC_COMPILER", compiler, 1);
   EXPECT_OK(tc_set_default_device(device));
   long n_failed_calls = 0;
   for (int sticky = 0; sticky < 2; sticky++) {
@@ -54,7 +56,7 @@ int main(int n_words, char **words) {
     EXPECT_OK(train(want));
     long total = tc_alloc_fail_at(0, 0);
     EXPECT(total > 0, "tc_alloc_fail_at counts nothing");
-    for (long n = 1; n <= total; n += 1 + n / 200) {
+    for (long n = 1; n <= total; n += stride) {
       tc_cache_clear();
       tc_trim();
       tc_clear_error();
@@ -68,9 +70,25 @@ int main(int n_words, char **words) {
       EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after allocation %ld of %ld: losses %g %g, should be %g %g", n, total,
              (double)got[0], (double)got[1], (double)want[0], (double)want[1]);
     }
-    for (long n = 1; n <= 60; n++) expect_model_survives(n, sticky);
+    for (long n = 1; n <= 60; n += stride) expect_model_survives(n, sticky);
   }
   EXPECT(n_failed_calls > 0, "no allocation failed");
   tc_shutdown();
+  return expect_done(compiler);
+}
+
+// A process each: the compiler is chosen once. They end by exit, so that leaks are looked for.
+int main(int n_words, char **words) {
+  const char *device = n_words > 1 ? words[1] : "tc:cpu";
+  int n_failed = 0;
+  for (int compiled = 0; compiled < 2; compiled++) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) exit(compiled ? fail_each(device, "llvm", 17) : fail_each(device, "interp", 1));
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child, "no child");
+    n_failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  }
+  EXPECT(n_failed == 0, "%d of 2 compilers failed", n_failed);
   return expect_done("alloc_fail");
 }

@@ -101,6 +101,48 @@ static void a_joining_owner_is_no_deadlock(void) {
   tc_scope_end(s);
 }
 
+// ---- Ended threads ----
+
+static tc_tensor of_ended[3];  // stored, pending, a parameter
+static tc_tensor scoped;
+
+static void *leave_tensors(void *arg) {
+  (void)arg;
+  of_ended[0] = tc_retain(tc_full(TC_SHAPE(8), 3, TC_F32));
+  EXPECT_OK(tc_eval(1, of_ended));
+  of_ended[1] = tc_retain(tc_mul(of_ended[0], 2));
+  of_ended[2] = tc_param(of_ended[0]);
+  scoped = tc_add(of_ended[0], 1);
+  return NULL;
+}
+
+static void tensors_of_an_ended_thread_keep_their_values(void) {
+  pthread_t t;
+  size_t live = 0;
+  for (int k = 0; k < 50; k++) {
+    float v = 0;
+    pthread_create(&t, NULL, leave_tensors, NULL);
+    pthread_join(t, NULL);
+    tc_scope s = tc_scope_begin();
+    EXPECT(tc_is_valid(of_ended[1]) && !tc_is_valid(scoped), "what was retained lives on, what was scoped does not");
+    EXPECT_OK(tc_item_f32(tc_sum(tc_add(of_ended[0], of_ended[1]), TC_ALL, false), &v));
+    EXPECT(v == 72, "%g", (double)v);
+    EXPECT(tc_requires_grad(of_ended[2]) && tc_shape(of_ended[2]).dim[0] == 8, "a parameter of an ended thread");
+    EXPECT_OK(tc_item_f32(tc_sum(of_ended[2], TC_ALL, false), &v));
+    EXPECT(v == 24, "%g", (double)v);
+    EXPECT(tc_assign(of_ended[0], tc_zeros(TC_SHAPE(8), TC_F32)) == TC_ERR_STATE, "assigning an ended thread's tensor");
+    tc_clear_error();
+    EXPECT(tc_backward(tc_sum(tc_square(of_ended[2]), TC_ALL, false)) == TC_ERR_STATE, "a gradient for an ended thread's parameter");
+    tc_clear_error();
+    tc_scope_end(s);
+    for (int i = 0; i < 3; i++) tc_release(of_ended[i]);
+    EXPECT(!tc_is_valid(of_ended[0]), "released by another thread");
+    EXPECT_OK(tc_sync(NULL));
+    if (k == 1) live = tc_memory_stats().live_bytes;
+  }
+  EXPECT(tc_memory_stats().live_bytes == live, "tensors of ended threads are lost: %zu bytes, were %zu", tc_memory_stats().live_bytes, live);
+}
+
 static void *use_default(void *arg) {
   const char *device = arg;
   EXPECT_OK(tc_set_default_device(device));
@@ -126,6 +168,7 @@ int main(int n_words, char **words) {
   trains_as_alone(n_steps < MAX_STEPS ? n_steps : MAX_STEPS);
   handles_pass_between_threads();
   a_joining_owner_is_no_deadlock();
+  tensors_of_an_ended_thread_keep_their_values();
   the_default_device_is_the_threads_own();
   return expect_done("threads");
 }

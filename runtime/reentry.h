@@ -1,0 +1,32 @@
+// Keeps a thread from entering the library while it is inside: a signal handler that interrupted a call, a release callback, a log sink. Locks are not
+// recursive and a trace may be half written, so such a call is an error instead of a deadlock.
+// Every public function that takes a lock begins with tc_enter and ends with tc_leave; the library itself calls none of them in between.
+// Threads: per thread; safe in signal handlers.
+#ifndef TC_RUNTIME_REENTRY_H
+#define TC_RUNTIME_REENTRY_H
+
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "runtime/status.h"
+
+// initial-exec: a few bytes of the small static block, which lets dlopen open the library late; larger thread-local data is allocated.
+extern _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+
+// False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
+static inline bool tc_enter(const char *op, tc_site site) {
+  if (TC_UNLIKELY(tc_inside)) {
+    tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+    return false;
+  }
+  tc_inside = 1;
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
+
+static inline void tc_leave(void) {
+  atomic_signal_fence(memory_order_seq_cst);
+  tc_inside = 0;
+}
+
+#endif
