@@ -27,7 +27,7 @@ def numbers(text):
 
 def last_plan_steps(log):
     """Kernels of the last plan that was made."""
-    return int(re.findall(r"plan \w+: \d+ nodes, (\d+) steps", log)[-1])
+    return int(re.findall(r"\w+: \d+ nodes, (\d+) steps", log)[-1])
 
 
 def sin_cos(program, way):
@@ -73,7 +73,7 @@ def digits(program, way):
     seeds = 5 if way == "llvm" and "TC_TEST_QUICK" not in os.environ else 1
     out, log = run(program, way, str(seeds))  # fails below 97 %
     assert f"over {seeds} seeds" in out and "compiled after the second epoch: 0\n" in out, out
-    assert re.search(r"^sync at +cause ", log, re.M) and re.search(r"examples/digits\.c:\d+ +item ", log), log
+    assert re.search(r"^sync at .*cause ", log, re.M) and re.search(r"examples/digits\.c:\d+ +item ", log), log
 
 
 def char_gpt(program, way):
