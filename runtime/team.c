@@ -60,6 +60,7 @@ typedef struct member {
   _Alignas(LINE) tc_worker worker;
   scratch memory;
   pthread_t thread;
+  int pu;  // pinned to, or -1
 } member;
 
 static struct {
@@ -271,22 +272,44 @@ static void fork_watch(void) {
   pthread_atfork(NULL, NULL, forked);
 }
 
+// A core's PU that neither a worker is pinned to nor the caller runs on; -1 if there is none.
+static int free_pu(int caller_pu) {
+  const tc_topology *t = tc_topology_get();
+  for (int core = 0; core < t->n_cores; core++) {
+    int pu = t->pu_of_core[core];
+    bool taken = pu == caller_pu || pu >= CPU_SETSIZE;
+    for (int id = 1; id <= team.n_workers && !taken; id++) taken = team.members[id].pu == pu;
+    if (!taken) return pu;
+  }
+  return -1;
+}
+
+static void worker_move(int id, int pu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((size_t)pu, &set);
+  if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].pu = pu;
+}
+
 // Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
 // of the moment is left out, because a worker pinned there would wait for it.
 static void worker_pin(int id) {
   const tc_topology *t = tc_topology_get();
+  team.members[id].pu = -1;
   if (!t->owns_machine || tc_team_threads() > t->n_cores) return;
-  int caller_pu = sched_getcpu(), core = 0;
-  for (int nth = id; core < t->n_cores; core++) {
-    if (t->pu_of_core[core] == caller_pu) continue;
-    if (--nth == 0) break;
+  int pu = free_pu(sched_getcpu());
+  if (pu >= 0) worker_move(id, pu);
+}
+
+// The caller may have been moved onto a worker's core since: that worker moves to the core that is free then.
+static void workers_give_way(void) {
+  int caller_pu = sched_getcpu();
+  for (int id = 1; id <= team.n_workers; id++) {
+    if (team.members[id].pu != caller_pu) continue;
+    int pu = free_pu(caller_pu);
+    if (pu >= 0) worker_move(id, pu);
+    return;
   }
-  if (core == t->n_cores) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (t->pu_of_core[core] >= CPU_SETSIZE) return;
-  CPU_SET((size_t)t->pu_of_core[core], &set);
-  pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);
 }
 
 // Workers block every signal but those their own faults raise, which a handler of the user may want to report.
@@ -393,6 +416,7 @@ static int job_run_alone(const tc_job *job, void *memory) {
 static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   n_threads = workers_reserve(n_threads, job->scratch_bytes);
   if (n_threads == 1) return job_run_alone(job, memory);
+  workers_give_way();
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
   for (int wave = 0; wave < job->n_waves; wave++) {
     if (job->n_tasks[wave] > 1)
