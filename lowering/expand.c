@@ -5,6 +5,7 @@
 
 #include "lowering/expand_state.h"
 
+#define STASH_BYTES 262144 // of one row kept between passes
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
@@ -231,14 +232,32 @@ void tc_ex_leave(tc_ex *s) {
   s->n_listed = kept;
 }
 
+int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
+  tc_nest *nest = &s->x->nest;
+  tc_ntile *tile = tc_realloc(nest->tile, (nest->n_tile + 1) * sizeof *tile);
+  if (!tile) return (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel"), 0;
+  nest->tile = tile;
+  tile[nest->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = nest->scratch_bytes};
+  nest->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
+  return TC_MAX_BUFS + (int)nest->n_tile++;
+}
+
 static tc_val member(tc_ex *s, uint32_t n) {
   if (s->memo[n] != TC_NONE) return s->memo[n];
+  if (s->stashed[n]) {
+    tc_val row = tc_emit_raw(&s->e, TC_N_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, s->stash[n]);
+    tc_ex_remember(s, n, row);
+    return row;
+  }
   tc_index idx[TC_MAX_RANK];
   const tc_gnode *x = &s->g->node[n];
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
     return tc_ex_fail(s, TC_ERR_STATE, "a position cannot be said");
   tc_val v = compute(s, n, idx);
+  if (s->stash[n] >= 0 && s->st == TC_OK)
+    (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
+                      s->stash[n]);
   tc_ex_remember(s, n, v);
   return v;
 }
@@ -623,6 +642,56 @@ static bool is_full(const tc_ex *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_FULL;
 }
 
+// Work that costs more than a store and a load.
+static bool is_dear(tc_op op) {
+  switch (op) {
+    case TC_OP_EXP:
+    case TC_OP_LOG:
+    case TC_OP_SIN:
+    case TC_OP_COS:
+    case TC_OP_TANH:
+    case TC_OP_SIGMOID:
+    case TC_OP_ERF:
+    case TC_OP_POW: return true;
+    default: return false;
+  }
+}
+
+// Notes that pass p computes node n and what it is made of.
+static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
+  n = tc_ex_root(s, n);
+  const tc_gnode *x = &s->g->node[n];
+  bool ours = in_group(s, n);
+  if (p > 63 || (passes[n] >> p & 1) || (ours ? !is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD : s->gr->stored[n])) return;
+  passes[n] |= UINT64_C(1) << p;
+  for (int k = 0; k < x->n_in; k++)
+    if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p, passes);
+}
+
+// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
+static void choose_stashes(tc_ex *s) {
+  uint64_t *passes = tc_arena_alloc(s->arena, (s->g->n + 1) * sizeof *passes);
+  if (!passes) {
+    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+    return;
+  }
+  memset(passes, 0, s->g->n * sizeof *passes);
+  int64_t row = (s->gp->f + s->lanes - 1) / s->lanes * s->lanes;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    bool is_fold = tc_op_kind_of(s->g->node[n].op) == TC_KIND_FOLD;
+    if (is_fold) note_pass(s, s->g->node[n].in[0], (uint8_t)(s->fold_depth[n] - 1), passes);
+    if (!is_fold && is_full(s, n) && tc_ex_must_store(s, n)) note_pass(s, n, s->fold_depth[n], passes);
+  }
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    tc_type type = tc_ex_compute_type(s->g->node[n].type);
+    bool several = (passes[n] & (passes[n] - 1)) != 0;
+    if (several && is_dear(s->g->node[n].op) && row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
+      s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
+  }
+}
+
 // One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
 static void pass_body(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   for (int i = 0; i < n_folds; i++) fold_step(s, &folds[i]);
@@ -694,6 +763,10 @@ static void row(tc_ex *s) {
       fold_begin(s, &folds[n_folds++], n);
     }
     over_f(s, d, folds, n_folds);
+    for (uint32_t i = 0; i < s->gp->n_member; i++) {
+      uint32_t n = s->gp->member[i];
+      if (s->stash[n] >= 0 && s->stash_pass[n] == d) s->stashed[n] = true;
+    }
     for (int i = 0; i < n_folds; i++) fold_end(s, &folds[i]);
   }
 }
@@ -764,6 +837,7 @@ static void row_kernel(tc_ex *s) {
   s->lanes = lanes_for(along_f ? s->gp->f : inner);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
+  if (along_f) choose_stashes(s);
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -821,6 +895,8 @@ static void reset_state(tc_ex *s) {
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);
+  memset(s->stash, 0xFF, s->g->n * sizeof s->stash[0]);
+  memset(s->stashed, 0, s->g->n);
 }
 
 static tc_status finish(tc_ex *s) {
@@ -868,7 +944,11 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);
   s.fold_depth = tc_arena_alloc(arena, s.g->n + 1);
   s.listed = tc_arena_alloc(arena, (s.g->n * 2 + 1) * sizeof s.listed[0]);
-  tc_status st = s.memo && s.memo_depth && s.fold_depth && s.listed ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+  s.stash = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.stash[0]);
+  s.stash_pass = tc_arena_alloc(arena, s.g->n + 1);
+  s.stashed = tc_arena_alloc(arena, s.g->n + 1);
+  bool room = s.memo && s.memo_depth && s.fold_depth && s.listed && s.stash && s.stash_pass && s.stashed;
+  tc_status st = room ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   if (st == TC_OK) {
     reset_state(&s);
     generate(&s);

@@ -27,6 +27,9 @@ typedef struct tc_ex {
   uint8_t *memo_depth;
   int depth;
   uint8_t *fold_depth;    // per node: folds of this group below it
+  int *stash;             // per node: tile in which its row waits for later passes, or -1
+  uint8_t *stash_pass;    // per node: the pass that fills the tile
+  bool *stashed;          // per node: its row is there
   uint32_t *listed;       // nodes with memo entries
   uint32_t n_listed;
   int64_t points[32];     // where indices cut K, seen in a dry run
@@ -55,6 +58,8 @@ void tc_ex_leave(tc_ex *s);
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
 bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 void tc_ex_preload(tc_ex *s);
+// A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
+int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
 

@@ -106,7 +106,7 @@ static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
   if (n_in > 1) x->in[1] = b;
 }
 
-// softmax: exp(x - max) / sum; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
+// softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
@@ -123,7 +123,11 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
   if (!in) return false;
   g->node[n].in = in;
-  if (like.op == TC_OP_SOFTMAX) return become(&g->node[n], TC_OP_DIV, e, sum, 2), true;
+  if (like.op == TC_OP_SOFTMAX) {
+    uint32_t inverse = add_node(g, &like, TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
+    if (inverse == UINT32_MAX) return false;
+    return become(&g->node[n], TC_OP_MUL, e, inverse, 2), true;
+  }
   uint32_t log_sum = add_node(g, &like, TC_OP_LOG, &one, 1, &sum, 0, 0);
   if (log_sum == UINT32_MAX) return false;
   return become(&g->node[n], TC_OP_SUB, shifted, log_sum, 2), true;

@@ -12,7 +12,6 @@
 
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
-#include "runtime/arena.h"
 
 #define LONG_K 2048        // beyond it K goes in chunks
 #define CHUNK 1024
@@ -135,17 +134,6 @@ static void choose_blocks(product *p) {
     else
       break;
   }
-}
-
-// Its number stands for n_buf + k until the buffers are counted.
-static int tile_add(product *p, int64_t n) {
-  tc_nest *nest = &p->s->x->nest;
-  tc_ntile *tile = tc_realloc(nest->tile, (nest->n_tile + 1) * sizeof *tile);
-  if (!tile) return tc_ex_fail(p->s, TC_ERR_MEMORY, "no room for a kernel"), 0;
-  nest->tile = tile;
-  tile[nest->n_tile] = (tc_ntile){.dtype = (uint8_t)p->acc, .n = n, .offset = nest->scratch_bytes};
-  nest->scratch_bytes += (n * (int64_t)tc_type_bytes(p->acc) + 63) / 64 * 64;
-  return TC_MAX_BUFS + (int)nest->n_tile++;
 }
 
 // ---- pieces of code ----
@@ -339,10 +327,10 @@ void tc_ex_product(tc_ex *s) {
   choose_blocks(p);
   bool chunks = p->chunk < p->k;
   p->direct &= !chunks;
-  if (p->pack) p->packed = tile_add(p, p->panels * p->chunk * p->lanes);
-  if (p->pack_a) p->packed_a = tile_add(p, p->chunk * p->a_pitch);
+  if (p->pack) p->packed = tc_ex_tile(s, p->acc, p->panels * p->chunk * p->lanes);
+  if (p->pack_a) p->packed_a = tc_ex_tile(s, p->acc, p->chunk * p->a_pitch);
   p->sum_pitch = chunks ? p->panels * p->lanes : p->lanes;
-  if (!p->direct) p->sums = tile_add(p, (chunks ? p->row_block : p->rows) * p->sum_pitch);
+  if (!p->direct) p->sums = tc_ex_tile(s, p->acc, (chunks ? p->row_block : p->rows) * p->sum_pitch);
   s->lanes = p->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t n_panels = ceil_div(p->n, p->lanes), columns = ceil_div(n_panels, p->panels), blocks = ceil_div(p->m, p->row_block);
