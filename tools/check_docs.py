@@ -6,7 +6,6 @@ A file is a word such as lazy/record.c, or record.c in a document beside it; `*`
 import glob
 import os
 import re
-import subprocess
 import sys
 
 EXTENSIONS = r"(?:c|h|def|py|md|map|csv|json|txt)"
@@ -25,7 +24,10 @@ def comments(path, text):
 
 
 def main():
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.split()
+    files = []
+    for folder, folders, found in os.walk("."):
+        folders[:] = [d for d in folders if not d.startswith((".", "build", "__pycache__"))]
+        files += [os.path.relpath(os.path.join(folder, f)) for f in found]
     texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".def", ".py", ".md")) or f in ("dev", "meson.build")}
     code = "\n".join(re.sub(r"//.*", "", t) for f, t in texts.items() if not f.endswith(".md"))
     names = set(NAME.findall(code))
