@@ -296,11 +296,13 @@ static void make_function(tc_llvm_build *b, const char *name, const char *cpu, c
                           LLVMCreateEnumAttribute(b->ctx, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
 }
 
+// The last mention counts, as for LLVM: "+f16c,..,-f16c" is without.
 static bool has_feature(const char *features, const char *feature) {
   size_t n = strlen(feature);
+  bool has = false;
   for (const char *p = features; (p = strstr(p, feature)) != NULL; p += n)
-    if (p > features && p[-1] == '+' && (p[n] == ',' || p[n] == 0)) return true;
-  return false;
+    if (p > features && (p[-1] == '+' || p[-1] == '-') && (p[n] == ',' || p[n] == 0)) has = p[-1] == '+';
+  return has;
 }
 
 static tc_llvm_can find_can(const char *features) {
