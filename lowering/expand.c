@@ -13,6 +13,12 @@ tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
   return 0;
 }
 
+tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what) {
+  bool made_here = n != TC_NONE && !s->gr->stored[tc_ex_root(s, n)];
+  if (s->st == TC_OK) s->x->unsaid = made_here || s->n_path == 0 ? n : s->path[s->n_path - 1];
+  return tc_ex_fail(s, TC_ERR_STATE, what);
+}
+
 tc_type tc_ex_compute_type(tc_type type) {
   return type == TC_F16 || type == TC_BF16 ? TC_F32 : type;
 }
@@ -114,7 +120,7 @@ static bool split_terms(const tc_ex *s, tc_index *x) {
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
-  if (!split_terms(s, &x)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
+  if (!split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   tc_val sum = tc_ex_i64(s, x.base);
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
@@ -253,7 +259,7 @@ static tc_val member(tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
-    return tc_ex_fail(s, TC_ERR_STATE, "a position cannot be said");
+    return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = compute(s, n, idx);
   if (s->stash[n] >= 0 && s->st == TC_OK)
     (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
@@ -265,8 +271,7 @@ static tc_val member(tc_ex *s, uint32_t n) {
 static tc_val operand(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
   if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return value_at(s, s->g->node[n].in[k], at);
-  s->x->unsaid = s->g->node[n].in[k];
-  return tc_ex_fail(s, TC_ERR_STATE, "a view cannot be said in terms of its operand");
+  return tc_ex_unsaid(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
 // Member n at a flat index, which must be its own.
@@ -274,7 +279,7 @@ static tc_val member_at(tc_ex *s, uint32_t n, const tc_index *flat) {
   tc_index want = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
   tc_ix_simplify(&want, &s->ext);
   if (tc_ix_equal(flat, &want)) return member(s, n);
-  s->x->unsaid = n;
+  if (s->st == TC_OK) s->x->unsaid = n;
   return tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place");
 }
 
@@ -286,7 +291,7 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   m = tc_ex_root(s, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
   if (ours) return member_at(s, m, &flat);
   // One load an iteration: a later one could meet what the kernel itself has written in place.
   tc_index here = tc_view_flat(s->gp, TC_LEVEL_FULL);
@@ -362,7 +367,7 @@ static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   for (int i = 0; i < d->rank; i++) {
     at[i] = idx[i];
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, -1};
-    if (!tc_ix_add_term(&at[i], start)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
+    if (!tc_ix_add_term(&at[i], start)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
     c = in_range(s, &at[i], 0, d->dim[i], true, true, TC_NONE, c);
   }
   tc_val old = value_at(s, x->in[0], idx), v = guarded(s, x->in[1], at, c);
@@ -395,16 +400,30 @@ static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 
 static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_fail(s, TC_ERR_STATE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   tc_type type = tc_type_is_float(x->type) ? TC_F64 : TC_I64;
   tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), type);
   tc_val v = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, argument(s, x->arg + 1, type), i));
   return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
+static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx);
+
+// The way here is noted, and bounded: what is too deep is stored half-way.
 static tc_val compute(tc_ex *s, uint32_t n, const tc_index *idx) {
-  const tc_gnode *x = &s->g->node[n];
   if (s->st != TC_OK) return 0;
+  if (s->n_path == MAX_PATH) {
+    s->x->unsaid = s->path[MAX_PATH / 2];
+    return tc_ex_fail(s, TC_ERR_STATE, "values are made in place too deeply");
+  }
+  s->path[s->n_path++] = n;
+  tc_val v = compute_op(s, n, idx);
+  s->n_path--;
+  return v;
+}
+
+static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
+  const tc_gnode *x = &s->g->node[n];
   switch (x->op) {
     case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
@@ -549,7 +568,7 @@ static void fold_step(tc_ex *s, fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
   tc_index idx[TC_MAX_RANK];
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, &s->g->node[x->in[0]].shape->d, idx)) {
-    tc_ex_fail(s, TC_ERR_STATE, "a position cannot be said");
+    tc_ex_unsaid(s, x->in[0], "a position cannot be said");
     return;
   }
   tc_val v = value_at(s, x->in[0], idx);
@@ -613,21 +632,29 @@ void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
 }
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
+static uint8_t depth_under(tc_ex *s, uint32_t n, bool *seen) {
+  n = tc_ex_root(s, n);
+  if (in_group(s, n) || s->gr->stored[n] || seen[n]) return s->fold_depth[n];
+  const tc_gnode *x = &s->g->node[n];
+  uint8_t d = 0;
+  for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
+  seen[n] = true;
+  return s->fold_depth[n] = d;
+}
+
 static void find_depths(tc_ex *s) {
+  bool *seen = tc_arena_alloc(s->arena, s->g->n + 1);
+  if (!seen) {
+    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+    return;
+  }
+  memset(s->fold_depth, 0, s->g->n);
+  memset(seen, 0, s->g->n);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
-    uint32_t stack[512], top = 0;
     uint8_t d = 0;
-    for (int k = 0; k < x->n_in; k++) stack[top++] = x->in[k];
-    while (top) {  // through views and constants made in place
-      uint32_t m = tc_ex_root(s, stack[--top]);
-      if (in_group(s, m)) {
-        d = TC_MAX_OF(d, s->fold_depth[m]);
-      } else if (!s->gr->stored[m]) {
-        for (int k = 0; k < s->g->node[m].n_in && top < 500; k++) stack[top++] = s->g->node[m].in[k];
-      }
-    }
+    for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
     s->fold_depth[n] = (uint8_t)(d + (tc_op_kind_of(x->op) == TC_KIND_FOLD));
   }
 }
@@ -668,14 +695,9 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
     if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p, passes);
 }
 
-// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
+// Which pass needs which value. Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
 static void choose_stashes(tc_ex *s) {
-  uint64_t *passes = tc_arena_alloc(s->arena, (s->g->n + 1) * sizeof *passes);
-  if (!passes) {
-    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
-    return;
-  }
-  memset(passes, 0, s->g->n * sizeof *passes);
+  uint64_t *passes = s->passes;
   int64_t row = (s->gp->f + s->lanes - 1) / s->lanes * s->lanes;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
@@ -687,13 +709,17 @@ static void choose_stashes(tc_ex *s) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
-    if (several && is_dear(s->g->node[n].op) && row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
+    if (several && s->gp->kind == TC_GROUP_ROW && is_dear(s->g->node[n].op) && row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
       s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }
 
 // One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
 static void pass_body(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
+  for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {  // operands first: no deep recursion
+    uint32_t n = s->gp->member[i];
+    if (s->passes[n] >> d & 1) (void)member(s, n);
+  }
   for (int i = 0; i < n_folds; i++) fold_step(s, &folds[i]);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
@@ -779,8 +805,7 @@ static int lanes_for(int64_t n) {
 
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s) {
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-    if (tc_ex_must_store(s, s->gp->member[i])) (void)member(s, s->gp->member[i]);
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)member(s, s->gp->member[i]);  // operands first: no deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
 }
@@ -837,7 +862,7 @@ static void row_kernel(tc_ex *s) {
   s->lanes = lanes_for(along_f ? s->gp->f : inner);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
-  if (along_f) choose_stashes(s);
+  if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -891,12 +916,13 @@ static void reset_state(tc_ex *s) {
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
-  s->n_points = 0, s->n_listed = 0, s->depth = 0;
+  s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);
   memset(s->stash, 0xFF, s->g->n * sizeof s->stash[0]);
   memset(s->stashed, 0, s->g->n);
+  memset(s->passes, 0, s->g->n * sizeof s->passes[0]);
 }
 
 static tc_status finish(tc_ex *s) {
@@ -947,7 +973,8 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
   s.stash = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.stash[0]);
   s.stash_pass = tc_arena_alloc(arena, s.g->n + 1);
   s.stashed = tc_arena_alloc(arena, s.g->n + 1);
-  bool room = s.memo && s.memo_depth && s.fold_depth && s.listed && s.stash && s.stash_pass && s.stashed;
+  s.passes = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.passes[0]);
+  bool room = s.memo && s.memo_depth && s.fold_depth && s.listed && s.stash && s.stash_pass && s.stashed && s.passes;
   tc_status st = room ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   if (st == TC_OK) {
     reset_state(&s);
@@ -956,6 +983,11 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
     if (s.split && s.st == TC_OK) {
       reset_state(&s);
       generate(&s);
+      if (s.st != TC_OK) {  // the parts of K made an index too long: without them it can be said
+        s.st = TC_OK, s.split = 0;
+        reset_state(&s);
+        generate(&s);
+      }
     }
     // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
     st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);

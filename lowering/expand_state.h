@@ -6,6 +6,7 @@
 #include "lowering/expand.h"
 #include "lowering/view.h"
 
+#define MAX_PATH 24
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 
 typedef struct tc_ex {
@@ -30,10 +31,13 @@ typedef struct tc_ex {
   int *stash;             // per node: tile in which its row waits for later passes, or -1
   uint8_t *stash_pass;    // per node: the pass that fills the tile
   bool *stashed;          // per node: its row is there
+  uint64_t *passes;       // per node: passes over F that need it, as bits
   uint32_t *listed;       // nodes with memo entries
   uint32_t n_listed;
   int64_t points[32];     // where indices cut K, seen in a dry run
   int n_points;
+  uint32_t path[MAX_PATH]; // nodes made in place on the way to the value being read, outermost first
+  int n_path;
   tc_arena *arena;
   tc_status st;
   const char *what;       // why, if not TC_OK
@@ -41,6 +45,8 @@ typedef struct tc_ex {
 
 // Notes the first failure; returns 0.
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
+// The same where an index cannot be said: names the node to store before trying again, n if it is made in place, else the last one on the way to it.
+tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what);
 tc_type tc_ex_compute_type(tc_type type);
 // A result rounded to its type, in the compute type.
 tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);

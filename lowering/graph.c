@@ -86,7 +86,12 @@ static bool merge_equal(tc_graph *g) {
 // ---- decomposition ----
 
 static uint32_t add_node(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
-  if (g->n == g->cap) return UINT32_MAX;
+  if (g->n == g->cap) {
+    tc_gnode *more = tc_arena_alloc(g->arena, 2 * (size_t)g->cap * sizeof *more);
+    if (!more) return UINT32_MAX;
+    memcpy(more, g->node, g->n * sizeof *more);
+    g->node = more, g->cap *= 2;
+  }
   tc_gnode *x = &g->node[g->n];
   uint32_t shape = tc_dims_intern(d);
   *x = (tc_gnode){.op = op, .type = like->type, .dev = like->dev, .n_in = n_in, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE};

@@ -1,3 +1,4 @@
+// Grouping: places nodes one by one, then merges siblings. See group.h.
 #include "lowering/group.h"
 
 #include <string.h>
@@ -6,6 +7,7 @@
 
 #define MAX_MEMBERS 160
 #define MIN_SHARED 4096  // elements worth reading once for two groups
+#define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
 #define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
 #define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
 // Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors or scalars: bounds on what a group and a value made in place may read and write.
@@ -22,7 +24,9 @@ typedef struct work {
   bool tight;
   uint32_t *reads;      // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
   uint32_t *load;       // per group: what its members read and write, counted so
+  uint32_t *size;       // per node: nodes made in place where it is read, counted with repetition; 0 unless it is one
   bool *constant;       // per node: made of constants and ranges alone
+  const uint8_t *forced;
   bool failed;
 } work;
 
@@ -50,10 +54,6 @@ static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
 
 static bool is_view(const tc_gnode *x) {
   return tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT;
-}
-
-bool tc_group_is_inline(const tc_grouping *gr, uint32_t n) {
-  return gr->of[n] == TC_GROUP_NONE && !gr->stored[n];
 }
 
 // What making n reads, with repetition.
@@ -110,6 +110,13 @@ static void dependency_add(work *w, uint32_t a, uint32_t b) {
     for (uint32_t i = 0; i < w->words; i++) gr->group[g].before[i] |= gr->group[b].before[i];
     gr->group[g].before[b / 64] |= UINT64_C(1) << (b % 64);
   }
+}
+
+static uint32_t size_of(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t sum = 1;
+  for (int i = 0; i < x->n_in; i++) sum += w->size[x->in[i]];
+  return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
 // Nodes whose values n reads, through views and constants made in place; calls visit for each that is computed or stored.
@@ -214,7 +221,7 @@ static void sort_members(work *w, tc_group *gp) {
 // Moves h's members into g at their level, or at the level given.
 static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  if (depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
+  if (a->alone || b->alone || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
   if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE || (w->tight && w->load[g] + w->load[h] > TIGHT_GROUP)) return false;
   for (uint32_t i = 0; i < b->n_member; i++) {
     uint32_t m = b->member[i];
@@ -261,7 +268,7 @@ static uint32_t place(work *w, uint32_t n, tc_level *level) {
     int i = k % seen.n;
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
     if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
-    if (gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
+    if (gp->alone || w->forced[n] == TC_FORCE_ALONE || gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
     if (w->tight && w->load[seen.of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
     *level = level_in(w, gp, n, seen.node[i], &adopted);
     if (*level == TC_LEVEL_NONE || !all_link(w, &adopted, seen.of[i], n, *level, &seen) || makes_cycle(w, seen.of[i], n)) continue;
@@ -291,6 +298,7 @@ static void assign_node(work *w, uint32_t n) {
     group = place(w, n, &level);
   if (w->failed) return;
   member_add(w, group, n, level);
+  w->gr->group[group].alone |= w->forced[n] == TC_FORCE_ALONE;
   // Other groups this node reads may become one with it.
   seen_groups seen = {.n = 0};
   each_source(w, n, note_group, &seen);
@@ -351,7 +359,7 @@ static void merge_siblings(work *w) {
 }
 
 // Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
-static void require_memory(work *w, const bool *forced) {
+static void require_memory(work *w, const uint8_t *forced) {
   const tc_graph *g = w->g;
   for (uint32_t i = g->n_order; i-- > 0;) {
     uint32_t n = g->order[i];
@@ -373,7 +381,7 @@ static void require_memory(work *w, const bool *forced) {
   }
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced, bool tight) {
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forced, bool tight) {
   tc_arena *arena = g->arena;
   *gr = (tc_grouping){.graph = g};
   gr->group = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->group[0]);
@@ -381,16 +389,17 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced,
   gr->alias = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->alias[0]);
   gr->level = tc_arena_alloc(arena, g->n + 1);
   gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
-  work w = {.gr = gr, .g = g, .tight = tight, .words = (g->n_order + 63) / 64 + 1};
+  work w = {.gr = gr, .g = g, .tight = tight, .forced = forced, .words = (g->n_order + 63) / 64 + 1};
   w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
   w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
   w.constant = tc_arena_alloc(arena, g->n + 1);
   w.reads = tc_arena_alloc(arena, (g->n + 1) * sizeof w.reads[0]);
   w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
-  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load)
+  w.size = tc_arena_alloc(arena, (g->n + 1) * sizeof w.size[0]);
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load || !w.size)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
-  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1;
+  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
@@ -400,11 +409,11 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const bool *forced,
     tc_op_kind kind = tc_op_kind_of(x->op);
     bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
     for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
-    bool fits = !tight || reads_of(&w, n) <= TIGHT_IN_PLACE;
+    bool fits = size_of(&w, n) <= MAX_IN_PLACE && (!tight || reads_of(&w, n) <= TIGHT_IN_PLACE);
     w.constant[n] = constant && !gr->stored[n] && fits;
     bool in_place = w.constant[n] || (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
     if (in_place)
-      w.reads[n] = reads_of(&w, n);
+      w.reads[n] = reads_of(&w, n), w.size[n] = size_of(&w, n);
     else
       assign_node(&w, n);
   }

@@ -23,7 +23,7 @@ typedef struct tc_group {
   uint32_t n_member, cap_member;
   uint32_t merged;      // into which group, TC_GROUP_NONE: alive
   uint64_t *before;     // groups this one depends on, as bits
-  uint32_t wave;
+  bool alone;           // nothing joins it
 } tc_group;
 
 typedef struct tc_grouping {
@@ -36,11 +36,9 @@ typedef struct tc_grouping {
   uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
-// forced: per node, whether it must be stored whatever the rules say (a view of it could not be said).
+// forced: per node, whether it must be stored whatever the rules say (a view of it could not be said), and whether in a kernel of its own.
+enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
 // tight: kernels are kept so small that none can read and write more tensors or scalars than it can name.
-tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const bool *forced, bool tight);
-
-// Whether node n is made where it is read: views, constants, ranges, and arithmetic on those alone.
-bool tc_group_is_inline(const tc_grouping *gr, uint32_t n);
+tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const uint8_t *forced, bool tight);
 
 #endif

@@ -16,7 +16,6 @@
 #define ARENA_BIT 0x80000000u
 #define SERIAL_NS 4000.0  // work below which a second thread does not pay (hot fork-join is 0.6 us, a wave 0.2 us)
 #define TASK_NS 8000.0    // work one task should have
-#define MAX_PLACES 1024
 
 typedef struct block {
   size_t bytes, offset;
@@ -57,7 +56,7 @@ typedef struct builder {
   uint32_t *made_in;    // per node: the wave after which it is there
   uint32_t wave;        // of the step being added
   bool *emitted;        // per group
-  bool *forced;         // per node: stored because a view of it could not be said
+  uint8_t *forced;      // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;      // the node to force next, or TC_NONE
   bool full;            // a group was more than a kernel can name
 } builder;
@@ -366,11 +365,11 @@ static tc_status build(builder *b) {
     if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
     if (b->full && tight) return TC_FAIL(st, "a kernel reads and writes too many tensors");
     if (b->unsaid == TC_NONE && !b->full) return st;
-    if (!b->full && b->forced[b->unsaid]) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
+    if (!b->full && b->forced[b->unsaid] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
     if (b->full)
       tight = true;
     else
-      b->forced[b->unsaid] = true;
+      b->forced[b->unsaid]++;
     clear_steps(p);
   }
 }
@@ -439,7 +438,6 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
 typedef struct run {
   const tc_program *p;
   void **place;  // leaves, then outputs
-  uint32_t n_leaf;
   char *arena;
   const uint64_t *num;  // all steps' scalars
 } run;
@@ -529,7 +527,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    run r = {p, place, plan->n_leaf, arena ? arena->ptr : NULL, num};
+    run r = {p, place, arena ? arena->ptr : NULL, num};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
     tc_job job = {.task = serial ? task_serial : task,
