@@ -258,8 +258,7 @@ static tc_val member(tc_ex *s, uint32_t n) {
   tc_index idx[TC_MAX_RANK];
   const tc_gnode *x = &s->g->node[n];
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
-  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
-    return tc_ex_unsaid(s, n, "a position cannot be said");
+  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = compute(s, n, idx);
   if (s->stash[n] >= 0 && s->st == TC_OK)
     (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,

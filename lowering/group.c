@@ -337,6 +337,15 @@ static bool share(const sources *a, const sources *b) {
   return false;
 }
 
+// Whether a merge holds nothing large that op by op would not: folds leave little, and results of the plan are held anyway.
+static bool leaves_little(const work *w, const tc_group *gp) {
+  for (uint32_t i = 0; i < gp->n_member; i++) {
+    uint32_t n = gp->member[i];
+    if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n && w->g->node[n].out == TC_LEAF_NONE) return false;
+  }
+  return true;
+}
+
 // Groups over the same domain that read the same data, and not one another's results, become one: the data is read once.
 static void merge_siblings(work *w) {
   tc_grouping *gr = w->gr;
@@ -349,6 +358,7 @@ static void merge_siblings(work *w) {
     const tc_group *a = &gr->group[g];
     all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
     if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || all[g].count < MIN_SHARED) continue;
+    if (!leaves_little(w, a)) continue;
     for (uint32_t i = 0; i < a->n_member; i++) each_source(w, a->member[i], note_source, &all[g]);
     for (uint32_t h = 0; h < g; h++) {
       const tc_group *b = &gr->group[h];
