@@ -267,7 +267,8 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = type_of(t, a);
-  if (!b.is_int && kind_of[type] != KIND_FLOAT) type = TC_F32;
+  bool real = !b.is_int || op == TC_OP_DIV || op == TC_OP_ATAN2;  // whose results are: the number is not first squeezed into the tensor's type
+  if (real && kind_of[type] != KIND_FLOAT) type = TC_F32;
   if (b.is_int && type == TC_BOOL) type = TC_I64;
   tc_dims scalar = {0};
   uint64_t bits = kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i;

@@ -9,7 +9,7 @@
 #include "runtime/options.h"
 #include "runtime/profile.h"
 
-#define CUT_NODES 1024
+#define CUT_NODES 128
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",   "sync",
                                                      "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake"};

@@ -673,6 +673,6 @@ const char *tc_device_of(tc_tensor h) {
 void tc_seed(uint64_t seed) {
   if (!tc_enter("seed", 0)) return;
   tc_trace *t = tc_trace_self();
-  if (t) t->seed = seed, t->counter = 0;
+  if (t) t->seed = seed, t->counter = 0, t->stream = 0;
   tc_leave();
 }

@@ -244,7 +244,8 @@ void tc_vjp_remainder(tc_vjp *v) {
 
 void tc_vjp_atan2(tc_vjp *v) {
   tc_node y = tc_vjp_in(v, 0), x = tc_vjp_in(v, 1);
-  tc_node r = bin(v, TC_OP_DIV, v->g, add(v, un(v, TC_OP_SQUARE, y), un(v, TC_OP_SQUARE, x)));
+  tc_node square = add(v, un(v, TC_OP_SQUARE, y), un(v, TC_OP_SQUARE, x));
+  tc_node r = zero_where(v, num(v, TC_OP_EQ, square, 0), bin(v, TC_OP_DIV, v->g, square));  // 0 at the origin, as in PyTorch
   if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, mul(v, r, x));
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, mul(v, neg(v, r), y));
 }

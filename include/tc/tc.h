@@ -275,6 +275,8 @@ TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 
 // ---- Random numbers: Philox4x32-10, one stream per recording thread ----
+// Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that never call it have streams of their own, numbered by
+// when they first used the library.
 TC_API void tc_seed(uint64_t seed);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
