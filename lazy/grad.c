@@ -210,7 +210,9 @@ static void visit(walk *w, segment *s, uint32_t n) {
   tc_op op = tc_rec_op(r);
   if (w->n_xs) give_asked(w, s, n, g);
   if (flags & TC_NODE_FREED) {
-    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by an earlier backward; pass TC_RETAIN to that one", tc_op_names[op]);
+    char first[160];
+    tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
+    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", tc_op_names[op], first);
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
@@ -251,9 +253,10 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
 
 // Clears the tape where adjoints went.
 static void free_history(walk *w) {
+  w->t->freed_by = w->t->op_site;
   for (segment *s = w->segments; s; s = s->next) {
     if (s->run) {
-      tc_run_free_history(s->run);
+      tc_run_free_history(s->run, w->t->op_site);
       continue;
     }
     for (uint32_t n = 0; n < s->n; n++)

@@ -128,7 +128,7 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   r->memo = (uint32_t *)(r->want + t->n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
-  r->plan = p, r->failed = failed;
+  r->plan = p, r->failed = failed, r->freed_by = t->freed_by;
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   for (uint32_t i = 0; i < p->n_leaf; i++) {
     r->leaf[i] = (tc_leaf){t->leaf[i].node, NULL};
@@ -157,7 +157,7 @@ void tc_run_release(tc_run *r) {
   }
 }
 
-void tc_run_free_history(tc_run *r) {
+void tc_run_free_history(tc_run *r, tc_site by) {
   const tc_plan *p = r->plan;
   uint32_t n_past = r->n_past;
   r->n_past = 0;
@@ -174,7 +174,7 @@ void tc_run_free_history(tc_run *r) {
   }
   for (uint32_t i = 0; i < p->n_node; i++)
     if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_WANT)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
-  r->freed = true;
+  r->freed = true, r->freed_by = by;
 }
 
 // Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records.

@@ -95,6 +95,7 @@ struct tc_run {
   tc_want *want;
   uint32_t n_leaf, n_past, n_out, n_want, n_arg;
   bool freed;                 // history is gone
+  tc_site freed_by;           // the latest backward that freed history here
   bool failed;                // its plan did not run: every value is a recipe
   uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
   tc_trace *memo_trace;
@@ -136,6 +137,7 @@ struct tc_trace {
   uint64_t seed, counter, stream;
   uint64_t synced_ns;         // when the last sync point ended
   uint64_t cut_site;          // landmark at which the trace was cut
+  tc_site freed_by;           // the latest backward that freed history of pending nodes
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   tc_buffer *value;           // what tc_rec_value lent last
@@ -218,7 +220,7 @@ void tc_run_release(tc_run *r);
 // The value of a run's node in trace t, with its history: a leaf if stored, else its recipe recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
 // Drops what only differentiation needed.
-void tc_run_free_history(tc_run *r);
+void tc_run_free_history(tc_run *r, tc_site by);
 
 // ---- syncs ----
 typedef enum tc_cause {
