@@ -22,6 +22,7 @@ static struct {
   uint64_t clock, hits, misses, compiles;
   pthread_once_t once;
   const tc_llvm_plugin *llvm;  // NULL: interpret
+  atomic_bool missing;         // a compiler was wanted and not found, and nobody was told yet
   char cpu[64], features[4096], sentence[256];
   int vector_bytes;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .vector_bytes = 16};
@@ -38,16 +39,18 @@ static void *open_plugin(const char **why) {
   char beside[4096];
   void *lib = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
   Dl_info info;
-  if (!path && dladdr(&self, &info) && info.dli_fname) {  // next to the library itself
+  if (path && lib) return lib;
+  if (path) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", dlerror());
+  if (dladdr(&self, &info) && info.dli_fname) {  // next to the library itself
     const char *slash = strrchr(info.dli_fname, '/');
     int n = slash ? (int)(slash - info.dli_fname + 1) : 0;
     snprintf(beside, sizeof beside, "%.*slibtc-llvm.so", n, info.dli_fname);
     lib = dlopen(beside, RTLD_NOW | RTLD_LOCAL);
   }
 #ifdef TC_LLVM_PLUGIN_DIR
-  if (!path && !lib) lib = dlopen(TC_LLVM_PLUGIN_DIR "/libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = dlopen(TC_LLVM_PLUGIN_DIR "/libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
 #endif
-  if (!path && !lib) lib = dlopen("libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = dlopen("libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
   if (!lib) *why = dlerror();
   return lib;
 }
@@ -67,15 +70,18 @@ static void choose_isa(void) {
 }
 
 static void init(void) {
-  const char *choice = tc_options_get()->compiler, *why = "TC_COMPILER asks for the interpreter";
-  void *lib = choice && strcmp(choice, "interp") == 0 ? NULL : open_plugin(&why);
+  const char *why = "TC_COMPILER asks for the interpreter";
+  bool wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
+  void *lib = wanted ? open_plugin(&why) : NULL;
   const tc_llvm_plugin *(*get)(void) = NULL;
   if (lib) *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
+  if (lib && !get) why = "the plug-in lacks its symbol";
   const tc_llvm_plugin *p = get ? get() : NULL;
   if (p && p->abi != TC_LLVM_ABI) p = NULL, why = "the compiler plug-in is of another version";
   if (!p) {
-    snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why ? why : "the plug-in lacks its symbol");
+    snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why ? why : "no reason given");
     self.vector_bytes = 64;
+    atomic_store(&self.missing, wanted);
     return;
   }
   p->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
@@ -204,6 +210,7 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
   k->key = key, k->key_bytes = bytes, k->hash = hash;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
+  if (!self.llvm && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
   pthread_rwlock_rdlock(&compiling);
   tc_status st = compile(k, nest);
   pthread_rwlock_unlock(&compiling);

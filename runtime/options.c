@@ -19,7 +19,7 @@ void tc_log_reread(void);  // log.c: the topics are read again at their next use
 #define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
 
 enum {
-#define TC_OPTION(field, variable, type, initial, meaning) ROW_##field,
+#define TC_OPTION(field, variable, type, initial, words, meaning) ROW_##field,
 #include "runtime/options.def"
 #undef TC_OPTION
   N_ROWS
@@ -31,30 +31,44 @@ static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&lock, 9)
 
-static const char *read_string(const char *variable, const char *initial, char *room) {
+static bool is_word_of(const char *words, const char *text) {
+  size_t length = strlen(text);
+  for (const char *at = words; *at;) {
+    size_t n = strcspn(at, ",");
+    if (n == length && memcmp(at, text, n) == 0) return true;
+    at += n + (at[n] == ',');
+  }
+  return false;
+}
+
+static const char *read_string(const char *variable, const char *initial, const char *words, char *room) {
   const char *text = getenv(variable);
   if (!text || !*text) return initial;
   if (strlen(text) >= STRING_BYTES) {
     tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
     return initial;
   }
+  if (words && !is_word_of(words, text)) {
+    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %s", variable, text, words, initial ? initial : "none");
+    return initial;
+  }
   return strcpy(room, text);
 }
 
-static int64_t read_number(const char *variable, int64_t initial, char *room) {
-  (void)room;
+static int64_t read_number(const char *variable, int64_t initial, const char *words, char *room) {
+  (void)words, (void)room;
   const char *text = getenv(variable);
   if (!text || !*text) return initial;
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (errno == 0 && end != text && *end == 0) return value;
-  tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number; using %" PRId64, variable, text, initial);
+  if (errno == 0 && end != text && *end == 0 && value >= 0) return value;
+  tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
   return initial;
 }
 
 static void options_read(void) {
-#define TC_OPTION(field, variable, type, initial, meaning) options.field = read_##type(#variable, initial, strings[ROW_##field]);
+#define TC_OPTION(field, variable, type, initial, words, meaning) options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
 #include "runtime/options.def"
 #undef TC_OPTION
   // Release: who sees ready sees the fields.
@@ -92,7 +106,7 @@ bool tc_planted(const char *name) {
 
 void tc_options_print(FILE *out) {
   const tc_options *o = tc_options_get();
-#define TC_OPTION(field, variable, type, initial, meaning) \
+#define TC_OPTION(field, variable, type, initial, words, meaning) \
   fprintf(out, "%-16s ", #variable); \
   print_##type(out, o->field); \
   fprintf(out, " %s\n", meaning);

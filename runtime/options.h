@@ -9,12 +9,12 @@ typedef const char *tc_option_string;
 typedef int64_t tc_option_number;
 
 typedef struct tc_options {
-#define TC_OPTION(field, variable, type, initial, meaning) tc_option_##type field;
+#define TC_OPTION(field, variable, type, initial, words, meaning) tc_option_##type field;
 #include "runtime/options.def"
 #undef TC_OPTION
 } tc_options;
 
-// The options, borrowed for the life of the process. A malformed number is logged and its default kept.
+// The options, borrowed for the life of the process. A value that is not allowed is logged and its default kept.
 const tc_options *tc_options_get(void);
 // For tests and tc-run: read the environment again. Not while other threads run.
 void tc_options_reload(void);

@@ -89,13 +89,6 @@ int tc_sync_points(int n, tc_sync_point *out) {
   return (int)count;
 }
 
-uint64_t tc_profile_count(void) {
-  pthread_mutex_lock(&self.lock);
-  uint64_t n = self.n;
-  pthread_mutex_unlock(&self.lock);
-  return n;
-}
-
 static void print_row(const site_sum *s, FILE *out) {
   const tc_sync_point *sum = &s->sum;
   char text[128];

@@ -9,7 +9,5 @@
 void tc_profile_add(const tc_sync_point *record);
 // Prints sums per site with a histogram of graph sizes.
 void tc_profile_print(FILE *out);
-// Sync points since start.
-uint64_t tc_profile_count(void);
 
 #endif

@@ -46,6 +46,7 @@ class Installed:
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", root)
         pc = run("find", root, "-name", "tc.pc").strip()
         self.root, self.libdir = root, os.path.dirname(os.path.dirname(pc))
+        self.plugin = os.path.join(self.libdir, "libtc-llvm.so")
         self.pkg = {"PKG_CONFIG_PATH": os.path.dirname(pc), "PKG_CONFIG_SYSROOT_DIR": root}
 
     def flags(self, *what):
@@ -63,7 +64,9 @@ class Installed:
         # The plug-in stands beside the library; the test of that must not be told where it is.
         told = {k: "" for k in ("TC_LLVM_PATH",)} if not static else {}
         log = run(path + ".out", env={"LD_LIBRARY_PATH": self.libdir, "TC_LOG": "kernel", **told})
-        return "\n".join(line for line in log.splitlines() if "compiled tc_" not in line) + "\n"
+        # Where no compiler was built, the library says so; where one was, that would be a failure.
+        quiet = ["compiled tc_"] if os.path.exists(self.plugin) else ["compiled tc_", "tc[warn] no compiler"]
+        return "\n".join(line for line in log.splitlines() if not any(words in line for words in quiet)) + "\n"
 
 
 def check_library(lib):
@@ -71,9 +74,8 @@ def check_library(lib):
     assert re.search(r"SONAME.*\[libtc\.so\.0\]", run("readelf", "-d", so))
     names = [line.split()[2] for line in run("nm", "-D", "--defined-only", so).splitlines()]
     assert len(names) > 400 and all(name.startswith("tc_") for name in names), [n for n in names if not n.startswith("tc_")]
-    plugin = os.path.join(lib.libdir, "libtc-llvm.so")
-    if os.path.exists(plugin):
-        names = [line.split()[2] for line in run("nm", "-D", "--defined-only", plugin).splitlines()]
+    if os.path.exists(lib.plugin):
+        names = [line.split()[2] for line in run("nm", "-D", "--defined-only", lib.plugin).splitlines()]
         assert names == ["tc_llvm_plugin_get"], names
 
 

@@ -247,6 +247,8 @@ TC_API tc_status tc_print(tc_tensor t);
 TC_API tc_status tc_print_at(tc_tensor t, tc_site site);
 // The same text as a string the caller frees with free(); NULL on error.
 TC_API char *tc_format(tc_tensor t);
+// Replaces the file whole or not at all, through symbolic links; a pipe or device is written in place (a pipe nobody reads raises SIGPIPE, as write
+// does). TC_ERR_IO with the reason where that fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
 TC_API tc_tensor tc_load_npy(const char *path);
 

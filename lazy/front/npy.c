@@ -1,6 +1,7 @@
 // NumPy's .npy files: written as version 1.0, read as 1.0, 2.0 and 3.0, in C or Fortran order, little-endian.
 // bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load gives void16, viewable as ml_dtypes.bfloat16.
-// Always: a header is believed only as far as the file's size bears it out; a file is replaced whole or not at all (temporary and rename).
+// Always: a header is believed only as far as the file's size bears it out; a file is replaced whole or not at all (temporary and rename), through
+// symbolic links. What is no file (a pipe, a device) is written in place.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
 #include "lazy/front/operand.h"
@@ -8,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_HEADER_BYTES (1 << 20)
+#define MAX_LINKS 40  // as Linux
 
 static const char *const descr_of[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) npy,
@@ -47,6 +50,25 @@ static bool write_all(int fd, const void *data, size_t n) {
   return true;
 }
 
+// Where path leads through symbolic links; the last target need not exist. The caller's to free; NULL with errno.
+static char *follow_links(const char *path) {
+  char *at = strdup(path), target[PATH_MAX];
+  for (int n_links = 0; at; n_links++) {
+    ssize_t n = readlink(at, target, sizeof target - 1);
+    if (n < 0) return at;  // no link; if there is nothing to write to, opening says so
+    const char *slash = strrchr(at, '/');
+    int n_dir = slash && target[0] != '/' ? (int)(slash - at + 1) : 0;
+    char *next = NULL;
+    if (n_links == MAX_LINKS)
+      errno = ELOOP;
+    else if (asprintf(&next, "%.*s%.*s", n_dir, at, (int)n, target) < 0)
+      next = NULL, errno = ENOMEM;
+    free(at);
+    at = next;
+  }
+  return NULL;
+}
+
 // A new file beside path, with the permissions any new file gets (mkstemp's would be 0600). -1 on failure; out_name is the caller's to free.
 static int open_beside(const char *path, char **out_name) {
   size_t bytes = strlen(path) + 40;
@@ -61,16 +83,33 @@ static int open_beside(const char *path, char **out_name) {
   return -1;
 }
 
-static tc_status write_file(const char *path, const char *header, size_t header_bytes, const void *data, size_t bytes, tc_site site) {
-  char *name = NULL;
-  int fd = open_beside(path, &name);
-  bool ok = fd >= 0 && write_all(fd, header, header_bytes) && write_all(fd, data, bytes) && fsync(fd) == 0;
+// Returns 0 or an errno. Closes fd.
+static int write_and_close(int fd, const char *header, size_t header_bytes, const void *data, size_t bytes) {
+  if (fd < 0) return errno;
+  bool ok = write_all(fd, header, header_bytes) && write_all(fd, data, bytes) && (fsync(fd) == 0 || errno == EINVAL);  // a pipe has no fsync
   int why = ok ? 0 : errno;
-  if (fd >= 0 && close(fd) != 0 && ok) ok = false, why = errno;
-  if (ok && rename(name, path) != 0) ok = false, why = errno;
-  if (!ok && fd >= 0) unlink(name);
+  if (close(fd) != 0 && ok) why = errno;
+  return why;
+}
+
+static int replace_file(const char *path, const char *header, size_t header_bytes, const void *data, size_t bytes) {
+  char *name = NULL, *target = follow_links(path);
+  if (target == NULL) return errno;
+  int fd = open_beside(target, &name);
+  int why = write_and_close(fd, header, header_bytes, data, bytes);
+  if (why == 0 && rename(name, target) != 0) why = errno;
+  if (why != 0 && fd >= 0) unlink(name);
   free(name);
-  return ok ? TC_OK : tc_fail(TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
+  free(target);
+  return why;
+}
+
+static tc_status write_file(const char *path, const char *header, size_t header_bytes, const void *data, size_t bytes, tc_site site) {
+  struct stat info;
+  bool in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+  int why = in_place ? write_and_close(open(path, O_WRONLY | O_CLOEXEC), header, header_bytes, data, bytes)
+                     : replace_file(path, header, header_bytes, data, bytes);
+  return why == 0 ? TC_OK : tc_fail(TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
 }
 
 tc_status tc_save_npy(const char *path, tc_tensor t) {

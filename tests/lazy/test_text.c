@@ -13,6 +13,7 @@ static char *captured;  // the last trace that was logged
 
 static void keep_line(const char *line, void *arg) {
   (void)arg;
+  if (strncmp(line, "tc[trace] ", 10) != 0) return;
   free(captured);
   captured = strdup(line);
 }

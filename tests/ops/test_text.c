@@ -1,8 +1,10 @@
 // Printing and .npy files against NumPy: tests/golden/text.txt, made by tools/golden_text.py, which describes the format.
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tc/tc.h>
 #include <unistd.h>
 
@@ -131,6 +133,66 @@ Test(text, bf16_prints_and_survives_a_file) {
   cr_assert_eq(tc_save_npy(path, t), TC_OK);
   cr_assert(same(t, tc_load_npy(path)));
   unlink(path);
+}
+
+// A directory of its own as the working directory.
+static void enter_new_directory(void) {
+  static char dir[] = "/tmp/tc-test-XXXXXX";
+  cr_assert_not_null(mkdtemp(dir));
+  cr_assert_eq(chdir(dir), 0);
+}
+
+static void leave_directory(void) {
+  char *dir = getcwd(NULL, 0);
+  cr_assert_eq(rmdir(dir), 0, "files are left in %s", dir);
+  free(dir);
+}
+
+static mode_t kind_of(const char *path) {
+  struct stat info;
+  return lstat(path, &info) == 0 ? info.st_mode & S_IFMT : 0;
+}
+
+Test(text, saving_follows_links_and_keeps_them) {
+  static const char *const links[][2] = {{"to_old", "sub/old.npy"}, {"to_link", "./to_old"}, {"to_new", "sub/new.npy"}, {"self", "self"}};
+  enter_new_directory();
+  cr_assert_eq(mkdir("sub", 0777), 0);
+  for (int i = 0; i < 4; i++) cr_assert_eq(symlink(links[i][1], links[i][0]), 0);
+  tc_tensor t = tc_arange(0, 3, 1, TC_F32);
+  cr_assert_eq(tc_save_npy("sub/old.npy", tc_zeros(TC_SHAPE(7), TC_F64)), TC_OK);
+  cr_assert_eq(tc_save_npy("to_link", t), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_save_npy("to_new", t), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_save_npy("self", t), TC_ERR_IO);
+  for (int i = 0; i < 4; i++) cr_expect_eq(kind_of(links[i][0]), S_IFLNK, "%s is no link any more", links[i][0]);
+  cr_expect(same(t, tc_load_npy("sub/old.npy")));
+  cr_expect(same(t, tc_load_npy("sub/new.npy")));
+  cr_expect(unlink("sub/old.npy") == 0 && unlink("sub/new.npy") == 0 && rmdir("sub") == 0);
+  for (int i = 0; i < 4; i++) unlink(links[i][0]);
+  leave_directory();
+}
+
+Test(text, saving_to_a_pipe_or_a_device_writes_in_place) {
+  enter_new_directory();
+  tc_tensor t = tc_arange(0, 3, 1, TC_F32);
+  cr_assert_eq(tc_save_npy("file", t), TC_OK);
+  FILE *f = fopen("file", "rb");
+  size_t n = fread(file, 1, sizeof file, f);
+  fclose(f);
+  cr_assert_eq(mkfifo("pipe", 0600), 0);
+  int reader = open("pipe", O_RDWR | O_NONBLOCK);  // for writing too, so that neither side waits
+  cr_assert_geq(reader, 0);
+  cr_assert_eq(tc_save_npy("pipe", t), TC_OK, "%s", tc_last_error()->message);
+  cr_expect(read(reader, got, sizeof got) == (ssize_t)n && memcmp(got, file, n) == 0);
+  close(reader);
+  cr_expect_eq(kind_of("pipe"), S_IFIFO);
+  cr_assert_eq(symlink("/dev/full", "full"), 0);
+  cr_expect_eq(tc_save_npy("full", t), TC_ERR_IO);
+  cr_expect_not_null(strstr(tc_last_error()->message, "No space left"), "%s", tc_last_error()->message);
+  cr_expect_eq(tc_save_npy(".", t), TC_ERR_IO);
+  cr_expect_eq(kind_of("full"), S_IFLNK);
+  cr_expect_eq(kind_of("/dev/full"), S_IFCHR);
+  unlink("file"), unlink("pipe"), unlink("full");
+  leave_directory();
 }
 
 Test(text, poison_and_missing_files_are_told_once) {

@@ -1,6 +1,8 @@
 // What the library says of itself is true: log topics, sync points, TC_VERIFY with and without a planted bug.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lazy/text.h"
 #include "runtime/log.h"
@@ -9,6 +11,7 @@
 
 static char said[1 << 20];  // everything logged since it was emptied
 static size_t n_said;
+static bool has_plugin;  // of this build
 
 static void listen(const char *line, void *arg) {
   (void)arg;
@@ -33,6 +36,56 @@ static float work(float by) {
 }
 
 #define EXPECT_SAID(text) EXPECT(strstr(said, text), "the log lacks \"%s\":\n%s", text, said)
+
+static int count_said(const char *text) {
+  int n = 0;
+  for (const char *at = said; (at = strstr(at, text)); at++) n++;
+  return n;
+}
+
+// In a process of its own that has not looked for a compiler yet: what is said of the compiler.
+static void in_child(void (*check)(void)) {
+  int status = -1;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    int before = expect_n_failed;
+    check();
+    fflush(stdout);
+    _exit(expect_n_failed != before);
+  }
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child ends with %d", status);
+}
+
+#define NO_COMPILER "tc[warn] no compiler, kernels are interpreted: "
+
+static void missing_compiler_is_told_once(void) {
+  unsetenv("TC_COMPILER");
+  set("TC_LLVM_PATH", "libm.so.6");  // opens, but is no compiler
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(count_said(NO_COMPILER) == 1, "the log says:\n%s", said);
+  tc_cache_clear();
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(count_said("\n") == 1, "the log says:\n%s", said);
+}
+
+static void interpreter_that_was_asked_for_is_not_told(void) {
+  setenv("TC_LLVM_PATH", "libm.so.6", 1);
+  set("TC_COMPILER", "interp");
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(n_said == 0, "the log says:\n%s", said);
+}
+
+static void wrong_path_is_told_and_the_default_used(void) {
+  tc_sync_point p;
+  unsetenv("TC_COMPILER");
+  set("TC_LLVM_PATH", "/nonexistent/libtc-llvm.so");
+  EXPECT(work(2) == 32, "a wrong sum");
+  EXPECT(count_said("tc[warn] TC_LLVM_PATH cannot be opened and is ignored: /nonexistent/libtc-llvm.so: ") == 1, "the log says:\n%s", said);
+  bool found = tc_sync_points(1, &p) == 1 && !strcmp(p.tier, "llvm");
+  EXPECT(found || !has_plugin, "the plug-in beside the program is not found:\n%s", said);
+  EXPECT(count_said(NO_COMPILER) == !found && count_said("\n") == 1 + !found, "the log says:\n%s", said);
+}
 
 static void topics(void) {
   set("TC_LOG", NULL);
@@ -180,6 +233,12 @@ static void verified_in_place(void) {
 
 int main(void) {
   tc_set_log(listen, NULL);
+  has_plugin = getenv("TC_LLVM_PATH") != NULL;
+  unsetenv("TC_LOG");
+  in_child(missing_compiler_is_told_once);
+  in_child(interpreter_that_was_asked_for_is_not_told);
+  in_child(wrong_path_is_told_and_the_default_used);
+  work(2);  // a build without a compiler says so here, and never again
   topics();
   sync_points();
   verified();

@@ -1,4 +1,4 @@
-// Options: defaults, values, malformed numbers, and the topics of TC_LOG.
+// Options: defaults, values, values that are not allowed, and the topics of TC_LOG.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,53 @@ Test(options, malformed_number_is_logged_and_its_default_kept) {
   }
 }
 
+static void read_logged(const char *variable, const char *value) {
+  lines[0] = 0;
+  setenv(variable, value, 1);
+  tc_options_reload();
+}
+
+Test(options, negative_number_is_logged_and_its_default_kept) {
+  static const char *const variables[] = {"TC_NUM_THREADS", "TC_MAX_NODES", "TC_MAX_BYTES", "TC_PLAN_CACHE", "TC_KERNEL_CACHE", "TC_MEMORY_CAP"};
+  const tc_options *o = tc_options_get();
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    char want[128];
+    read_logged(variables[i], "-1");
+    snprintf(want, sizeof want, "tc[warn] %s is \"-1\", not a whole number", variables[i]);
+    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s: %s", variables[i], lines);
+    unsetenv(variables[i]);
+  }
+  cr_assert(o->num_threads == 0 && o->max_nodes == 16384 && o->max_bytes == 1 << 30);
+  cr_assert(o->plan_cache == 1024 && o->kernel_cache == 4096 && o->memory_cap == 0);
+  read_logged("TC_MEMORY_CAP", "0");
+  cr_assert_str_empty(lines);
+}
+
+Test(options, unknown_word_is_logged_and_the_default_kept) {
+  static const char *const bad[][2] = {{"TC_COMPILER", "gcc"}, {"TC_COMPILER", "llvm,interp"}, {"TC_COMPILER", "interpreter"}, {"TC_ISA", "avx"},
+                                       {"TC_ISA", "sse2"},     {"TC_TEST_PLANT", "x"}};
+  static const char *const good[][2] = {
+      {"TC_COMPILER", "interp"}, {"TC_ISA", "avx512"}, {"TC_ISA", "avx2"}, {"TC_ISA", "baseline"}, {"TC_TEST_PLANT", "vjp"}};
+  const tc_options *o = tc_options_get();
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char want[128];
+    read_logged(bad[i][0], bad[i][1]);
+    snprintf(want, sizeof want, "tc[warn] %s is \"%s\", not one of ", bad[i][0], bad[i][1]);
+    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s=%s: %s", bad[i][0], bad[i][1], lines);
+    cr_expect(strcmp(o->compiler, "llvm") == 0 && o->isa == NULL && o->test_plant == NULL);
+    unsetenv(bad[i][0]);
+  }
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    read_logged(good[i][0], good[i][1]);
+    cr_expect_str_empty(lines);
+  }
+  cr_assert_str_eq(o->compiler, "interp");
+  cr_assert_str_eq(o->isa, "baseline");
+  cr_assert_str_eq(o->test_plant, "vjp");
+}
+
 Test(options, overlong_string_is_logged_and_ignored) {
   static char text[5000];
   memset(text, 'a', sizeof text - 1);
@@ -81,7 +128,7 @@ Test(options, table_lists_every_variable) {
   FILE *f = fmemopen(text, sizeof text, "w");
   tc_options_print(f);
   fclose(f);
-#define TC_OPTION(field, variable, type, initial, meaning) cr_assert_not_null(strstr(text, #variable));
+#define TC_OPTION(field, variable, type, initial, words, meaning) cr_assert_not_null(strstr(text, #variable));
 #include "runtime/options.def"
 #undef TC_OPTION
 }
