@@ -334,7 +334,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
 // that iteration k meets the plan of iteration k-1.
 void tc_trace_landmark(tc_trace *t, tc_site site) {
   if (TC_LIKELY(t->n_node < CUT_NODES)) return;
-  bool late = t->n_node >= (uint32_t)tc_options_get()->max_nodes;
+  bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
   if (t->cut_site && t->cut_site != site && t->n_node < 4 * CUT_NODES && !late) return;
   for (uint32_t n = 0; n < t->n_node; n++)
     if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;

@@ -403,7 +403,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_site = site;
   t->op_status = TC_OK;
   t->tape = t->no_grad == 0;
-  if (TC_UNLIKELY(t->n_node >= (uint32_t)tc_options_get()->max_nodes * 4 || (t->leaf_bytes > t->byte_check && holds_much(t))))
+  if (TC_UNLIKELY((int64_t)t->n_node / 4 >= tc_options_get()->max_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
     if (tc_trace_sync(t, TC_CAUSE_BOUND, site, 0, NULL) != TC_OK) t->op_status = tc_last_error()->status;
   return t;
 }

@@ -48,7 +48,7 @@ int tc_ex_buffer(tc_ex *s, uint32_t n) {
 static int num_of(tc_ex *s, bool is_arg, uint64_t value) {
   for (uint32_t i = 0; i < s->x->n_num; i++)
     if (s->x->num[i].is_arg == is_arg && s->x->num[i].value == value) return (int)i;
-  if (s->x->n_num == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
+  if (s->x->n_num == TC_MAX_NUMS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
   s->x->num[s->x->n_num].is_arg = is_arg;
   s->x->num[s->x->n_num].value = value;
   return (int)s->x->n_num++;

@@ -9,7 +9,8 @@
 #include "lowering/group.h"
 #include "lowering/nest.h"
 
-#define TC_MAX_BUFS 64
+#define TC_MAX_BUFS 64  // tensors of a kernel
+#define TC_MAX_NUMS 512  // scalars
 
 typedef struct tc_expansion {
   tc_nest nest;
@@ -19,7 +20,7 @@ typedef struct tc_expansion {
   struct {
     bool is_arg;
     uint64_t value;
-  } num[TC_MAX_BUFS];
+  } num[TC_MAX_NUMS];
   uint32_t n_num;
   uint32_t *read, n_read;  // stored nodes it reads
   uint32_t *written, n_written;  // nodes it stores

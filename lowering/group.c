@@ -10,7 +10,7 @@
 #define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
 #define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
 #define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
-// Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors or scalars: bounds on what a group and a value made in place may read and write.
+// Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors: bounds on what a group and a value made in place may read and write.
 #define TIGHT_GROUP 48
 #define TIGHT_IN_PLACE 10
 #define TIGHT_JOINED 4
@@ -20,7 +20,8 @@ typedef struct work {
   const tc_graph *g;
   uint32_t *rank;       // per node: position in the order
   uint32_t words;       // of a dependency set
-  uint32_t *n_outside;  // per group
+  uint32_t *n_outside;  // per group: tensors of others that it reads
+  uint32_t *counted;    // per node: the group, plus one, that counted it last
   bool tight;
   uint32_t *reads;      // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
   uint32_t *load;       // per group: what its members read and write, counted so
@@ -254,7 +255,8 @@ static bool merge_flat(work *w, uint32_t g, uint32_t h, tc_level level) {
 static void connect(work *w, uint32_t source, void *arg) {
   uint32_t group = *(uint32_t *)arg, from = group_of(w->gr, source);
   if (from == group) return;
-  w->n_outside[group]++;
+  if (w->counted[source] != group + 1) w->n_outside[group]++;
+  w->counted[source] = group + 1;
   if (from == TC_GROUP_NONE) return;
   w->gr->stored[source] = true;
   dependency_add(w, group, from);
@@ -406,10 +408,12 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forc
   w.reads = tc_arena_alloc(arena, (g->n + 1) * sizeof w.reads[0]);
   w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
   w.size = tc_arena_alloc(arena, (g->n + 1) * sizeof w.size[0]);
-  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load || !w.size)
+  w.counted = tc_arena_alloc(arena, (g->n + 1) * sizeof w.counted[0]);
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load || !w.size ||
+      !w.counted)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
-  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0;
+  for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0, w.counted[n] = 0;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {

@@ -15,7 +15,7 @@ GPT_LOSSES = {0: 4.3338, 20: 3.0019, 40: 2.9307}
 
 
 def run(program, way, *args):
-    environment = {**os.environ, **WAYS[way], "TC_LOG": "plan"}
+    environment = {**os.environ, **WAYS[way], "TC_LOG": "plan,sync"}
     done = subprocess.run([program, *args], env=environment, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout, done.stderr
@@ -28,6 +28,13 @@ def numbers(text):
 def last_plan_steps(log):
     """Kernels of the last plan that was made."""
     return int(re.findall(r"\w+: \d+ nodes, (\d+) steps", log)[-1])
+
+
+def training_settles(log):
+    """From the third step on no plan is made and nothing compiled."""
+    steps = re.findall(r"\[sync\] landmark at .*?, (hit|new), (\d+) compiled", log)
+    late = [step for step in steps[4:] if step != ("hit", "0")]
+    assert len(steps) > 10 and not late, (len(steps), late)
 
 
 def sin_cos(program, way):
@@ -48,7 +55,8 @@ def linear_relu(program, way):
 
 
 def mlp_regression(program, way):
-    out, _ = run(program, way)
+    out, log = run(program, way)
+    training_settles(log)
     losses = numbers("\n".join(line.split("loss")[1] for line in out.splitlines()))
     assert len(losses) == 11 and losses[-1] < losses[0] / 100, out
 
@@ -77,7 +85,8 @@ def digits(program, way):
 
 
 def char_gpt(program, way):
-    out, _ = run(program, way, "41", "LICENSE")
+    out, log = run(program, way, "41", "LICENSE")
+    training_settles(log)
     losses = {int(step): float(loss) for step, loss in re.findall(r"^step +(\d+)  loss ([\d.]+)$", out, re.M)}
     assert losses.keys() == GPT_LOSSES.keys(), out
     for step, want in GPT_LOSSES.items():
