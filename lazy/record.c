@@ -249,11 +249,16 @@ static bool is_arithmetic_on_bool_refused(tc_op op) {
   return op == TC_OP_SUB;
 }
 
+// Ops whose results are floating whatever their operands are.
+static bool is_real(tc_op op) {
+  return op == TC_OP_DIV || op == TC_OP_ATAN2;
+}
+
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_type type = promote(t, a, b);
   if (op == TC_OP_LOGICAL_AND || op == TC_OP_LOGICAL_OR || op == TC_OP_LOGICAL_XOR) type = TC_BOOL;
-  if ((op == TC_OP_DIV || op == TC_OP_ATAN2) && kind_of[type] != KIND_FLOAT) type = TC_F32;
+  if (is_real(op) && kind_of[type] != KIND_FLOAT) type = TC_F32;
   if (op >= TC_OP_BITWISE_AND && op <= TC_OP_SHIFT_RIGHT && kind_of[type] == KIND_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && is_arithmetic_on_bool_refused(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; use logical_xor", tc_op_names[op]);
@@ -267,8 +272,7 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = type_of(t, a);
-  bool real = !b.is_int || op == TC_OP_DIV || op == TC_OP_ATAN2;  // whose results are: the number is not first squeezed into the tensor's type
-  if (real && kind_of[type] != KIND_FLOAT) type = TC_F32;
+  if ((!b.is_int || is_real(op)) && kind_of[type] != KIND_FLOAT) type = TC_F32;  // before the number is put into the tensor's type
   if (b.is_int && type == TC_BOOL) type = TC_I64;
   tc_dims scalar = {0};
   uint64_t bits = kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i;
