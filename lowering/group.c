@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lowering/remake.h"
 #include "lowering/view.h"
 
 #define MAX_MEMBERS 160
@@ -120,19 +121,26 @@ static uint32_t size_of(const work *w, uint32_t n) {
   return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
-// Nodes whose values n reads, through views and constants made in place; calls visit for each that is computed or stored.
-typedef void visit_fn(work *w, uint32_t source, void *arg);
-static void each_source(work *w, uint32_t n, visit_fn *visit, void *arg) {
-  const tc_gnode *x = &w->g->node[n];
+static bool moves(const tc_gnode *x) {
+  return x->op != TC_OP_EXPAND && !tc_view_is_same_order(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
+}
+
+static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
+  const tc_gnode *x = &gr->graph->node[n];
+  moved |= moves(x);
   for (int i = 0; i < x->n_in; i++) {
     if (x->op == TC_OP_ASSIGN && i == 1) continue;
     uint32_t s = x->in[i];
-    while (w->gr->alias[s] != s) s = w->gr->alias[s];
-    if (w->gr->of[s] != TC_GROUP_NONE || w->gr->stored[s] || w->g->node[s].leaf != TC_LEAF_NONE)
-      visit(w, s, arg);
+    while (gr->alias[s] != s) s = gr->alias[s];
+    if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
+      visit(arg, s, moved);
     else
-      each_source(w, s, visit, arg);
+      each_source(gr, s, moved, visit, arg);
   }
+}
+
+void tc_group_each_source(const tc_grouping *gr, uint32_t n, tc_group_visit *visit, void *arg) {
+  each_source(gr, n, false, visit, arg);
 }
 
 static bool can_join(const work *w, const tc_group *gp, uint32_t n, tc_level level, uint32_t source) {
@@ -152,33 +160,37 @@ static void fold_domain(const work *w, uint32_t n, int64_t *a, int64_t *f, int64
 }
 
 typedef struct seen_groups {
+  const tc_grouping *gr;
   uint32_t of[16], node[16];
   int n;
 } seen_groups;
 
-static void note_group(work *w, uint32_t source, void *arg) {
+static void note_group(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   seen_groups *seen = arg;
-  uint32_t g = group_of(w->gr, source);
-  if (g == TC_GROUP_NONE || w->gr->group[g].kind == TC_GROUP_EXTERN) return;
+  uint32_t g = group_of(seen->gr, source);
+  if (g == TC_GROUP_NONE || seen->gr->group[g].kind == TC_GROUP_EXTERN) return;
   for (int i = 0; i < seen->n; i++)
     if (seen->of[i] == g && seen->node[i] == source) return;
   if (seen->n < 16) seen->of[seen->n] = g, seen->node[seen->n] = source, seen->n++;
 }
 
 typedef struct cycle_check {
+  const work *w;
   uint32_t group;
   bool found;
 } cycle_check;
 
-static void check_cycle(work *w, uint32_t source, void *arg) {
+static void check_cycle(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   cycle_check *c = arg;
-  uint32_t g = group_of(w->gr, source);
-  if (g != TC_GROUP_NONE && g != c->group && depends(w, g, c->group)) c->found = true;
+  uint32_t g = group_of(c->w->gr, source);
+  if (g != TC_GROUP_NONE && g != c->group && depends(c->w, g, c->group)) c->found = true;
 }
 
 static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
-  cycle_check c = {group, false};
-  each_source(w, n, check_cycle, &c);
+  cycle_check c = {w, group, false};
+  tc_group_each_source(w->gr, n, check_cycle, &c);
   return c.found;
 }
 
@@ -252,8 +264,15 @@ static bool merge_flat(work *w, uint32_t g, uint32_t h, tc_level level) {
   return g == h || (b->kind == TC_GROUP_FLAT && b->k == positions && merge(w, g, h, level));
 }
 
-static void connect(work *w, uint32_t source, void *arg) {
-  uint32_t group = *(uint32_t *)arg, from = group_of(w->gr, source);
+typedef struct connection {
+  work *w;
+  uint32_t group;
+} connection;
+
+static void connect(void *arg, uint32_t source, bool moved) {
+  (void)moved;
+  work *w = ((connection *)arg)->w;
+  uint32_t group = ((connection *)arg)->group, from = group_of(w->gr, source);
   if (from == group) return;
   if (w->counted[source] != group + 1) w->n_outside[group]++;
   w->counted[source] = group + 1;
@@ -264,8 +283,8 @@ static void connect(work *w, uint32_t source, void *arg) {
 
 static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
-  seen_groups seen = {.n = 0};
-  each_source(w, n, note_group, &seen);
+  seen_groups seen = {.gr = w->gr};
+  tc_group_each_source(w->gr, n, note_group, &seen);
   for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
     int i = k % seen.n;
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
@@ -302,8 +321,8 @@ static void assign_node(work *w, uint32_t n) {
   member_add(w, group, n, level);
   w->gr->group[group].alone |= w->forced[n] == TC_FORCE_ALONE;
   // Other groups this node reads may become one with it.
-  seen_groups seen = {.n = 0};
-  each_source(w, n, note_group, &seen);
+  seen_groups seen = {.gr = w->gr};
+  tc_group_each_source(w->gr, n, note_group, &seen);
   for (int i = 0; i < seen.n && w->gr->group[group].kind != TC_GROUP_EXTERN; i++) {
     tc_group adopted;
     uint32_t h = group_of(w->gr, seen.node[i]);
@@ -313,20 +332,22 @@ static void assign_node(work *w, uint32_t n) {
         all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
       (void)merge_flat(w, group, h, level);
   }
-  each_source(w, n, connect, &group);
+  tc_group_each_source(w->gr, n, connect, &(connection){w, group});
 }
 
 // ---- siblings ----
 
 typedef struct sources {
+  const tc_grouping *gr;
   uint32_t node[MAX_OUTSIDE], n;
   int64_t count;  // only nodes of so many elements are noted
   uint32_t group;
 } sources;
 
-static void note_source(work *w, uint32_t source, void *arg) {
+static void note_source(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   sources *s = arg;
-  if (group_of(w->gr, source) == s->group || w->g->node[source].shape->count != s->count || s->n == MAX_OUTSIDE) return;
+  if (group_of(s->gr, source) == s->group || s->gr->graph->node[source].shape->count != s->count || s->n == MAX_OUTSIDE) return;
   for (uint32_t i = 0; i < s->n; i++)
     if (s->node[i] == source) return;
   s->node[s->n++] = source;
@@ -358,10 +379,10 @@ static void merge_siblings(work *w) {
   }
   for (uint32_t g = 0; g < gr->n_group; g++) {
     const tc_group *a = &gr->group[g];
-    all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
+    all[g].gr = gr, all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
     if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || all[g].count < MIN_SHARED) continue;
     if (!leaves_little(w, a)) continue;
-    for (uint32_t i = 0; i < a->n_member; i++) each_source(w, a->member[i], note_source, &all[g]);
+    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &all[g]);
     for (uint32_t h = 0; h < g; h++) {
       const tc_group *b = &gr->group[h];
       bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
@@ -387,8 +408,11 @@ static void require_memory(work *w, const uint8_t *forced) {
       if (x->op == TC_OP_ASSIGN && k == 1) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
-      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT)
-        w->gr->stored[tc_view_root(w->gr, x->in[k])] = true;
+      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {
+        uint32_t root = tc_view_root(w->gr, x->in[k]);
+        bool computed = tc_op_kind_of(g->node[root].op) == TC_KIND_ELEM && !is_extern(w, &g->node[root]);
+        if (!computed || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) w->gr->stored[root] = true;
+      }
     }
   }
 }
@@ -401,6 +425,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forc
   gr->alias = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->alias[0]);
   gr->level = tc_arena_alloc(arena, g->n + 1);
   gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
+  bool *must = tc_arena_alloc(arena, g->n + 1);
   work w = {.gr = gr, .g = g, .tight = tight, .forced = forced, .words = (g->n_order + 63) / 64 + 1};
   w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
   w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
@@ -409,13 +434,14 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forc
   w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
   w.size = tc_arena_alloc(arena, (g->n + 1) * sizeof w.size[0]);
   w.counted = tc_arena_alloc(arena, (g->n + 1) * sizeof w.counted[0]);
-  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load || !w.size ||
-      !w.counted)
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !must || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load ||
+      !w.size || !w.counted)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
   for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0, w.counted[n] = 0;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
+  memcpy(must, gr->stored, g->n);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
@@ -433,5 +459,6 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forc
   }
   if (!w.failed) merge_siblings(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
-  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+  if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  return tight ? TC_OK : tc_remake(gr, must);
 }

@@ -32,7 +32,7 @@ typedef struct tc_grouping {
   uint32_t n_group;
   uint32_t *of;         // per node: its group, TC_GROUP_NONE where made in place
   uint8_t *level;       // per node: tc_level
-  bool *stored;         // per node: has memory (leaf, output, or read across groups)
+  bool *stored;         // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
   uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
@@ -40,5 +40,10 @@ typedef struct tc_grouping {
 enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
 // tight: kernels are kept so small that none can read and write more tensors or scalars than it can name.
 tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const uint8_t *forced, bool tight);
+
+// Calls visit for each value that n reads and that is computed or has memory, through views and constants made in place; moved: n may read it at
+// other positions than its own.
+typedef void tc_group_visit(void *arg, uint32_t source, bool moved);
+void tc_group_each_source(const tc_grouping *gr, uint32_t n, tc_group_visit *visit, void *arg);
 
 #endif

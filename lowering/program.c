@@ -340,7 +340,7 @@ static void choose_homes(builder *b) {
 // Emits a group after those it depends on.
 static bool emit_group(builder *b, uint32_t group, tc_status *st) {
   const tc_group *gp = &b->gr.group[group];
-  if (b->emitted[group]) return true;
+  if (b->emitted[group] || gp->n_member == 0) return true;
   b->emitted[group] = true;
   for (uint32_t h = 0; h < b->gr.n_group; h++)
     if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
