@@ -60,18 +60,19 @@ static bool is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
-// Marks with `bit` the leaves and outputs that node's value is made from. seen: per node, bits already walked.
-static void hold(tc_plan *p, uint32_t node, uint8_t bit, uint8_t *seen) {
-  if (seen[node] & bit) return;
-  seen[node] |= bit;
-  if (is_leaf(p, node)) {
-    p->hold_leaf[p->leaf_of[node]] |= bit;
-  } else if (p->out_of[node] != TC_LEAF_NONE) {
-    p->hold_out[p->out_of[node]] |= bit;
-  } else {
-    const tc_rec *r = tc_plan_rec(p, node);
-    const uint32_t *in = tc_rec_in(r);
-    for (int i = 0; i < tc_rec_arity(r); i++) hold(p, in[i], bit, seen);
+// Marks the leaves and outputs that values are made from; held: per node, the bits it is held for, on return also what it is made from.
+static void hold(tc_plan *p, uint8_t *held) {
+  for (uint32_t n = p->n_node; n-- > 0;) {
+    if (!held[n]) continue;
+    if (is_leaf(p, n)) {
+      p->hold_leaf[p->leaf_of[n]] |= held[n];
+    } else if (p->out_of[n] != TC_LEAF_NONE) {
+      p->hold_out[p->out_of[n]] |= held[n];
+    } else {
+      const tc_rec *r = tc_plan_rec(p, n);
+      const uint32_t *in = tc_rec_in(r);
+      for (int i = 0; i < tc_rec_arity(r); i++) held[in[i]] |= held[n];
+    }
   }
 }
 
@@ -128,7 +129,7 @@ static void choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
 static tc_status analyse(tc_plan *p) {
   uint8_t *scratch = tc_calloc(p->n_node + 1, 4);
   if (!scratch) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
-  uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *seen = read + p->n_node;
+  uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *held = read + p->n_node;
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
     const uint32_t *in = tc_rec_in(r);
@@ -139,12 +140,13 @@ static tc_status analyse(tc_plan *p) {
   choose_outputs(p, need, read);
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
-    if (need[n]) hold(p, n, 2, seen);
+    if (need[n]) held[n] |= 2;
     if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE) {
       p->leaves_run = true;
-      hold(p, n, 1, seen);
+      held[n] |= 1;
     }
   }
+  hold(p, held);
   tc_free(scratch);
   return TC_OK;
 }

@@ -17,9 +17,16 @@ typedef enum tc_step_kind {
   TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
 } tc_step_kind;
 
+// A kernel to be compiled.
+typedef struct tc_draft {
+  tc_nest nest;
+  char stem[40];
+} tc_draft;
+
 typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;          // KERNEL: retained
+  tc_draft *draft;            // KERNEL: owned, until it is compiled
   tc_op op;                   // ROW
   uint32_t first_bind, n_bind;  // places; ROW: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;

@@ -7,11 +7,12 @@
 #define MAX_SOURCES 8     // tensors a value is made again from
 #define MAX_SIZE 40       // nodes it takes, counted with repetition
 #define MAX_READS 40      // tensors of others that a kernel reads
-#define LARGE 1000000     // bytes beyond which a tensor is likely read from memory
+#define CACHE 1000000     // bytes; where kernels leave one another more, what one wrote is gone from the caches when the next reads it
 #define SMALL_PART 8      // a value so many times smaller than what it is a part of is stored rather than made again
 #define NEAR_NS 0.02      // a byte read or written in the caches
 #define FAR_NS 0.08       // in memory
 #define OP_NS 0.02        // an addition on one element
+#define THRIFTY_NS 0.4    // for what is not small, where memory is dear
 #define KERNEL_NS 300.0
 
 // A group that reads a node of another one: at its own positions, which counts once, and so many times at others.
@@ -33,6 +34,7 @@ typedef struct work {
   tc_grouping *gr;
   const tc_graph *g;
   const bool *must;
+  bool thrifty, far;   // far: more is stored than the caches hold
   reader **readers;    // per node
   uint32_t *n_reads;   // per group: nodes of others that it reads
   uint32_t *n_stored;  // per group: members that have memory
@@ -60,7 +62,7 @@ static double bytes_of(const work *w, uint32_t n, double elements) {
 // Nanoseconds to read or write so many elements of n.
 static double traffic(const work *w, uint32_t n, double elements) {
   double whole = bytes_of(w, n, (double)w->g->node[n].shape->count);
-  return bytes_of(w, n, elements) * (whole > LARGE ? FAR_NS : NEAR_NS);
+  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS : w->thrifty ? THRIFTY_NS : w->far ? FAR_NS : NEAR_NS);
 }
 
 static double domain_of(const tc_group *gp) {
@@ -71,7 +73,7 @@ static void add_reader(work *w, uint32_t n, uint32_t group, uint32_t moved, bool
   reader *r = w->readers[n];
   while (r && r->group != group) r = r->next;
   if (!r) {
-    if (!(r = tc_arena_alloc(w->g->arena, sizeof *r))) {
+    if (!(r = tc_arena_alloc(w->gr->arena, sizeof *r))) {
       w->failed = true;
       return;
     }
@@ -143,12 +145,13 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
     double elements = domain_of(&w->gr->group[r->group]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * c->cost * OP_NS;
-    uint32_t n_reads = w->n_reads[r->group] - 1;
+    uint32_t n_reads = w->n_reads[r->group] - 1, n_large = 0;
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
       if (w->gr->of[s] == r->group && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
       if (reads(w, r->group, s)) continue;
-      if (w->assigned[s] || ++n_reads > MAX_READS) p.ok = false;
+      n_large += w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
+      if (w->assigned[s] || ++n_reads > MAX_READS || (w->thrifty && n_large > 1)) p.ok = false;
       p.spent += traffic(w, s, elements);
       if (s == p.stored) p.storing += traffic(w, s, elements);
     }
@@ -217,15 +220,15 @@ static void prune(work *w) {
   gp->n_member = kept;
 }
 
-tc_status tc_remake(tc_grouping *gr, const bool *must) {
+tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
   const tc_graph *g = gr->graph;
-  work w = {.gr = gr, .g = g, .must = must};
-  w.readers = tc_arena_alloc(g->arena, (g->n + 1) * sizeof w.readers[0]);
-  w.n_reads = tc_arena_alloc(g->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
-  w.n_stored = tc_arena_alloc(g->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
-  w.assigned = tc_arena_alloc(g->arena, g->n + 1);
-  w.gain = tc_arena_alloc(g->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
-  w.needed = tc_arena_alloc(g->arena, g->n + 1);
+  work w = {.gr = gr, .g = g, .must = must, .thrifty = thrifty};
+  w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof w.readers[0]);
+  w.n_reads = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
+  w.n_stored = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
+  w.assigned = tc_arena_alloc(gr->arena, g->n + 1);
+  w.gain = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
+  w.needed = tc_arena_alloc(gr->arena, g->n + 1);
   if (!w.readers || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(w.readers, 0, g->n * sizeof w.readers[0]);
@@ -235,13 +238,16 @@ tc_status tc_remake(tc_grouping *gr, const bool *must) {
   memset(w.gain, 0, g->n * 2 * sizeof w.gain[0]);
   w.storing = w.gain + g->n;
   bool any = false;
+  double stored = 0;
   for (w.group = 0; w.group < gr->n_group; w.group++)
     for (uint32_t i = 0; i < gr->group[w.group].n_member; i++) {
       uint32_t n = gr->group[w.group].member[i];
       tc_group_each_source(gr, n, note_reader, &w);
       w.n_stored[w.group] += gr->stored[n];
+      if (gr->stored[n]) stored += (double)g->node[n].shape->count * (double)tc_type_bytes(g->node[n].type);
       if (g->node[n].op == TC_OP_ASSIGN) w.assigned[g->node[n].in[1]] = true;
     }
+  w.far = stored > CACHE;
   store_common_sources(&w);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];

@@ -7,6 +7,7 @@
 
 // After grouping. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole groups away
 // that nobody needs then; a group without members is no kernel.
-tc_status tc_remake(tc_grouping *gr, const bool *must);
+// thrifty: memory is dearer than time, and no kernel then reads more large temporaries than before.
+tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty);
 
 #endif
