@@ -175,7 +175,6 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   if (*st != TC_OK) return false;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
-  b->plan->n_kernels++;
   b->plan->bytes_moved += e.bytes;
   tc_step *s = add_step(b, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
@@ -217,14 +216,13 @@ static bool schedule(tc_program *p) {
   p->wave_tasks = tc_calloc(n_wave + 1, sizeof *p->wave_tasks);
   tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
   if (!p->wave_first || !p->wave_tasks || !sorted) return tc_free(sorted), false;
-  uint32_t at = 0;
-  for (uint32_t w = 0; w < n_wave; w++) {
-    p->wave_first[w] = at;
-    for (int checks = 1; checks >= 0; checks--)
-      for (uint32_t i = 0; i < p->n_step; i++)
-        if (p->step[i].wave == w && (p->step[i].kind == TC_STEP_CHECK) == checks) sorted[at++] = p->step[i];
-  }
-  p->wave_first[n_wave] = at;
+  // A counting sort: wave_first[w + 1] is where wave w goes on, and in the end where it ends.
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].wave + 2 <= n_wave) p->wave_first[p->step[i].wave + 2]++;
+  for (uint32_t w = 2; w <= n_wave; w++) p->wave_first[w] += p->wave_first[w - 1];
+  for (int checks = 1; checks >= 0; checks--)
+    for (uint32_t i = 0; i < p->n_step; i++)
+      if ((p->step[i].kind == TC_STEP_CHECK) == checks) sorted[p->wave_first[p->step[i].wave + 1]++] = p->step[i];
   tc_free(p->step);
   p->step = sorted;
   for (uint32_t w = 0; w < n_wave; w++)
@@ -237,6 +235,18 @@ static bool schedule(tc_program *p) {
       if (s->kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
     }
   return true;
+}
+
+// Steps of one wave with the same code are one kernel over several sets of tensors: the updates of a network's parameters.
+static uint32_t count_kernels(const tc_program *p) {
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < p->n_wave; w++)
+    for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
+      bool first = p->step[i].kernel != NULL;
+      for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel;
+      n += first;
+    }
+  return n;
 }
 
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
@@ -327,7 +337,7 @@ static tc_status build(builder *b) {
     memset(b->place, 0xFF, n * sizeof *b->place);
     memset(b->made_in, 0, n * sizeof *b->made_in);
     memset(b->emitted, 0, n);
-    b->plan->n_kernels = 0, b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
+    b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
     tc_arena_reset(&b->grouping);
     TC_TRY(tc_group_build(&b->gr, &p->graph, &b->grouping, b->forced, mode));
     if (build_steps(b, &st)) {
@@ -409,6 +419,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
   if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  plan->n_kernels = count_kernels(p);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
   if (tc_log_on(TC_LOG_PLAN)) log_program(p, plan);

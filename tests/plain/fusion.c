@@ -1,5 +1,7 @@
-// What fusion must reach and must not cost: kernels and bytes of expressions people write, and peak memory against the same program op by op.
+// What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, and peak memory against
+// the same program op by op.
 // Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed ones whole.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -130,6 +132,94 @@ static void kernels_and_bytes(void) {
            fused[i].matrices);
     tc_release(t);
     EXPECT_OK(tc_zero_grad_of(4, (tc_tensor[]){x, y, row, w[0]}));
+  }
+}
+
+// ---- identities ----
+
+static tc_tensor twice_negated(void) {
+  return tc_add(tc_neg(tc_neg(x)), y);
+}
+static tc_tensor added_negated(void) {
+  return tc_add(x, tc_neg(y));
+}
+static tc_tensor negated_product(void) {
+  return tc_mul(tc_neg(x), tc_neg(y));
+}
+static tc_tensor absolute_square(void) {
+  return tc_square(tc_abs(tc_neg(x)));
+}
+static tc_tensor turned_back(void) {
+  return tc_add(tc_transpose(tc_transpose(x, 0, 1), 0, 1), y);
+}
+static tc_tensor shaped_back(void) {
+  return tc_add(tc_reshape(tc_reshape(x, TC_SHAPE(N * N)), TC_SHAPE(N, N)), y);
+}
+static tc_tensor cast_back(void) {
+  return tc_add(tc_cast(tc_cast(x, TC_F64), TC_F32), y);
+}
+static tc_tensor rounded_twice(void) {
+  return tc_floor(tc_ceil(x));
+}
+static tc_tensor chosen_from_equals(void) {
+  return tc_where(tc_gt(x, y), tc_maximum(x, x), x);
+}
+
+static float of_sum(float a, float b) {
+  return a + b;
+}
+static float of_difference(float a, float b) {
+  return a - b;
+}
+static float of_product(float a, float b) {
+  return a * b;
+}
+static float of_square(float a, float b) {
+  (void)b;
+  return a * a;
+}
+static float ceil_of(float a, float b) {
+  (void)b;
+  return ceilf(a);
+}
+static float first_of(float a, float b) {
+  (void)b;
+  return a;
+}
+
+static const struct identity {
+  const char *name;
+  tc_tensor (*make)(void);
+  uint32_t nodes;  // that are left, operands included
+  float (*value)(float x, float y);
+} identities[] = {
+    {"-(-x) + y", twice_negated, 3, of_sum},
+    {"x + -y", added_negated, 3, of_difference},
+    {"-x * -y", negated_product, 3, of_product},
+    {"square(abs(-x))", absolute_square, 2, of_square},
+    {"transposed twice", turned_back, 3, of_sum},
+    {"reshaped twice", shaped_back, 3, of_sum},
+    {"cast there and back", cast_back, 3, of_sum},
+    {"floor(ceil x)", rounded_twice, 3, ceil_of},
+    {"where(c, max(x, x), x)", chosen_from_equals, 2, first_of},
+};
+
+static void identities_hold(void) {
+  static float a[N * N], b[N * N], out[N * N];
+  EXPECT_OK(tc_to_host(x, a, sizeof a));
+  EXPECT_OK(tc_to_host(y, b, sizeof b));
+  for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
+    const struct identity *id = &identities[i];
+    tc_sync_point p;
+    tc_no_grad_begin();
+    EXPECT_OK(tc_to_host(id->make(), out, sizeof out));
+    tc_no_grad_end();
+    EXPECT(tc_sync_points(1, &p) == 1 && p.n_left <= id->nodes, "%s: %u nodes are left, at most %u", id->name, p.n_left, id->nodes);
+    for (int k = 0; k < N * N; k++)
+      if (out[k] != id->value(a[k], b[k])) {
+        EXPECT(false, "%s: [%d] is %g", id->name, k, (double)out[k]);
+        break;
+      }
   }
 }
 
@@ -277,5 +367,6 @@ int main(void) {
   peaks();  // first: its processes are forked before this one uses tc
   make_operands();
   kernels_and_bytes();
+  identities_hold();
   return expect_done("fusion");
 }
