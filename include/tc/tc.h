@@ -170,14 +170,14 @@ typedef struct tc_sync_point {
   const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
   uint64_t hash;                               // of the recorded graph: equal work has equal hashes within a process
   uint32_t n_nodes, n_left;                    // recorded; after simplification
-  uint32_t n_kernels, n_compiled;              // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
-  uint32_t n_wrong;                            // results that TC_VERIFY=1 found wrong
-  bool hit;                                    // its plan was known
+  uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
+  uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
+  bool hit;  // its plan was known
   tc_status status;
-  uint64_t bytes;                              // moved by kernels, as planned
-  uint64_t before_ns;                          // since this thread's last sync point: recording and the caller's own work
+  uint64_t bytes;  // moved by kernels, as planned
+  uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
   uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
-  uint64_t total_ns;                           // of the sync; what the five leave of it nobody accounted for
+  uint64_t total_ns;  // of the sync; what the five leave of it nobody accounted for
 } tc_sync_point;
 // Copies the latest sync points of the process, at most n, the newest last, and gives how many. The library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
@@ -322,9 +322,9 @@ TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_no
 #undef TC_FN
 
 // Data-dependent shapes: these sync. Results are new tensors.
-TC_API tc_tensor tc_nonzero(tc_tensor x);                  // [n, rank] i64
+TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);  // [n]
-TC_API tc_tensor tc_unique(tc_tensor x);                   // sorted, [n]
+TC_API tc_tensor tc_unique(tc_tensor x);  // sorted, [n]
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
 // Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
