@@ -141,7 +141,7 @@ static void fail_each_of_plugin(void) {
     EXPECT_OK(train(want));
     long total = get()->fail_at(0, 0);
     EXPECT(total > 20, "%ld allocations of the compiler", total);
-    for (long n = 1; n <= total; n += 17) {
+    for (long n = 1; n <= total; n += 37) {
       tc_cache_clear();
       tc_clear_error();
       (void)get()->fail_at(n, sticky);
@@ -197,7 +197,7 @@ int main(int n_words, char **words) {
   for (int compiled = 0; compiled < 2; compiled++) {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) exit(compiled ? fail_each(device, "llvm", 17) : fail_each(device, "interp", 1));
+    if (child == 0) exit(compiled ? fail_each(device, "llvm", 41) : fail_each(device, "interp", 1));
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child, "no child");
     n_failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;

@@ -11,7 +11,7 @@
 #include "tests/plain/mlp.h"
 
 #ifdef __SANITIZE_ADDRESS__
-size_t __sanitizer_get_current_allocated_bytes(void);  // sanitizer/allocator_interface.h, which not every gcc brings
+size_t __sanitizer_get_current_allocated_bytes(void);  // of the sanitizer, whose header not every gcc brings
 
 // Freed memory stays resident for a while: what is allocated is looked at.
 static long held_kib(void) {
