@@ -2,7 +2,7 @@
 //
 // The tape is the records with the tape bit, in the pending trace and in older runs, reached through the origin of a leaf. A walk goes down from y by
 // falling numbers, first in the trace, then in the runs it crosses into, latest first. Each record reached calls its rule, which appends ordinary
-// records. Adjoints are node numbers in scratch arrays, one array per segment.
+// records. Adjoints are node numbers in scratch arrays of the trace's, one array per segment.
 // A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop what only differentiation needed.
 #include <string.h>
 
@@ -33,7 +33,6 @@ typedef struct gathered {
 
 typedef struct walk {
   tc_trace *t;
-  tc_arena arena;
   segment *segments;  // the trace's first, then runs, latest first
   gathered *params, **last_param;
   segment *at;  // of the record being differentiated
@@ -47,8 +46,8 @@ typedef struct walk {
 } walk;
 
 static segment *segment_add(walk *w, tc_run *run, uint32_t n) {
-  segment *s = tc_arena_alloc(&w->arena, sizeof *s), **at = &w->segments;
-  if (s) s->adjoint = tc_arena_alloc(&w->arena, (n + 1) * sizeof s->adjoint[0]);
+  segment *s = tc_arena_alloc(&w->t->walk, sizeof *s), **at = &w->segments;
+  if (s) s->adjoint = tc_arena_alloc(&w->t->walk, (n + 1) * sizeof s->adjoint[0]);
   if (!s || !s->adjoint) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   memset(s->adjoint, 0xFF, n * sizeof s->adjoint[0]);
   s->run = run ? tc_run_retain(run) : NULL, s->n = n;  // freeing one run's history may release another
@@ -65,7 +64,7 @@ static segment *segment_of(walk *w, tc_run *run) {
 
 static void walk_fini(walk *w) {
   for (segment *s = w->segments; s; s = s->next) tc_run_release(s->run);
-  tc_arena_fini(&w->arena);
+  tc_arena_reset(&w->t->walk);
 }
 
 static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
@@ -87,7 +86,7 @@ static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
 static tc_node *sum_of_param(walk *w, tc_tensor p) {
   for (gathered *g = w->params; g; g = g->next)
     if (g->param.slot == p.slot && g->param.gen == p.gen) return &g->sum;
-  gathered *g = tc_arena_alloc(&w->arena, sizeof *g);
+  gathered *g = tc_arena_alloc(&w->t->walk, sizeof *g);
   if (!g) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   *g = (gathered){p, TC_NODE_ERR, NULL};
   *(w->last_param ? w->last_param : &w->params) = g;

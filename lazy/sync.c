@@ -82,12 +82,10 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   tc_log_message before, m;
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
-  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg) : NULL;
+  if (to) fprintf(to, "TC_VERIFY: results differ\n");
+  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg, to) : NULL;
   tc_status st = tc_lowering.launch(p, leaf, out, t->arg);
-  if (expected) {
-    fprintf(to, "TC_VERIFY: results differ from the reference\n");
-    rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
-  }
+  if (expected) rec->n_wrong = tc_lowering.verify_end(p, leaf, out, expected, st == TC_OK, to);
   if (rec->n_wrong) {
     if (before.text) fputs(before.text, to);
     tc_log_end(&m, TC_LOG_WARN);
@@ -177,30 +175,56 @@ void tc_run_free_history(tc_run *r, tc_site by) {
   r->freed = true, r->freed_by = by;
 }
 
-// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records.
-static tc_node replay(tc_trace *t, tc_run *r, uint32_t node) {
-  const tc_plan *p = r->plan;
-  if (r->memo[node] != TC_NODE_ERR) return r->memo[node];
-  const tc_rec *rec = tc_plan_rec(p, node);
-  bool leaf = tc_rec_op(rec) == TC_OP_LEAF;
-  tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : p->out_of[node] != TC_LEAF_NONE ? r->out[p->out_of[node]] : NULL;
-  tc_node n;
-  if (buf) {
-    n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0);
-  } else if (leaf || (p->out_of[node] != TC_LEAF_NONE && !r->failed)) {
-    return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
-  } else {
-    tc_node in[512];
-    int n_in = tc_rec_arity(rec);
-    for (int i = 0; i < n_in; i++)
-      if ((in[i] = replay(t, r, tc_rec_in(rec)[i])) == TC_NODE_ERR) return TC_NODE_ERR;
-    int n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
-    bool tape = tc_rec_tape(t, false);
-    n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
-                        r->arg + p->arg_at[node], (tc_device)p->dev[node]);
-    tc_rec_tape(t, tape);
+static bool todo_push(tc_trace *t, uint32_t *n_todo, uint32_t node) {
+  if (*n_todo == t->cap_todo) {
+    uint32_t cap = TC_MAX_OF(2 * t->cap_todo, 64), *p = tc_realloc(t->todo, cap * sizeof *p);
+    if (!p) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+    t->todo = p, t->cap_todo = cap;
   }
-  return r->memo[node] = n;
+  t->todo[(*n_todo)++] = node;
+  return true;
+}
+
+// Records one record of run r in t, its operands being there.
+static tc_node record_again(tc_trace *t, const tc_run *r, uint32_t node) {
+  const tc_plan *p = r->plan;
+  const tc_rec *rec = tc_plan_rec(p, node);
+  tc_node in[512];
+  int n_in = tc_rec_arity(rec), n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
+  for (int i = 0; i < n_in; i++) in[i] = r->memo[tc_rec_in(rec)[i]];
+  bool tape = tc_rec_tape(t, false);
+  tc_node n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
+                              r->arg + p->arg_at[node], (tc_device)p->dev[node]);
+  tc_rec_tape(t, tape);
+  return n;
+}
+
+// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records, operands first. Recipes are long:
+// what is still to do lies in the trace's memory, not on the stack.
+static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
+  const tc_plan *p = r->plan;
+  uint32_t n_todo = 0;
+  if (!todo_push(t, &n_todo, root)) return TC_NODE_ERR;
+  while (n_todo) {
+    uint32_t node = t->todo[n_todo - 1];
+    if (r->memo[node] != TC_NODE_ERR) {
+      n_todo--;
+      continue;
+    }
+    const tc_rec *rec = tc_plan_rec(p, node);
+    bool leaf = tc_rec_op(rec) == TC_OP_LEAF, stored = p->out_of[node] != TC_LEAF_NONE;
+    tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : stored ? r->out[p->out_of[node]] : NULL;
+    if (!buf && (leaf || (stored && !r->failed)))
+      return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
+    uint32_t n_before = n_todo;
+    for (int i = buf ? 0 : tc_rec_arity(rec); i-- > 0;)
+      if (r->memo[tc_rec_in(rec)[i]] == TC_NODE_ERR && !todo_push(t, &n_todo, tc_rec_in(rec)[i])) return TC_NODE_ERR;
+    if (n_todo > n_before) continue;
+    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0) : record_again(t, r, node);
+    if (n == TC_NODE_ERR) return n;
+    r->memo[node] = n;
+  }
+  return r->memo[root];
 }
 
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {

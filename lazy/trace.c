@@ -59,9 +59,10 @@ static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   tc_buffer_release(t->value);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg,
-                         t->leaf, t->past, t->want,   t->pool,    t->out,  t->user, t->map};
+  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev,  t->arg,
+                         t->leaf, t->past, t->want,   t->pool,    t->todo, t->out,  t->user, t->map};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_arena_fini(&t->walk);
   pthread_mutex_destroy(&t->lock);
   tc_free(t);
 }

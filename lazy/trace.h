@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "lazy/dims.h"
 #include "lazy/record.h"
+#include "runtime/arena.h"
 
 #define TC_SLOT_NONE UINT32_MAX
 #define TC_CHUNK_SLOTS 1024
@@ -141,6 +142,9 @@ struct tc_trace {
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   tc_buffer *value;           // what tc_rec_value lent last
+  tc_arena walk;              // scratch of a backward
+  uint32_t *todo;             // scratch of a replay: nodes of a run, the next one last
+  uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync; both are retained

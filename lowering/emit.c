@@ -251,6 +251,19 @@ static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), wrong), ADD(m, b), m);
 }
 
+// Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
+static tc_val floor_div_float(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+  int lanes = widest(e, a, b);
+  a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64), b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
+  tc_val x = a, plain = DIV(a, b), m = call(e, TC_NEST_MATH_FMOD, a, b, true), q = DIV(SUB(a, m), b);
+  tc_val differ = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_LT, m, F(0)), tc_emit_bin(e, TC_N_LT, b, F(0)));
+  q = tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), differ), SUB(q, F(1)), q);
+  tc_val floored = tc_emit_un(e, TC_N_FLOOR, q), up = tc_emit_bin(e, TC_N_GT, SUB(q, floored), F(0.5));
+  floored = tc_emit_select(e, up, ADD(floored, F(1)), floored);
+  floored = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, q, F(0)), MUL(plain, F(0)), floored);  // 0 with the quotient's sign
+  return tc_emit_cast(e, tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, b, F(0)), plain, floored), type);
+}
+
 // a^b for integers by squaring; negative exponents give 0 but for bases 1 and -1.
 static tc_val pow_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   int bits = (int)tc_type_bytes(type) * 8, lanes = widest(e, a, b);
@@ -351,7 +364,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_MINIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_AND, a, b) : tc_emit_bin(e, TC_N_MIN, a, b);
     case TC_OP_FMOD: return floats ? call(e, TC_NEST_MATH_FMOD, a, b, true) : tc_emit_bin(e, TC_N_REM, a, b);
     case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : SUB(a, MUL(floor_div_int(e, a, b, type), b));
-    case TC_OP_FLOOR_DIVIDE: return floats ? tc_emit_un(e, TC_N_FLOOR, DIV(a, b)) : floor_div_int(e, a, b, type);
+    case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_emit_type(e, a)) : floor_div_int(e, a, b, type);
     case TC_OP_EQ: return tc_emit_bin(e, TC_N_EQ, a, b);
     case TC_OP_NE: return tc_emit_bin(e, TC_N_NE, a, b);
     case TC_OP_LT: return tc_emit_bin(e, TC_N_LT, a, b);

@@ -109,7 +109,7 @@ static tc_status write_file(const char *path, const char *header, size_t header_
   bool in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
   int why = in_place ? write_and_close(open(path, O_WRONLY | O_CLOEXEC), header, header_bytes, data, bytes)
                      : replace_file(path, header, header_bytes, data, bytes);
-  return why == 0 ? TC_OK : tc_fail(TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
+  return why == 0 ? TC_OK : tc_fail(why == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
 }
 
 tc_status tc_save_npy(const char *path, tc_tensor t) {
@@ -235,25 +235,25 @@ static bool data_bytes(const npy *h, size_t *out) {
 }
 
 // The header of an open file of file_bytes, and where its data starts.
-static bool read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
+static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
   unsigned char head[12];
   snprintf(why, why_bytes, "not an .npy file of version 1 to 3");
-  if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return false;
+  if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return TC_ERR_IO;
   uint32_t n = head[8] | (uint32_t)head[9] << 8, offset = 10;
   if (head[6] > 1) {
-    if (fread(head + 10, 1, 2, f) != 2) return false;
+    if (fread(head + 10, 1, 2, f) != 2) return TC_ERR_IO;
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24, offset = 12;
   }
   snprintf(why, why_bytes, "a header of %u bytes does not fit the file", n);
-  if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return false;
+  if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
   char *header = malloc((size_t)n + 1);
-  if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), false;
+  if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
   bool ok = fread(header, 1, n, f) == n;
   header[n] = 0;
   ok = ok && parse_header(header, out, why, why_bytes);
   free(header);
   *out_offset = offset + (uint64_t)n;
-  return ok;
+  return ok ? TC_OK : TC_ERR_IO;
 }
 
 static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes) {
@@ -281,12 +281,13 @@ tc_tensor tc_load_npy(const char *path) {
   size_t bytes;
   FILE *f = path ? fopen(path, "rbe") : NULL;
   if (f == NULL || fstat(fileno(f), &info) != 0) {
-    st = tc_fail(TC_ERR_IO, "load_npy", site, "%s: %s", path ? path : "(null)", path ? strerror(errno) : "path is NULL");
+    st = tc_fail(errno == ENOMEM && path ? TC_ERR_MEMORY : TC_ERR_IO, "load_npy", site, "%s: %s", path ? path : "(null)",
+                 path ? strerror(errno) : "path is NULL");
     goto done;
   }
   uint64_t file_bytes = info.st_size > 0 ? (uint64_t)info.st_size : 0;
-  if (!read_header(f, file_bytes, &h, &offset, why, sizeof why)) {
-    st = tc_fail(TC_ERR_IO, "load_npy", site, "%s: %s", path, why);
+  if ((st = read_header(f, file_bytes, &h, &offset, why, sizeof why)) != TC_OK) {
+    st = tc_fail(st, "load_npy", site, "%s: %s", path, why);
     goto done;
   }
   if (!data_bytes(&h, &bytes) || bytes > file_bytes - offset) {

@@ -47,7 +47,8 @@ typedef struct tc_llvm_build {
   uint32_t *mark;                        // per instruction: the last frame that listed this VAR
   uint32_t n_frames, n_vars, cap_vars;
   bool streams;                          // printed a non-temporal store
-  char *text;                            // why it failed
+  bool no_memory;                        // why it failed
+  char *text;                            // why it failed, in words
   size_t text_bytes;
 } tc_llvm_build;
 
