@@ -52,8 +52,8 @@ tc_status tc_plan_reference(const tc_plan *p, tc_plan **out);
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
   tc_status (*lower)(tc_plan *plan);
-  // Runs the plan to its end. leaf and out are memory in the plan's order.
-  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+  // Runs the plan to its end. leaf and out are memory in the plan's order. call: per node the user's call, for errors; NULL: not known.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
   void (*destroy)(void *program);
   // TC_VERIFY=1: the results the reference gives, to be had before the run, and after it a line for each that is wrong; how many are. The expected
   // results are NULL where nothing is to be compared.

@@ -618,8 +618,8 @@ tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {
   tc_trace *t = tc_op_begin("to", site);
   tc_device d;
   tc_node a = tc_op_in(t, x);
-  if (a != TC_NODE_ERR && tc_device_parse(device, &d) != TC_OK) a = tc_rec_fail(t, TC_ERR_DEVICE, "the device is not to be had");
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
+  if (a != TC_NODE_ERR) t->op_status = tc_device_parse(device, t->op, site, &d);
+  if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
   uint64_t attr = d;
   return tc_op_end(t, tc_trace_append(t, TC_OP_TO, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL, d));
 }

@@ -83,7 +83,7 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
   struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg) : NULL;
-  tc_status st = tc_lowering.launch(p, leaf, out, t->arg);
+  tc_status st = tc_lowering.launch(p, leaf, out, t->arg, t->call);
   if (expected) {
     fprintf(to, "TC_VERIFY: results differ from the reference\n");
     rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
@@ -103,7 +103,7 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_sync_point *rec) {
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
   if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, rec);
-  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
+  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call);
 }
 
 // ---- runs ----
@@ -114,7 +114,7 @@ static _Atomic uint64_t run_serial;
 static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   tc_buffer *memory;
   size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + t->n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
-                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
+                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
   if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
   tc_run *r = memset(memory->ptr, 0, bytes);
   r->memory = memory;
@@ -125,7 +125,8 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   r->out = (tc_buffer **)(r->past + t->n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
   r->want = (tc_want *)(r->arg + p->n_arg);
-  r->memo = (uint32_t *)(r->want + t->n_want);
+  r->call = (tc_call *)(r->want + t->n_want);
+  r->memo = (uint32_t *)(r->call + p->n_node);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
   r->plan = p, r->failed = failed, r->freed_by = t->freed_by;
@@ -139,6 +140,7 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
+  memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
   return r;
 }
 
@@ -198,6 +200,7 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t node) {
     bool tape = tc_rec_tape(t, false);
     n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
                         r->arg + p->arg_at[node], (tc_device)p->dev[node]);
+    if (n != TC_NODE_ERR) t->call[n] = r->call[node];
     tc_rec_tape(t, tape);
   }
   return r->memo[node] = n;

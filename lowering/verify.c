@@ -37,7 +37,7 @@ static bool run(tc_verified *v, void *const *leaf, const uint64_t *arg) {
     ok = tc_buffer_create(v->plan->out[i].bytes, &v->out[i]) == TC_OK;
     if (ok) ptr[i] = v->out[i]->ptr;
   }
-  ok = ok && tc_program_launch(v->plan, leaf, ptr, arg) == TC_OK;
+  ok = ok && tc_program_launch(v->plan, leaf, ptr, arg, NULL) == TC_OK;
   tc_free(ptr);
   return ok;
 }

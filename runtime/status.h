@@ -27,10 +27,18 @@
 #endif
 _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 
-// Records an error of this thread and returns its status. op: static string; site 0: unknown. The message becomes
-// "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
+// Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
+// becomes "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
-#define TC_FAIL(status, ...) tc_fail((status), __func__, 0, __VA_ARGS__)
+#define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
+
+// A call of the user: the op by its public name (a static string), and where it was made.
+typedef struct tc_call {
+  const char *op;
+  tc_site site;
+} tc_call;
+// The op of the call this thread is inside (runtime/reentry.h); else the other.
+const char *tc_call_op(const char *outside);
 
 // Handles with slot >= this are poison: what a failed call returns; gen is the status.
 #define TC_POISON 0xFFFFFF00u

@@ -112,13 +112,12 @@ static tc_status write_file(const char *path, const char *header, size_t header_
   return why == 0 ? TC_OK : tc_fail(TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
 }
 
-tc_status tc_save_npy(const char *path, tc_tensor t) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
+tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) {
   if (path == NULL) return tc_fail(TC_ERR_ARG, "save_npy", site, "path is NULL");
   TC_TRY(tc_operand_check("save_npy", t, site));
-  tc_dims shape = tc_shape(t);
-  tc_type type = tc_dtype(t);
-  size_t bytes = (size_t)tc_numel(t) * tc_type_bytes(type);
+  tc_dims shape = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
+  size_t bytes = (size_t)tc_numel_at(t, site) * tc_type_bytes(type);
   void *data = malloc(bytes ? bytes : 1);
   if (data == NULL) return tc_fail(TC_ERR_MEMORY, "save_npy", site, "no memory for %zu bytes", bytes);
   tc_status st = tc_to_host_at(t, data, bytes, site);
@@ -256,21 +255,20 @@ static bool read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_of
   return ok;
 }
 
-static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes) {
+static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes, tc_site site) {
   // A byte other than 0 and 1 is no bool; NumPy reads it as true.
   if (h->type == TC_BOOL)
     for (size_t i = 0; i < bytes; i++) data[i] = data[i] != 0;
-  if (!h->fortran) return tc_from_host(data, h->shape, h->type);
+  if (!h->fortran) return tc_from_host_at(data, h->shape, h->type, site);
   int64_t strides[TC_MAX_RANK], stride = 1;
   for (int i = 0; i < h->shape.rank; i++) {
     strides[i] = stride;
     if (bytes) stride *= h->shape.dim[i];
   }
-  return tc_from_host_strided(data, h->shape, strides, h->type);
+  return tc_from_host_strided_at(data, h->shape, strides, h->type, site);
 }
 
-tc_tensor tc_load_npy(const char *path) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
+tc_tensor tc_load_npy_at(const char *path, tc_site site) {
   tc_tensor out = {0, 0};
   tc_status st = TC_OK;
   char why[160] = "";
@@ -301,7 +299,7 @@ tc_tensor tc_load_npy(const char *path) {
     st = tc_fail(TC_ERR_IO, "load_npy", site, "%s: the data cannot be read", path);
     goto done;
   }
-  out = make_tensor(&h, data, bytes);
+  out = make_tensor(&h, data, bytes, site);
 done:
   free(data);
   if (f) fclose(f);

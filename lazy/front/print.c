@@ -377,9 +377,9 @@ static char *format_value(const void *data, const tc_dims *dims, tc_type type, i
 static tc_status format_at(tc_tensor t, tc_site site, char **out) {
   *out = NULL;
   TC_TRY(tc_operand_check("print", t, site));
-  tc_dims dims = tc_shape(t);
-  tc_type type = tc_dtype(t);
-  int64_t n = tc_numel(t);
+  tc_dims dims = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
+  int64_t n = tc_numel_at(t, site);
   size_t bytes = (size_t)n * tc_type_bytes(type);
   void *data = malloc(bytes ? bytes : 1);
   if (data == NULL) return tc_fail(TC_ERR_MEMORY, "print", site, "no memory for %zu bytes", bytes);
@@ -392,9 +392,9 @@ static tc_status format_at(tc_tensor t, tc_site site, char **out) {
   return st;
 }
 
-char *tc_format(tc_tensor t) {
+char *tc_format_at(tc_tensor t, tc_site site) {
   char *out;
-  return format_at(t, tc_site_return(__builtin_return_address(0)), &out) == TC_OK ? out : NULL;
+  return format_at(t, site, &out) == TC_OK ? out : NULL;
 }
 
 tc_status tc_print_at(tc_tensor t, tc_site site) {
