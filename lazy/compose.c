@@ -52,7 +52,7 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
   tc_trace *t = tc_op_begin("masked_fill", site);
   tc_node a = tc_op_in(t, x), m = tc_op_in(t, mask);
   if (a == TC_NODE_ERR || m == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  return tc_op_end(t, f_fill(t, m, value, a));
+  return tc_op_end(t, tc_rec_where(t, m, tc_rec_number(t, a, value), a));
 }
 
 // ---- Ranges, masks and random values ----
@@ -358,6 +358,7 @@ tc_tensor tc_layer_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double
   tc_node a = open_fold(t, x, &last, &mask, &type);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   const tc_dims *d = tc_node_dims(t, a);
+  if (d->rank == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0, at least 1 is needed"));
   tc_node extra[2] = {given(weight) ? tc_op_in(t, weight) : TC_NODE_ERR, given(bias) ? tc_op_in(t, bias) : TC_NODE_ERR};
   for (int i = 0; i < 2; i++) {
     if (!given(i ? bias : weight)) continue;

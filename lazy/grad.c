@@ -212,7 +212,8 @@ static void visit(walk *w, segment *s, uint32_t n) {
   if (flags & TC_NODE_FREED) {
     char first[160];
     tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
-    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", tc_op_names[op], first);
+    const tc_call *by = s->run ? &s->run->call[n] : &w->t->call[n];
+    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", by->op, first);
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;

@@ -61,7 +61,7 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   tc_stored v;
   char text[128];
   if (!tc_enter("item", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, "item", &v);
+  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
   if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
     st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
   else if (st == TC_OK && !out)
@@ -86,7 +86,7 @@ ITEM(bool, BOOL, bool)
 tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
   tc_stored v;
   if (!tc_enter("to_host", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, "to_host", &v);
+  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && have != bytes)
     st = tc_fail(TC_ERR_ARG, "to_host", site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
@@ -131,7 +131,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
 const void *tc_map_at(tc_tensor h, tc_site site) {
   tc_stored v;
   if (!tc_enter("map", site)) return NULL;
-  if (tc_value(h, TC_CAUSE_MAP, site, "map", &v) != TC_OK) return tc_leave(), NULL;
+  if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK) return tc_leave(), NULL;
   tc_trace *t;
   (void)tc_slot_find(h, &t);
   pthread_mutex_lock(&t->lock);

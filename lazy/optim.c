@@ -57,6 +57,13 @@ static tc_status check_params(const char *name, const tc_tensor *params, int n, 
   return TC_OK;
 }
 
+static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < i; k++)
+      if (params[i].slot == params[k].slot) return tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", k, i);
+  return TC_OK;
+}
+
 static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
   if (value >= 0 && value < below) return TC_OK;  // false for nan
   return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
@@ -74,7 +81,7 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
     return NULL;
   }
-  if (check_params(name, params, n, site) != TC_OK) return NULL;
+  if (check_params(name, params, n, site) != TC_OK || check_distinct(name, params, n, site) != TC_OK) return NULL;
   for (int i = 0; i < n; i++) {
     if (tc_type_is_float(tc_dtype_at(params[i], site))) continue;
     tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype_at(params[i], site)));
@@ -283,6 +290,7 @@ static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
 }
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
+  TC_CALLED_AS("optimizer_step");
   if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
   TC_TRY(ensure_states(opt, site));
   tc_status st = TC_OK;
@@ -368,6 +376,7 @@ const char *tc_optimizer_state_name(const tc_optimizer *opt, int i) {
 }
 
 tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
+  TC_CALLED_AS("optimizer_state");
   if (tc_optimizer_state_name(opt, i) == NULL) {
     tc_trace *t = tc_op_begin("optimizer_state", site);
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "no state %d", i));
@@ -387,6 +396,7 @@ static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
 }
 
 tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site) {
+  TC_CALLED_AS("optimizer_set_state");
   if (tc_optimizer_state_name(opt, i) == NULL) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);

@@ -8,6 +8,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/reentry.h"
 
 #define CUT_NODES 128
 
@@ -190,7 +191,7 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t node) {
   if (buf) {
     n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0);
   } else if (leaf || (p->out_of[node] != TC_LEAF_NONE && !r->failed)) {
-    return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
+    return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", r->call[node].op);
   } else {
     tc_node in[512];
     int n_in = tc_rec_arity(rec);
@@ -354,19 +355,20 @@ void tc_rec_landmark(tc_trace *t) {
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
   bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
-  if (!pending && s->err) return tc_fail(s->err, cause_names[cause], site, "the value was lost by a run that failed");
+  if (!pending && s->err) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
   if (!s->buf || pending) {
-    if (!pending) t->op_status = TC_OK, t->op = cause_names[cause], t->op_site = site;
+    if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;
     tc_node n = tc_trace_node(t, s, handle);
     if (n == TC_NODE_ERR) return t->op_status;
     TC_TRY(tc_trace_sync(t, cause, site, 1, &n));
   }
-  if (!s->buf) return tc_fail(TC_ERR_STATE, cause_names[cause], site, "the tensor has no value");
+  if (!s->buf) return tc_fail(TC_ERR_STATE, tc_inside_call.op, site, "the tensor has no value");
   *out = tc_buffer_retain(s->buf);
   return TC_OK;
 }
 
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out) {
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
+  const char *op = tc_inside_call.op;
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
   tc_slot *s = tc_slot_find(h, &t);

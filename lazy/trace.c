@@ -399,7 +399,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
     return &roomless;
   }
   pthread_mutex_lock(&t->lock);
-  t->op = name;
+  t->op = tc_inside_call.op;  // name, or of the function written over this one
   t->op_site = site;
   t->op_status = TC_OK;
   t->tape = t->no_grad == 0;
@@ -439,7 +439,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_stored v;
   t->dropped = true;
   pthread_mutex_unlock(&t->lock);
-  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, t->op, &v);
+  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, &v);
   pthread_mutex_lock(&t->lock);
   t->dropped = false;
   if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
@@ -638,14 +638,23 @@ bool tc_is_valid(tc_tensor h) {
   return true;
 }
 
-tc_dims tc_shape_at(tc_tensor h, tc_site site) {
+static tc_dims dims_of(tc_tensor h, const char *what, tc_site site) {
   tc_trace *t;
   tc_dims none = {-1, {0}};
-  tc_slot *s = tc_slot_lock(h, "shape", site, &t);
+  tc_slot *s = tc_slot_lock(h, what, site, &t);
   if (!s) return none;
   tc_dims d = tc_dims_at(s->shape)->d;
   tc_slot_unlock(t);
   return d;
+}
+
+tc_dims tc_shape_at(tc_tensor h, tc_site site) {
+  return dims_of(h, "shape", site);
+}
+
+int64_t tc_numel_at(tc_tensor h, tc_site site) {
+  tc_dims d = dims_of(h, "numel", site);
+  return d.rank < 0 ? -1 : tc_dims_count(&d);
 }
 
 tc_type tc_dtype_at(tc_tensor h, tc_site site) {
@@ -655,11 +664,6 @@ tc_type tc_dtype_at(tc_tensor h, tc_site site) {
   tc_type type = (tc_type)s->dtype;
   tc_slot_unlock(t);
   return type;
-}
-
-int64_t tc_numel_at(tc_tensor h, tc_site site) {
-  tc_dims d = tc_shape_at(h, site);
-  return d.rank < 0 ? -1 : tc_dims_count(&d);
 }
 
 const char *tc_device_of_at(tc_tensor h, tc_site site) {

@@ -253,6 +253,6 @@ typedef struct tc_stored {
   bool is_param;
 } tc_stored;
 // The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure.
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out);
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 
 #endif

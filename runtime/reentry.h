@@ -21,7 +21,7 @@ static inline bool tc_enter(const char *op, tc_site site) {
     tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
     return false;
   }
-  tc_inside_call = (tc_call){op, site};
+  tc_inside_call = (tc_call){tc_outer_op ? tc_outer_op : op, site};
   tc_inside = 1;
   atomic_signal_fence(memory_order_seq_cst);
   return true;

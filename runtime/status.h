@@ -1,5 +1,4 @@
-// Statuses and errors of one thread. The first error since tc_clear_error stays; later ones are kept in a ring so that a poisoned handle can
-// name its own. Text names the op and the values. Threads: thread-local, no locks.
+// Statuses and errors of one thread. The first error since tc_clear_error stays. Text names the op and the values. Threads: thread-local, no locks.
 #ifndef TC_RUNTIME_STATUS_H
 #define TC_RUNTIME_STATUS_H
 
@@ -39,6 +38,22 @@ typedef struct tc_call {
 } tc_call;
 // The op of the call this thread is inside (runtime/reentry.h); else the other.
 const char *tc_call_op(const char *outside);
+
+// Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
+extern _Thread_local const char *tc_outer_op __attribute__((tls_model("initial-exec")));
+
+static inline const char *tc_outer_begin(const char *op) {
+  const char *was = tc_outer_op;
+  if (!was) tc_outer_op = op;
+  return was;
+}
+
+static inline void tc_outer_end(const char **was) {
+  tc_outer_op = *was;
+}
+
+// To the end of the block, calls go by op, a static string.
+#define TC_CALLED_AS(op) const char *tc_outer_was_ __attribute__((cleanup(tc_outer_end))) = tc_outer_begin(op)
 
 // Handles with slot >= this are poison: what a failed call returns; gen is the status.
 #define TC_POISON 0xFFFFFF00u

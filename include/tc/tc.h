@@ -66,6 +66,7 @@ typedef uint64_t tc_site;
 
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
+// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h.
 #define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
 
 #ifdef __cplusplus
@@ -245,6 +246,7 @@ TC_API char *tc_format(tc_tensor t);
 // Replaces the file whole or not at all, through symbolic links; a pipe or device is written in place (a pipe nobody reads raises SIGPIPE, as write
 // does). TC_ERR_IO with the reason where that fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
+// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read; either byte order. Poison with TC_ERR_IO and the reason.
 TC_API tc_tensor tc_load_npy(const char *path);
 
 // ---- Assignment: changes what the handle stands for; values taken from it before do not change ----
@@ -275,6 +277,7 @@ TC_API void tc_no_grad_end(void);
 TC_API void tc_seed(uint64_t seed);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
+// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating.
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
@@ -315,9 +318,9 @@ TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_no
 #undef TC_FN
 
 // Data-dependent shapes: these sync. Results are new tensors.
-TC_API tc_tensor tc_nonzero(tc_tensor x);                  // [n, rank] i64
+TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);  // [n]
-TC_API tc_tensor tc_unique(tc_tensor x);                   // sorted, [n]
+TC_API tc_tensor tc_unique(tc_tensor x);  // sorted, [n]
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
 // Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);

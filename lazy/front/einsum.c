@@ -280,6 +280,7 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 
 // Records operands' Einstein sum, "ij,jk->ik". Poison with the spec and what is wrong with it in tc_last_error.
 tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
+  TC_CALLED_AS("einsum");
   einsum e = {.spec = spec ? spec : "", .site = site};
   if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS)
     return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS));

@@ -51,6 +51,7 @@ static int64_t *positions(const char *op, tc_tensor mask, int64_t *out_n, tc_sit
 }
 
 tc_tensor tc_nonzero_at(tc_tensor x, tc_site site) {
+  TC_CALLED_AS("nonzero");
   if (tc_operand_check("nonzero", x, site) != TC_OK) return failed();
   tc_dims d = tc_shape_at(x, site);
   int64_t n, *at = positions("nonzero", tc_cast_at(x, TC_BOOL, site), &n, site);
@@ -73,6 +74,7 @@ tc_tensor tc_nonzero_at(tc_tensor x, tc_site site) {
 
 // x and mask broadcast against each other, as in PyTorch.
 tc_tensor tc_masked_select_at(tc_tensor x, tc_tensor mask, tc_site site) {
+  TC_CALLED_AS("masked_select");
   if (tc_operand_check("masked_select", x, site) != TC_OK || tc_operand_check("masked_select", mask, site) != TC_OK) return failed();
   if (tc_dtype_at(mask, site) != TC_BOOL)
     return tc_poison(tc_fail(TC_ERR_DTYPE, "masked_select", site, "mask is %s, not bool", tc_type_name(tc_dtype_at(mask, site))));
@@ -101,6 +103,7 @@ static int compare_float(const void *a, const void *b) {
 
 // Sorted as f64 or i64, which hold every element type exactly; NaN counts once, as in NumPy.
 tc_tensor tc_unique_at(tc_tensor x, tc_site site) {
+  TC_CALLED_AS("unique");
   if (tc_operand_check("unique", x, site) != TC_OK) return failed();
   tc_type type = tc_dtype_at(x, site);
   bool is_float = type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
@@ -121,6 +124,7 @@ tc_tensor tc_unique_at(tc_tensor x, tc_site site) {
 
 // |a - b| <= atol + rtol |b| everywhere, or equal (infinities); NaN is close to nothing. Integers are compared in f64.
 tc_status tc_allclose_at(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out, tc_site site) {
+  TC_CALLED_AS("allclose");
   if (out == NULL) return tc_fail(TC_ERR_ARG, "allclose", site, "out is NULL");
   *out = false;
   TC_TRY(tc_operand_check("allclose", a, site));
@@ -137,6 +141,7 @@ tc_status tc_allclose_at(tc_tensor a, tc_tensor b, double rtol, double atol, boo
 }
 
 tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out, tc_site site) {
+  TC_CALLED_AS("split");
   if (out == NULL) return tc_fail(TC_ERR_ARG, "split", site, "out is NULL");
   for (int i = 0; i < n; i++) out[i] = tc_poison(TC_ERR_STATE);
   TC_TRY(tc_operand_check("split", x, site));
@@ -157,6 +162,7 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
 }
 
 tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site site) {
+  TC_CALLED_AS("meshgrid");
   if (n < 1 || n > TC_MAX_RANK || xs == NULL || out == NULL)
     return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
   tc_tensor grids[TC_MAX_RANK];  // out may be xs
