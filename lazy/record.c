@@ -145,8 +145,7 @@ static bool good_type(tc_trace *t, tc_type type) {
   return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
 }
 
-// The least and the greatest value of an integer type; 0 and 1 of bool.
-static void type_range(tc_type type, int64_t *low, int64_t *high) {
+void tc_type_range(tc_type type, int64_t *low, int64_t *high) {
   int bits = (int)tc_type_bytes(type) * 8;
   *low = type == TC_BOOL || type == TC_U8 ? 0 : INT64_MIN >> (64 - bits);
   *high = type == TC_BOOL ? 1 : type == TC_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits);
@@ -157,7 +156,7 @@ static void type_range(tc_type type, int64_t *low, int64_t *high) {
 static bool good_number(tc_trace *t, tc_type type, double v) {
   int64_t low, high;
   if (type == TC_BOOL || tc_type_is_float(type)) return true;
-  type_range(type, &low, &high);
+  tc_type_range(type, &low, &high);
   double whole = trunc(v), bottom = type == TC_U8 ? v : whole;
   if (type == TC_U8 && v == whole) low = -UINT8_MAX;
   if (bottom >= (double)low && whole <= (double)high && whole < 0x1p63) return true;
@@ -208,7 +207,7 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
   if (op == TC_OP_RANDINT && (high <= low || (uint64_t)high - (uint64_t)low > UINT64_C(0x100000000)))
     return tc_rec_fail(t, TC_ERR_ARG, "low %lld and high %lld span nothing or more than 2^32", (long long)low, (long long)high);
   int64_t least, most;
-  type_range(type, &least, &most);
+  tc_type_range(type, &least, &most);
   if (op == TC_OP_RANDINT && (low < least || high - 1 > most))
     return tc_rec_fail(t, TC_ERR_ARG, "%lld to %lld leaves the range of %s", (long long)low, (long long)high - 1, tc_type_name(type));
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};

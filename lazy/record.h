@@ -41,6 +41,8 @@ tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attri
 const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
 tc_type tc_node_type(const tc_trace *t, tc_node n);
 bool tc_type_is_float(tc_type type);
+// The least and the greatest value of an integer type; 0 and 1 of bool.
+void tc_type_range(tc_type type, int64_t *low, int64_t *high);
 int64_t tc_dims_count(const tc_dims *d);
 // axis in [-rank, rank) to [0, rank); -1 after reporting. extra: 1 where one past the last axis is allowed (unsqueeze, stack).
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra);

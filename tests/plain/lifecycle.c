@@ -281,6 +281,12 @@ static void numbers_that_do_not_fit_the_type(void) {
     tc_clear_error();
     tc_scope_end(s);
   }
+  tc_scope c = tc_scope_begin();
+  tc_tensor byte = tc_full_int(TC_SHAPE(1), 200, TC_U8), small = tc_full_int(TC_SHAPE(1), -100, TC_I8);
+  EXPECT(item(tc_clamp(byte, 0, 300)) == 200 && item(tc_clamp(byte, -5, 220)) == 200 && item(tc_clamp(byte, -5, 100)) == 100, "bounds beyond u8");
+  EXPECT(item(tc_clamp(small, -300, 300)) == -100 && item(tc_clamp(small, -INFINITY, -101)) == -101, "bounds beyond i8");
+  EXPECT(item(tc_clamp(tc_full_int(TC_SHAPE(1), 7, TC_I64), -1e300, 0x1p63)) == 7, "bounds beyond i64");
+  tc_scope_end(c);
   static const struct {
     tc_type type;
     int64_t low, high;
