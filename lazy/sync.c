@@ -125,9 +125,9 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   r->past = (tc_past *)(r->leaf + p->n_leaf);
   r->out = (tc_buffer **)(r->past + t->n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
-  r->want = (tc_want *)(r->arg + p->n_arg);
-  r->call = (tc_call *)(r->want + t->n_want);
-  r->memo = (uint32_t *)(r->call + p->n_node);
+  r->call = (tc_call *)(r->arg + p->n_arg);
+  r->want = (tc_want *)(r->call + p->n_node);
+  r->memo = (uint32_t *)(r->want + t->n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
   r->plan = p, r->failed = failed, r->freed_by = t->freed_by;

@@ -59,7 +59,7 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   tc_scope scope = tc_scope_begin(), inner = tc_scope_begin();
   tc_tensor stale = f32(1, 3, 0);
   tc_scope_end(inner);
-  tc_tensor x = f32(1, 3, 0), out[2], whole = tc_zeros(TC_SHAPE(3), TC_I64);
+  tc_tensor x = f32(1, 3, 0), out[3], whole = tc_zeros(TC_SHAPE(3), TC_I64);
   tc_tensor p = tc_param(f32(1, 3, 0)), twice[2] = {p, p};
   tc_optimizer *opt = tc_sgd(&p, 1, (tc_sgd_options){.lr = 0.1});
   EXPECT_SAID(tc_set_num_threads(-1), "set_num_threads", "-1");
