@@ -55,8 +55,8 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
   tc_status (*lower)(tc_plan *plan);
-  // Runs the plan to its end. leaf and out are memory in the plan's order.
-  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+  // Runs the plan to its end. leaf and out are memory in the plan's order. call: per node the user's call, for errors; NULL: not known.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
   void (*destroy)(void *program);
   // TC_VERIFY=1 (lowering/verify.h): what the plan should store, to be had before the run, which may write over its operands; NULL where nothing is to
   // be compared. After the run, how many results are wrong. A line for each goes to the file.

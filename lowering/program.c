@@ -110,11 +110,11 @@ static uint32_t after(const builder *b, uint32_t n) {
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
-static bool add_check(builder *b, tc_op op, uint32_t index, int64_t extent) {
+static bool add_check(builder *b, uint32_t n, uint32_t index, int64_t extent) {
   b->wave = after(b, index);
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
-  s->node = index, s->op = op;
+  s->node = n, s->op = b->p->graph.node[n].op;
   s->extent = 1;
   s->first_num = (uint32_t)0;
   s->work = (double)b->p->graph.node[index].shape->count;
@@ -157,7 +157,7 @@ static bool add_row(builder *b, uint32_t n) {
 static bool add_checks(builder *b, uint32_t n) {
   const tc_gnode *x = &b->p->graph.node[n];
   int64_t extent = index_extent(&b->p->graph, x);
-  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, x->op, x->in[1], extent);
+  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, n, x->in[1], extent);
 }
 
 static void drop_draft(tc_step *s) {
@@ -429,12 +429,21 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
 
 // ---- running ----
 
+// What stopped a run: the first step that failed. Told by the thread that launched, since a worker's errors are nobody's.
+typedef struct fault {
+  _Atomic bool taken;
+  const tc_step *step;
+  tc_status status;
+  int64_t index, at;  // of a CHECK
+} fault;
+
 typedef struct run {
   const tc_program *p;
   void **place;  // leaves, then outputs
   char *const *output;  // behind the leaves in place
   char *arena;
   const uint64_t *num;  // all steps' scalars
+  fault *fault;
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
@@ -443,13 +452,30 @@ static void *pointer_of(const run *r, uint32_t place) {
   return (k->in == IN_ARENA ? r->arena : r->output[k->in]) + k->offset;
 }
 
+static tc_status stop(const run *r, const tc_step *s, tc_status st, int64_t index, int64_t at) {
+  fault *f = r->fault;
+  if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st, f->index = index, f->at = at;
+  return st;
+}
+
+// Names the user's call where it is known, not the row.
+static void report(const tc_plan *plan, const run *r, const tc_call *call) {
+  const fault *f = r->fault;
+  const tc_step *s = f->step;
+  bool known = call && s->node < plan->n_node && call[s->node].op;
+  tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
+  if (s->kind == TC_STEP_CHECK)
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)f->index, (long long)f->at,
+            (long long)r->num[s->first_num]);
+  else
+    tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
+}
+
 static tc_status check(const run *r, const tc_step *s) {
   const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
   int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
   for (int64_t i = 0; i < n; i++)
-    if (index[i] < -extent || index[i] >= extent)
-      return tc_fail(TC_ERR_INDEX, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i],
-                     (long long)i, (long long)extent);
+    if (index[i] < -extent || index[i] >= extent) return stop(r, s, TC_ERR_INDEX, index[i], i);
   return TC_OK;
 }
 
@@ -467,7 +493,8 @@ static tc_status run_row(const run *r, const tc_step *s) {
   tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
-  return rows[x->op](&call);
+  tc_status st = rows[x->op](&call);
+  return st == TC_OK ? st : stop(r, s, st, 0, 0);
 }
 
 static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
@@ -511,7 +538,7 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
   for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
 }
 
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call) {
   const tc_program *p = plan->program;
   uint64_t fixed[512], *num = fixed;
   uint32_t n_place = plan->n_leaf + plan->n_out;
@@ -524,7 +551,8 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num};
+    fault stopped_by = {.step = NULL};
+    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, &stopped_by};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
     tc_job job = {.task = serial ? task_serial : task,
@@ -534,6 +562,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                   .scratch_bytes = p->scratch_bytes,
                   .max_threads = serial ? 1 : 1024};
     if (p->n_step) st = (tc_status)tc_team_run(&job);
+    if (stopped_by.step) report(plan, &r, call);
   }
   tc_buffer_release(arena);
   return st;

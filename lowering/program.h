@@ -33,7 +33,7 @@ typedef struct tc_step {
   int64_t extent;             // units of the outermost range
   int64_t grain;              // units of one task
   uint32_t wave;
-  uint32_t node;              // the node a ROW or ZERO gives
+  uint32_t node;              // the node a ROW or ZERO gives, and a CHECK is for
   double work;                // estimated nanoseconds on one thread
   uint64_t writes;            // KERNEL: binds it writes
   uint64_t same;              // KERNEL: binds it reads only at the element it writes, before it writes it
@@ -47,6 +47,6 @@ typedef struct tc_num_source {
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
 
 #endif

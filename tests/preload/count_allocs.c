@@ -87,19 +87,19 @@ static void end_step(void) {
   seen = atomic_load(&n_allocs);
 }
 
-tc_status tc_optimizer_step(tc_optimizer *opt) {
-  static tc_status (*real)(tc_optimizer *);
-  if (!real) *(void **)&real = next("tc_optimizer_step");
+tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
+  static tc_status (*real)(tc_optimizer *, tc_site);
+  if (!real) *(void **)&real = next("tc_optimizer_step_at");
   stepped = true;
-  return real(opt);
+  return real(opt, site);
 }
 
-tc_scope tc_scope_begin(void) {
-  static tc_scope (*real)(void);
-  if (!real) *(void **)&real = next("tc_scope_begin");
+tc_scope tc_scope_begin_at(tc_site site) {
+  static tc_scope (*real)(tc_site);
+  if (!real) *(void **)&real = next("tc_scope_begin_at");
   if (stepped) end_step();
   stepped = false;
-  return real();
+  return real(site);
 }
 
 static void begin(void) __attribute__((constructor));
