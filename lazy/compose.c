@@ -347,39 +347,6 @@ tc_tensor tc_norm_at(tc_tensor x, double p, tc_dims axes, bool keepdim, tc_site 
   return tc_op_end(t, f_narrow(t, out, type));
 }
 
-// An optional operand: {0, 0} is left out.
-static bool given(tc_tensor x) {
-  return x.slot != 0 || x.gen != 0;
-}
-
-tc_tensor tc_layer_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
-  tc_trace *t = tc_op_begin("layer_norm", site);
-  tc_dims last = TC_AXES(-1);
-  uint32_t mask;
-  tc_type type;
-  tc_node a = open_fold(t, x, &last, &mask, &type);
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  const tc_dims *d = tc_node_dims(t, a);
-  if (d->rank == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0, at least 1 is needed"));
-  tc_node extra[2] = {given(weight) ? tc_op_in(t, weight) : TC_NODE_ERR, given(bias) ? tc_op_in(t, bias) : TC_NODE_ERR};
-  for (int i = 0; i < 2; i++) {
-    if (!given(i ? bias : weight)) continue;
-    if (extra[i] == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-    const tc_dims *e = tc_node_dims(t, extra[i]);
-    if (e->rank != 1 || e->dim[0] != d->dim[d->rank - 1]) {
-      char have[128];
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%s is %s, the last extent of x is %lld", i ? "bias" : "weight",
-                                      tc_dims_text(e, have, sizeof have), (long long)d->dim[d->rank - 1]));
-    }
-  }
-  tc_node centred = f_sub(t, a, tc_compose_mean(t, a, mask, true));
-  tc_node var = tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, centred), mask, true);
-  tc_node y = f_mul(t, centred, tc_rec_unary(t, TC_OP_RSQRT, f_num(t, TC_OP_ADD, var, eps)));
-  if (given(weight)) y = f_mul(t, y, f_widen(t, extra[0]));
-  if (given(bias)) y = f_add(t, y, f_widen(t, extra[1]));
-  return tc_op_end(t, f_narrow(t, y, type));
-}
-
 // ---- By index ----
 
 // gather after x and index are broadcast against each other on the other axes (torch.take_along_dim).
@@ -461,7 +428,7 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
   int64_t n_out = dw->dim[0];
   tc_dims swap = TC_AXES(1, 0);
   tc_node y = tc_rec_matmul(t, a, tc_rec_permute(t, w, &swap));
-  if (!given(bias)) return tc_op_end(t, y);
+  if (!f_given(bias)) return tc_op_end(t, y);
   tc_node b = tc_op_in(t, bias);
   if (b == TC_NODE_ERR) return tc_op_end(t, b);
   const tc_dims *db = tc_node_dims(t, b);

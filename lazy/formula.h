@@ -1,5 +1,5 @@
 // Short names for the arithmetic of formulas over nodes, so that compositions read like the mathematics they come from.
-// Private to lazy/compose.c, lazy/losses.c and lazy/activations.c. Always: poison in, poison out, silently, as in record.h.
+// Private to the compositions: lazy/compose.c, conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
 #ifndef TC_LAZY_FORMULA_H
 #define TC_LAZY_FORMULA_H
 
@@ -37,6 +37,10 @@ static inline tc_node f_fill(tc_trace *t, tc_node cond, double value, tc_node a)
 static inline tc_node f_keep(tc_trace *t, tc_node cond, tc_node a, double value) {
   return tc_rec_where(t, cond, a, tc_rec_const(t, a, value));
 }
+// An optional operand: {0, 0} is left out.
+static inline bool f_given(tc_tensor x) {
+  return x.slot != 0 || x.gen != 0;
+}
 // Formulas of several steps run in f32 where the operand is f16, bf16 or an integer, as PyTorch's kernels do; f_narrow rounds the result once.
 // f_narrow takes the type f_type read from the operand: integers and poison stay f32.
 static inline tc_type f_type(const tc_trace *t, tc_node a) {
@@ -55,6 +59,10 @@ tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim
 tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
 // min(x, 0) - log(1 + exp(-|x|)), with slope 1/2 at zero (lazy/activations.c).
 tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
+// n numbers from an option's list of n, or of one for all; an empty list is `none` for all. False after reporting one below `least` (lazy/conv.c).
+bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out);
+// [n, c, ..] as [n, .., c] (lazy/conv.c).
+tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);
 

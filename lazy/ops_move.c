@@ -141,6 +141,11 @@ tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
   return tc_op_end(t, tc_rec_reshape(t, one, &to));
 }
 
+tc_tensor tc_unfold_at(tc_tensor x, int axis, int64_t size, int64_t step, tc_site site) {
+  tc_trace *t = tc_op_begin("unfold", site);
+  return tc_op_end(t, tc_rec_window(t, tc_op_in(t, x), axis, size, step, 1));
+}
+
 tc_tensor tc_flip_at(tc_tensor x, tc_dims axes, tc_site site) {
   tc_trace *t = tc_op_begin("flip", site);
   tc_node a = tc_op_in(t, x);

@@ -446,6 +446,59 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
   return append(t, TC_OP_PAD, type_of(t, a), intern(t, &d), 1, &a, 2 * d.rank, attr, 1, &arg);
 }
 
+// How many windows an axis holds; 0 after reporting.
+static int64_t window_count(tc_trace *t, int64_t length, int64_t size, int64_t step, int64_t dilation) {
+  int64_t reach;
+  if (size < 1 || step < 1 || dilation < 1)
+    return tc_rec_fail(t, TC_ERR_ARG, "windows have size %lld, step %lld and dilation %lld; each is at least 1", (long long)size, (long long)step,
+                       (long long)dilation),
+           0;
+  if (__builtin_mul_overflow(dilation, size - 1, &reach) || reach >= length)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and dilation %lld does not fit an extent of %lld", (long long)size,
+                       (long long)dilation, (long long)length),
+           0;
+  return (length - reach - 1) / step + 1;
+}
+
+// Windows that tile the axis, perhaps but for its end.
+static tc_node tiles(tc_trace *t, tc_node a, int axis, int64_t n, int64_t size) {
+  static const int64_t zeros[TC_MAX_RANK], ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  tc_dims d = *tc_node_dims(t, a), split = {.rank = d.rank + 1}, axes = {.rank = d.rank + 1};
+  if (d.dim[axis] != n * size) {
+    d.dim[axis] = n * size;
+    a = tc_rec_slice(t, a, zeros, ones, &d);
+  }
+  for (int i = 0; i <= d.rank; i++) split.dim[i] = i < axis ? d.dim[i] : i == axis ? n : i == axis + 1 ? size : d.dim[i - 1];
+  for (int i = 0; i < d.rank; i++) axes.dim[i] = i <= axis ? i : i + 1;
+  axes.dim[d.rank] = axis + 1;
+  return tc_rec_permute(t, tc_rec_reshape(t, a, &split), &axes);
+}
+
+tc_node tc_rec_window(tc_trace *t, tc_node a, int axis, int64_t size, int64_t step, int64_t dilation) {
+  if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
+  tc_dims d = *tc_node_dims(t, a);
+  if (d.rank == TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK);
+  int64_t n = window_count(t, d.dim[axis], size, step, dilation);
+  if (n == 0) return TC_NODE_ERR;
+  if (step == size && dilation == 1) return tiles(t, a, axis, n, size);
+  uint64_t attr[4] = {(uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation};
+  d.dim[axis] = n, d.dim[d.rank++] = size;
+  return append_dims(t, TC_OP_WINDOW, type_of(t, a), &d, a, 4, attr);
+}
+
+tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_t step, int64_t dilation) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_dims d = *tc_node_dims(t, a);
+  int64_t size = d.rank > 0 ? d.dim[--d.rank] : 0;
+  if (axis < 0 || axis >= d.rank) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is out of range for rank %d", axis, d.rank);
+  int64_t n = window_count(t, length, size, step, dilation);
+  if (n == 0) return TC_NODE_ERR;
+  if (n != d.dim[axis]) return tc_rec_fail(t, TC_ERR_SHAPE, "%lld windows where %lld fit", (long long)d.dim[axis], (long long)n);
+  uint64_t attr[4] = {(uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation};
+  d.dim[axis] = length;
+  return append_dims(t, TC_OP_UNWINDOW, type_of(t, a), &d, a, 4, attr);
+}
+
 #define MOST_JOINED 256  // operands of one record
 
 // More tensors than one record holds are joined in parts, and the parts in turn.

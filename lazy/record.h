@@ -74,6 +74,11 @@ tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_
                            const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value);
+// Windows along an axis, `step` apart, of `size` elements, `dilation` apart: the axis counts windows, a new last axis a window's elements. Windows that
+// tile the axis are recorded as a slice, a reshape and a permutation.
+tc_node tc_rec_window(tc_trace *t, tc_node a, int axis, int64_t size, int64_t step, int64_t dilation);
+// The other way: each element goes back to where a window of an axis of `length` read it; what lands on one place is added, in the order of windows.
+tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_t step, int64_t dilation);
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);
 tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);  // SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);

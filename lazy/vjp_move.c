@@ -57,6 +57,17 @@ void tc_vjp_pad(tc_vjp *v) {
   tc_vjp_give(v, 0, block(v, 0, low));
 }
 
+// Attributes of windows: axis, size, step, dilation.
+void tc_vjp_window(tc_vjp *v) {
+  int axis = (int)v->attr[0];
+  int64_t length = tc_vjp_in_dims(v, 0)->dim[axis];
+  tc_vjp_give(v, 0, tc_rec_unwindow(v->t, v->g, axis, length, (int64_t)v->attr[2], (int64_t)v->attr[3]));
+}
+
+void tc_vjp_unwindow(tc_vjp *v) {
+  tc_vjp_give(v, 0, tc_rec_window(v->t, v->g, (int)v->attr[0], (int64_t)v->attr[1], (int64_t)v->attr[2], (int64_t)v->attr[3]));
+}
+
 void tc_vjp_cat(tc_vjp *v) {
   int64_t start[TC_MAX_RANK] = {0};
   uint64_t axis = v->attr[0];

@@ -41,6 +41,13 @@ static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, t
   return true;
 }
 
+static bool window(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
+  uint64_t axis = x->attr[0];
+  for (int i = 0; i < from->rank; i++) out[i] = idx[i];
+  out[axis] = tc_ix_const(0);
+  return tc_ix_add(&out[axis], &idx[axis], (int64_t)x->attr[2]) && tc_ix_add(&out[axis], &idx[from->rank], (int64_t)x->attr[3]);
+}
+
 static void broadcast(const tc_dims *from, const tc_dims *to, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < from->rank; i++) {
     int k = i + to->rank - from->rank;
@@ -58,6 +65,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
       for (int i = 0; i < to->rank; i++) out[x->attr[0] >> (8 * i) & 255] = idx[i];
       return true;
     case TC_OP_SLICE: return slice(x, from, idx, out);
+    case TC_OP_WINDOW: return window(x, from, idx, out);
     case TC_OP_FLIP:
       for (int i = 0; i < to->rank; i++) {
         bool flipped = x->attr[0] >> i & 1;

@@ -13,8 +13,9 @@ Format, one record a line, words separated by a space:
     # group NAME                           the cases that follow belong to this group
     = N TYPE[DIMS] HEX                     value N: little-endian bytes, row-major; "-" if empty, *ELEMENT if all are alike
     OP ATTRS OPERANDS > N TOL              tc_OP; the result is value N
+           of OP'K the gradient of the sum of the result times the last operand, with respect to operand K
 ATTRS      "-" or words joined by ";", in the order of the C parameters that are not tensors: integers, floats, types, [dims], * (all axes),
-           numbers of the _num forms as i3 or f0.5
+           numbers of the _num forms as i3 or f0.5; of options the fields in their order
 OPERANDS   words joined by ",": "-" for no tensor, else N and how it is presented to the op (the bytes are those of the result of this step):
            N as it is; NT made as its transpose, permuted back; NS made with a gap between columns, sliced; NR made backwards, flipped by a slice
 TOL        "bits" (also the sign of zero), or ULP/ABS: within ULP units in the last place of the expected value or within ABS; NaN equals NaN
@@ -744,8 +745,153 @@ def several():
             case("tc_einsum", [spec_], xs, want, ulps(4, 64 * EPS[ty]))
 
 
+# ---- Windows: convolution, pooling, norms, resizing ----
+def summed(ty, want, size):
+    """Sums of `size` in all, in f32 at least, then one rounding or two."""
+    e = EPS["f64"] if ty == "f64" else EPS["f32"]
+    w = want.double().abs()
+    return ulps(1 if ty in ("f16", "bf16") else 2, 4 * e * size + (EPS[ty] * float(w.max()) if w.numel() and ty in ("f16", "bf16") else 0))
+
+
+def with_grads(op, attrs, fn, xs, ty, tol, grads=None):
+    """A case of fn over xs (None: left out), and of its gradients with respect to those numbered in grads (all that are floating)."""
+    ks = [k for k, x in enumerate(xs) if x is not None] if grads is None else grads
+    d = [None if x is None else x.double().requires_grad_(k in ks) for k, x in enumerate(xs)]
+    y = fn(*d)
+    want = y.detach().to(TYPES[ty])
+    case(op, attrs, xs, want, tol(want))
+    if not ks:
+        return
+    w = randn(list(y.shape), ty)
+    for k, g in zip(ks, torch.autograd.grad(y, [d[k] for k in ks], w.double())):
+        case("%s'%d" % (op, k), attrs, xs + [w], g.to(TYPES[ty]), tol(g))
+
+
+def lists(o, n, names):
+    return [list(o[k]) if isinstance(o.get(k), tuple) else [o[k]] if k in o else [] for k in names]
+
+
+def windows():
+    group("window")
+    x = torch.arange(42, dtype=torch.float32).reshape(2, 7, 3)
+    for axis, size, step in ((1, 3, 2), (-2, 2, 1), (1, 7, 1), (1, 1, 3), (2, 3, 3), (0, 1, 1), (1, 2, 2), (1, 3, 5), (1, 2, 4)):
+        for how in ("", "T", "R"):
+            case("tc_unfold", [axis, size, step], [(x, how)], x.unfold(axis, size, step), "bits")
+        with_grads("tc_unfold", [axis, size, step], lambda v: v.unfold(axis, size, step), [x], "f32", lambda g: ulps(2, 1e-5))
+    for ty in ("i32", "u8", "bool", "f16", "f64"):
+        y = randn([9], ty)
+        case("tc_unfold", [0, 4, 3], [y], y.unfold(0, 4, 3), "bits")
+        if ty in FLOATS:
+            with_grads("tc_unfold", [0, 4, 1], lambda v: v.unfold(0, 4, 1), [y], ty, lambda g: ulps(1, 1e-12))
+    case("tc_unfold", [0, 2, 1], [torch.zeros([4, 0])], torch.zeros([3, 0, 2]), "bits")
+
+
+def convolutions():
+    group("conv")
+    plain = [
+        (1, [2, 3, 11], [4, 3, 3], {}), (1, [2, 4, 10], [6, 2, 4], dict(stride=3, padding=2, groups=2)), (1, [3, 9], [2, 3, 2], dict(dilation=3)),
+        (2, [2, 3, 7, 6], [4, 3, 3, 3], dict(padding=1)), (2, [1, 3, 9, 8], [5, 3, 3, 2], dict(stride=(2, 3), padding=(1, 0), dilation=(2, 1))),
+        (2, [2, 4, 5, 5], [4, 1, 3, 3], dict(padding=1, groups=4)), (2, [1, 4, 6, 5], [8, 1, 2, 2], dict(stride=2, groups=4)), (2, [2, 6, 5, 4], [4, 3, 2, 3], dict(groups=2, padding=(0, 2))),
+        (2, [2, 3, 4, 4], [5, 3, 1, 1], {}), (2, [2, 3, 5, 5], [2, 3, 1, 1], dict(stride=2)), (2, [1, 2, 8, 8], [3, 2, 4, 4], dict(stride=4)), (2, [3, 6, 5], [2, 3, 3, 3], {}),
+        (2, [0, 3, 5, 5], [2, 3, 3, 3], {}), (2, [1, 1, 1, 1], [1, 1, 1, 1], {}), (2, [1, 16, 9, 33], [17, 16, 3, 3], dict(padding=1)),
+        (3, [2, 2, 4, 5, 3], [3, 2, 2, 3, 2], dict(stride=(1, 2, 1), padding=1)), (3, [1, 4, 3, 3, 3], [4, 2, 2, 2, 2], dict(groups=2, dilation=(2, 1, 1))),
+    ]
+    back = [
+        (1, [2, 3, 5], [3, 4, 3], dict(stride=2)), (1, [2, 4, 4], [4, 3, 3], dict(stride=3, padding=1, output_padding=2, groups=2)), (1, [3, 4], [3, 2, 2], dict(dilation=2)),
+        (2, [2, 3, 4, 3], [3, 4, 3, 3], dict(stride=2, padding=1, output_padding=1)), (2, [1, 3, 3, 4], [3, 2, 2, 3], dict(stride=(1, 2), dilation=(2, 1))),
+        (2, [2, 4, 3, 3], [4, 1, 2, 2], dict(groups=4, stride=2)), (2, [1, 2, 3, 3], [2, 2, 1, 1], {}), (2, [0, 2, 3, 3], [2, 3, 3, 3], {}),
+        (2, [1, 2, 3, 3], [2, 3, 3, 3], dict(dilation=2, output_padding=1, padding=2)),
+    ]
+    names = ("stride", "padding", "dilation", "output_padding")
+    for table, op in ((plain, "conv%dd"), (back, "conv_transpose%dd")):
+        for k, (n, xs, ws, o) in enumerate(table):
+            fn = getattr(F, op % n)
+            for ty in FLOATS if k < 5 else ("f32",):
+                x, w, b = randn(xs, ty), randn(ws, ty), randn([ws[0] if table is plain else ws[1] * o.get("groups", 1)], ty)
+                size = float(w.double().abs().sum() * (x.double().abs().max() if x.numel() else 0)) + 4 * math.prod(xs)
+                at = lists(o, n, names) + [o.get("groups", 0)]
+                for bias in (b, None) if k < 2 else (b,):
+                    with_grads("tc_" + op % n, at, lambda x, w, b: fn(x, w, b, **o), [x, w, bias], ty, lambda g: summed(ty, g, size), None if ty in ("f32", "f64") else [])
+        x, w = randn([1, 2, 5, 5][: 4], "f32"), randn([2, 2, 3, 3], "f32")
+        case("tc_" + op % 2, [[], [], [], [], 0], [(x, "T"), (w, "R"), None], getattr(F, op % 2)(x.double(), w.double()).float(), ulps(2, 1e-4))
+
+
+def pooling():
+    group("pool")
+    names = ("stride", "padding", "dilation")
+    table = [
+        (1, [2, 3, 9], 2, {}), (1, [2, 10], 3, dict(stride=2, padding=1)), (2, [2, 3, 6, 8], 2, {}), (2, [1, 2, 7, 7], 3, dict(stride=2, padding=1)), (2, [1, 2, 7, 6], (3, 2), dict(stride=(1, 2), padding=(1, 0))),
+        (2, [2, 5, 5], 3, dict(stride=1)), (2, [0, 2, 4, 4], 2, {}), (2, [1, 1, 33, 17], 3, dict(stride=2, padding=1)),
+    ]
+    for k, (n, xs, size, o) in enumerate(table):
+        sizes = list(size) if isinstance(size, tuple) else [size]
+        for ty in FLOATS if k < 4 else ("f32",):
+            grads = None if ty in ("f32", "f64") else []
+            x = randn(xs, ty)
+            for dilated in ({}, dict(dilation=2)) if k in (1, 3) else ({},):
+                om = {**o, **dilated}
+                with_grads("tc_max_pool%dd" % n, [sizes] + lists(om, n, names) + [0], lambda v: getattr(F, "max_pool%dd" % n)(v, size, **om), [x], ty, lambda g: ulps(0, 0) if g.numel() and g.shape != x.shape else ulps(1, 4 * EPS[ty]), grads)
+            for include in (True, False):
+                with_grads("tc_avg_pool%dd" % n, [sizes] + lists(o, n, names) + [int(not include)],
+                           lambda v: getattr(F, "avg_pool%dd" % n)(v, size, o.get("stride"), o.get("padding", 0), count_include_pad=include), [x], ty, lambda g: loose(ty, g, 4), grads)
+    x = tensor([[[1.0, 1.0, 1.0, 0.0, 2.0, 2.0, -1.0]]], "f32")  # equals: the first has the gradient
+    with_grads("tc_max_pool1d", [[3], [2], [], [], 0], lambda v: F.max_pool1d(v, 3, 2), [x], "f32", lambda g: ulps(0))
+    x = torch.zeros([1, 1, 5, 5])
+    with_grads("tc_max_pool2d", [[3], [1], [1], [], 0], lambda v: F.max_pool2d(v, 3, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
+    x = tensor([[[-INF, -INF, -INF, 1.0, NAN, 0.0, INF, 3.0]]], "f32")
+    case("tc_max_pool1d", [[3], [1], [1], [], 0], [x], F.max_pool1d(x, 3, 1, 1), ulps(0))
+    x = torch.full([1, 1, 4], -INF)  # nothing is greater than the padding: still the first inside
+    with_grads("tc_max_pool1d", [[2], [1], [1], [], 0], lambda v: F.max_pool1d(v, 2, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
+    for ty in ("i32", "i64", "u8"):
+        x = randn([1, 2, 5, 6], ty)
+        want = F.max_pool2d(x.double(), 3, 2, 1).to(x.dtype)
+        case("tc_max_pool2d", [[3], [2], [1], [], 0], [x], want, ulps(0))
+    for xs, size in (([2, 3, 6, 8], (3, 2)), ([2, 3, 7, 5], (3, 2)), ([3, 5, 5], (1, 1)), ([1, 2, 3, 4], (5, 7)), ([1, 2, 10, 4], (4, 4)), ([0, 2, 5, 4], (2, 2))):
+        for ty in FLOATS if len(xs) == 4 and xs[0] == 2 else ("f32",):
+            with_grads("tc_adaptive_avg_pool2d", [list(size)], lambda v: F.adaptive_avg_pool2d(v, size), [randn(xs, ty)], ty, lambda g: loose(ty, g, 4), None if ty in ("f32", "f64") and xs[0] else [])
+    x = randn([2, 3, 4, 6], "f32")
+    case("tc_adaptive_avg_pool2d", [[2]], [(x, "T")], F.adaptive_avg_pool2d(x.double(), 2).float(), loose("f32", x))
+
+
+def norms():
+    group("norm")
+    for xs in ([5, 4], [3, 4, 7], [2, 4, 3, 5], [2, 4, 2, 3, 2]):
+        for ty in FLOATS if len(xs) == 4 else ("f32",):
+            grads = None if ty in ("f32", "f64") else []
+            x, w, b, m, v = randn(xs, ty, 2.0), randn([4], ty), randn([4], ty), randn([4], ty), randn([4], ty).abs() + tensor(0.5, ty)
+            tol = lambda g: loose(ty, g, 16)
+            for ww, bb in ((w, b), (None, None)):
+                picked = lambda *at: [k for k in at if (ww is not None or k not in (1, 2)) and grads is None]
+                with_grads("tc_batch_norm", [0, 0.1, 1e-5], lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, False, 0.1, 1e-5), [x, m, v, ww, bb], ty, tol, [k for k in (0, 3, 4) if grads is None and (k == 0 or ww is not None)])
+                with_grads("tc_batch_norm", [1, 0.1, 1e-5], lambda x, m, v, w, b: F.batch_norm(x, None, None, w, b, True, 0.1, 1e-5), [x, None, None, ww, bb], ty, tol, [k for k in (0, 3, 4) if grads is None and (k == 0 or ww is not None)])
+                for groups in (1, 2, 4) if len(xs) > 2 else (2,):
+                    with_grads("tc_group_norm", [groups, 1e-5], lambda x, w, b: F.group_norm(x, groups, w, b, 1e-5), [x, ww, bb], ty, tol, picked(0, 1, 2))
+                if len(xs) > 2:
+                    with_grads("tc_instance_norm", [1e-3], lambda x, w, b: F.instance_norm(x, None, None, w, b, eps=1e-3), [x, ww, bb], ty, tol, picked(0, 1, 2))
+            w = randn(xs[-1:], ty)
+            for ww in (w, None):
+                with_grads("tc_rms_norm", [1e-6], lambda x, w: F.rms_norm(x, xs[-1:], w, 1e-6), [x, ww], ty, tol, [0] if grads is None else [])
+    x = torch.zeros([0, 4, 3])
+    case("tc_batch_norm", [0, 0.1, 1e-5], [x, torch.zeros([4]), torch.ones([4]), None, None], x, "bits")
+    case("tc_group_norm", [2, 1e-5], [x, None, None], x, "bits")
+
+
+def resizing():
+    group("resize")
+    table = [([2, 3, 4], (8,)), ([1, 2, 5], (3,)), ([1, 2, 4, 3], (8, 9)), ([1, 2, 5, 7], (7, 4)), ([2, 1, 3, 3], (3, 5)), ([1, 1, 6, 6], (1, 1)), ([0, 2, 4, 4], (3, 3)), ([1, 2, 3, 2, 4], (4, 4, 2))]
+    for k, (xs, size) in enumerate(table):
+        mode = ("linear", "bilinear", "trilinear")[len(size) - 1]
+        for ty in FLOATS if k in (2, 3) else ("f32",):
+            x, grads = randn(xs, ty), None if ty in ("f32", "f64") and xs[0] else []
+            with_grads("tc_interpolate", [list(size), 0, 0], lambda v: F.interpolate(v, size, mode="nearest"), [x], ty, lambda g: loose(ty, g, 2), grads)
+            for corners in (False, True):
+                with_grads("tc_interpolate", [list(size), 1, int(corners)], lambda v: F.interpolate(v, size, mode=mode, align_corners=corners), [x], ty, lambda g: loose(ty, g, 4), grads)
+    x = randn([1, 1, 3, 4], "u8")
+    case("tc_interpolate", [[5], 0, 0], [x], F.interpolate(x, (5, 5), mode="nearest"), "bits")
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

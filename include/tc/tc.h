@@ -309,6 +309,28 @@ TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor valu
 // Scales the gradients of params so that their global 2-norm is at most max_norm; returns the norm before.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
+// ---- Options of ops: fields left out are PyTorch's defaults, but for batch norm's numbers ----
+// A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding = TC_SHAPE(1, 2).
+typedef struct tc_conv_options {
+  tc_dims stride, padding, dilation;  // 1, 0 and 1 if left out
+  tc_dims output_padding;  // of transposed convolution: more elements at the end
+  int64_t groups;  // 1 if left out
+} tc_conv_options;
+typedef struct tc_pool_options {
+  tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling
+  bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
+} tc_pool_options;
+#define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
+typedef struct tc_batch_norm_options {
+  bool training;
+  double momentum, eps;
+} tc_batch_norm_options;
+typedef enum tc_interpolation { TC_NEAREST = 0, TC_LINEAR = 1 } tc_interpolation;  // linear over one, two or three axes
+typedef struct tc_interpolate_options {
+  tc_interpolation mode;
+  bool align_corners;  // the first and last elements stay where they are
+} tc_interpolate_options;
+
 // ---- Ops: every row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__
 #define TC_FN(name, params, args) \

@@ -137,6 +137,7 @@ static void check_twice(const gradient_case *c) {
 }
 
 #define S(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+#define NONE ((tc_tensor){0, 0})
 // GRADIENT(name, n inputs, low, high, expression in x[0].., shapes): first order. SMOOTH: first and second.
 #define CASE_(name, n_in, low_, high_, expr, ...) \
   static tc_tensor f_##name(const tc_tensor *x) { \
@@ -212,6 +213,9 @@ SMOOTH(slice, 1, -2, 2, tc_square(tc_slice(x[0], 1, 1, 6, 2)), S(2, 7))
 SMOOTH(slice_backwards, 1, -2, 2, tc_square(tc_slice(x[0], 0, 5, 0, -2)), S(7))
 GRADIENT(empty_slice, 1, -2, 2, tc_cat(2, (const tc_tensor[]){tc_slice(x[0], 0, 2, 2, 1), x[0]}, 0), S(4))
 SMOOTH(flip, 1, -2, 2, tc_square(tc_flip(x[0], S(0, 1))), S(2, 3))
+SMOOTH(unfold, 1, -2, 2, tc_square(tc_unfold(x[0], 0, 3, 2)), S(8, 2))
+SMOOTH(unfold_of_overlaps, 1, -2, 2, tc_square(tc_unfold(x[0], -1, 4, 1)), S(2, 7))
+SMOOTH(unfold_of_tiles, 1, -2, 2, tc_square(tc_unfold(x[0], 1, 2, 2)), S(2, 5))
 SMOOTH(pad, 1, -2, 2, tc_square(tc_pad(x[0], S(1, 0), S(2, 3), 0.5)), S(2, 3))
 SMOOTH(cat, 2, -2, 2, tc_square(tc_cat(2, x, 1)), S(2, 3), S(2, 1))
 
@@ -238,6 +242,28 @@ SMOOTH(matmul, 2, -2, 2, tc_matmul(x[0], x[1]), S(2, 3), S(3, 4))
 SMOOTH(matmul_of_batches, 2, -2, 2, tc_matmul(x[0], x[1]), S(3, 1, 2, 2), S(2, 2, 3))
 SMOOTH(matmul_of_vectors, 2, -2, 2, tc_square(tc_matmul(x[0], x[1])), S(4), S(4))
 SMOOTH(matmul_of_matrix_and_vector, 2, -2, 2, tc_matmul(x[0], x[1]), S(2, 3), S(3))
+
+// ---- Windows ----
+SMOOTH(conv1d, 3, -1, 1, tc_conv1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .dilation = S(2)}), S(2, 2, 7), S(3, 2, 3), S(3))
+SMOOTH(conv2d, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.padding = S(1), .stride = S(2, 1)}), S(1, 2, 5, 4), S(3, 2, 3, 3))
+SMOOTH(conv2d_in_groups, 3, -1, 1, tc_conv2d(x[0], x[1], x[2], (tc_conv_options){.padding = S(0, 1), .groups = 2}), S(1, 4, 3, 4), S(2, 2, 2, 3),
+       S(2))
+SMOOTH(conv2d_by_channel, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.groups = 3}), S(1, 3, 4, 4), S(6, 1, 2, 2))
+SMOOTH(conv3d, 2, -1, 1, tc_conv3d(x[0], x[1], NONE, (tc_conv_options){.padding = S(0, 1, 0)}), S(1, 2, 2, 3, 3), S(2, 2, 2, 2, 2))
+SMOOTH(conv_transpose1d, 3, -1, 1, tc_conv_transpose1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .padding = S(1), .output_padding = S(1)}),
+       S(2, 2, 4), S(2, 3, 3), S(3))
+SMOOTH(conv_transpose2d, 2, -1, 1, tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(2, 1), .groups = 2}), S(1, 4, 3, 2),
+       S(4, 1, 2, 2))
+SMOOTH(max_pool2d, 1, -2, 2, tc_square(tc_max_pool2d(x[0], S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})), S(1, 2, 5, 5))
+SMOOTH(avg_pool2d, 1, -2, 2, tc_square(tc_avg_pool2d(x[0], S(3, 2), (tc_pool_options){.padding = S(1), .exclude_padding = true})), S(1, 2, 5, 4))
+SMOOTH(adaptive_avg_pool2d, 1, -2, 2, tc_square(tc_adaptive_avg_pool2d(x[0], S(2, 3))), S(1, 2, 5, 4))
+SMOOTH(batch_norm, 3, -2, 2, tc_batch_norm(x[0], NONE, NONE, x[1], x[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS}),
+       S(3, 2, 4), S(2), S(2))
+SMOOTH(group_norm, 3, -2, 2, tc_group_norm(x[0], 2, x[1], x[2], 1e-3), S(2, 4, 3), S(4), S(4))
+SMOOTH(instance_norm, 1, -2, 2, tc_instance_norm(x[0], NONE, NONE, 1e-3), S(2, 2, 5))
+SMOOTH(rms_norm, 2, -2, 2, tc_rms_norm(x[0], x[1], 1e-3), S(3, 4), S(4))
+SMOOTH(interpolate, 1, -2, 2, tc_square(tc_interpolate(x[0], S(5, 3), (tc_interpolate_options){.mode = TC_LINEAR})), S(1, 2, 3, 4))
+SMOOTH(interpolate_to_the_nearest, 1, -2, 2, tc_square(tc_interpolate(x[0], S(6, 3), (tc_interpolate_options){TC_NEAREST})), S(1, 2, 3, 4))
 
 // ---- By index ----
 static tc_tensor index_of(const int64_t *values, tc_dims shape) {

@@ -15,7 +15,7 @@
 #define TC_GOLDEN_DIR "tests/golden"
 #endif
 
-enum { MAX_OPERANDS = 8, MAX_VALUES = 8192, MAX_FAILURES = 12 };
+enum { MAX_OPERANDS = 8, MAX_VALUES = 16384, MAX_FAILURES = 12 };
 
 typedef struct value {
   tc_type type;
@@ -110,6 +110,27 @@ static tc_num take_num(call *c) {
   return *word == 'i' ? tc_num_int(strtoll(word + 1, NULL, 10)) : tc_num_float(strtod(word + 1, NULL));
 }
 
+static tc_conv_options take_conv(call *c) {
+  tc_conv_options o = {.stride = take_dims(c)};
+  o.padding = take_dims(c), o.dilation = take_dims(c), o.output_padding = take_dims(c), o.groups = take_int(c);
+  return o;
+}
+static tc_pool_options take_pool(call *c) {
+  tc_pool_options o = {.stride = take_dims(c)};
+  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0;
+  return o;
+}
+static tc_batch_norm_options take_batch_norm(call *c) {
+  tc_batch_norm_options o = {.training = take_int(c) != 0};
+  o.momentum = take_float(c), o.eps = take_float(c);
+  return o;
+}
+static tc_interpolate_options take_resize(call *c) {
+  tc_interpolate_options o = {.mode = take_int(c) ? TC_LINEAR : TC_NEAREST};
+  o.align_corners = take_int(c) != 0;
+  return o;
+}
+
 // ---- Dispatch: one row per signature: its tag, parameter types, and the argument list, whose parts are taken left to right ----
 
 #define T tc_tensor
@@ -125,7 +146,9 @@ static tc_num take_num(call *c) {
   ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int))             \
   ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool))            \
   ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) ROW(T_A_T, (T, int, T))                \
-  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t))
+  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t)) ROW(T_A_I2, (T, int, int64_t, int64_t))           \
+  ROW(CONV, (T, T, T, tc_conv_options)) ROW(POOL, (T, tc_dims, tc_pool_options)) ROW(BATCH_NORM, (T, T, T, T, T, tc_batch_norm_options))     \
+  ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options))
 // clang-format on
 
 enum signature {
@@ -156,7 +179,7 @@ enum { N_OPS = sizeof op_rows / sizeof op_rows[0] };
 // C leaves the order of argument evaluation open, so what a signature needs is taken into variables first.
 static tc_tensor call_op(const struct op_row *op, call *c) {
   any_fn *f = op->fn;
-  tc_tensor a, b, d;
+  tc_tensor a, b, d, e, h;
   tc_dims s, s2;
   double x, y, z;
   int64_t i, j, k;
@@ -199,6 +222,16 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T2_A: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_A *)f)(a, b, (int)take_int(c));
     case SIG_T_A_T2: a = take_tensor(c), i = take_int(c), b = take_tensor(c); return ((fn_T_A_T2 *)f)(a, (int)i, b, take_tensor(c));
     case SIG_T2_F_I: a = take_tensor(c), b = take_tensor(c), x = take_float(c); return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
+    case SIG_T_A_I2: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_A_I2 *)f)(a, (int)i, j, take_int(c));
+    case SIG_CONV: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_CONV *)f)(a, b, d, take_conv(c));
+    case SIG_POOL: a = take_tensor(c), s = take_dims(c); return ((fn_POOL *)f)(a, s, take_pool(c));
+    case SIG_BATCH_NORM:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c), e = take_tensor(c), h = take_tensor(c);
+      return ((fn_BATCH_NORM *)f)(a, b, d, e, h, take_batch_norm(c));
+    case SIG_T_I_T2_F:
+      a = take_tensor(c), i = take_int(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_T_I_T2_F *)f)(a, i, b, d, take_float(c));
+    case SIG_RESIZE: a = take_tensor(c), s = take_dims(c); return ((fn_RESIZE *)f)(a, s, take_resize(c));
   }
   return (tc_tensor){0, 0};
 }
@@ -252,6 +285,8 @@ static bool check_result(tc_tensor out, const value *want, near_tol tol, const c
 static bool run_case(char **words, int line_number, const char *device) {
   char name[64], what[400];
   snprintf(name, sizeof name, "tc_%s", words[0]);
+  char *of = strchr(name, '\'');  // the gradient with respect to an operand
+  if (of) *of++ = 0;
   snprintf(what, sizeof what, "line %d on %s: %s %s (%s)", line_number, device, name, words[1], words[2]);
   call c;
   memset(&c, 0, sizeof c);
@@ -272,7 +307,10 @@ static bool run_case(char **words, int line_number, const char *device) {
   const struct op_row *op = NULL;
   for (int k = 0; k < N_OPS && !op; k++)
     if (!strcmp(op_rows[k].name, name)) op = &op_rows[k];
+  tc_tensor wanted = c.x[of ? atoi(of) : 0];
+  if (of) cr_assert_eq(tc_set_requires_grad(wanted, true), TC_OK, "%s: %s", what, tc_last_error()->message);
   tc_tensor out = op ? call_op(op, &c) : call_other(name, &c);
+  if (of && tc_grads_of(tc_sum(tc_mul(out, take_tensor(&c)), TC_ALL, false), &wanted, 1, &out, 0) != TC_OK) out = (tc_tensor){0, 0};
   near_tol tol = {0, 0, !strcmp(words[5], "bits")};
   if (!tol.bits) {
     char *slash;
@@ -339,7 +377,8 @@ static void run_group(const char *group) {
 // clang-format off
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
-  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
+  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
+  ROW(norm) ROW(resize)
 // clang-format on
 
 #define ROW(name) \
@@ -368,7 +407,7 @@ static void note_line(char **words, int n, int line_number, void *arg) {
   } else if (*words[0] != '#' && *words[0] != '=') {
     c->n_cases++;
     for (int k = 0; k < N_OPS; k++)
-      if (!strcmp(op_rows[k].name + 3, words[0])) c->seen[k] = true;
+      if (strlen(op_rows[k].name + 3) == strcspn(words[0], "'") && !strncmp(op_rows[k].name + 3, words[0], strcspn(words[0], "'"))) c->seen[k] = true;
   }
 }
 

@@ -134,6 +134,10 @@ static void slice_of(int64_t extent, int p, int q, int64_t *start, int64_t *stop
   *stop = extent;
 }
 
+static int64_t window_of(int64_t extent, int p) {
+  return 1 + p / 8 % (extent < 4 ? extent : 4);
+}
+
 static bool usable(const plan *pl, int i, int at) {
   return i >= 0 && i < at && pl->f[i].value && pl->f[i].alive;
 }
@@ -144,10 +148,10 @@ static bool infer(const rg_program *p, plan *pl, int i) {
   const fact *a = &pl->f[s->a < 0 ? 0 : s->a], *b = &pl->f[s->b < 0 ? 0 : s->b], *c = &pl->f[s->c < 0 ? 0 : s->c];
   fact r = {true, true, true, false, i, s->type, s->dims, 4, 0};
   static const int n_operands[RG_N_OPS] = {
-      [RG_UNARY] = 1,     [RG_BINARY] = 2,       [RG_NUM] = 1,    [RG_COMPARE] = 2,   [RG_WHERE] = 3,   [RG_CAST] = 1,
-      [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,        [RG_FLIP] = 1,   [RG_FLATTEN] = 1,   [RG_EXPAND] = 1,  [RG_PAD] = 1,
-      [RG_CAT] = 2,       [RG_FOLD] = 1,         [RG_ARGMAX] = 1, [RG_CUMSUM] = 1,    [RG_SOFTMAX] = 1, [RG_MATMUL] = 2,
-      [RG_INDEX] = 1,     [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,   [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
+      [RG_UNARY] = 1,     [RG_BINARY] = 2, [RG_NUM] = 1,          [RG_COMPARE] = 2, [RG_WHERE] = 3,     [RG_CAST] = 1,
+      [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,  [RG_FLIP] = 1,         [RG_FLATTEN] = 1, [RG_EXPAND] = 1,    [RG_PAD] = 1,
+      [RG_UNFOLD] = 1,    [RG_CAT] = 2,    [RG_FOLD] = 1,         [RG_ARGMAX] = 1,  [RG_CUMSUM] = 1,    [RG_SOFTMAX] = 1,
+      [RG_MATMUL] = 2,    [RG_INDEX] = 1,  [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,    [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
   int n = n_operands[s->op];
   if ((n > 0 && !usable(pl, s->a, i)) || (n > 1 && !usable(pl, s->b, i)) || (n > 2 && !usable(pl, s->c, i))) return false;
   if (n > 0 && s->op != RG_CAST) r.type = a->type;
@@ -223,6 +227,12 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       memmove(&r.dims.dim[1], &a->dims.dim[0], 3 * sizeof(int64_t));
       r.dims.dim[0] = 1 + s->p % 3, r.dims.rank++;
       break;
+    case RG_UNFOLD: {
+      if (a->dims.rank < 1 || (extent = a->dims.dim[axis_of(a, s->p)]) < 1) return false;
+      int64_t size = window_of(extent, s->p);
+      r.dims.dim[axis_of(a, s->p)] = (extent - size) / (1 + s->q % 3) + 1, r.dims.dim[r.dims.rank++] = size;
+      break;
+    }
     case RG_PAD:
       if (a->dims.rank < 1) return false;
       r.dims.dim[axis_of(a, s->p)] += 3, r.big = fmax(a->big, 2);
@@ -530,6 +540,7 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
       axes = tc_dims_of(1, (const int64_t[]){axis});
       h[i] = tc_flip(a, axes);
       break;
+    case RG_UNFOLD: h[i] = tc_unfold(a, axis, window_of(fa->dims.dim[axis], s->p), 1 + s->q % 3); break;
     case RG_FLATTEN: h[i] = tc_reshape(a, TC_SHAPE(-1)); break;
     case RG_EXPAND: h[i] = tc_expand(a, pl->f[i].dims); break;
     case RG_PAD:
@@ -823,6 +834,7 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
     case RG_TRANSPOSE: fprintf(out, "tc_transpose(%s, %d, %d)", x, axis, axis_q); break;
     case RG_SLICE: fprintf(out, "tc_slice(%s, %d, %lld, %lld, %lld)", x, axis, (long long)start, (long long)stop, (long long)step_of); break;
     case RG_FLIP: fprintf(out, "tc_flip(%s, TC_AXES(%d))", x, axis); break;
+    case RG_UNFOLD: fprintf(out, "tc_unfold(%s, %d, %lld, %d)", x, axis, (long long)window_of(fa->dims.dim[axis], s->p), 1 + s->q % 3); break;
     case RG_FLATTEN: fprintf(out, "tc_reshape(%s, TC_SHAPE(-1))", x); break;
     case RG_EXPAND:
       fprintf(out, "tc_expand(%s, TC_SHAPE(", x);

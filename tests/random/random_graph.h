@@ -23,6 +23,7 @@ typedef enum rg_op {
   RG_TRANSPOSE,
   RG_SLICE,
   RG_FLIP,
+  RG_UNFOLD,
   RG_FLATTEN,
   RG_EXPAND,
   RG_PAD,

@@ -1,0 +1,149 @@
+// Convolution, pooling and norms beyond golden values: what a wrong call says, what batch norm leaves behind, and that windows are read where they lie.
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+#include <tc/tc.h>
+
+#define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
+#define NONE ((tc_tensor){0, 0})
+#define S(...) TC_SHAPE(__VA_ARGS__)
+
+static tc_tensor zeros(tc_dims shape) {
+  return tc_zeros(shape, TC_F32);
+}
+
+// ---- What a wrong call says ----
+
+static void expect_refusal(tc_tensor y, tc_status status, const char *says) {
+  double v;
+  cr_expect_neq(tc_item_f64(y, &v), TC_OK);
+  cr_expect_eq(tc_last_error()->status, status, "%s", tc_last_error()->message);
+  cr_expect_not_null(strstr(tc_last_error()->message, says), "\"%s\" is not in \"%s\"", says, tc_last_error()->message);
+  tc_clear_error();
+}
+
+Test(conv, a_call_that_does_not_fit_says_why) {
+  tc_tensor x = zeros(S(1, 3, 5, 5)), w = zeros(S(4, 3, 3, 3));
+  tc_conv_options none = {.groups = 0};
+  expect_refusal(tc_conv2d(x, zeros(S(4, 2, 3, 3)), NONE, none), TC_ERR_SHAPE, "[1, 3, 5, 5] does not fit weight [4, 2, 3, 3] in 1 groups");
+  expect_refusal(tc_conv2d(zeros(S(3, 5)), w, NONE, none), TC_ERR_SHAPE, "does not fit weight");
+  expect_refusal(tc_conv1d(x, w, NONE, none), TC_ERR_SHAPE, "with 1 axes after them");
+  expect_refusal(tc_conv2d(x, w, zeros(S(3)), none), TC_ERR_SHAPE, "bias is [3], weight has 4 outputs");
+  expect_refusal(tc_conv2d(x, zeros(S(4, 3, 6, 3)), NONE, none), TC_ERR_SHAPE, "a window of size 6 and dilation 1 does not fit an extent of 5");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.dilation = S(3)}), TC_ERR_SHAPE, "size 3 and dilation 3");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.stride = S(0)}), TC_ERR_ARG, "stride is 0; at least 1 is needed");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1, -1)}), TC_ERR_ARG, "padding is -1");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1, 1, 1)}), TC_ERR_ARG, "padding has 3 numbers; 1 or 2 are needed");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.groups = -1}), TC_ERR_ARG, "groups is -1");
+  expect_refusal(tc_conv2d(x, zeros(S(4, 1, 3, 3)), NONE, (tc_conv_options){.groups = 3}), TC_ERR_SHAPE, "in 3 groups");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.output_padding = S(1)}), TC_ERR_ARG, "output_padding is for transposed");
+  expect_refusal(tc_conv2d(tc_cast(x, TC_BOOL), tc_cast(w, TC_BOOL), NONE, none), TC_ERR_DTYPE, "bool has no matmul");
+  expect_refusal(tc_conv_transpose2d(x, w, NONE, none), TC_ERR_SHAPE, "[in, out / groups, ...]");
+  expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 3)), zeros(S(2, 2, 2)), NONE, (tc_conv_options){.stride = S(2), .output_padding = S(2)}),
+                 TC_ERR_ARG, "output_padding is 2, not below stride 2");
+  expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 1)), zeros(S(2, 2, 2)), NONE, (tc_conv_options){.padding = S(1)}), TC_ERR_SHAPE,
+                 "padding 1 leaves nothing of 2 elements");
+  expect_refusal(tc_unfold(x, 4, 2, 1), TC_ERR_ARG, "axis 4 is out of range");
+  expect_refusal(tc_unfold(x, 2, 0, 1), TC_ERR_ARG, "windows have size 0");
+  expect_refusal(tc_unfold(zeros(S(1, 1, 1, 1, 1, 1, 1, 2)), 7, 2, 1), TC_ERR_SHAPE, "rank 9");
+}
+
+Test(conv, pools_norms_and_resizing_that_do_not_fit_say_why) {
+  tc_tensor x = zeros(S(2, 3, 4, 4)), c = zeros(S(3));
+  tc_pool_options none = {.exclude_padding = false};
+  tc_batch_norm_options training = {.training = true, TC_BATCH_NORM_DEFAULTS}, evaluation = {TC_BATCH_NORM_DEFAULTS};
+  expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.padding = S(2)}), TC_ERR_ARG, "padding 2 is more than half of a window of 2");
+  expect_refusal(tc_max_pool2d(x, S(5), none), TC_ERR_SHAPE, "a window of size 5");
+  expect_refusal(tc_max_pool2d(x, TC_SCALAR, none), TC_ERR_ARG, "size is 0");
+  expect_refusal(tc_max_pool1d(x, S(2), none), TC_ERR_SHAPE, "x has rank 4; 3, or 2 without a batch, is needed");
+  expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.dilation = S(2)}), TC_ERR_ARG, "dilation is for max pooling");
+  expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.stride = S(0)}), TC_ERR_ARG, "stride is 0");
+  expect_refusal(tc_adaptive_avg_pool2d(x, S(0)), TC_ERR_ARG, "size is 0");
+  expect_refusal(tc_adaptive_avg_pool2d(c, S(1)), TC_ERR_SHAPE, "x has rank 1");
+  expect_refusal(tc_adaptive_avg_pool2d(zeros(S(1, 1, 0, 2)), S(1)), TC_ERR_SHAPE, "an image of 0 by 2");
+  expect_refusal(tc_batch_norm(x, NONE, NONE, NONE, NONE, evaluation), TC_ERR_ARG, "running_mean and running_var are needed");
+  expect_refusal(tc_batch_norm(zeros(S(1, 3)), NONE, NONE, NONE, NONE, training), TC_ERR_SHAPE, "one value for each channel");
+  expect_refusal(tc_batch_norm(x, c, c, zeros(S(4)), NONE, training), TC_ERR_SHAPE, "weight is [4], x has 3 to go with it");
+  expect_refusal(tc_batch_norm(x, zeros(S(2)), c, NONE, NONE, training), TC_ERR_SHAPE, "running_mean is [2]");
+  expect_refusal(tc_group_norm(x, 2, NONE, NONE, 1e-5), TC_ERR_ARG, "3 channels cannot be cut into 2 groups");
+  expect_refusal(tc_group_norm(c, 1, NONE, NONE, 1e-5), TC_ERR_SHAPE, "x has rank 1, at least 2 is needed");
+  expect_refusal(tc_rms_norm(x, c, 1e-5), TC_ERR_SHAPE, "weight is [3], x has 4 to go with it");
+  expect_refusal(tc_layer_norm(x, NONE, c, 1e-5), TC_ERR_SHAPE, "bias is [3], x has 4 to go with it");
+  expect_refusal(tc_interpolate(x, S(2), (tc_interpolate_options){.align_corners = true}), TC_ERR_ARG, "align_corners is for TC_LINEAR");
+  expect_refusal(tc_interpolate(x, S(2, 2, 2), (tc_interpolate_options){TC_LINEAR}), TC_ERR_ARG, "size has 3 numbers");
+  expect_refusal(tc_interpolate(zeros(S(2, 2)), S(2), (tc_interpolate_options){TC_LINEAR}), TC_ERR_SHAPE, "x has rank 2");
+}
+
+// ---- Batch norm ----
+
+// Channel 0 holds 1 2 3 6 (mean 3, variance 14/4, unbiased 14/3), channel 1 holds 0 0 4 4 (mean 2, variance 4, unbiased 16/3).
+static tc_tensor two_channels(void) {
+  const float v[] = {1, 2, 0, 0, 3, 6, 4, 4};
+  return tc_from_host(v, S(2, 2, 2), TC_F32);
+}
+
+static void expect_values(tc_tensor t, const double *want, int n) {
+  float got[8];
+  OK(tc_to_host(t, got, (size_t)n * sizeof got[0]));
+  for (int i = 0; i < n; i++) cr_expect_float_eq(got[i], want[i], 1e-5, "element %d is %g, not %g", i, (double)got[i], want[i]);
+}
+
+Test(conv, batch_norm_moves_the_running_values_by_momentum) {
+  tc_tensor mean = zeros(S(2)), var = tc_ones(S(2), TC_F32), x = two_channels();
+  tc_tensor y = tc_batch_norm(x, mean, var, NONE, NONE, (tc_batch_norm_options){.training = true, .momentum = 0.25});
+  expect_values(mean, (const double[]){0.75, 0.5}, 2);
+  expect_values(var, (const double[]){0.75 + 14.0 / 12, 0.75 + 16.0 / 12}, 2);
+  expect_values(y, (const double[]){-2 / sqrt(3.5), -1 / sqrt(3.5), -1, -1, 0, 3 / sqrt(3.5), 1, 1}, 8);
+}
+
+Test(conv, evaluation_reads_the_running_values_and_leaves_them) {
+  tc_tensor mean = tc_full(S(2), 1, TC_F32), var = tc_full(S(2), 4, TC_F32);
+  tc_tensor y = tc_batch_norm(two_channels(), mean, var, NONE, NONE, (tc_batch_norm_options){.momentum = 0.5});
+  expect_values(y, (const double[]){0, 0.5, -0.5, -0.5, 1, 2.5, 1.5, 1.5}, 8);
+  expect_values(mean, (const double[]){1, 1}, 2);
+  expect_values(var, (const double[]){4, 4}, 2);
+}
+
+Test(conv, running_values_have_no_history) {
+  tc_tensor mean = zeros(S(2)), var = tc_ones(S(2), TC_F32), x = tc_param(two_channels()), g;
+  tc_tensor y = tc_batch_norm(x, mean, var, NONE, NONE, (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  cr_expect_neq(tc_grads_of(tc_sum(tc_add(mean, var), TC_ALL, false), &x, 1, &g, 0), TC_OK, "the running mean depends on x");
+  tc_clear_error();
+  OK(tc_grads_of(tc_sum(tc_square(y), TC_ALL, false), &x, 1, &g, 0));
+  tc_release(x);
+}
+
+// A model's step: its running values are assigned again and again, in memory that does not grow.
+Test(conv, running_values_are_updated_step_by_step) {
+  tc_tensor mean = zeros(S(2)), var = tc_ones(S(2), TC_F32), w = tc_param(tc_ones(S(2), TC_F32));
+  double m = 0;
+  for (int step = 0; step < 5; step++, m = 0.9 * m + 0.1 * 3) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor y = tc_batch_norm(two_channels(), mean, var, w, NONE, (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+    OK(tc_backward(tc_sum(tc_square(y), TC_ALL, false)));
+    OK(tc_sync(NULL));
+    tc_scope_end(s);
+  }
+  float got[2];
+  OK(tc_to_host(mean, got, sizeof got));
+  cr_expect_float_eq(got[0], m, 1e-5, "%g, not %g", (double)got[0], m);
+  tc_release(w);
+}
+
+// ---- Windows are views ----
+
+static uint64_t kernels_of_last_sync(void) {
+  tc_sync_point p;
+  return tc_sync_points(1, &p) == 1 ? p.n_kernels : 0;
+}
+
+Test(conv, windows_are_read_where_they_lie) {
+  OK(tc_set_default_device("tc:cpu"));
+  tc_tensor x = tc_rand(S(64, 1000), TC_F32);
+  OK(tc_sync(NULL));
+  tc_tensor y = tc_sum(tc_square(tc_unfold(tc_sin(x), 1, 8, 3)), TC_AXES(-1), false);
+  size_t before = tc_memory_stats().peak_bytes;
+  OK(tc_eval(1, &y));
+  cr_expect_leq(kernels_of_last_sync(), 2, "%d kernels", (int)kernels_of_last_sync());
+  cr_expect_lt(tc_memory_stats().peak_bytes - before, 64 * 332 * 8 * sizeof(float), "the windows were stored");
+}
