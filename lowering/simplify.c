@@ -54,10 +54,11 @@ static bool rounds(tc_op op) {
   return op == TC_OP_FLOOR || op == TC_OP_CEIL || op == TC_OP_ROUND || op == TC_OP_TRUNC;
 }
 
-// Takes NEG and ABS from an operand of an even function.
+// Takes NEG and ABS from an operand of an even function. In u8, which wraps, the size of -1 is 255.
 static uint32_t even(const tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
   tc_op op = operand(g, x, 0)->op;
+  if (x->op == TC_OP_ABS && op == TC_OP_NEG && x->type == TC_U8) return n;
   if (op == TC_OP_NEG || op == TC_OP_ABS) x->in[0] = operand(g, x, 0)->in[0];
   return n;
 }

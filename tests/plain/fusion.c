@@ -165,6 +165,11 @@ static tc_tensor chosen_from_equals(void) {
   return tc_where(tc_gt(x, y), tc_maximum(x, x), x);
 }
 
+// In u8 the size of -x is 256 - x.
+static tc_tensor unsigned_size(void) {
+  return tc_add(tc_cast(tc_abs(tc_neg(tc_cast(tc_full(TC_SHAPE(N, N), 3, TC_F32), TC_U8))), TC_F32), tc_mul(x, 0));
+}
+
 static float of_sum(float a, float b) {
   return a + b;
 }
@@ -187,6 +192,11 @@ static float first_of(float a, float b) {
   return a;
 }
 
+static float minus_three_in_u8(float a, float b) {
+  (void)a, (void)b;
+  return 253;
+}
+
 static const struct identity {
   const char *name;
   tc_tensor (*make)(void);
@@ -202,6 +212,7 @@ static const struct identity {
     {"cast there and back", cast_back, 3, of_sum},
     {"floor(ceil x)", rounded_twice, 3, ceil_of},
     {"where(c, max(x, x), x)", chosen_from_equals, 2, first_of},
+    {"abs(-u8)", unsigned_size, 16, minus_three_in_u8},
 };
 
 static void identities_hold(void) {
