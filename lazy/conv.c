@@ -3,7 +3,8 @@
 // Idea: x [n, c, h, w] is permuted and padded to [n, h, w, c]; a window for each spatial axis gives [n, p, q, c, r, s], which seen as rows [n p q] by
 // columns [r s c] is the left factor of a product with the weight. All of that is movement, so it need not exist in memory. The transpose goes the
 // other way: the product makes windows, and overlapping sums put them where they came from. Gradients are those of the records.
-// Always: products and biases are in channels-last order, whatever order results are wanted in; groups are a batch of products.
+// Always: products and biases are in channels-last order, whatever order results are wanted in; groups are a batch of products. Where each channel has
+// its own weights there is nothing to multiply as matrices: windows times weights are summed.
 // Source: aten/src/ATen/native/Convolution.cpp for shapes and checks.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
@@ -17,7 +18,7 @@ typedef struct conv {
   int64_t stride[MAX_SPATIAL], padding[MAX_SPATIAL], dilation[MAX_SPATIAL], extra[MAX_SPATIAL], groups;
   int64_t outputs, taps;
   bool lone;  // x has no batch axis
-  tc_node x, weight, bias;  // x with a batch axis, channels last; bias TC_NODE_ERR if there is none
+  tc_node x, weight, bias;  // x with a batch axis; bias TC_NODE_ERR if there is none
   tc_dims dx, dw;
 } conv;
 
@@ -86,8 +87,7 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
     c->dx.dim[0] = 1;
     a = tc_rec_reshape(t, a, &c->dx);
   }
-  c->x = tc_compose_channels_last(t, a);
-  return c->x != TC_NODE_ERR;
+  return (c->x = a) != TC_NODE_ERR;
 }
 
 static bool open(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
@@ -107,7 +107,7 @@ static tc_node padded(tc_trace *t, tc_node a, int n, const int64_t *low, const i
 
 // [rows, taps * in], or [groups, rows, taps * in / groups]: what the windows see; *out_image becomes [n, p.., outputs].
 static tc_node columns(tc_trace *t, const conv *c, tc_dims *out_image) {
-  tc_node a = padded(t, c->x, c->n, c->padding, c->padding);
+  tc_node a = padded(t, tc_compose_channels_last(t, c->x), c->n, c->padding, c->padding);
   for (int i = 0; i < c->n; i++) a = tc_rec_window(t, a, 1 + i, c->dw.dim[2 + i], c->stride[i], c->dilation[i]);
   if (a == TC_NODE_ERR) return a;
   tc_dims d = *tc_node_dims(t, a), axes = {.rank = d.rank};
@@ -129,32 +129,55 @@ static tc_node factor(tc_trace *t, const conv *c, bool transposed) {
   return reshape(t, w, g == 1 ? TC_SHAPE(rows, cols) : TC_SHAPE(g, rows, cols));
 }
 
+// A sum for each channel and each of its outputs, in f32 at least: [n, c, outputs / c, p.., window, q] over the window.
+static tc_node by_channel(tc_trace *t, const conv *c) {
+  tc_type type = tc_node_type(t, c->x);
+  int64_t channels = c->dx.dim[1], each = c->outputs / channels;
+  tc_dims w = TC_SHAPE(channels, each);
+  tc_node a = tc_compose_windows(t, f_widen(t, c->x), c->n, c->dw.dim + 2, c->stride, c->padding, c->dilation, 0);
+  if (a == TC_NODE_ERR) return a;
+  tc_dims d = *tc_node_dims(t, a), seen = {.rank = d.rank + 1}, out = {.rank = c->n + 2};
+  for (int i = 0; i <= d.rank; i++) seen.dim[i] = i < 2 ? d.dim[i] : i == 2 ? 1 : d.dim[i - 1];
+  for (int i = 1; i < c->n; i++) w.dim[w.rank++] = 1;
+  w.dim[w.rank++] = c->taps, w.dim[w.rank++] = 1;
+  for (int i = 0; i < out.rank; i++) out.dim[i] = i == 1 ? c->outputs : d.dim[i + 1 < out.rank ? i : d.rank - 1];
+  a = f_mul(t, tc_rec_reshape(t, a, &seen), tc_rec_reshape(t, f_widen(t, c->weight), &w));
+  if (a == TC_NODE_ERR) return a;
+  a = f_narrow(t, tc_rec_fold(t, TC_OP_SUM, a, UINT32_C(1) << (seen.rank - 2), false), type);
+  return tc_compose_channels_last(t, tc_rec_reshape(t, a, &out));
+}
+
+// The same by matrix products.
+static tc_node by_products(tc_trace *t, const conv *c) {
+  tc_dims image;
+  tc_node left = columns(t, c, &image);
+  if (left == TC_NODE_ERR) return left;
+  tc_node y = tc_rec_matmul(t, left, factor(t, c, false));
+  return tc_rec_reshape(t, c->groups > 1 ? permute(t, y, TC_AXES(1, 0, 2)) : y, &image);
+}
+
 static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias, const tc_conv_options *options, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   conv c;
-  tc_dims image;
   if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, false)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++)
     if (c.extra[i]) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is for transposed convolution"));
-  tc_node left = columns(t, &c, &image);
-  if (left == TC_NODE_ERR) return tc_op_end(t, left);
-  tc_node y = tc_rec_matmul(t, left, factor(t, &c, false));
-  if (c.groups > 1) y = permute(t, y, TC_AXES(1, 0, 2));
-  int64_t rows = tc_dims_count(&image) / TC_MAX_OF(c.outputs, 1);
-  y = reshape(t, y, TC_SHAPE(rows, c.outputs));
+  bool own_weights = c.groups > 1 && c.dw.dim[1] == 1 && tc_type_is_float(tc_node_type(t, c.x)) && tc_node_type(t, c.x) == tc_node_type(t, c.weight);
+  tc_node y = own_weights ? by_channel(t, &c) : by_products(t, &c);
   if (c.bias != TC_NODE_ERR) y = f_add(t, y, c.bias);
-  return tc_op_end(t, channels_first(t, tc_rec_reshape(t, y, &image), c.lone));
+  return tc_op_end(t, channels_first(t, y, c.lone));
 }
 
 // Windows [n, h.., outputs, taps..] that the product makes.
 static tc_node spread(tc_trace *t, const conv *c) {
-  const tc_dims *d = tc_node_dims(t, c->x);
+  tc_node image = tc_compose_channels_last(t, c->x);
+  if (image == TC_NODE_ERR) return image;
   int64_t g = c->groups, in = c->dw.dim[0] / g, out = c->dw.dim[1], rows = 1;
-  tc_dims windows = *d;
-  for (int i = 0; i <= c->n; i++) rows *= d->dim[i];
+  tc_dims windows = *tc_node_dims(t, image);
+  for (int i = 0; i <= c->n; i++) rows *= windows.dim[i];
   windows.dim[c->n + 1] = c->outputs;
   for (int i = 0; i < c->n; i++) windows.dim[windows.rank++] = c->dw.dim[2 + i];
-  tc_node left = reshape(t, c->x, g == 1 ? TC_SHAPE(rows, in) : TC_SHAPE(rows, g, in));
+  tc_node left = reshape(t, image, g == 1 ? TC_SHAPE(rows, in) : TC_SHAPE(rows, g, in));
   if (g > 1) left = permute(t, left, TC_AXES(1, 0, 2));
   tc_node y = reshape(t, tc_rec_matmul(t, left, factor(t, c, true)), TC_SHAPE(g, rows, c->taps, out));
   return tc_rec_reshape(t, permute(t, y, TC_AXES(1, 0, 3, 2)), &windows);

@@ -35,19 +35,24 @@ static bool open(tc_trace *t, pool *p, tc_node a, int n, const tc_dims *size, co
   return true;
 }
 
-// [.., h, w] to [.., p, windows, q]: the windows before the last axis, so that neighbours in memory stay neighbours.
-static tc_node windows(tc_trace *t, const pool *p, tc_node a, double outside) {
-  int64_t around[TC_MAX_RANK] = {0}, any = 0, taps = 1;
-  for (int i = 0; i < p->n; i++) around[p->first + i] = p->padding[i], any |= p->padding[i], taps *= p->size[i];
-  if (any) a = tc_rec_pad(t, a, around, around, outside);
-  for (int i = 0; i < p->n; i++) a = tc_rec_window(t, a, p->first + i, p->size[i], p->stride[i], p->dilation[i]);
+tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride, const int64_t *padding, const int64_t *dilation,
+                           double outside) {
   if (a == TC_NODE_ERR) return a;
-  tc_dims d = *tc_node_dims(t, a), axes = {.rank = d.rank}, flat = {.rank = p->d.rank + 1};
-  int last = p->d.rank - 1;
+  int rank = tc_node_dims(t, a)->rank, last = rank - 1;
+  int64_t around[TC_MAX_RANK] = {0}, any = 0, taps = 1;
+  for (int i = 0; i < n; i++) around[rank - n + i] = padding[i], any |= padding[i], taps *= size[i];
+  if (any) a = tc_rec_pad(t, a, around, around, outside);
+  for (int i = 0; i < n; i++) a = tc_rec_window(t, a, rank - n + i, size[i], stride[i], dilation[i]);
+  if (a == TC_NODE_ERR) return a;
+  tc_dims d = *tc_node_dims(t, a), axes = {.rank = d.rank}, flat = {.rank = rank + 1};
   for (int i = 0; i < d.rank; i++) axes.dim[i] = i < last ? i : i + 1 < d.rank ? i + 1 : last;
   for (int i = 0; i < last; i++) flat.dim[i] = d.dim[i];
   flat.dim[last] = taps, flat.dim[last + 1] = d.dim[last];
   return tc_rec_reshape(t, tc_rec_permute(t, a, &axes), &flat);
+}
+
+static tc_node windows(tc_trace *t, const pool *p, tc_node a, double outside) {
+  return tc_compose_windows(t, a, p->n, p->size, p->stride, p->padding, p->dilation, outside);
 }
 
 // start + step * position along spatial axis i of a result, shaped to broadcast.
