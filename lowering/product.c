@@ -236,13 +236,10 @@ static void store_tile(product *p, int tile, tc_val at, tc_val v) {
 
 // A block of `size` columns of b, contiguous along k, from row k and column: read along k, turned in registers, stored along the columns.
 static void pack_block(product *p, tc_val k, tc_val column, tc_val to, int size) {
-  tc_val v[64], turned[64], from = add(p, add(p, p->b.at, k), times(p, column, p->b.col));
+  tc_val v[64], from = add(p, add(p, p->b.at, k), times(p, column, p->b.col));
   for (int i = 0; i < size; i++)
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->acc, size, add(p, from, tc_ex_i64(p->s, i * p->b.col)), TC_NONE, TC_NONE, p->b.buf);
-  for (int stride = 1; stride < size; stride *= 2) {
-    for (int i = 0; i < size; i++) turned[i] = tc_emit_raw(E, TC_N_ZIP, p->acc, size, v[i / 2], v[i / 2 + size / 2], TC_NONE, i % 2);
-    memcpy(v, turned, sizeof v);
-  }
+  tc_emit_turn(E, v, size);
   for (int i = 0; i < size; i++) (void)tc_emit_raw(E, TC_N_STORE, p->acc, size, add(p, to, tc_ex_i64(p->s, i * p->lanes)), v[i], TC_NONE, p->packed);
 }
 
