@@ -144,6 +144,14 @@ static tc_status check_hreduce(const check *c) {
   return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
 }
 
+static tc_status check_zip(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  TRY(check_set(c, i->dtype, SET_VALUE));
+  if (i->lanes == 1) return refuse(c, "result has 1 lane");
+  TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
+  return check_source(c, 1, i->dtype, i->lanes / 2u);
+}
+
 static tc_status check_index(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->lanes != 1 || i->dtype != TC_I64) return refuse(c, "value is an i64 scalar");
@@ -280,6 +288,7 @@ static tc_status check_op(check *c) {
     case TC_N_CALL:
       if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
       return check_same(c, n_operands(i), SET_OF(TC_F64));
+    case TC_N_ZIP: return check_zip(c);
     case TC_N_HREDUCE: return check_hreduce(c);
     case TC_N_OPS: break;
   }
