@@ -132,9 +132,15 @@ static uint32_t after(const builder *b, uint32_t n) {
   return b->made_in[root_of(b, n)];
 }
 
-// Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
+// Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
+// comes in a later wave.
 static bool add_check(builder *b, tc_op op, uint32_t index, int64_t extent) {
+  for (uint32_t i = 0; i < b->p->n_step; i++) {
+    const tc_step *s = &b->p->step[i];
+    if (s->kind == TC_STEP_CHECK && root_of(b, s->node) == root_of(b, index) && b->p->num[s->first_num].value == (uint64_t)extent) return true;
+  }
   b->wave = after(b, index);
+  b->made_in[root_of(b, index)] = b->wave + 1;
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
   s->node = index, s->op = op;
@@ -465,6 +471,7 @@ typedef struct run {
   void **place;  // leaves, then outputs
   char *arena;
   const uint64_t *num;  // all steps' scalars
+  atomic_bool *failed;  // by any worker: nothing more is to run. Set before a wave's end and read after it, so the wave's barrier orders it
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
@@ -512,14 +519,16 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     return;
   }
   tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);
-  if (st != TC_OK && w->status == TC_OK) w->status = st;
+  if (st == TC_OK) return;
+  if (w->status == TC_OK) w->status = st;
+  atomic_store_explicit(r->failed, true, memory_order_relaxed);
 }
 
 static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   const run *r = arg;
   const tc_program *p = r->p;
   w->math = tc_nest_math_table();
-  if (w->status != TC_OK) return;
+  if (atomic_load_explicit(r->failed, memory_order_relaxed)) return;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     const tc_step *s = &p->step[i];
     int64_t tasks = TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
@@ -552,7 +561,8 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    run r = {p, place, arena ? arena->ptr : NULL, num};
+    atomic_bool failed = false;
+    run r = {p, place, arena ? arena->ptr : NULL, num, &failed};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
     tc_job job = {.task = serial ? task_serial : task,
