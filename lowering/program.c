@@ -143,22 +143,25 @@ static bool add_check(builder *b, tc_op op, uint32_t index, int64_t extent) {
   b->made_in[root_of(b, index)] = b->wave + 1;
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
-  s->node = index, s->op = op;
-  s->extent = 1;
-  s->first_num = (uint32_t)0;
-  s->work = (double)b->p->graph.node[index].shape->count;
   tc_program *p = b->p;
-  if (!GROW(p->num, p->n_num, p->cap_num, 2)) return false;
-  s = &p->step[p->n_step - 1];
-  s->first_num = p->n_num, s->n_num = 2;
+  s->node = index, s->op = op;
+  s->extent = p->graph.node[index].shape->count;
+  s->work = (double)s->extent;
+  if (!GROW(p->num, p->n_num, p->cap_num, 1)) return false;
+  s->n_num = 1;
   p->num[p->n_num++] = (tc_num_source){false, (uint64_t)extent};
-  p->num[p->n_num++] = (tc_num_source){false, (uint64_t)p->graph.node[index].shape->count};
   return true;
 }
 
 // The axis's extent that a gather's or scatter's index must stay in; 0: the node reads no index.
 static int64_t index_extent(const tc_graph *g, const tc_gnode *x) {
   return tc_op_kind_of(x->op) == TC_KIND_INDEX ? g->node[x->in[0]].shape->d.dim[x->attr[0]] : 0;
+}
+
+// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run whole: it is what others are compared with.
+static bool is_shared(const tc_gnode *x) {
+  if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->count == 0) return false;
+  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
 }
 
 static bool add_row(builder *b, uint32_t n) {
@@ -169,6 +172,7 @@ static bool add_row(builder *b, uint32_t n) {
   tc_step *s = add_step(b, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
+  if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
   for (int i = 0; i < x->n_in; i++) {
     if (!bind(b, s, place_of(b, x->in[i]))) return false;
@@ -471,24 +475,24 @@ typedef struct run {
   void **place;  // leaves, then outputs
   char *arena;
   const uint64_t *num;  // all steps' scalars
-  atomic_bool *failed;  // by any worker: nothing more is to run. Set before a wave's end and read after it, so the wave's barrier orders it
+  _Atomic(const tc_step *) *failed;  // a step that failed on any worker: nothing more is to run. A wave's barrier orders it before the next wave
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
   return place & ARENA_BIT ? r->arena + r->p->block[place & ~ARENA_BIT].offset : r->place[place];
 }
 
-static tc_status check(const run *r, const tc_step *s) {
+static tc_status check(const run *r, const tc_step *s, int64_t begin, int64_t end) {
   const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
-  int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
-  for (int64_t i = 0; i < n; i++)
+  int64_t extent = (int64_t)r->num[s->first_num];
+  for (int64_t i = begin; i < end; i++)
     if (index[i] < -extent || index[i] >= extent)
       return tc_fail(TC_ERR_INDEX, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i],
                      (long long)i, (long long)extent);
   return TC_OK;
 }
 
-static tc_status run_row(const run *r, const tc_step *s) {
+static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t end) {
   const tc_gnode *x = &r->p->graph.node[s->node];
   tc_view in[TC_REF_MAX_IN];
   bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
@@ -499,7 +503,7 @@ static tc_status run_row(const run *r, const tc_step *s) {
       fill_view(&in[i], &r->p->graph.node[x->in[i]]);
     in[i].ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)i]);
   }
-  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num};
+  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
   return rows[x->op](&call);
@@ -518,10 +522,10 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
-  tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);
+  tc_status st = s->kind == TC_STEP_CHECK ? check(r, s, begin, end) : run_row(r, s, begin, end);
   if (st == TC_OK) return;
   if (w->status == TC_OK) w->status = st;
-  atomic_store_explicit(r->failed, true, memory_order_relaxed);
+  atomic_store_explicit(r->failed, s, memory_order_relaxed);
 }
 
 static void task(void *arg, int wave, int64_t index, tc_worker *w) {
@@ -548,6 +552,13 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
   for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
 }
 
+// What an error says belongs to the thread that met it, so the caller says it too; of several bad indices, the first.
+static tc_status say_again(const run *r, tc_status st) {
+  const tc_step *s = atomic_load_explicit(r->failed, memory_order_relaxed);
+  if (!s) return st;
+  return s->kind == TC_STEP_CHECK ? check(r, s, 0, s->extent) : tc_fail(st, tc_op_names[s->op], 0, "%s", tc_status_text(st));
+}
+
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
   const tc_program *p = plan->program;
   uint64_t fixed[512], *num = fixed;
@@ -561,7 +572,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    atomic_bool failed = false;
+    _Atomic(const tc_step *) failed = NULL;
     run r = {p, place, arena ? arena->ptr : NULL, num, &failed};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
@@ -572,6 +583,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                   .scratch_bytes = p->scratch_bytes,
                   .max_threads = serial ? 1 : 1024};
     if (p->n_step) st = (tc_status)tc_team_run(&job);
+    if (st != TC_OK) st = say_again(&r, st);
   }
   tc_buffer_release(arena);
   return st;
