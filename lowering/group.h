@@ -39,6 +39,8 @@ typedef struct tc_grouping {
 // forced: per node, whether it must be stored whatever the rules say (a view of it could not be said), and whether in a kernel of its own.
 enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
 // tight: kernels are kept so small that none can read and write more tensors or scalars than it can name.
+// Whether operand k of node n, the tensor that n writes into, is one value over and over: then a reference kernel is given the value, without memory.
+bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k);
 tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const uint8_t *forced, bool tight);
 
 #endif

@@ -174,14 +174,16 @@ static bool add_row(builder *b, uint32_t n) {
   s->op = x->op, s->node = n;
   if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
+  bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind(b, s, place_of(b, x->in[i]))) return false;
+    if (!bind(b, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
-  if (!GROW(p->num, p->n_num, p->cap_num, (uint32_t)x->n_arg)) return false;
-  s->n_num = (uint32_t)x->n_arg;
+  s->n_num = (uint32_t)x->n_arg + filled;
+  if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
+  if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
   if (!bind(b, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
@@ -482,14 +484,13 @@ static void *pointer_of(const run *r, uint32_t place) {
   return place & ARENA_BIT ? r->arena + r->p->block[place & ~ARENA_BIT].offset : r->place[place];
 }
 
-static tc_status check(const run *r, const tc_step *s, int64_t begin, int64_t end) {
+// The first bad index in the share, or -1. What is wrong with it is said later, by the caller.
+static int64_t find_bad_index(const run *r, const tc_step *s, int64_t begin, int64_t end) {
   const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
   int64_t extent = (int64_t)r->num[s->first_num];
   for (int64_t i = begin; i < end; i++)
-    if (index[i] < -extent || index[i] >= extent)
-      return tc_fail(TC_ERR_INDEX, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i],
-                     (long long)i, (long long)extent);
-  return TC_OK;
+    if (index[i] < -extent || index[i] >= extent) return i;
+  return -1;
 }
 
 static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t end) {
@@ -506,6 +507,13 @@ static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t 
   tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
+  uint64_t value = 0;
+  if (x->n_in > 0 && r->p->bind[s->first_bind] == r->p->bind[s->first_bind + (uint32_t)x->n_in]) {  // filled: one element, repeated
+    tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = r->num + s->first_num + x->n_arg};
+    TC_TRY(tc_ref_full(&one));
+    in[0].ptr = &value;
+    memset(in[0].stride, 0, sizeof in[0].stride);
+  }
   return rows[x->op](&call);
 }
 
@@ -522,7 +530,7 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
-  tc_status st = s->kind == TC_STEP_CHECK ? check(r, s, begin, end) : run_row(r, s, begin, end);
+  tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
   if (st == TC_OK) return;
   if (w->status == TC_OK) w->status = st;
   atomic_store_explicit(r->failed, s, memory_order_relaxed);
@@ -552,11 +560,14 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
   for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
 }
 
-// What an error says belongs to the thread that met it, so the caller says it too; of several bad indices, the first.
-static tc_status say_again(const run *r, tc_status st) {
+// What an error says belongs to the thread that met it, so the caller says it: of several bad indices, the first.
+static tc_status say_failure(const run *r, tc_status st) {
   const tc_step *s = atomic_load_explicit(r->failed, memory_order_relaxed);
   if (!s) return st;
-  return s->kind == TC_STEP_CHECK ? check(r, s, 0, s->extent) : tc_fail(st, tc_op_names[s->op], 0, "%s", tc_status_text(st));
+  if (s->kind != TC_STEP_CHECK) return tc_fail(st, tc_op_names[s->op], 0, "%s", tc_status_text(st));
+  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+  long long at = find_bad_index(r, s, 0, s->extent), extent = (long long)r->num[s->first_num];
+  return tc_fail(st, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[at], at, extent);
 }
 
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
@@ -583,7 +594,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                   .scratch_bytes = p->scratch_bytes,
                   .max_threads = serial ? 1 : 1024};
     if (p->n_step) st = (tc_status)tc_team_run(&job);
-    if (st != TC_OK) st = say_again(&r, st);
+    if (st != TC_OK) st = say_failure(&r, st);
   }
   tc_buffer_release(arena);
   return st;
