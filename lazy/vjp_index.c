@@ -9,36 +9,30 @@ static tc_dims with_axis(const tc_dims *d, int axis, int64_t extent) {
   return out;
 }
 
-// Whether a gather picked one element of every lane of x.
-static bool picks_one(const tc_vjp *v, int axis) {
-  const tc_dims *x = tc_vjp_in_dims(v, 0), *index = tc_vjp_in_dims(v, 1);
-  for (int32_t i = 0; i < x->rank; i++)
-    if (index->dim[i] != (i == axis ? 1 : x->dim[i])) return false;
-  return x->rank > 0;
-}
-
-// g where the position along the axis is the index, else zero: elementwise, so that it is made where it is read.
-static tc_node put_one(tc_vjp *v, int axis) {
-  const tc_dims *x = tc_vjp_in_dims(v, 0);
-  int64_t n = x->dim[axis];
-  tc_dims line = tc_dims_of(1, &n), lane = *x;
-  for (int32_t i = 0; i < lane.rank; i++) lane.dim[i] = i == axis ? n : 1;
-  tc_node index = tc_vjp_in(v, 1);
-  tc_node from_end = tc_rec_num(v->t, TC_OP_ADD, index, tc_num_int(n));
-  index = tc_rec_where(v->t, tc_rec_num(v->t, TC_OP_LT, index, tc_num_int(0)), from_end, index);
-  tc_node position = tc_rec_reshape(v->t, tc_rec_iota(v->t, &line, TC_I64, 0, 1), &lane);
-  return only_where(v, bin(v, TC_OP_EQ, position, index), v->g);
+// g where the position along the axis is the index, of extent one there; elsewhere zero. As a scatter of it, but elementwise.
+static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
+  const tc_dims *d = tc_vjp_in_dims(v, 0);
+  tc_dims row = *d;
+  for (int32_t i = 0; i < d->rank; i++)
+    if (i != axis) row.dim[i] = 1;
+  tc_node extent = tc_rec_const(v->t, index, (double)d->dim[axis]);
+  tc_node wrapped = tc_rec_where(v->t, bin(v, TC_OP_LT, index, tc_rec_const(v->t, index, 0)), bin(v, TC_OP_ADD, index, extent), index);
+  tc_node hit = bin(v, TC_OP_EQ, tc_rec_iota(v->t, &row, TC_I64, 0, 1), wrapped);
+  return only_where(v, hit, v->g);
 }
 
 // Operands (x, index).
 void tc_vjp_gather(tc_vjp *v) {
   if (!tc_vjp_wants(v, 0)) return;
   int axis = (int)v->attr[0];
-  if (picks_one(v, axis)) {
-    tc_vjp_give(v, 0, put_one(v, axis));
+  const tc_dims *d = tc_vjp_in_dims(v, 0), *di = tc_vjp_in_dims(v, 1);
+  bool one_each = di->dim[axis] == 1;
+  for (int32_t i = 0; i < d->rank; i++) one_each &= i == axis || di->dim[i] == d->dim[i];
+  if (one_each) {
+    tc_vjp_give(v, 0, only_at(v, axis, tc_vjp_in(v, 1)));
     return;
   }
-  tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), axis, tc_vjp_in(v, 1), v->g));
+  tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), (int)v->attr[0], tc_vjp_in(v, 1), v->g));
 }
 
 // Operands (x, index). An index of any rank is taken flat: then the gradient has x's rank, as INDEX_ADD asks.

@@ -1,7 +1,7 @@
 // Prints Philox4x32-10 and what is made of its words. See draw.h and kernels/philox.h.
 //
 // Idea: a block has the words of several elements. Neighbouring positions share it: a quarter (f64: half) as many lanes compute blocks, and the elements of
-// each are zipped together. At scattered positions every lane computes the block it is in and picks its element. Words are kept in 64-bit lanes below
+// each are interleaved. At scattered positions every lane computes the block it is in and picks its element. Words are kept in 64-bit lanes below
 // 2^32: their products are then one instruction a vector, which gives both halves.
 #include "lowering/draw.h"
 
@@ -46,17 +46,17 @@ static void philox(tc_emit *e, const tc_draw *d, tc_val block, tc_val w[4]) {
   for (int k = 0; k < 4; k++) w[k] = low_half(e, c[k]);
 }
 
-static tc_val zip(tc_emit *e, tc_val a, tc_val b) {
-  return tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, a), 2 * tc_emit_lanes(e, a), a, b, TC_NONE, 0);
+static tc_val interleave(tc_emit *e, tc_val a, tc_val b) {
+  return tc_emit_raw(e, TC_N_INTERLEAVE, tc_emit_type(e, a), 2 * tc_emit_lanes(e, a), a, b, TC_NONE, 0);
 }
 
 // Of a block's two elements, all or each lane's own.
 static tc_val of_two(tc_emit *e, const tc_draw *d, tc_val a, tc_val b) {
-  return d->lanes ? zip(e, a, b) : tc_emit_select(e, bit(e, d->at, 1), b, a);
+  return d->lanes ? interleave(e, a, b) : tc_emit_select(e, bit(e, d->at, 1), b, a);
 }
 
 static tc_val of_four(tc_emit *e, const tc_draw *d, const tc_val v[4]) {
-  if (d->lanes) return zip(e, zip(e, v[0], v[2]), zip(e, v[1], v[3]));
+  if (d->lanes) return interleave(e, interleave(e, v[0], v[2]), interleave(e, v[1], v[3]));
   tc_val odd = bit(e, d->at, 1), second = bit(e, d->at, 2);
   return tc_emit_select(e, second, tc_emit_select(e, odd, v[3], v[2]), tc_emit_select(e, odd, v[1], v[0]));
 }

@@ -6,6 +6,7 @@
 #include "lowering/draw.h"
 #include "lowering/expand_state.h"
 
+#define DEAR_COST 8        // work that costs more than a store and a load
 #define STASH_BYTES 262144 // of one row kept between passes
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 
@@ -283,6 +284,18 @@ static tc_val member_at(tc_ex *s, uint32_t n, const tc_index *flat) {
   return tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place");
 }
 
+// A value made in place, once an iteration where it is read at the iteration's own position.
+static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
+  tc_index flat, here = tc_view_flat(s->gp, TC_LEVEL_FULL);
+  tc_ix_simplify(&here, &s->ext);
+  bool once = tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
+              tc_ix_equal(&flat, &here);
+  if (once && s->memo[n] != TC_NONE) return s->memo[n];
+  tc_val v = compute(s, n, idx);
+  if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
+  return v;
+}
+
 static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (s->st != TC_OK) return 0;
@@ -290,7 +303,7 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
   m = tc_ex_root(s, m);
   bool ours = in_group(s, m);
-  if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
+  if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
   if (ours) return member_at(s, m, &flat);
   // One load an iteration: a later one could meet what the kernel itself has written in place.
@@ -697,24 +710,6 @@ static bool is_full(const tc_ex *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_FULL;
 }
 
-// Work that costs more than a store and a load.
-static bool is_dear(tc_op op) {
-  switch (op) {
-    case TC_OP_RAND:
-    case TC_OP_RANDN:
-    case TC_OP_RANDINT:
-    case TC_OP_EXP:
-    case TC_OP_LOG:
-    case TC_OP_SIN:
-    case TC_OP_COS:
-    case TC_OP_TANH:
-    case TC_OP_SIGMOID:
-    case TC_OP_ERF:
-    case TC_OP_POW: return true;
-    default: return false;
-  }
-}
-
 // Notes that pass p computes node n and what it is made of.
 static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
   n = tc_ex_root(s, n);
@@ -740,7 +735,8 @@ static void choose_stashes(tc_ex *s) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
-    if (several && s->gp->kind == TC_GROUP_ROW && is_dear(s->g->node[n].op) && row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
+    if (several && s->gp->kind == TC_GROUP_ROW && tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST &&
+        row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
       s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }

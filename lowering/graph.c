@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lazy/text.h"
+#include "lowering/simplify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -62,7 +63,7 @@ static bool node_equal(const tc_gnode *a, const tc_gnode *b) {
          memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0 && memcmp(a->attr, b->attr, (size_t)a->n_attr * sizeof a->attr[0]) == 0;
 }
 
-// Replaces a pure node equal to an earlier one by it. Nodes with arguments differ: their values are not known here.
+// Simplifies nodes; replaces a pure one equal to an earlier one by it. Nodes with arguments differ: their values are not known here.
 static bool merge_equal(tc_graph *g) {
   uint32_t cap = 64;
   while (cap < 2 * g->n) cap *= 2;
@@ -72,6 +73,14 @@ static bool merge_equal(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
+    if (tc_device_kind_of(x->dev) == TC_DEVICE_KERNELS && x->leaf == TC_LEAF_NONE) {
+      uint32_t m = tc_simplify(g, n);
+      if (m != n && x->out == TC_LEAF_NONE) {
+        same[n] = m;
+        continue;
+      }
+      if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;  // a result of its own all the same
+    }
     if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
     while (table[at] && !node_equal(&g->node[table[at] - 1], x)) at = (at + 1) & (cap - 1);

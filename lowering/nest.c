@@ -144,7 +144,7 @@ static tc_status check_hreduce(const check *c) {
   return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
 }
 
-static tc_status check_zip(const check *c) {
+static tc_status check_interleave(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   TRY(check_set(c, i->dtype, SET_VALUE));
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
@@ -288,7 +288,11 @@ static tc_status check_op(check *c) {
     case TC_N_CALL:
       if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
       return check_same(c, n_operands(i), SET_OF(TC_F64));
-    case TC_N_ZIP: return check_zip(c);
+    case TC_N_ZIP:
+      if (i->lanes < 2) return refuse(c, "one lane has no halves");
+      if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
+      return check_same(c, 2, SET_VALUE);
+    case TC_N_INTERLEAVE: return check_interleave(c);
     case TC_N_HREDUCE: return check_hreduce(c);
     case TC_N_OPS: break;
   }
@@ -375,6 +379,7 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
     case TC_N_CONST: print_const(i, out); break;
     case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
     case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_N_ZIP: fprintf(out, " %s", i->imm ? "high" : "low"); break;
     case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
     case TC_N_LOAD:
     case TC_N_GATHER:

@@ -190,15 +190,54 @@ static void store_tile(product *p, int tile, tc_val at, tc_val v) {
   (void)tc_emit_raw(E, TC_N_STORE, p->acc, p->lanes, at, v, TC_NONE, tile);
 }
 
-static void pack(product *p, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
+// A block of `size` columns of b, contiguous along k, from row k and column: read along k, turned in registers, stored along the columns.
+static void pack_block(product *p, tc_val k, tc_val column, tc_val to, int size) {
+  tc_val v[64], turned[64], from = add(p, add(p, p->b.at, k), times(p, column, p->b.col));
+  for (int i = 0; i < size; i++)
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->acc, size, add(p, from, tc_ex_i64(p->s, i * p->b.col)), TC_NONE, TC_NONE, p->b.buf);
+  for (int stride = 1; stride < size; stride *= 2) {
+    for (int i = 0; i < size; i++) turned[i] = tc_emit_raw(E, TC_N_ZIP, p->acc, size, v[i / 2], v[i / 2 + size / 2], TC_NONE, i % 2);
+    memcpy(v, turned, sizeof v);
+  }
+  for (int i = 0; i < size; i++) (void)tc_emit_raw(E, TC_N_STORE, p->acc, size, add(p, to, tc_ex_i64(p->s, i * p->lanes)), v[i], TC_NONE, p->packed);
+}
+
+// The panels of whole blocks, and of those the rows of whole blocks. Returns the first row left for them.
+static tc_val pack_turned(product *p, tc_val p0, tc_val panels, tc_val k0, tc_val k1, int size) {
+  tc_ex *s = p->s;
+  tc_val rest = tc_emit_bin(E, TC_N_REM, sub(p, k1, k0), tc_ex_i64(s, size)), end_k = sub(p, k1, rest);
+  tc_val panel = loop(p, p0, panels, 1);
+  tc_val column = times(p, panel, p->lanes), to = times(p, sub(p, panel, p0), p->chunk * p->lanes);
+  tc_val k = loop(p, k0, end_k, size);
+  tc_val row = add(p, to, times(p, sub(p, k, k0), p->lanes));
+  for (int c = 0; c < p->lanes; c += size) pack_block(p, k, add(p, column, tc_ex_i64(s, c)), add(p, row, tc_ex_i64(s, c)), size);
+  end(p);
+  end(p);
+  return end_k;
+}
+
+// Rows k0 to k1 of panels p0 to p1, a row at a time; first: the first of the unit's panels.
+static void pack_rows(product *p, tc_val first, tc_val p0, tc_val p1, tc_val base, tc_val k0, tc_val k1) {
   tc_val panel = loop(p, p0, p1, 1);
   enter_panel(p, panel);
-  tc_val to = times(p, sub(p, panel, p0), p->chunk * p->lanes);
+  tc_val to = times(p, sub(p, panel, first), p->chunk * p->lanes);
   tc_val k = loop(p, k0, k1, 1);
   tc_val v = load_b(p, k);
-  store_tile(p, p->packed, add(p, to, times(p, sub(p, k, k0), p->lanes)), v);
+  store_tile(p, p->packed, add(p, to, times(p, sub(p, k, base), p->lanes)), v);
   end(p);
   end(p);
+}
+
+static void pack(product *p, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
+  int size = TC_MIN(tc_kernel_vector_bytes() / (int)tc_type_bytes(p->acc), p->lanes);
+  if (p->b.row != 1 || p->b.type != p->acc || size < 4) {
+    pack_rows(p, p0, p0, p1, k0, k0, k1);
+    return;
+  }
+  tc_val whole = tc_emit_bin(E, TC_N_MAX, p0, tc_emit_bin(E, TC_N_MIN, p1, tc_ex_i64(p->s, p->n / p->lanes)));
+  tc_val rest = pack_turned(p, p0, whole, k0, k1, size);
+  pack_rows(p, p0, p0, whole, k0, rest, k1);
+  pack_rows(p, p0, whole, p1, k0, k0, k1);
 }
 
 static void pack_a(product *p, tc_val row, tc_val k0, tc_val k1) {

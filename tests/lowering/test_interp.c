@@ -415,7 +415,21 @@ Test(interp, hreduce_combines_halves) {
   }
 }
 
-Test(interp, zip_takes_lanes_in_turn) {
+Test(interp, zip_takes_lanes_by_turns) {
+  for (int lanes = 2; lanes <= 64; lanes *= 2) {
+    float a[N], b[N], out[2 * N];
+    for (int i = 0; i < N; i++) a[i] = (float)i, b[i] = (float)(100 + i);
+    tc_nest n = {.n_inst = 0};
+    put_buffer(&n, TC_F32), put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
+    const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z), y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
+    OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, ZIP, TC_F32, lanes, 0, x, y));
+    OP2(&n, STORE, TC_F32, lanes, 2, at, OP2(&n, ZIP, TC_F32, lanes, 1, x, y));
+    run(&n, (void *[]){a, b, out}, NULL, 0, 0);
+    for (int i = 0; i < 2 * lanes; i++) cr_assert_eq(out[i], i % 2 ? b[i / 2] : a[i / 2], "%d lanes: [%d] is %g", lanes, i, (double)out[i]);
+  }
+}
+
+Test(interp, interleave_takes_lanes_by_turns) {
   static const tc_type types[] = {TC_BOOL, TC_I16, TC_F32, TC_F64};
   for (int k = 0; k < 4; k++)
     for (int lanes = 2; lanes <= 64; lanes *= 2) {
@@ -426,7 +440,7 @@ Test(interp, zip_takes_lanes_in_turn) {
       tc_nest n = {.n_inst = 0};
       put_buffer(&n, types[k]), put_buffer(&n, types[k]), put_buffer(&n, types[k]);
       const uint32_t z = put_i64(&n, 0), a = OP1(&n, LOAD, types[k], lanes / 2, 0, z), b = OP1(&n, LOAD, types[k], lanes / 2, 1, z);
-      OP2(&n, STORE, types[k], lanes, 2, z, OP2(&n, ZIP, types[k], lanes, 0, a, b));
+      OP2(&n, STORE, types[k], lanes, 2, z, OP2(&n, INTERLEAVE, types[k], lanes, 0, a, b));
       run(&n, (void *[]){in[0], in[1], out}, NULL, 0, 0);
       for (size_t i = 0; i < (size_t)lanes; i++) memcpy(want + i * bytes, in[i % 2] + i / 2 * bytes, bytes);
       cr_assert_eq(memcmp(out, want, (size_t)lanes * bytes), 0, "%d lanes of %zu bytes", lanes, bytes);

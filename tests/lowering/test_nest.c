@@ -98,6 +98,7 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[SUM].op = TC_N_REM, "not allowed");
   BREAK(n.inst[SUM].op = TC_N_AND, "not allowed");
   BREAK(n.inst[INDEX].op = TC_N_MULHU, "not allowed");
+  BREAK((n.inst[SUM].op = TC_N_ZIP, n.inst[SUM].imm = 2), "half 2 of two");
   BREAK(n.inst[MASK].dtype = TC_I64, "not allowed");
   BREAK(n.inst[MASK].src[1] = ZERO, "not i64");
   BREAK(n.inst[LANES].dtype = TC_F32, "not allowed");
@@ -107,9 +108,9 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[ANY].imm = TC_N_SUB, "cannot reduce");
   BREAK(n.inst[LAST].imm = TC_N_OR, "not allowed");
   BREAK(n.inst[LAST].lanes = 2, "not 1");
-  BREAK(n.inst[SUM].op = TC_N_ZIP, "has 8 lanes, not 4");
-  BREAK((n.inst[SUM].op = TC_N_ZIP, n.inst[SUM].lanes = 1), "1 lane");
-  BREAK((n.inst[SUM].op = TC_N_ZIP, n.inst[SUM].dtype = TC_F16), "not allowed");
+  BREAK(n.inst[SUM].op = TC_N_INTERLEAVE, "has 8 lanes, not 4");
+  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
+  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "not allowed");
   BREAK((n.inst[BEGIN] = (tc_ninst){TC_N_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_N_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
   BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");
