@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lowering/draw.h"
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
 
@@ -456,6 +457,31 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
+// Whether the lanes are at neighbouring positions, the first a multiple of 4.
+static bool is_run(const tc_ex *s, const tc_index *flat) {
+  bool along = false;
+  if (s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  for (int i = 0; i < flat->n; i++) {
+    const tc_term *t = &flat->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
+    along |= t->kind == TC_TERM_RANGE && t->range == s->vector;
+  }
+  return along;
+}
+
+static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index flat;
+  int64_t stride;
+  tc_val vec;
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  bool run = is_run(s, &flat);
+  tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
+  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : whole_index(s, &flat);
+  draw.seed = argument(s, x->arg, TC_I64), draw.counter = argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = argument(s, x->arg + 2, TC_I64), draw.high = argument(s, x->arg + 3, TC_I64);
+  return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
+}
+
 static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx);
 
 // The way here is noted, and bounded: what is too deep is stored half-way.
@@ -476,6 +502,9 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   switch (x->op) {
     case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
+    case TC_OP_RAND:
+    case TC_OP_RANDN:
+    case TC_OP_RANDINT: return random_value(s, x, idx);
     case TC_OP_PAD: return pad(s, x, idx);
     case TC_OP_CAT: return cat(s, x, idx);
     case TC_OP_WRITE_SLICE: return write_slice(s, x, idx);
@@ -1044,6 +1073,8 @@ static tc_status finish(tc_ex *s) {
   }
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)domain * TC_DRAW_NS;
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),
            tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);
