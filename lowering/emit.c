@@ -95,6 +95,14 @@ tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
   return tc_emit_raw(e, TC_N_LOOP, TC_I64, 1, from, to, TC_NONE, step);
 }
 
+void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
+  tc_val turned[64];
+  for (int stride = 1; stride < n; stride *= 2) {
+    for (int i = 0; i < n; i++) turned[i] = tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    memcpy(v, turned, (size_t)n * sizeof v[0]);
+  }
+}
+
 void tc_emit_end(tc_emit *e, tc_nest_op op) {
   (void)tc_emit_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
@@ -414,6 +422,9 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_TANH:
     case TC_OP_SIGMOID: return f32 ? 25 : LIBM_COST;
     case TC_OP_ERF: return f32 ? 30 : LIBM_COST;
+    case TC_OP_RAND:
+    case TC_OP_RANDINT: return 30;
+    case TC_OP_RANDN: return f32 ? 60 : LIBM_COST;
     case TC_OP_POW:
     case TC_OP_FMOD:
     case TC_OP_EXP2:

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lowering/draw.h"
 #include "lowering/expand_state.h"
 
 #define DEAR_COST 8        // work that costs more than a store and a load
@@ -89,8 +90,7 @@ static void note_cuts(tc_ex *s, const tc_index *x) {
   }
 }
 
-// The K range after a split is K0 * split + K: rewrites terms so.
-static bool split_terms(const tc_ex *s, tc_index *x) {
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
   if (!s->split) return true;
   tc_index y = tc_ix_const(x->base);
   for (int i = 0; i < x->n; i++) {
@@ -121,7 +121,7 @@ static bool split_terms(const tc_ex *s, tc_index *x) {
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
-  if (!split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  if (!tc_ex_split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   tc_val sum = tc_ex_i64(s, x.base);
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
@@ -202,6 +202,11 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
     mask = both_masks(s, s->lanes);
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
+    int tile = vec == TC_NONE ? tc_ex_turned_tile(s, n, &flat) : -1;
+    if (tile >= 0) {
+      tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->turned_row, tc_ex_i64(s, s->lanes));
+      return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
+    }
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     int lanes = tc_emit_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
@@ -419,6 +424,31 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
+// Whether the lanes are at neighbouring positions, the first a multiple of 4.
+static bool is_run(const tc_ex *s, const tc_index *flat) {
+  bool along = false;
+  if (s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  for (int i = 0; i < flat->n; i++) {
+    const tc_term *t = &flat->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
+    along |= t->kind == TC_TERM_RANGE && t->range == s->vector;
+  }
+  return along;
+}
+
+static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index flat;
+  int64_t stride;
+  tc_val vec;
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  bool run = is_run(s, &flat);
+  tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
+  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : whole_index(s, &flat);
+  draw.seed = argument(s, x->arg, TC_I64), draw.counter = argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = argument(s, x->arg + 2, TC_I64), draw.high = argument(s, x->arg + 3, TC_I64);
+  return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
+}
+
 static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx);
 
 // The way here is noted, and bounded: what is too deep is stored half-way.
@@ -439,6 +469,9 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   switch (x->op) {
     case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
+    case TC_OP_RAND:
+    case TC_OP_RANDN:
+    case TC_OP_RANDINT: return random_value(s, x, idx);
     case TC_OP_PAD: return pad(s, x, idx);
     case TC_OP_CAT: return cat(s, x, idx);
     case TC_OP_WRITE_SLICE: return write_slice(s, x, idx);
@@ -795,7 +828,7 @@ static void row(tc_ex *s) {
   }
 }
 
-static int lanes_for(int64_t n) {
+int tc_ex_lanes_for(int64_t n) {
   int lanes = 1;
   while (lanes < LANES && lanes < n) lanes *= 2;
   return lanes;
@@ -824,7 +857,7 @@ void tc_ex_preload(tc_ex *s) {
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
-  s->lanes = lanes_for(n);
+  s->lanes = tc_ex_lanes_for(n);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
   tc_val lanes = tc_ex_i64(s, s->lanes);
@@ -857,10 +890,11 @@ static void flat_kernel(tc_ex *s) {
 static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
-  s->lanes = lanes_for(along_f ? s->gp->f : inner);
+  s->lanes = tc_ex_lanes_for(along_f ? s->gp->f : inner);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
+  s->n_turned = 0;
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -892,6 +926,8 @@ static void generate(tc_ex *s) {
     tc_ex_product(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
+  else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
+    tc_ex_turning_kernel(s);
   else
     row_kernel(s);
 }
@@ -948,6 +984,8 @@ static tc_status finish(tc_ex *s) {
   }
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)domain * TC_DRAW_NS;
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),
            tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);
@@ -986,6 +1024,11 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
         reset_state(&s);
         generate(&s);
       }
+    }
+    if (s.split && s.n_turned && s.st == TC_OK) {
+      reset_state(&s);
+      s.turning = 1;
+      generate(&s);
     }
     // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
     st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);

@@ -7,7 +7,15 @@
 #include "lowering/view.h"
 
 #define MAX_PATH 24
+#define MAX_TURNED 4
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
+
+// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
+typedef struct tc_turned {
+  uint32_t node;
+  tc_index flat;
+  int tile;
+} tc_turned;
 
 typedef struct tc_ex {
   tc_emit e;
@@ -34,6 +42,10 @@ typedef struct tc_ex {
   uint64_t *passes;       // per node: passes over F that need it, as bits
   uint32_t *listed;       // nodes with memo entries
   uint32_t n_listed;
+  tc_turned turned[MAX_TURNED];  // seen in a dry run
+  int n_turned;
+  int turning;            // rows of K0 in a block, 0: loads are not turned
+  tc_val turned_row;      // of the block, the present one
   int64_t points[32];     // where indices cut K, seen in a dry run
   int n_points;
   uint32_t path[MAX_PATH]; // nodes made in place on the way to the value being read, outermost first
@@ -68,6 +80,14 @@ void tc_ex_preload(tc_ex *s);
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
+// The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
+int tc_ex_lanes_for(int64_t n);
+
+// The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
+int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
+// FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
+void tc_ex_turning_kernel(tc_ex *s);
 
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);

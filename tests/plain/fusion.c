@@ -65,6 +65,23 @@ static tc_tensor siblings(void) {
 static tc_tensor product(void) {
   return tc_gelu(tc_add(tc_matmul(x, w[0]), row));
 }
+// Products as convolutions make them: rows and channels moved apart, work in between, moved back.
+static tc_tensor spread(tc_tensor t) {
+  return tc_permute(tc_reshape(t, TC_SHAPE(4, 8, 8, N)), TC_SHAPE(0, 3, 1, 2));
+}
+static tc_tensor between_products(void) {
+  tc_tensor t = tc_relu(tc_add(spread(tc_matmul(x, w[0])), tc_reshape(row, TC_SHAPE(N, 1, 1))));
+  return tc_matmul(tc_reshape(tc_permute(t, TC_SHAPE(0, 2, 3, 1)), TC_SHAPE(N, N)), w[1]);
+}
+static tc_tensor residual_products(void) {
+  tc_tensor t = tc_relu(tc_add(spread(tc_matmul(x, w[0])), spread(tc_matmul(y, w[1]))));
+  return tc_matmul(tc_reshape(tc_permute(t, TC_SHAPE(0, 2, 3, 1)), TC_SHAPE(N, N)), w[2]);
+}
+static tc_tensor in_pieces(void) {
+  tc_tensor t = tc_permute(tc_reshape(x, TC_SHAPE(8, 4, 32, 64)), TC_SHAPE(2, 0, 1, 3));
+  return tc_matmul(tc_reshape(t, TC_SHAPE(N, N)), w[0]);
+}
+
 static tc_tensor cross_entropy(void) {
   return tc_cross_entropy(tc_detach(x), target);
 }
@@ -111,6 +128,9 @@ static const struct fused {
     {"layer_norm", normed, 1, 2.1},
     {"max - mean", siblings, 1, 1.1},
     {"gelu(x @ w + b)", product, 1, 3.1},
+    {"a product, moved, relu, moved back, a product", between_products, 2, 6.1},
+    {"two products' sum between products", residual_products, 3, 10.1},
+    {"a product of rows in pieces", in_pieces, 1, 3},
     {"cross_entropy", cross_entropy, 3, 2.1},
     {"cross_entropy, backward", cross_entropy_backward, 4, 3.2},
     {"softmax, backward", softmax_backward, 4, 6.1},
