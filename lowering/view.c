@@ -133,7 +133,8 @@ bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *
 uint32_t tc_view_root(const tc_grouping *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
-    bool through = tc_view_is_same_order(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP;
+    bool through = tc_view_is_same_order(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
+                   x->op == TC_OP_WINDOW;
     if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;
     n = x->in[0];
   }

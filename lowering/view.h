@@ -16,7 +16,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
 // Whether node n, at a level of the group, reads `source` (through views made in place) exactly where source is at its level, on every path.
 bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
                    tc_level source_level);
-// The node that must have memory so that n can be read by address: below reshapes, permutations, expansions, slices and flips.
+// The node that must have memory so that n can be read by address: below reshapes, permutations, expansions, slices, flips and windows.
 uint32_t tc_view_root(const tc_grouping *gr, uint32_t n);
 
 #endif
