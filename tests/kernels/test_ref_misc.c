@@ -35,6 +35,31 @@ Test(ref_misc, pad_fills_and_crops) {
   EXPECT_ALL(ints, -4, -4, 1);
 }
 
+// Windows of three, two apart, of 0..6, and the way back: 2 and 4 are in two windows.
+Test(ref_misc, windows_show_an_axis_and_add_up_to_it) {
+  const float line[] = {0, 1, 2, 3, 4, 5, 6};
+  float windows[9], back[7];
+  cr_assert_eq(RUN(tc_ref_window, view(windows, TC_F32, TC_SHAPE(3, 3)), WORDS(0, 3, 2, 1), NO_WORDS, view(line, TC_F32, TC_SHAPE(7))), TC_OK);
+  EXPECT_ALL(windows, 0, 1, 2, 2, 3, 4, 4, 5, 6);
+  cr_assert_eq(RUN(tc_ref_unwindow, view(back, TC_F32, TC_SHAPE(7)), WORDS(0, 3, 2, 1), NO_WORDS, view(windows, TC_F32, TC_SHAPE(3, 3))), TC_OK);
+  EXPECT_ALL(back, 0, 1, 4, 3, 8, 5, 6);
+  // Of columns: x23 is 0 1 2; 3 4 5. Elements two apart, then what lies between stays zero.
+  float pair[4], wide[6];
+  cr_assert_eq(RUN(tc_ref_window, view(pair, TC_F32, TC_SHAPE(2, 1, 2)), WORDS(1, 2, 1, 2), NO_WORDS, X23), TC_OK);
+  EXPECT_ALL(pair, 0, 2, 3, 5);
+  cr_assert_eq(RUN(tc_ref_unwindow, view(wide, TC_F32, TC_SHAPE(2, 3)), WORDS(1, 2, 1, 2), NO_WORDS, view(pair, TC_F32, TC_SHAPE(2, 1, 2))), TC_OK);
+  EXPECT_ALL(wide, 0, 0, 2, 3, 0, 5);
+  // Integers wrap; f16 is added up in double: 2048 + 1 + 1, which f16 alone would leave at 2048.
+  const uint8_t bytes[] = {1, 200, 100, 7};
+  uint8_t sums[3];
+  cr_assert_eq(RUN(tc_ref_unwindow, view(sums, TC_U8, TC_SHAPE(3)), WORDS(0, 2, 1, 1), NO_WORDS, view(bytes, TC_U8, TC_SHAPE(2, 2))), TC_OK);
+  EXPECT_ALL(sums, 1, 44, 7);
+  uint16_t half[9], narrow[5];
+  for (int i = 0; i < 9; i++) half[i] = tc_f32_to_f16(i == 2 ? 2048 : 1);
+  cr_assert_eq(RUN(tc_ref_unwindow, view(narrow, TC_F16, TC_SHAPE(5)), WORDS(0, 3, 1, 1), NO_WORDS, view(half, TC_F16, TC_SHAPE(3, 3))), TC_OK);
+  cr_expect_eq(tc_f16_to_f32(narrow[2]), 2050);
+}
+
 Test(ref_misc, cat_joins_along_an_axis) {
   const float y[] = {7, 8};
   float out[8];

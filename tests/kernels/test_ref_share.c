@@ -76,6 +76,28 @@ Test(ref_share, scans) {
         }
 }
 
+// Size, step and dilation; some places of the last are in no window.
+Test(ref_share, overlapping_sums) {
+  static const int64_t windows[][3] = {{3, 1, 1}, {4, 3, 1}, {2, 1, 5}, {3, 2, 2}, {2, 5, 1}};
+  const tc_dims shapes[] = {TC_SHAPE(90), TC_SHAPE(20, 40), TC_SHAPE(3, 11, 70), TC_SHAPE(2, 9, 8, 11)};
+  for (size_t t = 0; t < N_TYPES; t++)
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+      for (int axis = 0; axis < shapes[s].rank; axis++)
+        for (size_t w = 0; w < sizeof windows / sizeof windows[0]; w++) {
+          int64_t size = windows[w][0], step = windows[w][1], dilation = windows[w][2], reach = (size - 1) * dilation;
+          tc_dims from = shapes[s];
+          if (from.dim[axis] <= reach) continue;
+          from.dim[axis] = (from.dim[axis] - reach - 1) / step + 1, from.dim[from.rank++] = size;
+          tc_view x = filled(data[0], types[t], from);
+          expect_shares(tc_ref_unwindow,
+                        (tc_ref_call){.n_in = 1,
+                                      .in = &x,
+                                      .out = view(NULL, types[t], shapes[s]),
+                                      .attr = WORDS((uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation)},
+                        "unwindow");
+        }
+}
+
 // Along any axis: the index as large as the result or smaller, src larger than the index.
 Test(ref_share, scatters) {
   const tc_dims shapes[][3] = {{TC_SHAPE(500), TC_SHAPE(900), TC_SHAPE(900)},

@@ -132,6 +132,18 @@ Test(conv, running_values_are_updated_step_by_step) {
 
 // ---- Windows are views ----
 
+// 4 images of 32 by 28 by 28: windows of 3 by 3 would hold nine times as much as x.
+Test(conv, a_convolution_does_not_store_its_windows) {
+  enum { X_BYTES = 4 * 32 * 28 * 28 * 4 };
+  OK(tc_set_default_device("tc:cpu"));
+  tc_tensor x = tc_rand(S(4, 32, 28, 28), TC_F32), w = tc_rand(S(32, 32, 3, 3), TC_F32);
+  OK(tc_sync(NULL));
+  size_t before = tc_memory_stats().live_bytes;
+  tc_tensor y = tc_relu(tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1)}));
+  OK(tc_eval(1, &y));
+  cr_expect_lt(tc_memory_stats().peak_bytes - before, 5 * (size_t)X_BYTES, "%zu bytes", tc_memory_stats().peak_bytes - before);
+}
+
 static uint64_t kernels_of_last_sync(void) {
   tc_sync_point p;
   return tc_sync_points(1, &p) == 1 ? p.n_kernels : 0;

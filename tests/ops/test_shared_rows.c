@@ -63,11 +63,18 @@ static tc_tensor cat_of_forty(void) {
   return tc_cat(40, piece, 0);
 }
 
+static tc_tensor overlapping_sums(void) {
+  tc_tensor p = tc_param(x), y = tc_sum(tc_square(tc_unfold(tc_unfold(p, 0, 5, 2), 1, 4, 1)), TC_ALL, false), g;
+  cr_assert_eq(tc_grads_of(y, &p, 1, &g, 0), TC_OK);
+  tc_release(p);
+  return g;
+}
+
 typedef tc_tensor make_fn(void);
 static make_fn *const makes[] = {
     cumsum_down,        cumsum_along,   cumprod_down,         cumsum_of_one_row,     scatter_add_in_a_line,         scatter_in_a_line,
     narrow_scatter_add, index_add_rows, index_add_into_zeros, scatter_add_into_twos, scatter_add_into_whole_threes, fill_read_twice,
-    embedding_gradient, strided_write,  cat_of_forty};
+    embedding_gradient, strided_write,  cat_of_forty,         overlapping_sums};
 
 static void prepare(const char *device) {
   cr_assert_eq(tc_set_default_device(device), TC_OK);
