@@ -271,6 +271,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
   tc_node n = tc_trace_append(t, TC_OP_ASSIGN, (tc_type)r->dtype, s->shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
   if (n == TC_NODE_ERR) return t->op_status;
+  t->assigned_bytes += (uint64_t)tc_dims_at(s->shape)->count * tc_type_bytes((tc_type)r->dtype);
   t->flag[n] = tape;
   if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
     t->flag[n] = 0;

@@ -51,7 +51,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_slot_release(t, t->user[i].handle);
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
-  t->leaf_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
+  t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->epoch++;
 }
 
@@ -366,6 +366,7 @@ tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
     if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);
+    if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_AGAIN;
   } else {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   }
@@ -549,7 +550,7 @@ void tc_scope_end_at(tc_scope scope, tc_site site) {
   if (t) pthread_mutex_lock(&t->lock);
   if (t && scope.depth <= t->n_mark && t->mark[scope.depth - 1] == scope.mark) {
     scope_end(t, scope.depth);
-    if (site) tc_trace_landmark(t, site);
+    if (site) tc_trace_landmark(t, site, true);
   } else {
     (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
   }
