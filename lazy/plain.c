@@ -2,6 +2,9 @@
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
 // Threads: as the functions they call.
 #define TC_NO_SITES
+#include <tc/io.h>
+#include <tc/nn.h>
+
 #include "runtime/status.h"
 
 #define CALLER tc_site_return(__builtin_return_address(0))
@@ -12,6 +15,14 @@
   }
 #include <tc/api.def>
 #undef TC_FN
+
+#define TC_CALL(type, name, params, args) \
+  type(name) params { \
+    return name##_at(TC_P args, CALLER); \
+  }
+#include <tc/io.def>
+#include <tc/nn.def>
+#undef TC_CALL
 
 tc_status tc_item_f32(tc_tensor t, float *out) {
   return tc_item_at(t, TC_F32, out, CALLER);
@@ -47,6 +58,10 @@ tc_status tc_sync(const char *device) {
 
 const void *tc_map(tc_tensor t) {
   return tc_map_at(t, CALLER);
+}
+
+tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) {
+  return tc_map_shared_at(t, out_data, out_share, CALLER);
 }
 
 tc_status tc_print(tc_tensor t) {

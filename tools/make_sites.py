@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes include/tc/sites.h from include/tc/api.def. With --check: exits 1 if the file is not what would be made."""
+"""Makes include/tc/sites.h from include/tc/api.def, io.def and nn.def. With --check: exits 1 if the file is not what would be made."""
 import pathlib
 import re
 import sys
@@ -7,11 +7,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "include/tc/sites.h"
 # Functions that are not in api.def, and have a form with a call site.
-OTHERS = ["to_host", "eval", "sync", "map", "print", "assign", "backward"]
+OTHERS = ["to_host", "eval", "sync", "map", "map_shared", "print", "assign", "backward"]
 ITEMS = ["f32", "f64", "i32", "i64", "bool"]
 
 HEAD = """\
-// Gives every op the call site: the plain names become macros that pass one constant string. Made by tools/make_sites.py from api.def.
+// Gives every op the call site: the plain names become macros that pass one constant string. Made by tools/make_sites.py from api.def, io.def and nn.def.
 // Define TC_NO_SITES before tc.h to leave the names alone. In C a number as second operand chooses the _num form.
 #ifndef TC_SITES_H
 #define TC_SITES_H
@@ -34,6 +34,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 
 def text():
     ops = re.findall(r"^TC_FN\((tc_\w+),", (ROOT / "include/tc/api.def").read_text(), re.M)
+    calls = [name for file in ("io", "nn") for name in re.findall(r"^TC_CALL\([\w* ]+, (tc_\w+),", (ROOT / f"include/tc/{file}.def").read_text(), re.M)]
     with_number = [op for op in ops if op + "_num" in ops]
     lines = [HEAD]
     for op in with_number:
@@ -42,6 +43,8 @@ def text():
     for op in ops:
         if op not in with_number:
             lines.append(f"#define {op}(...) {op}_at(__VA_ARGS__, TC_HERE)\n")
+    for name in calls:
+        lines.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
     for name in OTHERS:
         lines.append(f"#define tc_{name}(...) tc_{name}_at(__VA_ARGS__, TC_HERE)\n")
     for name in ITEMS:
