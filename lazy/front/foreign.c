@@ -4,12 +4,13 @@
 #include <stdbool.h>
 
 size_t tc_foreign_count(const tc_dims *shape, tc_type type) {
-  size_t n = 1, bytes;
-  for (int i = 0; i < shape->rank; i++)
-    if (shape->dim[i] == 0) return 0;
-  for (int i = 0; i < shape->rank; i++)
-    if (__builtin_mul_overflow(n, (size_t)shape->dim[i], &n)) return SIZE_MAX;
-  return __builtin_mul_overflow(n, tc_type_bytes(type), &bytes) || bytes > INT64_MAX ? SIZE_MAX : n;
+  size_t n = tc_type_bytes(type);
+  bool empty = false;
+  for (int i = 0; i < shape->rank; i++) {
+    empty = empty || shape->dim[i] == 0;
+    if (shape->dim[i] != 0 && (__builtin_mul_overflow(n, (size_t)shape->dim[i], &n) || n > INT64_MAX)) return SIZE_MAX;
+  }
+  return empty ? 0 : n / tc_type_bytes(type);
 }
 
 static bool is_dense(const tc_dims *shape, const int64_t *strides) {

@@ -63,9 +63,11 @@ const char *tc_names_nearest(const tc_names *names, const char *name) {
   size_t n = strlen(name), best = n > 3 ? n / 2 + 1 : n;  // beyond half its length it is another word
   const char *found = NULL;
   for (int i = 0; i < names->n && i < MAX_NEAR_NAMES && n <= MAX_NEAR_BYTES; i++) {
-    size_t m = strlen(names->name[i]);
-    size_t d = m <= MAX_NEAR_BYTES ? distance(name, n, names->name[i], m) : best;
-    if (d < best) best = d, found = names->name[i];
+    const char *other = names->name[i];
+    size_t m = strlen(other);
+    bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
+    size_t d = ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
+    if (d < best) best = d, found = other;
   }
   return found;
 }
