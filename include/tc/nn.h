@@ -23,8 +23,8 @@ typedef struct tc_nn_params tc_nn_params;
 typedef struct tc_nn_attention_options {
   int n_heads;
   bool causal;  // query i sees keys 0 to i
-  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees nothing
-  // gives NaN.
+  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
+  // nothing gives NaN.
   tc_tensor mask;
   double dropout;  // probability, applied to the weights; 0 in evaluation
 } tc_nn_attention_options;

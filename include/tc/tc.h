@@ -1,8 +1,8 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy) runs what was recorded as a
-// few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why; status
-// comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
+// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h) runs what was
+// recorded as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why;
+// status comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
 //
 // Threads: thread-compatible. Each thread records its own trace; handles may be passed between threads.
 #ifndef TC_TC_H
@@ -217,8 +217,8 @@ TC_API const char *tc_device_of(tc_tensor t);
 // A copy of host data. strides in elements (NULL: dense row-major; negative and zero allowed).
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
-// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called where
-// borrowing fails).
+// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
+// where borrowing fails).
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
 typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1 } tc_borrow_flags;
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
@@ -243,8 +243,8 @@ TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API const void *tc_map(tc_tensor t);
 TC_API const void *tc_map_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_unmap(tc_tensor t);
-// The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be called
-// by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
+// The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
+// called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
 TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
 TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
 TC_API void tc_unmap_shared(void *share);
@@ -334,9 +334,9 @@ TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_no
 #undef TC_FN
 
 // Data-dependent shapes: these sync. Results are new tensors.
-TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64
+TC_API tc_tensor tc_nonzero(tc_tensor x);                  // [n, rank] i64
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);  // [n]
-TC_API tc_tensor tc_unique(tc_tensor x);  // sorted, [n]
+TC_API tc_tensor tc_unique(tc_tensor x);                   // sorted, [n]
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
 // Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);

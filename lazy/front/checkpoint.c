@@ -1,6 +1,7 @@
 // Checkpoints: parameters, optimizer state, random state and step in one safetensors file.
-// Numbers are text in the metadata, floating ones in hexadecimal, so that they come back to the bit. The first metadata is the checksum: XXH3-128 of the
-// file before its 32 digits and of the file after them, then of these two. So the digits are at a known place, and no byte of the file can change unnoticed.
+// Numbers are text in the metadata, floating ones in hexadecimal, so that they come back to the bit. The first metadata is the checksum: XXH3-128 of
+// the file before its 32 digits and of the file after them, then of these two. So the digits are at a known place, and no byte of the file can change
+// unnoticed.
 // Always: everything is read and held against the program's tensors before the first of them is assigned. Threads: thread-compatible.
 #define TC_NO_SITES
 #include <inttypes.h>

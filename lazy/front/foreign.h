@@ -9,7 +9,8 @@
 // tc_from_host_strided's, or NULL; strided memory is copied. release(arg) is called when the memory is no longer needed, on failure too.
 tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg);
 
-// Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in memory.
+// Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in
+// memory.
 size_t tc_foreign_count(const tc_dims *shape, tc_type type);
 
 #endif

@@ -102,23 +102,34 @@ tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, in
   return tc_nn_add_leaf(op, p, path, "out_proj.bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
 }
 
-// x through the i-th third of the input projection.
-static tc_tensor project(tc_tensor x, tc_tensor weight, tc_tensor bias, int i, tc_site site) {
-  int64_t dim = tc_shape(weight).dim[0] / 3;
-  weight = tc_slice_at(weight, 0, i * dim, (i + 1) * dim, 1, site);
-  if (!is_none(bias)) bias = tc_slice_at(bias, 0, i * dim, (i + 1) * dim, 1, site);
+typedef struct projection {
+  tc_tensor weight, bias;
+  int64_t dim;
+} projection;
+
+// x through thirds first to last - 1 of the input projection.
+static tc_tensor project(tc_tensor x, const projection *p, int first, int last, tc_site site) {
+  tc_tensor weight = tc_slice_at(p->weight, 0, first * p->dim, last * p->dim, 1, site), bias = p->bias;
+  if (!is_none(bias)) bias = tc_slice_at(bias, 0, first * p->dim, last * p->dim, 1, site);
   return tc_linear_at(x, weight, bias, site);
+}
+
+static bool is_same(tc_tensor a, tc_tensor b) {
+  return a.slot == b.slot && a.gen == b.gen;
 }
 
 tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
                                        tc_nn_attention_options o, tc_site site) {
   const char *op = "nn_multihead_attention";
-  tc_tensor weight = tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site), bias = tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site);
+  projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site), tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
   tc_tensor out_weight = tc_nn_get_leaf(op, p, path, "out_proj.weight", false, site),
             out_bias = tc_nn_get_leaf(op, p, path, "out_proj.bias", true, site);
-  tc_status st = tc_operand_check(op, weight, site);
+  tc_status st = tc_operand_check(op, in.weight, site);
   if (st != TC_OK) return tc_poison(st);
-  tc_tensor mixed =
-      tc_nn_attention_at(project(query, weight, bias, 0, site), project(key, weight, bias, 1, site), project(value, weight, bias, 2, site), o, site);
-  return tc_linear_at(mixed, out_weight, out_bias, site);
+  in.dim = tc_shape(in.weight).dim[0] / 3;
+  tc_tensor qkv[3], x[3] = {query, key, value};
+  bool self = is_same(query, key) && is_same(key, value);
+  tc_tensor all = self ? project(query, &in, 0, 3, site) : query;  // one product instead of three
+  for (int i = 0; i < 3; i++) qkv[i] = self ? tc_slice_at(all, -1, i * in.dim, (i + 1) * in.dim, 1, site) : project(x[i], &in, i, i + 1, site);
+  return tc_linear_at(tc_nn_attention_at(qkv[0], qkv[1], qkv[2], o, site), out_weight, out_bias, site);
 }

@@ -1,6 +1,6 @@
 // safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and where its bytes begin and end, and those bytes.
-// Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the bytes
-// of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for.
+// Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the
+// bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for.
 // Owns: the archive and every tensor borrowed from it each have a reference to the mapping. Threads: as io.h says; mappings are counted atomically,
 // because the last reference may go anywhere.
 // Source: huggingface/safetensors, safetensors/src/tensor.rs.

@@ -1,5 +1,5 @@
-// Archives: files of Python's safetensors and NumPy (tests/golden, made by tools/golden_io.py) are read to the bit, ours are written as they should be;
-// a mapped tensor outlives its archive and no training writes to its file; what does not fit is an error that says how.
+// Archives: files of Python's safetensors and NumPy (tests/golden, made by tools/golden_io.py) are read to the bit, ours are written as they should
+// be; a mapped tensor outlives its archive and no training writes to its file; what does not fit is an error that says how.
 #include <stdint.h>
 #include <sys/stat.h>
 

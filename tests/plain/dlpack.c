@@ -1,5 +1,5 @@
-// DLPack: what is lent is the value's own memory and outlives the tensor; what is borrowed is the owner's memory, its deleter called exactly once, after
-// the last use, or at once where the tensor is copied or refused; on any thread, and from within the library.
+// DLPack: what is lent is the value's own memory and outlives the tensor; what is borrowed is the owner's memory, its deleter called exactly once,
+// after the last use, or at once where the tensor is copied or refused; on any thread, and from within the library.
 #include <pthread.h>
 #include <string.h>
 #include <tc/dlpack.h>
