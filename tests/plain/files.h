@@ -63,11 +63,12 @@ static inline const char *file_in_memory(const void *bytes, size_t n) {
   return path;
 }
 
-// Whether the library has what safetensors and .npz files need.
+// Whether the library has what safetensors and .npz files need; if not, it must say so.
 static inline bool has_library(tc_archive *(*open)(const char *path, tc_site site)) {
   tc_archive_close(open("/nonexistent", 0));
-  bool has = tc_last_error()->status != TC_ERR_STATE;
+  bool has = tc_last_error()->status == TC_ERR_IO;
   if (!has) printf("%s\n", tc_last_error()->message);
+  if (!has && (tc_last_error()->status != TC_ERR_STATE || !strstr(tc_last_error()->message, "built without lib"))) exit(1);
   tc_clear_error();
   return has;
 }
