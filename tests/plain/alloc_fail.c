@@ -61,10 +61,9 @@ static void borrow_or_leave(void) {
     if (tc_is_valid(t)) break;
     tc_scope_end(scope);
     n_failed++;
-    EXPECT_OK(tc_sync(NULL));
   }
   tc_clear_error();
-  EXPECT(n_failed > 0 && n_released == 0, "%d borrows failed, %d released", n_failed, n_released);
+  EXPECT(n_failed > 3 && n_released == 0, "%d borrows failed, %d released", n_failed, n_released);
   tc_scope_end(scope);
   EXPECT_OK(tc_sync(NULL));
   EXPECT(n_released == 1, "%d released", n_released);
