@@ -26,7 +26,7 @@ typedef struct tc_nn_attention_options {
   // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
   // nothing gives NaN.
   tc_tensor mask;
-  double dropout;  // probability, applied to the weights; 0 in evaluation
+  double dropout;  // probability, applied to the weights; tc_nn_multihead_attention does so in training mode alone
 } tc_nn_attention_options;
 
 #define TC_CALL(type, name, params, args) \

@@ -126,6 +126,7 @@ tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, 
             out_bias = tc_nn_get_leaf(op, p, path, "out_proj.bias", true, site);
   tc_status st = tc_operand_check(op, in.weight, site);
   if (st != TC_OK) return tc_poison(st);
+  if (!tc_nn_training(p)) o.dropout = 0;
   in.dim = tc_shape(in.weight).dim[0] / 3;
   tc_tensor qkv[3], x[3] = {query, key, value};
   bool self = is_same(query, key) && is_same(key, value);

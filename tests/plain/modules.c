@@ -50,6 +50,12 @@ static void a_state_dict_gives_pytorchs_results(void) {
   tc_tensor seen = tc_archive_get(a, "seen"), added = tc_archive_get(a, "added");
   expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .mask = seen}), tc_archive_get(a, "out.seen"), "masked attention");
   expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .mask = added}), tc_archive_get(a, "out.added"), "attention with a bias");
+  tc_nn_set_training(p, false);
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .dropout = 0.5}), tc_archive_get(a, "out.plain"), "dropout in evaluation");
+  tc_nn_set_training(p, true);
+  bool same = true;
+  EXPECT_OK(tc_allclose(forward(p, a, "ids", (tc_nn_attention_options){2, .dropout = 0.5}), tc_archive_get(a, "out.plain"), 1e-5, 1e-5, &same));
+  EXPECT(!same, "nothing was dropped in training");
   // Saved and loaded under other names, it is the same model.
   const char *path = files_path("saved.safetensors");
   EXPECT_OK(tc_nn_save(p, path));
