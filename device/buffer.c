@@ -168,8 +168,8 @@ tc_memory tc_memory_stats(void) {
   return m;
 }
 
-tc_status tc_set_memory_cap(size_t bytes) {
-  if (!tc_enter("set_memory_cap", 0)) return TC_ERR_STATE;
+tc_status tc_set_memory_cap_at(size_t bytes, tc_site site) {
+  if (!tc_enter("set_memory_cap", site)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   self.stats.cap_bytes = bytes;
   self.cap_read = true;
@@ -196,9 +196,9 @@ static void trim_at_exit(void) {
   pthread_mutex_unlock(&self.lock);
 }
 
-tc_status tc_set_allocator(tc_allocator allocator) {
-  if (!allocator.alloc != !allocator.free) return TC_FAIL(TC_ERR_ARG, "alloc and free go together");
-  if (!tc_enter("set_allocator", 0)) return TC_ERR_STATE;
+tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site) {
+  if (!allocator.alloc != !allocator.free) return tc_fail(TC_ERR_ARG, "set_allocator", site, "alloc and free go together");
+  if (!tc_enter("set_allocator", site)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   bool used = self.stats.live_bytes != 0;
   if (!used) {
@@ -207,5 +207,5 @@ tc_status tc_set_allocator(tc_allocator allocator) {
   }
   pthread_mutex_unlock(&self.lock);
   tc_leave();
-  return used ? TC_FAIL(TC_ERR_STATE, "tensors exist already") : TC_OK;
+  return used ? tc_fail(TC_ERR_STATE, "set_allocator", site, "tensors exist already") : TC_OK;
 }

@@ -94,17 +94,16 @@ static tc_tensor forward(const net *m, tc_tensor x) {
   return tc_linear(tc_relu(tc_linear(x, m->p[0], m->p[1])), m->p[2], m->p[3]);
 }
 
-// Records one step on these rows; waits for nothing. Everything dies with the scope but the loss, which goes to the caller's.
-static tc_tensor step(const net *m, tc_tensor x, tc_tensor y, const int64_t *rows) {
+// Records one step on these rows and adds its loss to total; waits for nothing. Everything it makes dies with the scope.
+static void step(const net *m, tc_tensor x, tc_tensor y, const int64_t *rows, tc_tensor total) {
   tc_scope scope = tc_scope_begin();
   tc_tensor at = tc_from_host(rows, TC_SHAPE(BATCH), TC_I64);
   tc_tensor loss = tc_cross_entropy_with(forward(m, tc_index_select(x, 0, at)), tc_index_select(y, 0, at), label_smoothing, NO_INDEX);
   check(tc_backward(loss));
   check(tc_optimizer_step(m->opt));
   check(tc_zero_grad(m->opt));
-  tc_keep(loss);
+  check(tc_assign(total, tc_add(total, loss)));
   tc_scope_end(scope);
-  return loss;
 }
 
 // One pass over the training rows in a new order; the mean loss.
@@ -115,7 +114,7 @@ static float train_epoch(const net *m, tc_tensor x, tc_tensor y, uint64_t seed) 
   shuffle(order, TRAIN, seed);
   tc_scope scope = tc_scope_begin();
   tc_tensor total = tc_scalar(0);
-  for (int k = 0; k < STEPS; k++) total = tc_add(total, step(m, x, y, order + k * BATCH));
+  for (int k = 0; k < STEPS; k++) step(m, x, y, order + k * BATCH, total);
   check(tc_item_f32(total, &loss));
   tc_scope_end(scope);
   return loss / STEPS;

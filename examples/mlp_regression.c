@@ -1,10 +1,11 @@
 // Trains a 10 -> 128 -> 1 network with Adam to give the sum of the sines of its inputs. Exits 1 if the loss does not fall tenfold.
+//   example-mlp_regression [steps = 500]
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <tc/tc.h>
 
-enum { N_STEPS = 500, N_ROWS = 256, N_IN = 10, N_HIDDEN = 128 };
+enum { N_ROWS = 256, N_IN = 10, N_HIDDEN = 128 };
 
 static void check(tc_status st) {
   if (st == TC_OK) return;
@@ -17,7 +18,8 @@ static tc_tensor uniform(tc_dims shape, double bound) {
   return tc_param(tc_mul(tc_sub(tc_rand(shape, TC_F32), 0.5), 2 * bound));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  int n_steps = argc > 1 ? atoi(argv[1]) : 500;
   tc_seed(1);
   tc_tensor x = tc_randn(TC_SHAPE(N_ROWS, N_IN), TC_F32);
   tc_tensor y = tc_sum(tc_sin(x), TC_AXES(1), true);
@@ -28,14 +30,14 @@ int main(void) {
   tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = 3e-3, TC_ADAM_DEFAULTS});
 
   float first = 0, now = 0;
-  for (int i = 0; i < N_STEPS; i++) {
+  for (int i = 0; i < n_steps; i++) {
     tc_scope scope = tc_scope_begin();  // what a step makes dies with the step
     tc_tensor out = tc_linear(tc_relu(tc_linear(x, p[0], p[1])), p[2], p[3]);
     tc_tensor loss = tc_mse_loss(out, y);
     check(tc_backward(loss));
     check(tc_optimizer_step(opt));
     check(tc_zero_grad(opt));
-    if (i % 50 == 0 || i == N_STEPS - 1) {  // reading the loss waits for it, so not at every step
+    if (i % 50 == 0 || i == n_steps - 1) {  // reading the loss waits for it, so not at every step
       check(tc_item_f32(loss, &now));
       if (i == 0) first = now;
       printf("step %3d  loss %.4f\n", i, (double)now);

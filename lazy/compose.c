@@ -30,14 +30,16 @@ tc_tensor tc_isfinite_at(tc_tensor x, tc_site site) {
   return tc_op_end(t, isfinite_node(t, a));
 }
 
-// Where a op bound, the bound. An integer tensor stays one unless the bound has a fraction; infinite bounds of integers bound nothing.
+// Where a op bound, the bound. An integer tensor stays one unless the bound has a fraction; bounds outside its type's range bound nothing.
 static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (a == TC_NODE_ERR) return a;
   if (tc_type_is_float(tc_node_type(t, a))) return f_fill(t, f_num(t, op, a, value), value, a);
-  if (isinf(value)) return a;
-  bool whole = value == floor(value) && fabs(value) < 0x1p62;
-  if (!whole) return bound(t, op, tc_rec_cast(t, a, TC_F32), value);
-  return f_fill(t, f_int(t, op, a, (int64_t)value), value, a);
+  if (value != floor(value)) return bound(t, op, tc_rec_cast(t, a, TC_F32), value);
+  int64_t least, most;
+  tc_type_range(tc_node_type(t, a), &least, &most);
+  if (op == TC_OP_LT ? value <= (double)least : value >= (double)most) return a;
+  int64_t whole = value <= (double)least ? least : value >= (double)most ? most : (int64_t)value;
+  return f_fill(t, f_int(t, op, a, whole), (double)whole, a);
 }
 
 // Two wheres, not maximum and minimum: on a bound the slope is 1, as PyTorch's clamp has it. low > high gives high; NaN stays NaN.
@@ -52,7 +54,7 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
   tc_trace *t = tc_op_begin("masked_fill", site);
   tc_node a = tc_op_in(t, x), m = tc_op_in(t, mask);
   if (a == TC_NODE_ERR || m == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  return tc_op_end(t, f_fill(t, m, value, a));
+  return tc_op_end(t, tc_rec_where(t, m, tc_rec_number(t, a, value), a));
 }
 
 // ---- Ranges, masks and random values ----
@@ -358,6 +360,7 @@ tc_tensor tc_layer_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double
   tc_node a = open_fold(t, x, &last, &mask, &type);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   const tc_dims *d = tc_node_dims(t, a);
+  if (d->rank == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0, at least 1 is needed"));
   tc_node extra[2] = {given(weight) ? tc_op_in(t, weight) : TC_NODE_ERR, given(bias) ? tc_op_in(t, bias) : TC_NODE_ERR};
   for (int i = 0; i < 2; i++) {
     if (!given(i ? bias : weight)) continue;

@@ -2,7 +2,7 @@
 //
 // The tape is the records with the tape bit, in the pending trace and in older runs, reached through the origin of a leaf. A walk goes down from y by
 // falling numbers, first in the trace, then in the runs it crosses into, latest first. Each record reached calls its rule, which appends ordinary
-// records. Adjoints are node numbers in scratch arrays, one array per segment.
+// records. Adjoints are node numbers in scratch arrays of the trace's, one array per segment.
 // A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop what only differentiation needed.
 #include <string.h>
 
@@ -33,7 +33,6 @@ typedef struct gathered {
 
 typedef struct walk {
   tc_trace *t;
-  tc_arena arena;
   segment *segments;  // the trace's first, then runs, latest first
   gathered *params, **last_param;
   segment *at;  // of the record being differentiated
@@ -47,8 +46,8 @@ typedef struct walk {
 } walk;
 
 static segment *segment_add(walk *w, tc_run *run, uint32_t n) {
-  segment *s = tc_arena_alloc(&w->arena, sizeof *s), **at = &w->segments;
-  if (s) s->adjoint = tc_arena_alloc(&w->arena, (n + 1) * sizeof s->adjoint[0]);
+  segment *s = tc_arena_alloc(&w->t->walk, sizeof *s), **at = &w->segments;
+  if (s) s->adjoint = tc_arena_alloc(&w->t->walk, (n + 1) * sizeof s->adjoint[0]);
   if (!s || !s->adjoint) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   memset(s->adjoint, 0xFF, n * sizeof s->adjoint[0]);
   s->run = run ? tc_run_retain(run) : NULL, s->n = n;  // freeing one run's history may release another
@@ -65,7 +64,7 @@ static segment *segment_of(walk *w, tc_run *run) {
 
 static void walk_fini(walk *w) {
   for (segment *s = w->segments; s; s = s->next) tc_run_release(s->run);
-  tc_arena_fini(&w->arena);
+  tc_arena_reset(&w->t->walk);
 }
 
 static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
@@ -87,7 +86,7 @@ static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
 static tc_node *sum_of_param(walk *w, tc_tensor p) {
   for (gathered *g = w->params; g; g = g->next)
     if (g->param.slot == p.slot && g->param.gen == p.gen) return &g->sum;
-  gathered *g = tc_arena_alloc(&w->arena, sizeof *g);
+  gathered *g = tc_arena_alloc(&w->t->walk, sizeof *g);
   if (!g) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   *g = (gathered){p, TC_NODE_ERR, NULL};
   *(w->last_param ? w->last_param : &w->params) = g;
@@ -212,7 +211,8 @@ static void visit(walk *w, segment *s, uint32_t n) {
   if (flags & TC_NODE_FREED) {
     char first[160];
     tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
-    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", tc_op_names[op], first);
+    const tc_call *by = s->run ? &s->run->call[n] : &w->t->call[n];
+    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", by->op, first);
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
@@ -283,12 +283,12 @@ tc_status tc_backward_at(tc_tensor y, tc_site site) {
   return backward(y, (tc_tensor){0, 0}, 0, site);
 }
 
-tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags) {
-  return backward(y, grad, flags, tc_site_return(__builtin_return_address(0)));
+tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site site) {
+  return backward(y, grad, flags, site);
 }
 
-tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags) {
-  tc_trace *t = tc_op_begin("grads_of", tc_site_return(__builtin_return_address(0)));
+tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site) {
+  tc_trace *t = tc_op_begin("grads_of", site);
   tc_node small[32], *x_grad = small;
   if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors at a null pointer", n);
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
@@ -329,8 +329,8 @@ static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   return s;
 }
 
-tc_tensor tc_param(tc_tensor x) {
-  tc_trace *t = tc_op_begin("param", tc_site_return(__builtin_return_address(0)));
+tc_tensor tc_param_at(tc_tensor x, tc_site site) {
+  tc_trace *t = tc_op_begin("param", site);
   tc_node a = tc_op_in(t, x);
   if (a != TC_NODE_ERR && !tc_type_is_float(tc_node_type(t, a)))
     a = tc_rec_fail(t, TC_ERR_DTYPE, "a parameter is floating, not %s", tc_type_name(tc_node_type(t, a)));
@@ -348,8 +348,8 @@ tc_tensor tc_param(tc_tensor x) {
   return h;
 }
 
-tc_status tc_set_requires_grad(tc_tensor h, bool on) {
-  tc_trace *t = tc_op_begin("set_requires_grad", tc_site_return(__builtin_return_address(0)));
+tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
+  tc_trace *t = tc_op_begin("set_requires_grad", site);
   tc_slot *s = t->op_status == TC_OK ? own_slot(t, h) : NULL;
   if (s && on && !tc_type_is_float((tc_type)s->dtype)) tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
@@ -377,7 +377,7 @@ tc_status tc_set_requires_grad(tc_tensor h, bool on) {
 
 bool tc_requires_grad(tc_tensor h) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_lock(h, NULL, &owner);
+  tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
   if (!s) return false;
   bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
   bool tape = pending ? owner->flag[s->node] & TC_NODE_TAPE : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
@@ -387,7 +387,7 @@ bool tc_requires_grad(tc_tensor h) {
 
 tc_tensor tc_grad(tc_tensor h) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_lock(h, NULL, &owner);
+  tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
   tc_tensor grad = s ? s->grad : (tc_tensor){0, 0};
   if (s) tc_slot_unlock(owner);
   return grad;

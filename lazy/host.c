@@ -8,8 +8,7 @@
 
 // ---- in ----
 
-tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
+tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("from_host", site);
   if (!data && shape.rank >= 0 && shape.rank <= TC_MAX_RANK && tc_dims_count(&shape) != 0)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
@@ -23,9 +22,8 @@ static char *copy_strided(char *to, const char *from, const tc_dims *d, const in
   return to;
 }
 
-tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
-  if (!strides) return tc_from_host(data, shape, type);
+tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
+  if (!strides) return tc_from_host_at(data, shape, type, site);
   tc_trace *t = tc_op_begin("from_host_strided", site);
   int64_t n;
   if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));  // reports the shape
@@ -39,8 +37,8 @@ tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *s
   return tc_op_end(t, a);
 }
 
-tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg) {
-  tc_trace *t = tc_op_begin("borrow", tc_site_return(__builtin_return_address(0)));
+tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
+  tc_trace *t = tc_op_begin("borrow", site);
   int64_t n;
   tc_buffer *buf;
   if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
@@ -66,7 +64,7 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   tc_stored v;
   char text[128];
   if (!tc_enter("item", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, "item", &v);
+  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
   if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
     st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
   else if (st == TC_OK && !out)
@@ -78,10 +76,20 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   return st;
 }
 
+#define ITEM(name, NAME, type) \
+  tc_status tc_item_##name##_at(tc_tensor t, type *out, tc_site site) { \
+    return tc_item_at(t, TC_##NAME, out, site); \
+  }
+ITEM(f32, F32, float)
+ITEM(f64, F64, double)
+ITEM(i32, I32, int32_t)
+ITEM(i64, I64, int64_t)
+ITEM(bool, BOOL, bool)
+
 tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
   tc_stored v;
   if (!tc_enter("to_host", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, "to_host", &v);
+  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && have != bytes)
     st = tc_fail(TC_ERR_ARG, "to_host", site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
@@ -115,7 +123,7 @@ tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
 
 tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
-  if (device) TC_TRY(tc_device_parse(device, &d));
+  if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
   tc_trace *t = tc_op_begin("sync", site);
   tc_status st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
@@ -126,7 +134,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
 const void *tc_map_at(tc_tensor h, tc_site site) {
   tc_stored v;
   if (!tc_enter("map", site)) return NULL;
-  if (tc_value(h, TC_CAUSE_MAP, site, "map", &v) != TC_OK) return tc_leave(), NULL;
+  if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK) return tc_leave(), NULL;
   tc_trace *t;
   (void)tc_slot_find(h, &t);
   pthread_mutex_lock(&t->lock);
@@ -149,12 +157,12 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
 }
 
 // The tensor may have been assigned or released since: what was mapped is in the list.
-tc_status tc_unmap(tc_tensor h) {
+tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   tc_buffer *buf = NULL;
-  if (!tc_slot_find(h, &t)) return TC_FAIL(TC_ERR_HANDLE, "the handle is no tensor");
-  TC_TRY(tc_trace_here(t, "unmap", 0));
-  if (!tc_enter("unmap", 0)) return TC_ERR_STATE;
+  if (!tc_slot_find(h, &t)) return tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
+  TC_TRY(tc_trace_here(t, "unmap", site));
+  if (!tc_enter("unmap", site)) return TC_ERR_STATE;
   pthread_mutex_lock(&t->lock);
   for (uint32_t i = t->n_map; i-- > 0 && !buf;) {
     if (t->map[i].handle.slot != h.slot || t->map[i].handle.gen != h.gen) continue;
@@ -164,14 +172,14 @@ tc_status tc_unmap(tc_tensor h) {
   pthread_mutex_unlock(&t->lock);
   tc_buffer_release(buf);
   tc_leave();
-  return buf ? TC_OK : TC_FAIL(TC_ERR_STATE, "the tensor is not mapped");
+  return buf ? TC_OK : tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped");
 }
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
   tc_stored v;
   *out_data = *out_share = NULL;
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_MAP, site, "map_shared", &v);
+  tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
   if (st == TC_OK) *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
   tc_leave();
   return st;

@@ -181,11 +181,22 @@ FOLD(MAX, max)
 FOLD(ANY, any)
 FOLD(ALL, all)
 
+// A scalar has one axis to be named, as in PyTorch: it goes as a row of one element, and what becomes of it is a scalar again.
+static tc_node row_of(tc_trace *t, tc_node a) {
+  tc_dims row = TC_SHAPE(1);
+  return a != TC_NODE_ERR && tc_node_dims(t, a)->rank == 0 ? tc_rec_reshape(t, a, &row) : a;
+}
+
+static tc_node like_row_of(tc_trace *t, tc_node a, tc_node row, tc_node result) {
+  tc_dims scalar = TC_SCALAR;
+  return a == row ? result : tc_rec_reshape(t, result, &scalar);
+}
+
 static tc_tensor arg_fold(const char *name, tc_op op, tc_tensor x, int axis, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_fold(t, op, a, UINT32_C(1) << k, keepdim));
+  tc_node a = tc_op_in(t, x), row = row_of(t, a);
+  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
 }
 
 tc_tensor tc_argmin_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
@@ -200,9 +211,9 @@ tc_tensor tc_argmax_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 #define ALONG(NAME, name, record) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x); \
-    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0); \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : record(t, TC_OP_##NAME, a, k)); \
+    tc_node a = tc_op_in(t, x), row = row_of(t, a); \
+    int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, record(t, TC_OP_##NAME, row, k))); \
   }
 ALONG(CUMSUM, cumsum, tc_rec_scan)
 ALONG(CUMPROD, cumprod, tc_rec_scan)

@@ -219,8 +219,8 @@ static tc_node fit_value(tc_trace *t, tc_node old, tc_node value, const tc_dims 
 }
 
 // start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop INT64_MIN takes the slice down to element 0.
-tc_status tc_assign_slice(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value) {
-  tc_trace *t = tc_op_begin("assign_slice", tc_site_return(__builtin_return_address(0)));
+tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
+  tc_trace *t = tc_op_begin("assign_slice", site);
   tc_node old = tc_op_in(t, x), v = tc_op_in(t, value);
   if (old == TC_NODE_ERR || v == TC_NODE_ERR) goto poisoned;
   int64_t first[TC_MAX_RANK], by[TC_MAX_RANK];

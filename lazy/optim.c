@@ -35,8 +35,6 @@ struct tc_optimizer {
   state_name *names;      // n * names_each(opt)
 };
 
-#define HERE tc_site_return(__builtin_return_address(0))
-
 static bool is_none(tc_tensor x) {
   return x.slot == 0 && x.gen == 0;
 }
@@ -59,6 +57,13 @@ static tc_status check_params(const char *name, const tc_tensor *params, int n, 
   return TC_OK;
 }
 
+static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < i; k++)
+      if (params[i].slot == params[k].slot) return tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", k, i);
+  return TC_OK;
+}
+
 static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
   if (value >= 0 && value < below) return TC_OK;  // false for nan
   return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
@@ -76,10 +81,10 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
     tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
     return NULL;
   }
-  if (check_params(name, params, n, site) != TC_OK) return NULL;
+  if (check_params(name, params, n, site) != TC_OK || check_distinct(name, params, n, site) != TC_OK) return NULL;
   for (int i = 0; i < n; i++) {
-    if (tc_type_is_float(tc_dtype(params[i]))) continue;
-    tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype(params[i])));
+    if (tc_type_is_float(tc_dtype_at(params[i], site))) continue;
+    tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype_at(params[i], site)));
     return NULL;
   }
   tc_optimizer *opt = tc_malloc(sizeof *opt);
@@ -92,13 +97,12 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
   }
   *opt = options;
   opt->n = n, opt->entries = entries, opt->names = names;
-  for (int i = 0; i < n; i++) entries[i].param = tc_retain(params[i]);
+  for (int i = 0; i < n; i++) entries[i].param = tc_retain_at(params[i], site);
   name_states(opt, state_names);
   return opt;
 }
 
-tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options o) {
-  tc_site site = HERE;
+tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
   if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK || check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
       check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
     return NULL;
@@ -122,17 +126,16 @@ static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor
   return create(name, site, params, n, opt, (const char *const[]){"exp_avg", "exp_avg_sq"});
 }
 
-tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options) {
-  return adam_create("adam", HERE, params, n, options);
+tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
+  return adam_create("adam", site, params, n, options);
 }
 
-tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options) {
+tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
   options.decoupled = true;
-  return adam_create("adamw", HERE, params, n, options);
+  return adam_create("adamw", site, params, n, options);
 }
 
-tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options o) {
-  tc_site site = HERE;
+tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o, tc_site site) {
   if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK || check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
@@ -147,8 +150,8 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
   for (int i = 0; i < opt->n; i++) {
     for (int k = 0; k < opt->n_states; k++)
-      if (!is_none(opt->entries[i].state[k])) tc_release(opt->entries[i].state[k]);
-    tc_release(opt->entries[i].param);
+      if (!is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
+    tc_release_at(opt->entries[i].param, 0);
   }
   tc_free(opt->entries);
   tc_free(opt->names);
@@ -159,16 +162,16 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
 static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) return TC_OK;
   tc_status st = TC_OK;
-  tc_scope scope = tc_scope_begin();
+  tc_scope scope = tc_scope_begin_at(site);
   for (int k = 0; k < opt->n_states && st == TC_OK; k++) {
     if (!is_none(e->state[k])) continue;
     tc_tensor zeros = tc_zeros_like_at(e->param, site);
     if (!tc_is_valid(zeros))
       st = last_status();
     else
-      e->state[k] = tc_retain(zeros);
+      e->state[k] = tc_retain_at(zeros, site);
   }
-  tc_scope_end(scope);
+  tc_scope_end_at(scope, 0);
   return st;
 }
 
@@ -252,9 +255,9 @@ static tc_status ensure_states(const tc_optimizer *opt, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     entry *e = &opt->entries[i];
     if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
-    tc_scope scope = tc_scope_begin();  // tc_grad's handle is only looked at
+    tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
     bool has_grad = !is_none(tc_grad(e->param));
-    tc_scope_end(scope);
+    tc_scope_end_at(scope, 0);
     if (has_grad) TC_TRY(ensure_state(opt, e, site));
   }
   return TC_OK;
@@ -286,8 +289,8 @@ static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
   return TC_OK;
 }
 
-tc_status tc_optimizer_step(tc_optimizer *opt) {
-  tc_site site = HERE;
+tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
+  TC_CALLED_AS("optimizer_step");
   if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
   TC_TRY(ensure_states(opt, site));
   tc_status st = TC_OK;
@@ -305,16 +308,14 @@ tc_status tc_optimizer_step(tc_optimizer *opt) {
 
 // ---- Gradients ----
 
-tc_status tc_zero_grad_of(int n, const tc_tensor *params) {
-  tc_site site = HERE;
+tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
   TC_TRY(check_params("zero_grad", params, n, site));
   tc_trace *t = tc_op_begin("zero_grad", site);
   for (int i = 0; i < n; i++) tc_rec_clear_grad(t, params[i]);
   return tc_op_done(t);
 }
 
-tc_status tc_zero_grad(tc_optimizer *opt) {
-  tc_site site = HERE;
+tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site) {
   if (opt == NULL) return tc_fail(TC_ERR_ARG, "zero_grad", site, "no optimizer");
   tc_trace *t = tc_op_begin("zero_grad", site);
   for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
@@ -335,8 +336,7 @@ static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
   return total;
 }
 
-tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm) {
-  tc_site site = HERE;
+tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site) {
   tc_status st = check_params("clip_grad_norm", params, n, site);
   tc_trace *t = tc_op_begin("clip_grad_norm", site);
   if (st != TC_OK) return tc_op_end(t, tc_rec_fail(t, st, "bad list of parameters"));
@@ -358,17 +358,16 @@ tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm) {
 
 // ---- Learning rate and state ----
 
-tc_status tc_set_lr(tc_optimizer *opt, double lr) {
-  tc_site site = HERE;
+tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site) {
   if (opt == NULL) return tc_fail(TC_ERR_ARG, "set_lr", site, "no optimizer");
   TC_TRY(check_range("set_lr", site, "lr", lr, INFINITY));
   opt->lr = lr;
   return TC_OK;
 }
 
-double tc_get_lr(const tc_optimizer *opt) {
+double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
   if (opt != NULL) return opt->lr;
-  tc_fail(TC_ERR_ARG, "get_lr", HERE, "no optimizer");
+  tc_fail(TC_ERR_ARG, "get_lr", site, "no optimizer");
   return NAN;
 }
 
@@ -376,8 +375,8 @@ const char *tc_optimizer_state_name(const tc_optimizer *opt, int i) {
   return opt == NULL || i < 0 || i >= opt->n * names_each(opt) ? NULL : opt->names[i];
 }
 
-tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i) {
-  tc_site site = HERE;
+tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
+  TC_CALLED_AS("optimizer_state");
   if (tc_optimizer_state_name(opt, i) == NULL) {
     tc_trace *t = tc_op_begin("optimizer_state", site);
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "no state %d", i));
@@ -396,8 +395,8 @@ static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
   return TC_OK;
 }
 
-tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value) {
-  tc_site site = HERE;
+tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site) {
+  TC_CALLED_AS("optimizer_set_state");
   if (tc_optimizer_state_name(opt, i) == NULL) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);

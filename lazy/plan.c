@@ -60,18 +60,19 @@ static bool is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
-// Marks with `bit` the leaves and outputs that node's value is made from. seen: per node, bits already walked.
-static void hold(tc_plan *p, uint32_t node, uint8_t bit, uint8_t *seen) {
-  if (seen[node] & bit) return;
-  seen[node] |= bit;
-  if (is_leaf(p, node)) {
-    p->hold_leaf[p->leaf_of[node]] |= bit;
-  } else if (p->out_of[node] != TC_LEAF_NONE) {
-    p->hold_out[p->out_of[node]] |= bit;
-  } else {
-    const tc_rec *r = tc_plan_rec(p, node);
-    const uint32_t *in = tc_rec_in(r);
-    for (int i = 0; i < tc_rec_arity(r); i++) hold(p, in[i], bit, seen);
+// Marks the leaves and outputs that values are made from; held: per node, the bits it is held for, on return also what it is made from.
+static void hold(tc_plan *p, uint8_t *held) {
+  for (uint32_t n = p->n_node; n-- > 0;) {
+    if (!held[n]) continue;
+    if (is_leaf(p, n)) {
+      p->hold_leaf[p->leaf_of[n]] |= held[n];
+    } else if (p->out_of[n] != TC_LEAF_NONE) {
+      p->hold_out[p->out_of[n]] |= held[n];
+    } else {
+      const tc_rec *r = tc_plan_rec(p, n);
+      const uint32_t *in = tc_rec_in(r);
+      for (int i = 0; i < tc_rec_arity(r); i++) held[in[i]] |= held[n];
+    }
   }
 }
 
@@ -128,7 +129,7 @@ static void choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
 static tc_status analyse(tc_plan *p) {
   uint8_t *scratch = tc_calloc(p->n_node + 1, 4);
   if (!scratch) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
-  uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *seen = read + p->n_node;
+  uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *held = read + p->n_node;
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
     const uint32_t *in = tc_rec_in(r);
@@ -139,12 +140,13 @@ static tc_status analyse(tc_plan *p) {
   choose_outputs(p, need, read);
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
-    if (need[n]) hold(p, n, 2, seen);
+    if (need[n]) held[n] |= 2;
     if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE) {
       p->leaves_run = true;
-      hold(p, n, 1, seen);
+      held[n] |= 1;
     }
   }
+  hold(p, held);
   tc_free(scratch);
   return TC_OK;
 }
@@ -193,21 +195,25 @@ static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
   return TC_OK;
 }
 
-tc_status tc_plan_reference(const tc_plan *p, tc_plan **out) {
+tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out) {
   *out = NULL;
-  tc_plan *q = allocate(p->n_node, p->n_leaf, p->n_arg, p->n_rec_words, p->n_word);
+  const tc_rec *r = tc_plan_rec(p, node);
+  uint32_t n_in = (uint32_t)tc_rec_arity(r), n_rec_words = 2 * n_in + 2 + r->n_extra;
+  tc_plan *q = allocate(n_in + 1, n_in, tc_rec_args(r), n_rec_words, n_rec_words + n_in / 8 + 2);
   if (!q) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
-  size_t per_node = p->n_node * sizeof p->at[0];
-  memcpy(q->word, p->word, (size_t)p->n_word * sizeof p->word[0]);
-  memcpy(q->at, p->at, per_node);
-  memcpy(q->arg_at, p->arg_at, per_node);
-  memcpy(q->leaf_of, p->leaf_of, per_node);
-  memcpy(q->out_of, p->out_of, per_node);
-  memset(q->dev, TC_DEVICE_REF, p->n_node);
-  uint8_t *flag = (uint8_t *)(q->word + p->n_rec_words);
-  for (uint32_t n = 0; n < p->n_node; n++) flag[n] &= (uint8_t)~TC_NODE_SOLE;
-  q->hash = p->hash, q->n_out = p->n_out;
-  for (uint32_t i = 0; i < p->n_out; i++) q->out[i] = (tc_out){p->out[i].node, TC_LEAF_NONE, p->out[i].bytes};
+  memset(q->word, 0, q->n_word * sizeof q->word[0]);
+  memset(q->dev, (int)device, q->n_node);
+  for (uint32_t i = 0; i < n_in; i++) {
+    const tc_rec *from = tc_plan_rec(p, tc_rec_in(r)[i]);
+    q->at[i] = 2 * i, q->leaf_of[i] = i, q->out_of[i] = TC_LEAF_NONE;
+    *(tc_rec *)(void *)(q->word + 2 * i) = (tc_rec){.op_args = TC_OP_LEAF, .dtype = from->dtype, .shape = from->shape, .in = {(uint32_t)device}};
+  }
+  q->at[n_in] = 2 * n_in, q->leaf_of[n_in] = TC_LEAF_NONE, q->out_of[n_in] = 0;
+  memset(q->arg_at, 0, q->n_node * sizeof q->arg_at[0]);
+  memcpy(q->word + 2 * n_in, r, (2 + (size_t)r->n_extra) * sizeof q->word[0]);
+  uint32_t *in = (uint32_t *)(uintptr_t)tc_rec_in(tc_plan_rec(q, n_in));
+  for (uint32_t i = 0; i < n_in; i++) in[i] = i;
+  q->out[q->n_out++] = (tc_out){n_in, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
   tc_status st = tc_lowering.lower(q);
   if (st != TC_OK) return destroy(q), st;
   *out = q;

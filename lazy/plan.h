@@ -4,6 +4,8 @@
 #ifndef TC_LAZY_PLAN_H
 #define TC_LAZY_PLAN_H
 
+#include <stdio.h>
+
 #include "lazy/trace.h"
 #include "runtime/hash.h"
 
@@ -45,21 +47,22 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
 // compile_ns: what making it took.
 tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns);
 void tc_plan_release(tc_plan *p);
-// A plan of p's records and outputs on tc:ref, which writes nothing in place; retained, not cached.
-tc_status tc_plan_reference(const tc_plan *p, tc_plan **out);
+// A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
+// its scalars begin at the record's first; retained, not cached.
+tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
   tc_status (*lower)(tc_plan *plan);
-  // Runs the plan to its end. leaf and out are memory in the plan's order.
-  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+  // Runs the plan to its end. leaf and out are memory in the plan's order. call: per node the user's call, for errors; NULL: not known.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
   void (*destroy)(void *program);
-  // TC_VERIFY=1: the results the reference gives, to be had before the run, and after it a line for each that is wrong; how many are. The expected
-  // results are NULL where nothing is to be compared.
-  struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg);
+  // TC_VERIFY=1 (lowering/verify.h): what the plan should store, to be had before the run, which may write over its operands; NULL where nothing is to
+  // be compared. After the run, how many results are wrong. A line for each goes to the file.
+  struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
   // ran: whether there is anything to compare.
-  uint32_t (*verify_end)(const tc_plan *plan, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
+  uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
   // Drops cached kernels and waits for compilers; adds its counters.
   void (*clear)(void);
   void (*stats)(tc_cache_info *info);

@@ -125,14 +125,16 @@ bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask
     return true;
   }
   if (axes->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_ARG, "%d axes are more than %d", (int)axes->rank, TC_MAX_RANK), false;
+  bool scalar = tc_node_dims(t, n)->rank == 0;  // has an axis to be named, as in PyTorch, and none to fold
   for (int i = 0; i < axes->rank; i++) {
     if (axes->dim[i] < INT32_MIN || axes->dim[i] > INT32_MAX)
       return tc_rec_fail(t, TC_ERR_ARG, "axis %lld is out of range", (long long)axes->dim[i]), false;
-    int axis = tc_rec_axis(t, n, (int)axes->dim[i], 0);
+    int axis = scalar && (axes->dim[i] == 0 || axes->dim[i] == -1) ? 0 : tc_rec_axis(t, n, (int)axes->dim[i], 0);
     if (axis < 0) return false;
     if (*out_mask >> axis & 1) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is named twice", axis), false;
     *out_mask |= 1u << axis;
   }
+  if (scalar) *out_mask = 0;
   return true;
 }
 
@@ -143,6 +145,24 @@ static bool good_type(tc_trace *t, tc_type type) {
   return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
 }
 
+void tc_type_range(tc_type type, int64_t *low, int64_t *high) {
+  int bits = (int)tc_type_bytes(type) * 8;
+  *low = type == TC_BOOL || type == TC_U8 ? 0 : INT64_MIN >> (64 - bits);
+  *high = type == TC_BOOL ? 1 : type == TC_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits);
+}
+
+// Whether a number can become the type: toward zero into an integer type's range, negative whole ones wrapping in u8, as in PyTorch. Anything
+// becomes a float or a bool.
+static bool good_number(tc_trace *t, tc_type type, double v) {
+  int64_t low, high;
+  if (type == TC_BOOL || tc_type_is_float(type)) return true;
+  tc_type_range(type, &low, &high);
+  double whole = trunc(v), bottom = type == TC_U8 ? v : whole;
+  if (type == TC_U8 && v == whole) low = -UINT8_MAX;
+  if (bottom >= (double)low && whole <= (double)high && whole < 0x1p63) return true;
+  return tc_rec_fail(t, TC_ERR_ARG, "%g cannot become %s", v, tc_type_name(type)), false;
+}
+
 static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64_t bits, tc_device device) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   uint32_t id = intern(t, shape);
@@ -150,14 +170,19 @@ static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64
 }
 
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value) {
-  if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
+  if (t->op_status != TC_OK || !good_type(t, type) || !good_number(t, type, value)) return TC_NODE_ERR;
   return full_bits(t, shape, type, number_bits(type, value), tc_device_default());
 }
 
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
+  if (type != TC_I64 && !good_number(t, type, (double)value)) return TC_NODE_ERR;
   uint64_t bits = tc_type_is_float(type) ? float_bits((double)value) : type == TC_BOOL ? value != 0 : (uint64_t)value;
   return full_bits(t, shape, type, bits, tc_device_default());
+}
+
+tc_node tc_rec_number(tc_trace *t, tc_node n, double value) {
+  return ok(t, n) && good_number(t, type_of(t, n), value) ? tc_rec_const(t, n, value) : TC_NODE_ERR;
 }
 
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value) {
@@ -181,6 +206,10 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
   if (floats != tc_type_is_float(type)) return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn here", tc_type_name(type));
   if (op == TC_OP_RANDINT && (high <= low || (uint64_t)high - (uint64_t)low > UINT64_C(0x100000000)))
     return tc_rec_fail(t, TC_ERR_ARG, "low %lld and high %lld span nothing or more than 2^32", (long long)low, (long long)high);
+  int64_t least, most;
+  tc_type_range(type, &least, &most);
+  if (op == TC_OP_RANDINT && (low < least || high - 1 > most))
+    return tc_rec_fail(t, TC_ERR_ARG, "%lld to %lld leaves the range of %s", (long long)low, (long long)high - 1, tc_type_name(type));
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
@@ -406,6 +435,7 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_dims d = *tc_node_dims(t, a);
   uint64_t attr[2 * TC_MAX_RANK], arg = number_bits(type_of(t, a), value);
+  if (!good_number(t, type_of(t, a), value)) return TC_NODE_ERR;
   for (int i = 0; i < d.rank; i++) {
     if (low[i] < 0 || high[i] < 0) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld", i, (long long)low[i], (long long)high[i]);
     attr[i] = (uint64_t)low[i];
@@ -618,8 +648,8 @@ tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {
   tc_trace *t = tc_op_begin("to", site);
   tc_device d;
   tc_node a = tc_op_in(t, x);
-  if (a != TC_NODE_ERR && tc_device_parse(device, &d) != TC_OK) a = tc_rec_fail(t, TC_ERR_DEVICE, "the device is not to be had");
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
+  if (a != TC_NODE_ERR) t->op_status = tc_device_parse(device, t->op, site, &d);
+  if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
   uint64_t attr = d;
   return tc_op_end(t, tc_trace_append(t, TC_OP_TO, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL, d));
 }

@@ -41,16 +41,19 @@ tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attri
 const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
 tc_type tc_node_type(const tc_trace *t, tc_node n);
 bool tc_type_is_float(tc_type type);
+// The least and the greatest value of an integer type; 0 and 1 of bool.
+void tc_type_range(tc_type type, int64_t *low, int64_t *high);
 int64_t tc_dims_count(const tc_dims *d);
 // axis in [-rank, rank) to [0, rank); -1 after reporting. extra: 1 where one past the last axis is allowed (unsqueeze, stack).
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra);
-// Axes as a bit mask (rank -1: all); false after reporting a bad or repeated axis.
+// Axes as a bit mask (rank -1: all); false after reporting a bad or repeated axis. Axis 0 of a scalar may be named, and is not in the mask.
 bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask);
 
 // ---- Primitives: each checks, infers type and shape, appends one record (plus the casts that promotion asks for) ----
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value);
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value);
-// Rank 0, of the type of n: constants of formulas.
+// Rank 0, of the type of n. number: of the user, reported if the type does not hold it; const: of a formula.
+tc_node tc_rec_number(tc_trace *t, tc_node n, double value);
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value);
 // start + step * flat index
 tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double start, double step);

@@ -8,6 +8,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/reentry.h"
 
 #define CUT_NODES 128
 
@@ -82,12 +83,10 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   tc_log_message before, m;
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
-  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg) : NULL;
-  tc_status st = tc_lowering.launch(p, leaf, out, t->arg);
-  if (expected) {
-    fprintf(to, "TC_VERIFY: results differ from the reference\n");
-    rec->n_wrong = tc_lowering.verify_end(p, out, expected, st == TC_OK, to);
-  }
+  if (to) fprintf(to, "TC_VERIFY: results differ\n");
+  struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg, to) : NULL;
+  tc_status st = tc_lowering.launch(p, leaf, out, t->arg, t->call);
+  if (expected) rec->n_wrong = tc_lowering.verify_end(p, leaf, out, expected, st == TC_OK, to);
   if (rec->n_wrong) {
     if (before.text) fputs(before.text, to);
     tc_log_end(&m, TC_LOG_WARN);
@@ -103,7 +102,7 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_sync_point *rec) {
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
   if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, rec);
-  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg);
+  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call);
 }
 
 // ---- runs ----
@@ -114,7 +113,7 @@ static _Atomic uint64_t run_serial;
 static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   tc_buffer *memory;
   size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + t->n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
-                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(uint32_t) + 1) + 64;
+                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
   if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
   tc_run *r = memset(memory->ptr, 0, bytes);
   r->memory = memory;
@@ -124,7 +123,8 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   r->past = (tc_past *)(r->leaf + p->n_leaf);
   r->out = (tc_buffer **)(r->past + t->n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
-  r->want = (tc_want *)(r->arg + p->n_arg);
+  r->call = (tc_call *)(r->arg + p->n_arg);
+  r->want = (tc_want *)(r->call + p->n_node);
   r->memo = (uint32_t *)(r->want + t->n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
@@ -139,6 +139,7 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
+  memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
   return r;
 }
 
@@ -177,30 +178,56 @@ void tc_run_free_history(tc_run *r, tc_site by) {
   r->freed = true, r->freed_by = by;
 }
 
-// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records.
-static tc_node replay(tc_trace *t, tc_run *r, uint32_t node) {
-  const tc_plan *p = r->plan;
-  if (r->memo[node] != TC_NODE_ERR) return r->memo[node];
-  const tc_rec *rec = tc_plan_rec(p, node);
-  bool leaf = tc_rec_op(rec) == TC_OP_LEAF;
-  tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : p->out_of[node] != TC_LEAF_NONE ? r->out[p->out_of[node]] : NULL;
-  tc_node n;
-  if (buf) {
-    n = tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0);
-  } else if (leaf || (p->out_of[node] != TC_LEAF_NONE && !r->failed)) {
-    return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", tc_op_names[tc_rec_op(rec)]);
-  } else {
-    tc_node in[512];
-    int n_in = tc_rec_arity(rec);
-    for (int i = 0; i < n_in; i++)
-      if ((in[i] = replay(t, r, tc_rec_in(rec)[i])) == TC_NODE_ERR) return TC_NODE_ERR;
-    int n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
-    bool tape = tc_rec_tape(t, false);
-    n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
-                        r->arg + p->arg_at[node], (tc_device)p->dev[node]);
-    tc_rec_tape(t, tape);
+static bool todo_push(tc_trace *t, uint32_t *n_todo, uint32_t node) {
+  if (*n_todo == t->cap_todo) {
+    uint32_t cap = TC_MAX_OF(2 * t->cap_todo, 64), *p = tc_realloc(t->todo, cap * sizeof *p);
+    if (!p) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+    t->todo = p, t->cap_todo = cap;
   }
-  return r->memo[node] = n;
+  t->todo[(*n_todo)++] = node;
+  return true;
+}
+
+// Records one record of run r in t, its operands being there.
+static tc_node record_again(tc_trace *t, const tc_run *r, uint32_t node) {
+  const tc_plan *p = r->plan;
+  const tc_rec *rec = tc_plan_rec(p, node);
+  tc_node in[512];
+  int n_in = tc_rec_arity(rec), n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
+  for (int i = 0; i < n_in; i++) in[i] = r->memo[tc_rec_in(rec)[i]];
+  bool tape = tc_rec_tape(t, false);
+  tc_node n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
+                              r->arg + p->arg_at[node], (tc_device)p->dev[node]);
+  if (n != TC_NODE_ERR) t->call[n] = r->call[node];
+  tc_rec_tape(t, tape);
+  return n;
+}
+
+// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records, operands first. Recipes are long:
+// what is still to do lies in the trace's memory, not on the stack.
+static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
+  const tc_plan *p = r->plan;
+  uint32_t n_todo = 0;
+  if (!todo_push(t, &n_todo, root)) return TC_NODE_ERR;
+  while (n_todo) {
+    uint32_t node = t->todo[n_todo - 1];
+    if (r->memo[node] != TC_NODE_ERR) {
+      n_todo--;
+      continue;
+    }
+    const tc_rec *rec = tc_plan_rec(p, node);
+    bool leaf = tc_rec_op(rec) == TC_OP_LEAF, stored = p->out_of[node] != TC_LEAF_NONE;
+    tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : stored ? r->out[p->out_of[node]] : NULL;
+    if (!buf && (leaf || (stored && !r->failed))) return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", r->call[node].op);
+    uint32_t n_before = n_todo;
+    for (int i = buf ? 0 : tc_rec_arity(rec); i-- > 0;)
+      if (r->memo[tc_rec_in(rec)[i]] == TC_NODE_ERR && !todo_push(t, &n_todo, tc_rec_in(rec)[i])) return TC_NODE_ERR;
+    if (n_todo > n_before) continue;
+    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0) : record_again(t, r, node);
+    if (n == TC_NODE_ERR) return n;
+    r->memo[node] = n;
+  }
+  return r->memo[root];
 }
 
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
@@ -351,19 +378,20 @@ void tc_rec_landmark(tc_trace *t) {
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
   bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
-  if (!pending && s->err) return tc_fail(s->err, cause_names[cause], site, "the value was lost by a run that failed");
+  if (!pending && s->err) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
   if (!s->buf || pending) {
-    if (!pending) t->op_status = TC_OK, t->op = cause_names[cause], t->op_site = site;
+    if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;
     tc_node n = tc_trace_node(t, s, handle);
     if (n == TC_NODE_ERR) return t->op_status;
     TC_TRY(tc_trace_sync(t, cause, site, 1, &n));
   }
-  if (!s->buf) return tc_fail(TC_ERR_STATE, cause_names[cause], site, "the tensor has no value");
+  if (!s->buf) return tc_fail(TC_ERR_STATE, tc_inside_call.op, site, "the tensor has no value");
   *out = tc_buffer_retain(s->buf);
   return TC_OK;
 }
 
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out) {
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
+  const char *op = tc_inside_call.op;
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
   tc_slot *s = tc_slot_find(h, &t);

@@ -85,7 +85,7 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
   for (uint32_t n = 0; n < t->n_node; n++) {
     char site[160];
     tc_text_node x = node_of(tc_rec_of(t, n), (tc_device)t->dev[n], flag[n]);
-    tc_site_text(t->site[n], site, sizeof site);
+    tc_site_text(t->call[n].site, site, sizeof site);
     x.arg = t->arg + t->arg_at[n], x.site = site;
     tc_text_write_node(out, n, &x);
   }
@@ -231,7 +231,7 @@ static tc_status read_node(reader *r) {
     if (strcmp(op, tc_op_names[i]) == 0) x.op = (tc_op)i;
   if (x.op == TC_N_OP_ROWS) return bad(r, "%.40s is no op", op ? op : "nothing");
   if (!type_and_shape(shape, &x)) return bad(r, "%.40s is no type and shape", shape ? shape : "nothing");
-  TC_TRY(tc_device_parse(dev, &x.dev));
+  TC_TRY(tc_device_parse(dev, "trace", 0, &x.dev));
   TC_TRY(read_lists(r, &x));
   int arity = tc_op_arity[x.op];
   if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity) return bad(r, "%s has %d operands", op, x.n_in);

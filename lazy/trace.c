@@ -60,9 +60,10 @@ static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   tc_buffer_release(t->value);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->site, t->flag, t->dev, t->arg,
-                         t->leaf, t->past, t->want,   t->pool,    t->out,  t->user, t->map};
+  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->call, t->flag, t->dev,  t->arg,
+                         t->leaf, t->past, t->want,   t->pool,    t->todo, t->out,  t->user, t->map};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_arena_fini(&t->walk);
   pthread_mutex_destroy(&t->lock);
   tc_free(t);
 }
@@ -274,7 +275,7 @@ static bool reserve(tc_trace *t, uint32_t words, uint32_t args) {
   GROW(at);
   GROW(arg_at);
   GROW(slot_of);
-  GROW(site);
+  GROW(call);
   GROW(flag);
   GROW(dev);
 #undef GROW
@@ -305,7 +306,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   uint8_t tape = 0;
   if (t->tape)
     for (int i = 0; i < n_in; i++) tape |= t->flag[in[i]] & TC_NODE_TAPE;
-  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->site[n] = t->op_site;
+  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->call[n] = (tc_call){t->op, t->op_site};
   t->flag[n] = tape, t->dev[n] = (uint8_t)device;
   t->n_word += 2 + extra, t->n_arg += (uint32_t)n_arg;
   t->n_node = n + 1;
@@ -400,7 +401,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
     return &roomless;
   }
   pthread_mutex_lock(&t->lock);
-  t->op = name;
+  t->op = tc_inside_call.op;  // name, or of the function written over this one
   t->op_site = site;
   t->op_status = TC_OK;
   t->tape = t->no_grad == 0;
@@ -440,7 +441,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   tc_stored v;
   t->dropped = true;
   pthread_mutex_unlock(&t->lock);
-  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, t->op, &v);
+  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, &v);
   pthread_mutex_lock(&t->lock);
   t->dropped = false;
   if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
@@ -506,9 +507,9 @@ void tc_no_grad_end(void) {
 
 // ---- scopes and lifetime ----
 
-tc_scope tc_scope_begin(void) {
+tc_scope tc_scope_begin_at(tc_site site) {
   tc_scope scope = {0, 0};
-  if (!tc_enter("scope_begin", 0)) return scope;
+  if (!tc_enter("scope_begin", site)) return scope;
   tc_trace *t = tc_trace_self();
   if (t) pthread_mutex_lock(&t->lock);
   if (t && t->n_mark < sizeof t->mark / sizeof t->mark[0]) {
@@ -542,13 +543,14 @@ static void scope_end(tc_trace *t, uint32_t depth) {
   t->n_mark = depth - 1;
 }
 
-void tc_scope_end(tc_scope scope) {
-  if (scope.depth == 0 || !tc_enter("scope_end", 0)) return;
+// site 0: a scope of the library's own; the program does not repeat there.
+void tc_scope_end_at(tc_scope scope, tc_site site) {
+  if (scope.depth == 0 || !tc_enter("scope_end", site)) return;
   tc_trace *t = tc_trace_self();
   if (t) pthread_mutex_lock(&t->lock);
   if (t && scope.depth <= t->n_mark && t->mark[scope.depth - 1] == scope.mark) {
     scope_end(t, scope.depth);
-    tc_trace_landmark(t, tc_site_return(__builtin_return_address(0)));
+    if (site) tc_trace_landmark(t, site);
   } else {
     (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
   }
@@ -561,24 +563,24 @@ void tc_slot_unlock(tc_trace *owner) {
   tc_leave();
 }
 
-tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_trace **owner) {
+tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **owner) {
   tc_slot *s = tc_slot_find(h, owner);
   if (!s) {
-    if (h.slot < TC_POISON && what) tc_fail(TC_ERR_HANDLE, what, 0, "the handle is no tensor");
+    if (h.slot < TC_POISON && what) tc_fail(TC_ERR_HANDLE, what, site, "the handle is no tensor");
     return NULL;
   }
   if (!what && (*owner)->forks != atomic_load(&self.forks)) return NULL;
-  if (tc_trace_here(*owner, what, 0) != TC_OK || !tc_enter(what ? what : "is_valid", 0)) return NULL;
+  if (tc_trace_here(*owner, what, site) != TC_OK || !tc_enter(what ? what : "is_valid", site)) return NULL;
   pthread_mutex_lock(&(*owner)->lock);
   if (s->gen == h.gen && h.gen) return s;
   tc_slot_unlock(*owner);
-  if (what) tc_fail(TC_ERR_HANDLE, what, 0, "the tensor was released, or its scope has ended");
+  if (what) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");
   return NULL;
 }
 
-tc_tensor tc_keep(tc_tensor h) {
+tc_tensor tc_keep_at(tc_tensor h, tc_site site) {
   tc_trace *t;
-  tc_slot *s = tc_slot_lock(h, "keep", &t);
+  tc_slot *s = tc_slot_lock(h, "keep", site, &t);
   if (!s) return h;
   s->flags |= TC_SLOT_KEEP;
   if (s->epoch == t->epoch) t->flag[s->node] |= TC_NODE_KEEP;
@@ -586,19 +588,19 @@ tc_tensor tc_keep(tc_tensor h) {
   return h;
 }
 
-tc_tensor tc_retain(tc_tensor h) {
+tc_tensor tc_retain_at(tc_tensor h, tc_site site) {
   tc_trace *t;
-  tc_slot *s = tc_slot_lock(h, "retain", &t);
+  tc_slot *s = tc_slot_lock(h, "retain", site, &t);
   if (!s) return h;
   s->refs++;
   tc_slot_unlock(t);
   return h;
 }
 
-void tc_release(tc_tensor h) {
+void tc_release_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   if (h.gen == 0 || h.slot >= TC_POISON) return;
-  tc_slot *s = tc_slot_lock(h, "release", &t);
+  tc_slot *s = tc_slot_lock(h, "release", site, &t);
   if (!s) return;
   tc_slot_release(t, h);
   unlock_or_retire(t);
@@ -633,38 +635,42 @@ void tc_trace_close_all(void) {
 
 bool tc_is_valid(tc_tensor h) {
   tc_trace *t;
-  if (!h.gen || !tc_slot_lock(h, NULL, &t)) return false;
+  if (!h.gen || !tc_slot_lock(h, NULL, 0, &t)) return false;
   tc_slot_unlock(t);
   return true;
 }
 
-tc_dims tc_shape(tc_tensor h) {
+static tc_dims dims_of(tc_tensor h, const char *what, tc_site site) {
   tc_trace *t;
   tc_dims none = {-1, {0}};
-  tc_slot *s = tc_slot_lock(h, "shape", &t);
+  tc_slot *s = tc_slot_lock(h, what, site, &t);
   if (!s) return none;
   tc_dims d = tc_dims_at(s->shape)->d;
   tc_slot_unlock(t);
   return d;
 }
 
-tc_type tc_dtype(tc_tensor h) {
+tc_dims tc_shape_at(tc_tensor h, tc_site site) {
+  return dims_of(h, "shape", site);
+}
+
+int64_t tc_numel_at(tc_tensor h, tc_site site) {
+  tc_dims d = dims_of(h, "numel", site);
+  return d.rank < 0 ? -1 : tc_dims_count(&d);
+}
+
+tc_type tc_dtype_at(tc_tensor h, tc_site site) {
   tc_trace *t;
-  tc_slot *s = tc_slot_lock(h, "dtype", &t);
+  tc_slot *s = tc_slot_lock(h, "dtype", site, &t);
   if (!s) return TC_N_TYPES;
   tc_type type = (tc_type)s->dtype;
   tc_slot_unlock(t);
   return type;
 }
 
-int64_t tc_numel(tc_tensor h) {
-  tc_dims d = tc_shape(h);
-  return d.rank < 0 ? -1 : tc_dims_count(&d);
-}
-
-const char *tc_device_of(tc_tensor h) {
+const char *tc_device_of_at(tc_tensor h, tc_site site) {
   tc_trace *t;
-  tc_slot *s = tc_slot_lock(h, "device_of", &t);
+  tc_slot *s = tc_slot_lock(h, "device_of", site, &t);
   if (!s) return "";
   tc_device d = (tc_device)s->device;
   tc_slot_unlock(t);
@@ -685,13 +691,14 @@ tc_rng_state tc_get_rng_state(void) {
   return t ? (tc_rng_state){t->seed, t->counter, t->stream} : (tc_rng_state){0};
 }
 
-tc_status tc_set_rng_state(tc_rng_state state) {
+tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site) {
   // Counter and stream share a word of the generator's input: tc_rec_rng.
   if (state.counter >> 40 || state.stream >> 24)
-    return TC_FAIL(TC_ERR_ARG, "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter, state.stream);
-  if (!tc_enter("set_rng_state", 0)) return TC_ERR_STATE;
+    return tc_fail(TC_ERR_ARG, "set_rng_state", site, "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter,
+                   state.stream);
+  if (!tc_enter("set_rng_state", site)) return TC_ERR_STATE;
   tc_trace *t = tc_trace_self();
   if (t) t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;
   tc_leave();
-  return t ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  return t ? TC_OK : tc_fail(TC_ERR_MEMORY, "set_rng_state", site, "no room for a trace");
 }

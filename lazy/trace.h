@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "lazy/dims.h"
 #include "lazy/record.h"
+#include "runtime/arena.h"
 
 #define TC_SLOT_NONE UINT32_MAX
 #define TC_CHUNK_SLOTS 1024
@@ -93,6 +94,7 @@ struct tc_run {
   uint64_t *arg;
   uint8_t *flag;              // node flags at the sync; TAPE is cleared and FREED set by backward
   tc_want *want;
+  tc_call *call;              // per node: the user's, for errors of recipes
   uint32_t n_leaf, n_past, n_out, n_want, n_arg;
   bool freed;                 // history is gone
   tc_site freed_by;           // the latest backward that freed history here
@@ -111,7 +113,7 @@ struct tc_trace {
   uint32_t n_word, cap_word;
   uint32_t n_node, cap_node;
   uint32_t *at, *arg_at, *slot_of;  // per node: first word, first arg, slot
-  uint64_t *site;
+  tc_call *call;              // which the user made
   uint8_t *flag, *dev;
   uint64_t *arg;
   uint32_t n_arg, cap_arg;
@@ -141,6 +143,9 @@ struct tc_trace {
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   tc_buffer *value;           // what tc_rec_value lent last
+  tc_arena walk;              // scratch of a backward
+  uint32_t *todo;             // scratch of a replay: nodes of a run, the next one last
+  uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync; both are retained
@@ -163,7 +168,7 @@ tc_trace *tc_trace_self(void);
 tc_slot *tc_slot_find(tc_tensor t, tc_trace **owner);
 // The slot of a live handle with its owner locked and this thread inside the library (runtime/reentry.h); NULL after reporting. what: the caller's
 // name; NULL: a stale handle is no error. tc_slot_unlock gives it back.
-tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_trace **owner);
+tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **owner);
 void tc_slot_unlock(tc_trace *owner);
 // Whether the trace's thread is in this process, or was left behind by a fork: then an error that says so.
 tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
@@ -252,6 +257,6 @@ typedef struct tc_stored {
   bool is_param;
 } tc_stored;
 // The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure.
-tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, const char *op, tc_stored *out);
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 
 #endif

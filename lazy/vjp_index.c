@@ -9,9 +9,29 @@ static tc_dims with_axis(const tc_dims *d, int axis, int64_t extent) {
   return out;
 }
 
+// g where the position along the axis is the index, of extent one there; elsewhere zero. As a scatter of it, but elementwise.
+static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
+  const tc_dims *d = tc_vjp_in_dims(v, 0);
+  tc_dims row = *d;
+  for (int32_t i = 0; i < d->rank; i++)
+    if (i != axis) row.dim[i] = 1;
+  tc_node extent = tc_rec_const(v->t, index, (double)d->dim[axis]);
+  tc_node wrapped = tc_rec_where(v->t, bin(v, TC_OP_LT, index, tc_rec_const(v->t, index, 0)), bin(v, TC_OP_ADD, index, extent), index);
+  tc_node hit = bin(v, TC_OP_EQ, tc_rec_iota(v->t, &row, TC_I64, 0, 1), wrapped);
+  return only_where(v, hit, v->g);
+}
+
 // Operands (x, index).
 void tc_vjp_gather(tc_vjp *v) {
   if (!tc_vjp_wants(v, 0)) return;
+  int axis = (int)v->attr[0];
+  const tc_dims *d = tc_vjp_in_dims(v, 0), *di = tc_vjp_in_dims(v, 1);
+  bool one_each = di->dim[axis] == 1;
+  for (int32_t i = 0; i < d->rank; i++) one_each &= i == axis || di->dim[i] == d->dim[i];
+  if (one_each) {
+    tc_vjp_give(v, 0, only_at(v, axis, tc_vjp_in(v, 1)));
+    return;
+  }
   tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), (int)v->attr[0], tc_vjp_in(v, 1), v->g));
 }
 

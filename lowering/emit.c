@@ -95,9 +95,19 @@ tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
   return tc_emit_raw(e, TC_N_LOOP, TC_I64, 1, from, to, TC_NONE, step);
 }
 
+void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
+  tc_val turned[64];
+  for (int stride = 1; stride < n; stride *= 2) {
+    for (int i = 0; i < n; i++) turned[i] = tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    memcpy(v, turned, (size_t)n * sizeof v[0]);
+  }
+}
+
 void tc_emit_end(tc_emit *e, tc_nest_op op) {
   (void)tc_emit_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
+
+#define LIBM_COST 400.0  // lane by lane, in double
 
 // ---- functions ----
 
@@ -187,6 +197,19 @@ static tc_val tanh_f32(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, a, F(0.625)), small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
 }
 
+// erf in f32, within 1.8 ULP: an odd polynomial below 0.95; above, 1 - e^-q with q = -ln erfc(|x|) a polynomial up to 4, where erf rounds to 1.
+// Coefficients: weighted least squares towards the least greatest error of the result.
+static tc_val erf_f32(tc_emit *e, tc_val x) {
+  static const double near[] = {8.18509361e-05, -8.09770369e-04, 5.19695226e-03, -2.68577058e-02, 1.12836637e-01, -3.76126319e-01, 1.28379226e-01};
+  static const double far[] = {-1.92425170e-04, 3.00852908e-03, -2.20876113e-02, 1.03640266e-01, 6.37517095e-01, 1.12747490e+00, 2.44722468e-04};
+  tc_val a = tc_emit_un(e, TC_N_ABS, x), low = tc_emit_bin(e, TC_N_LT, a, F(0.95));
+  tc_val small = tc_emit_fma(e, x, polynomial(e, MUL(x, x), 7, near), x);
+  tc_val b = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, a, F(4)), F(4), a);
+  tc_val big = SUB(F(1), exp_f32(e, tc_emit_un(e, TC_N_NEG, polynomial(e, b, 7, far))));
+  big = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), tc_emit_un(e, TC_N_NEG, big), big);
+  return tc_emit_select(e, low, small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
+}
+
 // sin and cos in f32, within 2 ULP (absolute 2^-23 near zeros) for |x| <= 8192: x = h pi + r with h whole for sin and half-odd for cos, pi in two parts
 // (the first step is exact), one odd polynomial, sign by parity. The coefficients were searched for: the least error of those that give cos(0) = 1.
 static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
@@ -234,6 +257,19 @@ static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
   tc_val x = a, m = call(e, TC_NEST_MATH_FMOD, a, b, true);
   tc_val wrong = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_LT, m, F(0)), tc_emit_bin(e, TC_N_LT, b, F(0)));
   return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), wrong), ADD(m, b), m);
+}
+
+// Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
+static tc_val floor_div_float(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+  int lanes = widest(e, a, b);
+  a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64), b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
+  tc_val x = a, plain = DIV(a, b), m = call(e, TC_NEST_MATH_FMOD, a, b, true), q = DIV(SUB(a, m), b);
+  tc_val differ = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_LT, m, F(0)), tc_emit_bin(e, TC_N_LT, b, F(0)));
+  q = tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), differ), SUB(q, F(1)), q);
+  tc_val floored = tc_emit_un(e, TC_N_FLOOR, q), up = tc_emit_bin(e, TC_N_GT, SUB(q, floored), F(0.5));
+  floored = tc_emit_select(e, up, ADD(floored, F(1)), floored);
+  floored = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, q, F(0)), MUL(plain, F(0)), floored);  // 0 with the quotient's sign
+  return tc_emit_cast(e, tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, b, F(0)), plain, floored), type);
 }
 
 // a^b for integers by squaring; negative exponents give 0 but for bases 1 and -1.
@@ -299,6 +335,7 @@ static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
     case TC_OP_SIN: return trig_f32(e, x, false);
     case TC_OP_COS: return trig_f32(e, x, true);
     case TC_OP_TANH: return tanh_f32(e, x);
+    case TC_OP_ERF: return erf_f32(e, x);
     default: *known = false; return x;
   }
 }
@@ -335,7 +372,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_MINIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_AND, a, b) : tc_emit_bin(e, TC_N_MIN, a, b);
     case TC_OP_FMOD: return floats ? call(e, TC_NEST_MATH_FMOD, a, b, true) : tc_emit_bin(e, TC_N_REM, a, b);
     case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : SUB(a, MUL(floor_div_int(e, a, b, type), b));
-    case TC_OP_FLOOR_DIVIDE: return floats ? tc_emit_un(e, TC_N_FLOOR, DIV(a, b)) : floor_div_int(e, a, b, type);
+    case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_emit_type(e, a)) : floor_div_int(e, a, b, type);
     case TC_OP_EQ: return tc_emit_bin(e, TC_N_EQ, a, b);
     case TC_OP_NE: return tc_emit_bin(e, TC_N_NE, a, b);
     case TC_OP_LT: return tc_emit_bin(e, TC_N_LT, a, b);
@@ -360,4 +397,50 @@ tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
   tc_val v = type == TC_F32 ? fast_f32(e, op, a, &known) : a;
   if (!known) v = via_table(e, op, a, b, &known);
   return known ? v : arithmetic(e, op, type, a, b, c);
+}
+
+double tc_emit_cost(uint32_t op, tc_type type) {
+  bool f32 = type == TC_F32 || type == TC_F16 || type == TC_BF16;
+  switch (op) {
+    case TC_OP_FULL:
+    case TC_OP_RESHAPE:
+    case TC_OP_PERMUTE:
+    case TC_OP_EXPAND:
+    case TC_OP_DETACH:
+    case TC_OP_TO:
+    case TC_OP_ASSIGN: return 0;
+    case TC_OP_DIV:
+    case TC_OP_SQRT:
+    case TC_OP_RSQRT:
+    case TC_OP_RECIPROCAL:
+    case TC_OP_FLOOR_DIVIDE:
+    case TC_OP_REMAINDER: return tc_type_is_float(type) ? 4 : 30;
+    case TC_OP_EXP:
+    case TC_OP_LOG:
+    case TC_OP_SIN:
+    case TC_OP_COS: return f32 ? 15 : LIBM_COST;
+    case TC_OP_TANH:
+    case TC_OP_SIGMOID: return f32 ? 25 : LIBM_COST;
+    case TC_OP_ERF: return f32 ? 30 : LIBM_COST;
+    case TC_OP_POW:
+    case TC_OP_FMOD:
+    case TC_OP_EXP2:
+    case TC_OP_EXPM1:
+    case TC_OP_LOG2:
+    case TC_OP_LOG10:
+    case TC_OP_LOG1P:
+    case TC_OP_TAN:
+    case TC_OP_ASIN:
+    case TC_OP_ACOS:
+    case TC_OP_ATAN:
+    case TC_OP_SINH:
+    case TC_OP_COSH:
+    case TC_OP_ASINH:
+    case TC_OP_ACOSH:
+    case TC_OP_ATANH:
+    case TC_OP_ERFINV:
+    case TC_OP_LGAMMA:
+    case TC_OP_ATAN2: return LIBM_COST;
+    default: return 1;
+  }
 }

@@ -26,10 +26,14 @@ tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
 tc_val tc_emit_var(tc_emit *e, tc_val init);
 void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
 tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);
+// Turns n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
+void tc_emit_turn(tc_emit *e, tc_val *v, int n);
 void tc_emit_end(tc_emit *e, tc_nest_op op);
 
 // The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
 // Results of compares are BOOL.
 tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
+// What it costs on one element, an addition being 1.
+double tc_emit_cost(uint32_t op, tc_type type);
 
 #endif

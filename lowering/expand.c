@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "lowering/expand_state.h"
+#include "lowering/kernel.h"
 
+#define DEAR_COST 8        // work that costs more than a store and a load
 #define STASH_BYTES 262144 // of one row kept between passes
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 
@@ -175,6 +177,37 @@ static tc_val both_masks(tc_ex *s, int lanes) {
   return m == TC_NONE ? c : tc_emit_bin(&s->e, TC_N_AND, m, c);
 }
 
+// Rows of a block that is turned: one register of elements.
+static int turned_rows(const tc_ex *s, uint32_t n) {
+  return tc_kernel_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
+}
+
+// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.
+static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
+  bool counts = false;
+  if (!split_terms(s, &flat)) return false;
+  for (int i = 0; i < flat.n; i++) {
+    const tc_term *t = &flat.term[i];
+    if (t->kind == TC_TERM_VALUE) return false;
+    if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K0 || t->div % rows == 0) continue;
+    if (counts || t->div != 1 || t->coef != 1 || t->mod % rows) return false;
+    counts = true;
+  }
+  return counts;
+}
+
+// The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
+static int turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
+  for (int i = 0; i < s->n_turned; i++)
+    if (s->turned[i].node == n && tc_ix_equal(&s->turned[i].flat, flat)) return s->turning ? s->turned[i].tile : -1;
+  int rows = turned_rows(s, n);
+  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
+  if (s->turning || !s->split || s->gp->kind != TC_GROUP_FLAT || s->cond != TC_NONE || !fits || s->n_turned == MAX_TURNED) return -1;
+  if (s->n_turned && turned_rows(s, s->turned[0].node) != rows) return -1;
+  if (counts_rows(s, *flat, rows)) s->turned[s->n_turned++] = (tc_turned){n, *flat, -1};
+  return -1;
+}
+
 // Element `flat` of stored node n.
 static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
@@ -201,6 +234,11 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
     mask = both_masks(s, s->lanes);
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
+    int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
+    if (tile >= 0) {
+      tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->turned_row, tc_ex_i64(s, s->lanes));
+      return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
+    }
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     int lanes = tc_emit_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
@@ -282,6 +320,18 @@ static tc_val member_at(tc_ex *s, uint32_t n, const tc_index *flat) {
   return tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place");
 }
 
+// A value made in place, once an iteration where it is read at the iteration's own position.
+static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
+  tc_index flat, here = tc_view_flat(s->gp, TC_LEVEL_FULL);
+  tc_ix_simplify(&here, &s->ext);
+  bool once = tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
+              tc_ix_equal(&flat, &here);
+  if (once && s->memo[n] != TC_NONE) return s->memo[n];
+  tc_val v = compute(s, n, idx);
+  if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
+  return v;
+}
+
 static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (s->st != TC_OK) return 0;
@@ -289,7 +339,7 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
   m = tc_ex_root(s, m);
   bool ours = in_group(s, m);
-  if (!ours && !s->gr->stored[m]) return compute(s, n, idx);
+  if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
   if (ours) return member_at(s, m, &flat);
   // One load an iteration: a later one could meet what the kernel itself has written in place.
@@ -668,21 +718,6 @@ static bool is_full(const tc_ex *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_FULL;
 }
 
-// Work that costs more than a store and a load.
-static bool is_dear(tc_op op) {
-  switch (op) {
-    case TC_OP_EXP:
-    case TC_OP_LOG:
-    case TC_OP_SIN:
-    case TC_OP_COS:
-    case TC_OP_TANH:
-    case TC_OP_SIGMOID:
-    case TC_OP_ERF:
-    case TC_OP_POW: return true;
-    default: return false;
-  }
-}
-
 // Notes that pass p computes node n and what it is made of.
 static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
   n = tc_ex_root(s, n);
@@ -708,7 +743,8 @@ static void choose_stashes(tc_ex *s) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
-    if (several && s->gp->kind == TC_GROUP_ROW && is_dear(s->g->node[n].op) && row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
+    if (several && s->gp->kind == TC_GROUP_ROW && tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST &&
+        row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
       s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }
@@ -862,6 +898,7 @@ static void row_kernel(tc_ex *s) {
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
+  s->n_turned = 0;
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -887,12 +924,70 @@ static void row_kernel(tc_ex *s) {
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
+// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along K.
+static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left) {
+  tc_type type = s->g->node[t->node].type;
+  int rows = s->turning, buf = tc_ex_buffer(s, t->node);
+  int64_t stride;
+  tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
+  tc_val row_mask = TC_NONE, numbers = tc_emit_raw(&s->e, TC_N_LANES, TC_I64, rows, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
+  for (int first = 0; first < s->lanes && s->st == TC_OK; first += rows) {
+    for (int i = 0; i < rows; i++) {
+      tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, (first + i) * stride)), mask = row_mask;
+      if (columns != TC_NONE) {
+        tc_val there = tc_emit_splat(&s->e, tc_emit_bin(&s->e, TC_N_LT, tc_ex_i64(s, first + i), columns), rows);
+        mask = mask == TC_NONE ? there : tc_emit_bin(&s->e, TC_N_AND, mask, there);
+      }
+      v[i] = tc_emit_raw(&s->e, TC_N_LOAD, type, rows, at, mask, TC_NONE, buf);
+    }
+    tc_emit_turn(&s->e, v, rows);
+    for (int i = 0; i < rows; i++) {
+      tc_val to = tc_ex_i64(s, (int64_t)i * s->lanes + first);
+      (void)tc_emit_raw(&s->e, TC_N_STORE, type, rows, to, v[i], TC_NONE, t->tile);
+    }
+  }
+}
+
+// FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
+static void turning_kernel(tc_ex *s) {
+  int64_t inner = s->split, k0 = s->gp->k / s->split;
+  s->turning = turned_rows(s, s->turned[0].node);
+  s->lanes = TC_MAX_OF(lanes_for(inner), s->turning);
+  s->vector = TC_RANGE_K;
+  int64_t blocks = (inner + s->lanes - 1) / s->lanes, row_blocks = (k0 + s->turning - 1) / s->turning;
+  for (int i = 0; i < s->n_turned; i++) s->turned[i].tile = tc_ex_tile(s, s->g->node[s->turned[i].node].type, (int64_t)s->turning * s->lanes);
+  tc_ex_preload(s);
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  s->depth++;
+  tc_val o = tc_emit_loop(&s->e, begin, end, 1), zero = tc_ex_i64(s, 0);
+  tc_val block = blocks == 1 ? zero : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
+  tc_val first = tc_ex_scaled(s, blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks)), s->turning);
+  s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_ex_scaled(s, block, s->lanes);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
+  tc_val rows = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, k0), first), columns = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, inner), s->at[TC_RANGE_K]);
+  for (int i = 0; i < s->n_turned; i++) turn_block(s, &s->turned[i], inner % s->lanes ? columns : TC_NONE, k0 % s->turning ? rows : TC_NONE);
+  if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
+  s->depth++;
+  s->turned_row = tc_emit_loop(&s->e, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, s->turning)), 1);
+  s->at[TC_RANGE_K0] = tc_emit_bin(&s->e, TC_N_ADD, first, s->turned_row);
+  tc_ex_stores(s);
+  tc_ex_leave(s);
+  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_ex_leave(s);
+  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  s->x->extent = row_blocks * blocks;
+}
+
 static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
     tc_ex_product(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
+  else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
+    turning_kernel(s);
   else
     row_kernel(s);
 }
@@ -987,6 +1082,11 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
         reset_state(&s);
         generate(&s);
       }
+    }
+    if (s.split && s.n_turned && s.st == TC_OK) {
+      reset_state(&s);
+      s.turning = 1;
+      generate(&s);
     }
     // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
     st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);

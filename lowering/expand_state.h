@@ -7,7 +7,15 @@
 #include "lowering/view.h"
 
 #define MAX_PATH 24
+#define MAX_TURNED 4
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
+
+// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
+typedef struct tc_turned {
+  uint32_t node;
+  tc_index flat;
+  int tile;
+} tc_turned;
 
 typedef struct tc_ex {
   tc_emit e;
@@ -34,6 +42,10 @@ typedef struct tc_ex {
   uint64_t *passes;       // per node: passes over F that need it, as bits
   uint32_t *listed;       // nodes with memo entries
   uint32_t n_listed;
+  tc_turned turned[MAX_TURNED];  // seen in a dry run
+  int n_turned;
+  int turning;            // rows of K0 in a block, 0: loads are not turned
+  tc_val turned_row;      // of the block, the present one
   int64_t points[32];     // where indices cut K, seen in a dry run
   int n_points;
   uint32_t path[MAX_PATH]; // nodes made in place on the way to the value being read, outermost first

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "lazy/text.h"
+#include "lowering/layout.h"
+#include "lowering/simplify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -62,7 +64,7 @@ static bool node_equal(const tc_gnode *a, const tc_gnode *b) {
          memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0 && memcmp(a->attr, b->attr, (size_t)a->n_attr * sizeof a->attr[0]) == 0;
 }
 
-// Replaces a pure node equal to an earlier one by it. Nodes with arguments differ: their values are not known here.
+// Simplifies nodes; replaces a pure one equal to an earlier one by it. Nodes with arguments differ: their values are not known here.
 static bool merge_equal(tc_graph *g) {
   uint32_t cap = 64;
   while (cap < 2 * g->n) cap *= 2;
@@ -72,6 +74,14 @@ static bool merge_equal(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
+    if (tc_device_kind_of(x->dev) == TC_DEVICE_KERNELS && x->leaf == TC_LEAF_NONE) {
+      uint32_t m = tc_simplify(g, n);
+      if (m != n && x->out == TC_LEAF_NONE) {
+        same[n] = m;
+        continue;
+      }
+      if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;  // a result of its own all the same
+    }
     if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
     while (table[at] && !node_equal(&g->node[table[at] - 1], x)) at = (at + 1) & (cap - 1);
@@ -85,7 +95,7 @@ static bool merge_equal(tc_graph *g) {
 
 // ---- decomposition ----
 
-static uint32_t add_node(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
   if (g->n == g->cap) {
     tc_gnode *more = tc_arena_alloc(g->arena, 2 * (size_t)g->cap * sizeof *more);
     if (!more) return UINT32_MAX;
@@ -119,21 +129,21 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   if (full.rank == 0) return become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2), true;
   one.dim[axis] = 1;
   uint64_t fold = (uint64_t)1 << axis | 1u << 8;
-  uint32_t x = like.in[0], m = add_node(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold);
+  uint32_t x = like.in[0], m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold);
   if (m == UINT32_MAX) return false;
-  uint32_t shifted = add_node(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
-  uint32_t e = shifted == UINT32_MAX ? shifted : add_node(g, &like, TC_OP_EXP, &full, 1, &shifted, 0, 0);
-  uint32_t sum = e == UINT32_MAX ? e : add_node(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
+  uint32_t shifted = tc_graph_add(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
+  uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 0, 0);
+  uint32_t sum = e == UINT32_MAX ? e : tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
   if (sum == UINT32_MAX) return false;
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
   if (!in) return false;
   g->node[n].in = in;
   if (like.op == TC_OP_SOFTMAX) {
-    uint32_t inverse = add_node(g, &like, TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
+    uint32_t inverse = tc_graph_add(g, &like, TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
     if (inverse == UINT32_MAX) return false;
     return become(&g->node[n], TC_OP_MUL, e, inverse, 2), true;
   }
-  uint32_t log_sum = add_node(g, &like, TC_OP_LOG, &one, 1, &sum, 0, 0);
+  uint32_t log_sum = tc_graph_add(g, &like, TC_OP_LOG, &one, 1, &sum, 0, 0);
   if (log_sum == UINT32_MAX) return false;
   return become(&g->node[n], TC_OP_SUB, shifted, log_sum, 2), true;
 }
@@ -177,23 +187,23 @@ static bool split_fold(tc_graph *g, uint32_t n) {
     for (int i = 0; i < d.rank; i++) *(i < first ? &outer : i <= last ? &run : &inner) *= d.dim[i];
     // All the folded axes must lie in this run for an arg fold: record.c folds one axis or all.
     tc_dims shape = {3, {outer, run, inner}}, left = {3, {outer, 1, inner}};
-    uint32_t r = add_node(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
+    uint32_t r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
     if (r == UINT32_MAX) return false;
     g->node[r].type = g->node[x].type;
     int64_t limit = inner == 1 ? 4 * FOLD_CHUNK : 2 * FOLD_ROWS, want = inner == 1 ? FOLD_CHUNK : FOLD_ROWS;
     int64_t part = in_parts && run > limit ? divisor_near(run, want, want / 4, want * 4) : 0;
     if (part) {
       tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {4, {outer, run / part, 1, inner}};
-      uint32_t s = add_node(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);
+      uint32_t s = tc_graph_add(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);
       if (s == UINT32_MAX) return false;
       g->node[s].type = g->node[x].type;
-      x = add_node(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8);
+      x = tc_graph_add(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8);
       if (x == UINT32_MAX) return false;
       shape.dim[1] = run / part;
-      r = add_node(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
+      r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
       if (r == UINT32_MAX) return false;
     }
-    x = add_node(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8);
+    x = tc_graph_add(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8);
     if (x == UINT32_MAX) return false;
     for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
   }
@@ -217,7 +227,7 @@ static bool turn_product(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
     int64_t rows = d.dim[rank - 2];
     d.dim[rank - 2] = d.dim[rank - 1], d.dim[rank - 1] = rows;
     tc_gnode like = g->node[from];
-    turned[k] = add_node(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
+    turned[k] = tc_graph_add(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
     if (turned[k] == UINT32_MAX) return false;
   }
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
@@ -295,7 +305,7 @@ static void log_graph(const tc_graph *g) {
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
-  bool ok = g->node && decode(g) && merge_equal(g);
+  bool ok = g->node && decode(g) && merge_equal(g) && tc_layout(g);
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;

@@ -3,12 +3,15 @@
 
 #include <string.h>
 
+#include "lowering/remake.h"
 #include "lowering/view.h"
 
-#define MAX_MEMBERS 160
+#define MAX_MEMBERS 480
+#define MAX_FOLDED 160  // members where there are folds: each is looked at in every pass
 #define MIN_SHARED 4096  // elements worth reading once for two groups
 #define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
 #define MAX_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
+#define THRIFTY_LARGE 2  // large temporaries a kernel reads under `thrifty` grouping
 #define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
 // Under `tight` grouping no kernel can pass TC_MAX_BUFS tensors: bounds on what a group and a value made in place may read and write.
 #define TIGHT_GROUP 48
@@ -21,6 +24,8 @@ typedef struct work {
   uint32_t *rank;       // per node: position in the order
   uint32_t words;       // of a dependency set
   uint32_t *n_outside;  // per group: tensors of others that it reads
+  uint32_t *n_large;    // per group: large ones that others make
+  uint32_t max_large;
   uint32_t *counted;    // per node: the group, plus one, that counted it last
   bool tight;
   uint32_t *reads;      // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
@@ -79,7 +84,7 @@ static uint32_t group_add(work *w, tc_group_kind kind, int64_t a, int64_t f, int
   tc_grouping *gr = w->gr;
   tc_group *gp = &gr->group[gr->n_group];
   *gp = (tc_group){.kind = kind, .a = a, .f = f, .k = k, .merged = TC_GROUP_NONE};
-  gp->before = tc_arena_alloc(w->g->arena, w->words * sizeof gp->before[0]);
+  gp->before = tc_arena_alloc(w->gr->arena, w->words * sizeof gp->before[0]);
   if (!gp->before) w->failed = true;
   return gr->n_group++;
 }
@@ -88,7 +93,7 @@ static void member_add(work *w, uint32_t group, uint32_t n, tc_level level) {
   tc_group *gp = &w->gr->group[group];
   if (gp->n_member == gp->cap_member) {
     uint32_t cap = gp->cap_member ? gp->cap_member * 2 : 8;
-    uint32_t *m = tc_arena_alloc(w->g->arena, cap * sizeof *m);
+    uint32_t *m = tc_arena_alloc(w->gr->arena, cap * sizeof *m);
     if (!m) {
       w->failed = true;
       return;
@@ -120,19 +125,26 @@ static uint32_t size_of(const work *w, uint32_t n) {
   return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
-// Nodes whose values n reads, through views and constants made in place; calls visit for each that is computed or stored.
-typedef void visit_fn(work *w, uint32_t source, void *arg);
-static void each_source(work *w, uint32_t n, visit_fn *visit, void *arg) {
-  const tc_gnode *x = &w->g->node[n];
+static bool moves(const tc_gnode *x) {
+  return x->op != TC_OP_EXPAND && !tc_view_is_same_order(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
+}
+
+static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
+  const tc_gnode *x = &gr->graph->node[n];
+  moved |= moves(x);
   for (int i = 0; i < x->n_in; i++) {
     if (x->op == TC_OP_ASSIGN && i == 1) continue;
     uint32_t s = x->in[i];
-    while (w->gr->alias[s] != s) s = w->gr->alias[s];
-    if (w->gr->of[s] != TC_GROUP_NONE || w->gr->stored[s] || w->g->node[s].leaf != TC_LEAF_NONE)
-      visit(w, s, arg);
+    while (gr->alias[s] != s) s = gr->alias[s];
+    if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
+      visit(arg, s, moved);
     else
-      each_source(w, s, visit, arg);
+      each_source(gr, s, moved, visit, arg);
   }
+}
+
+void tc_group_each_source(const tc_grouping *gr, uint32_t n, tc_group_visit *visit, void *arg) {
+  each_source(gr, n, false, visit, arg);
 }
 
 static bool can_join(const work *w, const tc_group *gp, uint32_t n, tc_level level, uint32_t source) {
@@ -152,33 +164,37 @@ static void fold_domain(const work *w, uint32_t n, int64_t *a, int64_t *f, int64
 }
 
 typedef struct seen_groups {
+  const tc_grouping *gr;
   uint32_t of[16], node[16];
   int n;
 } seen_groups;
 
-static void note_group(work *w, uint32_t source, void *arg) {
+static void note_group(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   seen_groups *seen = arg;
-  uint32_t g = group_of(w->gr, source);
-  if (g == TC_GROUP_NONE || w->gr->group[g].kind == TC_GROUP_EXTERN) return;
+  uint32_t g = group_of(seen->gr, source);
+  if (g == TC_GROUP_NONE || seen->gr->group[g].kind == TC_GROUP_EXTERN) return;
   for (int i = 0; i < seen->n; i++)
     if (seen->of[i] == g && seen->node[i] == source) return;
   if (seen->n < 16) seen->of[seen->n] = g, seen->node[seen->n] = source, seen->n++;
 }
 
 typedef struct cycle_check {
+  const work *w;
   uint32_t group;
   bool found;
 } cycle_check;
 
-static void check_cycle(work *w, uint32_t source, void *arg) {
+static void check_cycle(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   cycle_check *c = arg;
-  uint32_t g = group_of(w->gr, source);
-  if (g != TC_GROUP_NONE && g != c->group && depends(w, g, c->group)) c->found = true;
+  uint32_t g = group_of(c->w->gr, source);
+  if (g != TC_GROUP_NONE && g != c->group && depends(c->w, g, c->group)) c->found = true;
 }
 
 static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
-  cycle_check c = {group, false};
-  each_source(w, n, check_cycle, &c);
+  cycle_check c = {w, group, false};
+  tc_group_each_source(w->gr, n, check_cycle, &c);
   return c.found;
 }
 
@@ -211,6 +227,10 @@ static bool all_link(work *w, const tc_group *gp, uint32_t group, uint32_t n, tc
   return seen->n < 16;
 }
 
+static uint32_t most_members(tc_group_kind kind) {
+  return kind == TC_GROUP_FLAT ? MAX_MEMBERS : MAX_FOLDED;
+}
+
 static void sort_members(work *w, tc_group *gp) {
   for (uint32_t i = 1; i < gp->n_member; i++) {
     uint32_t m = gp->member[i], j = i;
@@ -222,7 +242,8 @@ static void sort_members(work *w, tc_group *gp) {
 // Moves h's members into g at their level, or at the level given.
 static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  if (a->alone || b->alone || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > MAX_MEMBERS) return false;
+  if (a->alone || b->alone || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > most_members(a->kind)) return false;
+  if (w->max_large < MAX_OUTSIDE && w->n_large[g] && w->n_large[h]) return false;
   if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE || (w->tight && w->load[g] + w->load[h] > TIGHT_GROUP)) return false;
   for (uint32_t i = 0; i < b->n_member; i++) {
     uint32_t m = b->member[i];
@@ -232,6 +253,7 @@ static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
   b->merged = g;
   b->n_member = 0;
   w->n_outside[g] += w->n_outside[h];
+  w->n_large[g] += w->n_large[h];
   for (uint32_t x = 0; x < w->gr->n_group; x++) {
     tc_group *gp = &w->gr->group[x];
     if (gp->merged != TC_GROUP_NONE) continue;
@@ -252,28 +274,65 @@ static bool merge_flat(work *w, uint32_t g, uint32_t h, tc_level level) {
   return g == h || (b->kind == TC_GROUP_FLAT && b->k == positions && merge(w, g, h, level));
 }
 
-static void connect(work *w, uint32_t source, void *arg) {
-  uint32_t group = *(uint32_t *)arg, from = group_of(w->gr, source);
+static bool is_large(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  return (size_t)x->shape->count * tc_type_bytes(x->type) >= TC_LARGE_BYTES && x->out == TC_LEAF_NONE;
+}
+
+typedef struct connection {
+  work *w;
+  uint32_t group;
+} connection;
+
+static void connect(void *arg, uint32_t source, bool moved) {
+  (void)moved;
+  work *w = ((connection *)arg)->w;
+  uint32_t group = ((connection *)arg)->group, from = group_of(w->gr, source);
   if (from == group) return;
-  if (w->counted[source] != group + 1) w->n_outside[group]++;
+  bool is_new = w->counted[source] != group + 1;
+  w->n_outside[group] += is_new;
   w->counted[source] = group + 1;
   if (from == TC_GROUP_NONE) return;
+  if (is_new && is_large(w, source)) w->n_large[group]++;
   w->gr->stored[source] = true;
   dependency_add(w, group, from);
 }
 
+typedef struct large_count {
+  const work *w;
+  uint32_t group, n;
+} large_count;
+
+static void count_large(void *arg, uint32_t source, bool moved) {
+  (void)moved;
+  large_count *c = arg;
+  uint32_t from = group_of(c->w->gr, source);
+  c->n += from != TC_GROUP_NONE && from != c->group && is_large(c->w, source);
+}
+
+// Whether the group, with n, would read more large temporaries of others than it may.
+static bool too_large(const work *w, uint32_t n, uint32_t group) {
+  if (w->max_large == MAX_OUTSIDE) return false;
+  large_count c = {w, group, w->n_large[group]};
+  tc_group_each_source(w->gr, n, count_large, &c);
+  return c.n > w->max_large;
+}
+
 static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
-  seen_groups seen = {.n = 0};
-  each_source(w, n, note_group, &seen);
+  seen_groups seen = {.gr = w->gr};
+  tc_group_each_source(w->gr, n, note_group, &seen);
   for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
     int i = k % seen.n;
     tc_group adopted, *gp = &w->gr->group[seen.of[i]];
     if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
-    if (gp->alone || w->forced[n] == TC_FORCE_ALONE || gp->n_member >= MAX_MEMBERS || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
+    if (gp->alone || w->forced[n] == TC_FORCE_ALONE || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
+    if (too_large(w, n, seen.of[i])) continue;
     if (w->tight && w->load[seen.of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
     *level = level_in(w, gp, n, seen.node[i], &adopted);
-    if (*level == TC_LEVEL_NONE || !all_link(w, &adopted, seen.of[i], n, *level, &seen) || makes_cycle(w, seen.of[i], n)) continue;
+    if (*level == TC_LEVEL_NONE || gp->n_member >= most_members(adopted.kind) || !all_link(w, &adopted, seen.of[i], n, *level, &seen) ||
+        makes_cycle(w, seen.of[i], n))
+      continue;
     gp->kind = adopted.kind, gp->a = adopted.a, gp->f = adopted.f, gp->k = adopted.k;
     return seen.of[i];
   }
@@ -290,6 +349,15 @@ static uint32_t place(work *w, uint32_t n, tc_level *level) {
   return group_add(w, k == 1 ? TC_GROUP_ROW : TC_GROUP_COL, a, f, k);
 }
 
+// Folds over the same domain that n, of group g, brings together: the data is read once.
+static void merge_folds(work *w, uint32_t g, uint32_t h, uint32_t n, uint32_t source, tc_level level, const seen_groups *seen) {
+  tc_group *a = &w->gr->group[g], *b = &w->gr->group[h], adopted;
+  bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
+  if (same && (a->kind == TC_GROUP_ROW || a->kind == TC_GROUP_COL) && level_in(w, b, n, source, &adopted) == level &&
+      all_link(w, b, h, n, level, seen))
+    (void)merge(w, g, h, TC_LEVEL_NONE);
+}
+
 static void assign_node(work *w, uint32_t n) {
   tc_level level = TC_LEVEL_FULL;
   const tc_gnode *x = &w->g->node[n];
@@ -302,31 +370,37 @@ static void assign_node(work *w, uint32_t n) {
   member_add(w, group, n, level);
   w->gr->group[group].alone |= w->forced[n] == TC_FORCE_ALONE;
   // Other groups this node reads may become one with it.
-  seen_groups seen = {.n = 0};
-  each_source(w, n, note_group, &seen);
+  seen_groups seen = {.gr = w->gr};
+  tc_group_each_source(w->gr, n, note_group, &seen);
   for (int i = 0; i < seen.n && w->gr->group[group].kind != TC_GROUP_EXTERN; i++) {
     tc_group adopted;
     uint32_t h = group_of(w->gr, seen.node[i]);
     if (h == group) continue;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || w->gr->group[h].kind != TC_GROUP_FLAT) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || too_large(w, n, h)) continue;
+    if (w->gr->group[h].kind != TC_GROUP_FLAT) {
+      merge_folds(w, group, h, n, seen.node[i], level, &seen);
+      continue;
+    }
     if (!makes_cycle(w, h, n) && level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
         all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
       (void)merge_flat(w, group, h, level);
   }
-  each_source(w, n, connect, &group);
+  tc_group_each_source(w->gr, n, connect, &(connection){w, group});
 }
 
 // ---- siblings ----
 
 typedef struct sources {
+  const tc_grouping *gr;
   uint32_t node[MAX_OUTSIDE], n;
   int64_t count;  // only nodes of so many elements are noted
   uint32_t group;
 } sources;
 
-static void note_source(work *w, uint32_t source, void *arg) {
+static void note_source(void *arg, uint32_t source, bool moved) {
+  (void)moved;
   sources *s = arg;
-  if (group_of(w->gr, source) == s->group || w->g->node[source].shape->count != s->count || s->n == MAX_OUTSIDE) return;
+  if (group_of(s->gr, source) == s->group || s->gr->graph->node[source].shape->count != s->count || s->n == MAX_OUTSIDE) return;
   for (uint32_t i = 0; i < s->n; i++)
     if (s->node[i] == source) return;
   s->node[s->n++] = source;
@@ -351,17 +425,17 @@ static bool leaves_little(const work *w, const tc_group *gp) {
 // Groups over the same domain that read the same data, and not one another's results, become one: the data is read once.
 static void merge_siblings(work *w) {
   tc_grouping *gr = w->gr;
-  sources *all = tc_arena_alloc(w->g->arena, (gr->n_group + 1) * sizeof *all);
+  sources *all = tc_arena_alloc(w->gr->arena, (gr->n_group + 1) * sizeof *all);
   if (!all) {
     w->failed = true;
     return;
   }
   for (uint32_t g = 0; g < gr->n_group; g++) {
     const tc_group *a = &gr->group[g];
-    all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
+    all[g].gr = gr, all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
     if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || all[g].count < MIN_SHARED) continue;
     if (!leaves_little(w, a)) continue;
-    for (uint32_t i = 0; i < a->n_member; i++) each_source(w, a->member[i], note_source, &all[g]);
+    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &all[g]);
     for (uint32_t h = 0; h < g; h++) {
       const tc_group *b = &gr->group[h];
       bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
@@ -387,35 +461,46 @@ static void require_memory(work *w, const uint8_t *forced) {
       if (x->op == TC_OP_ASSIGN && k == 1) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
-      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT)
-        w->gr->stored[tc_view_root(w->gr, x->in[k])] = true;
+      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {
+        uint32_t root = tc_view_root(w->gr, x->in[k]);
+        bool computed = tc_op_kind_of(g->node[root].op) == TC_KIND_ELEM && !is_extern(w, &g->node[root]);
+        if (!computed || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) w->gr->stored[root] = true;
+      }
     }
   }
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forced, bool tight) {
-  tc_arena *arena = g->arena;
-  *gr = (tc_grouping){.graph = g};
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
+  *gr = (tc_grouping){.graph = g, .arena = arena};
   gr->group = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->group[0]);
   gr->of = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->of[0]);
   gr->alias = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->alias[0]);
   gr->level = tc_arena_alloc(arena, g->n + 1);
   gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
-  work w = {.gr = gr, .g = g, .tight = tight, .forced = forced, .words = (g->n_order + 63) / 64 + 1};
+  bool *must = tc_arena_alloc(arena, g->n + 1);
+  bool tight = mode == TC_GROUP_TIGHT;
+  work w = {.gr = gr,
+            .g = g,
+            .tight = tight,
+            .max_large = mode == TC_GROUP_ANY ? MAX_OUTSIDE : THRIFTY_LARGE,
+            .forced = forced,
+            .words = (g->n_order + 63) / 64 + 1};
   w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
   w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
+  w.n_large = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_large[0]);
   w.constant = tc_arena_alloc(arena, g->n + 1);
   w.reads = tc_arena_alloc(arena, (g->n + 1) * sizeof w.reads[0]);
   w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
   w.size = tc_arena_alloc(arena, (g->n + 1) * sizeof w.size[0]);
   w.counted = tc_arena_alloc(arena, (g->n + 1) * sizeof w.counted[0]);
-  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !w.rank || !w.n_outside || !w.constant || !w.reads || !w.load || !w.size ||
-      !w.counted)
+  if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !must || !w.rank || !w.n_outside || !w.n_large || !w.constant || !w.reads ||
+      !w.load || !w.size || !w.counted)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
   for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0, w.counted[n] = 0;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
+  memcpy(must, gr->stored, g->n);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
@@ -433,5 +518,6 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, const uint8_t *forc
   }
   if (!w.failed) merge_siblings(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
-  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+  if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  return tight ? TC_OK : tc_remake(gr, must, mode == TC_GROUP_THRIFTY);
 }

@@ -12,6 +12,7 @@
 #include "lowering/index.h"
 
 #define TC_GROUP_NONE UINT32_MAX
+#define TC_LARGE_BYTES 65536  // of a temporary that thrift is about
 
 typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_EXTERN } tc_group_kind;
 typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED } tc_level;
@@ -28,17 +29,26 @@ typedef struct tc_group {
 
 typedef struct tc_grouping {
   const tc_graph *graph;
+  tc_arena *arena;
   tc_group *group;
   uint32_t n_group;
   uint32_t *of;         // per node: its group, TC_GROUP_NONE where made in place
   uint8_t *level;       // per node: tc_level
-  bool *stored;         // per node: has memory (leaf, output, or read across groups)
+  bool *stored;         // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
   uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
 // forced: per node, whether it must be stored whatever the rules say (a view of it could not be said), and whether in a kernel of its own.
 enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
-// tight: kernels are kept so small that none can read and write more tensors or scalars than it can name.
-tc_status tc_group_build(tc_grouping *out, const tc_graph *g, const uint8_t *forced, bool tight);
+// TIGHT: kernels are kept so small that none can read and write more tensors or scalars than it can name. THRIFTY: a kernel reads so few large
+// temporaries that fusion holds no more of them than op by op.
+typedef enum tc_group_mode { TC_GROUP_ANY, TC_GROUP_THRIFTY, TC_GROUP_TIGHT } tc_group_mode;
+// What out points to lives in the arena.
+tc_status tc_group_build(tc_grouping *out, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode);
+
+// Calls visit for each value that n reads and that is computed or has memory, through views and constants made in place; moved: n may read it at
+// other positions than its own.
+typedef void tc_group_visit(void *arg, uint32_t source, bool moved);
+void tc_group_each_source(const tc_grouping *gr, uint32_t n, tc_group_visit *visit, void *arg);
 
 #endif

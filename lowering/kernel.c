@@ -129,7 +129,7 @@ static tc_status compile(tc_kernel *k, const tc_nest *nest) {
     return TC_OK;
   }
   tc_status st = self.llvm->compile(nest, k->name, self.cpu, self.features, self.vector_bytes * 8, &object, &bytes, why, sizeof why);
-  if (st != TC_OK) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", k->name, why);
+  if (st != TC_OK) return TC_FAIL(st, "%s: %s", k->name, why);
   st = tc_elf_load(object, bytes, k->name, &k->code, &fn);
   free(object);
   if (st != TC_OK) return st;

@@ -280,6 +280,10 @@ static tc_status check_op(check *c) {
     case TC_N_CALL:
       if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
       return check_same(c, n_operands(i), SET_OF(TC_F64));
+    case TC_N_ZIP:
+      if (i->lanes < 2) return refuse(c, "one lane has no halves");
+      if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
+      return check_same(c, 2, SET_VALUE);
     case TC_N_HREDUCE: return check_hreduce(c);
     case TC_N_OPS: break;
   }
@@ -366,6 +370,7 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
     case TC_N_CONST: print_const(i, out); break;
     case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
     case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_N_ZIP: fprintf(out, " %s", i->imm ? "high" : "low"); break;
     case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
     case TC_N_LOAD:
     case TC_N_GATHER:

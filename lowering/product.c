@@ -19,12 +19,18 @@
 #define PACK_BYTES 524288  // of packed columns in a worker's second-level cache
 #define UNIT_NS 15000.0    // work one unit should have, where shapes allow
 
-// An operand in memory: element base + row * row_stride + column * col_stride.
+#define LEAST_SEGMENT 8    // steps along k at one stride, for an operand to be read where it lies
+
+// An operand in memory: element base + row * row_stride + column * col_stride. The left one may lie in pieces, as windows and moved axes do:
+// base + rows(row) + segments(k) + (k % segment) * col_stride.
 typedef struct factor {
   int buf;
   tc_type type;
   tc_index base;  // over A and arguments
   int64_t row, col;
+  bool scattered;          // rows have no one stride
+  tc_index rows, segments; // over F; over K0 at the start of a segment
+  int64_t segment;         // steps of k at stride col; K if there is one
   tc_val at;      // base of the present batch
 } factor;
 
@@ -70,6 +76,41 @@ static bool take_stride(tc_index *x, uint8_t r, int64_t *stride) {
   return true;
 }
 
+// Takes range r's terms out of x into *taken.
+static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
+  tc_index rest = tc_ix_const(x->base);
+  *taken = tc_ix_const(0);
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    if (!tc_ix_add_term(t->kind == TC_TERM_RANGE && t->range == r ? taken : &rest, *t)) return false;
+  }
+  *x = rest;
+  return true;
+}
+
+// The left operand's terms: rows by one stride or scattered, k by one stride or in segments of whole strides.
+static bool take_pieces(product *p, tc_index *x, factor *f) {
+  if (!take_terms(x, TC_RANGE_F, &f->rows) || !take_terms(x, TC_RANGE_K0, &f->segments)) return false;
+  tc_index one = f->rows, in = tc_ix_const(0);
+  f->scattered = !take_stride(&one, TC_RANGE_F, &f->row);
+  f->segment = p->k;
+  for (int i = 0; i < f->segments.n; i++)
+    if (f->segments.term[i].div > 1) f->segment = TC_MIN(f->segment, f->segments.term[i].div);
+  tc_index out = tc_ix_const(0);
+  for (int i = 0; i < f->segments.n; i++) {
+    const tc_term *t = &f->segments.term[i];
+    bool inner = t->div < f->segment;
+    if (inner && (t->div != 1 || (t->mod && t->mod != f->segment) || in.n)) return false;
+    if (!inner && t->div % f->segment) return false;
+    if (!tc_ix_add_term(inner ? &in : &out, *t)) return false;
+  }
+  if (f->segment < p->k && (f->segment < LEAST_SEGMENT || p->k % f->segment)) return false;
+  if (in.n && in.term[0].mod == 0 && f->segment < p->k) return false;
+  f->col = in.n ? in.term[0].coef : 0;
+  f->segments = out;
+  return true;
+}
+
 // Finds operand k in memory, through views; its rows follow range row and its columns range col.
 static bool find_factor(product *p, int k, uint8_t row, uint8_t col, factor *f) {
   tc_ex *s = p->s;
@@ -85,7 +126,8 @@ static bool find_factor(product *p, int k, uint8_t row, uint8_t col, factor *f) 
     memcpy(idx, at, sizeof idx);
   }
   const tc_gnode *root = &s->g->node[n];
-  bool said = tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base) && take_stride(&f->base, row, &f->row) && take_stride(&f->base, col, &f->col);
+  bool said = tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base);
+  said = said && (k == 0 ? take_pieces(p, &f->base, f) : take_stride(&f->base, row, &f->row) && take_stride(&f->base, col, &f->col));
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
@@ -119,9 +161,11 @@ static void choose_blocks(product *p) {
   int64_t pitch = p->b.row * (int64_t)tc_type_bytes(p->b.type);
   bool far = pitch >= 4096 || pitch * p->k > 2 * PACK_BYTES;  // each k in a page of its own, or all of them beyond the second-level cache
   p->pack = (p->b.col != 1 && p->n > 1) || (p->b.type != p->acc && row_tiles > 1) || (far && row_tiles > 4);
-  p->pack_a = p->a.row == 1 && p->a.col * (int64_t)tc_type_bytes(p->a.type) >= 4096 && p->k >= 256 && row_tiles > 1;
+  p->pack_a = !p->a.scattered && p->a.segment == p->k && p->a.row == 1 && p->a.col * (int64_t)tc_type_bytes(p->a.type) >= 4096 && p->k >= 256 &&
+              row_tiles > 1;
   p->a_rows = 8 * p->rows, p->a_pitch = ceil_div(p->a_rows, 16) * 16;
   p->chunk = p->pack_a ? PACKED_CHUNK : p->k > LONG_K ? CHUNK : p->k;
+  if (p->chunk < p->k) p->chunk = TC_MAX_OF(p->chunk / p->a.segment, 1) * TC_MIN(p->a.segment, p->chunk);
   p->panels = p->pack ? TC_MAX_OF(TC_MIN(PACK_BYTES / (p->chunk * p->lanes * size), n_panels), 1) : n_panels;
   p->row_block = row_tiles * p->rows;
   if (p->chunk < p->k) p->row_block = TC_MIN(p->row_block, 32 * p->rows), p->panels = TC_MIN(p->panels, p->pack_a ? 8 : 4);
@@ -190,15 +234,51 @@ static void store_tile(product *p, int tile, tc_val at, tc_val v) {
   (void)tc_emit_raw(E, TC_N_STORE, p->acc, p->lanes, at, v, TC_NONE, tile);
 }
 
-static void pack(product *p, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
+// A block of `size` columns of b, contiguous along k, from row k and column: read along k, turned in registers, stored along the columns.
+static void pack_block(product *p, tc_val k, tc_val column, tc_val to, int size) {
+  tc_val v[64], from = add(p, add(p, p->b.at, k), times(p, column, p->b.col));
+  for (int i = 0; i < size; i++)
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->acc, size, add(p, from, tc_ex_i64(p->s, i * p->b.col)), TC_NONE, TC_NONE, p->b.buf);
+  tc_emit_turn(E, v, size);
+  for (int i = 0; i < size; i++) (void)tc_emit_raw(E, TC_N_STORE, p->acc, size, add(p, to, tc_ex_i64(p->s, i * p->lanes)), v[i], TC_NONE, p->packed);
+}
+
+// The panels of whole blocks, and of those the rows of whole blocks. Returns the first row left for them.
+static tc_val pack_turned(product *p, tc_val p0, tc_val panels, tc_val k0, tc_val k1, int size) {
+  tc_ex *s = p->s;
+  tc_val rest = tc_emit_bin(E, TC_N_REM, sub(p, k1, k0), tc_ex_i64(s, size)), end_k = sub(p, k1, rest);
+  tc_val panel = loop(p, p0, panels, 1);
+  tc_val column = times(p, panel, p->lanes), to = times(p, sub(p, panel, p0), p->chunk * p->lanes);
+  tc_val k = loop(p, k0, end_k, size);
+  tc_val row = add(p, to, times(p, sub(p, k, k0), p->lanes));
+  for (int c = 0; c < p->lanes; c += size) pack_block(p, k, add(p, column, tc_ex_i64(s, c)), add(p, row, tc_ex_i64(s, c)), size);
+  end(p);
+  end(p);
+  return end_k;
+}
+
+// Rows k0 to k1 of panels p0 to p1, a row at a time; first: the first of the unit's panels.
+static void pack_rows(product *p, tc_val first, tc_val p0, tc_val p1, tc_val base, tc_val k0, tc_val k1) {
   tc_val panel = loop(p, p0, p1, 1);
   enter_panel(p, panel);
-  tc_val to = times(p, sub(p, panel, p0), p->chunk * p->lanes);
+  tc_val to = times(p, sub(p, panel, first), p->chunk * p->lanes);
   tc_val k = loop(p, k0, k1, 1);
   tc_val v = load_b(p, k);
-  store_tile(p, p->packed, add(p, to, times(p, sub(p, k, k0), p->lanes)), v);
+  store_tile(p, p->packed, add(p, to, times(p, sub(p, k, base), p->lanes)), v);
   end(p);
   end(p);
+}
+
+static void pack(product *p, tc_val p0, tc_val p1, tc_val k0, tc_val k1) {
+  int size = TC_MIN(tc_kernel_vector_bytes() / (int)tc_type_bytes(p->acc), p->lanes);
+  if (p->b.row != 1 || p->b.type != p->acc || size < 4) {
+    pack_rows(p, p0, p0, p1, k0, k0, k1);
+    return;
+  }
+  tc_val whole = tc_emit_bin(E, TC_N_MAX, p0, tc_emit_bin(E, TC_N_MIN, p1, tc_ex_i64(p->s, p->n / p->lanes)));
+  tc_val rest = pack_turned(p, p0, whole, k0, k1, size);
+  pack_rows(p, p0, p0, whole, k0, rest, k1);
+  pack_rows(p, p0, whole, p1, k0, k0, k1);
 }
 
 static void pack_a(product *p, tc_val row, tc_val k0, tc_val k1) {
@@ -229,23 +309,52 @@ static void finish_rows(product *p, tc_val from, tc_val to, tc_val sums) {
   end(p);
 }
 
+// The index's value where the range has this one.
+static tc_val at_range(product *p, const tc_index *x, uint8_t range, tc_val value) {
+  tc_ex *s = p->s;
+  tc_val vec, outer = s->at[range];
+  int64_t stride;
+  bool bound = s->bound[range];
+  s->at[range] = value, s->bound[range] = true;
+  tc_val at = tc_ex_index_value(s, *x, &stride, &vec);
+  s->at[range] = outer, s->bound[range] = bound;
+  return at;
+}
+
+// Where row `row` + i of a begins, in memory or among the packed.
+static tc_val row_of_a(product *p, tc_val row, tc_val first, int i) {
+  tc_val constant = tc_ex_i64(p->s, i);
+  if (p->pack_a) return add(p, sub(p, row, first), constant);
+  if (p->a.scattered) return add(p, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p, row, constant)));
+  return add(p, add(p, p->a.at, times(p, row, p->a.row)), tc_ex_i64(p->s, i * p->a.row));
+}
+
 // rows x lanes elements, at the present panel: k0 to k1. first: the first row packed. from: where their sums so far are in the tile of sums, if K goes in chunks.
 static void multiply(product *p, int rows, tc_val row, tc_val first, tc_val panel, tc_val p0, tc_val k0, tc_val k1, tc_val from) {
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->lanes);
   bool chunks = p->chunk < p->k;
   for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, chunks ? load_tile(p, p->sums, add(p, from, tc_ex_i64(p->s, i * p->sum_pitch))) : zero);
-  tc_val a = p->pack_a ? sub(p, row, first) : add(p, p->a.at, times(p, row, p->a.row)), b = times(p, sub(p, panel, p0), p->chunk * p->lanes);
-  tc_val k = loop(p, k0, k1, 1);
+  tc_val a[32], b = times(p, sub(p, panel, p0), p->chunk * p->lanes), segment = TC_NONE, in_a = TC_NONE, k;
+  bool pieces = p->a.segment < p->k;
+  for (int i = 0; i < rows; i++) a[i] = row_of_a(p, row, first, i);
+  if (pieces) {
+    segment = loop(p, k0, k1, p->a.segment);
+    in_a = at_range(p, &p->a.segments, TC_RANGE_K0, segment);
+    k = loop(p, segment, add(p, segment, tc_ex_i64(p->s, p->a.segment)), 1);
+    in_a = add(p, in_a, times(p, sub(p, k, segment), p->a.col));
+  } else {
+    k = loop(p, k0, k1, 1);
+    in_a = p->pack_a ? times(p, sub(p, k, k0), p->a_pitch) : times(p, k, p->a.col);
+  }
   tc_val w = p->pack ? load_tile(p, p->packed, add(p, b, times(p, sub(p, k, k0), p->lanes))) : load_b(p, k);
-  tc_val at = add(p, a, p->pack_a ? times(p, sub(p, k, k0), p->a_pitch) : times(p, k, p->a.col));
   tc_type type = p->pack_a ? p->acc : p->a.type;
   for (int i = 0; i < rows; i++) {
-    tc_val ai = i ? add(p, at, tc_ex_i64(p->s, i * p->a.row)) : at;
-    tc_val v = tc_emit_raw(E, TC_N_LOAD, type, 1, ai, TC_NONE, TC_NONE, p->pack_a ? p->packed_a : p->a.buf);
+    tc_val v = tc_emit_raw(E, TC_N_LOAD, type, 1, add(p, a[i], in_a), TC_NONE, TC_NONE, p->pack_a ? p->packed_a : p->a.buf);
     v = tc_emit_cast(E, v, p->acc);
     tc_emit_set(E, acc[i], p->fused ? tc_emit_fma(E, v, w, acc[i]) : add(p, acc[i], tc_emit_bin(E, TC_N_MUL, v, w)));
   }
   end(p);
+  if (pieces) end(p);
   for (int i = 0; i < rows; i++) {
     if (p->direct)
       finish_row(p, add(p, row, tc_ex_i64(p->s, i)), acc[i]);

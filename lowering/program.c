@@ -6,6 +6,7 @@
 #include "kernels/ref/ref.h"
 #include "lowering/expand.h"
 #include "lowering/group.h"
+#include "lowering/memory.h"
 #include "lowering/nest_math.h"
 #include "lowering/verify.h"
 #include "runtime/log.h"
@@ -13,33 +14,8 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define ARENA_BIT 0x80000000u
 #define SERIAL_NS 4000.0  // work below which a second thread does not pay (hot fork-join is 0.6 us, a wave 0.2 us)
-#define LARGE_ARENA ((size_t)1 << 20)  // bytes of temporaries worth an order of steps that needs fewer
 #define TASK_NS 8000.0    // work one task should have
-
-typedef struct block {
-  size_t bytes, offset;
-  uint32_t first, last;  // waves in which it is alive
-} block;
-
-struct tc_program {
-  tc_step *step;
-  uint32_t n_step, cap_step;
-  uint32_t *bind;
-  uint32_t n_bind, cap_bind;
-  tc_num_source *num;
-  uint32_t n_num, cap_num;
-  block *block;          // arena blocks; a place with ARENA_BIT is a block
-  uint32_t n_block, cap_block;
-  size_t arena_bytes, scratch_bytes;
-  uint32_t n_wave;
-  uint32_t *wave_first;  // first step of each wave, and the end
-  int64_t *wave_tasks;
-  double work;
-  tc_graph graph;        // attributes of ROW steps point into its arena
-  tc_arena arena;
-};
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
@@ -53,6 +29,7 @@ typedef struct builder {
   tc_program *p;
   tc_plan *plan;
   tc_grouping gr;
+  tc_arena grouping, expansion;  // scratch of one grouping, of one kernel
   uint32_t *place;      // per node
   uint32_t *made_in;    // per node: the wave after which it is there
   uint32_t wave;        // of the step being added
@@ -82,7 +59,7 @@ static uint32_t place_of(builder *b, uint32_t n) {
   tc_program *p = b->p;
   if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
-  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, UINT32_MAX, 0};
+  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0};
   return b->place[n] = ARENA_BIT | p->n_block++;
 }
 
@@ -133,11 +110,11 @@ static uint32_t after(const builder *b, uint32_t n) {
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
-static bool add_check(builder *b, tc_op op, uint32_t index, int64_t extent) {
+static bool add_check(builder *b, uint32_t n, uint32_t index, int64_t extent) {
   b->wave = after(b, index);
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
-  s->node = index, s->op = op;
+  s->node = n, s->op = b->p->graph.node[n].op;
   s->extent = 1;
   s->first_num = (uint32_t)0;
   s->work = (double)b->p->graph.node[index].shape->count;
@@ -180,28 +157,31 @@ static bool add_row(builder *b, uint32_t n) {
 static bool add_checks(builder *b, uint32_t n) {
   const tc_gnode *x = &b->p->graph.node[n];
   int64_t extent = index_extent(&b->p->graph, x);
-  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, x->op, x->in[1], extent);
+  return tc_op_kind_of(x->op) != TC_KIND_INDEX || add_check(b, n, x->in[1], extent);
+}
+
+static void drop_draft(tc_step *s) {
+  if (s->draft) tc_nest_destroy(&s->draft->nest);
+  tc_free(s->draft);
+  s->draft = NULL;
 }
 
 static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_program *p = b->p;
   tc_expansion e;
-  uint32_t compiled = 0;
-  *st = tc_expand_group(&e, &b->gr, group, p->graph.arena);
+  tc_arena_reset(&b->expansion);
+  *st = tc_expand_group(&e, &b->gr, group, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
-  tc_kernel *kernel;
-  *st = tc_kernel_get(&e.nest, e.stem, &kernel, &compiled);
-  tc_nest_destroy(&e.nest);
-  if (*st != TC_OK) return false;
-  b->plan->n_compiled += compiled;
-  b->plan->n_kernels++;
   b->plan->bytes_moved += e.bytes;
   tc_step *s = add_step(b, TC_STEP_KERNEL);
-  if (!s) return tc_kernel_release(kernel), false;
-  s->kernel = kernel;
+  tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
+  if (!draft) return tc_nest_destroy(&e.nest), false;
+  draft->nest = e.nest;
+  memcpy(draft->stem, e.stem, sizeof draft->stem);
+  s->draft = draft;
   s->extent = e.extent, s->work = e.work, s->writes = e.writes, s->same = e.same;
   for (uint32_t i = 0; i < e.n_buf; i++) {
     if (!bind(b, s, place_of(b, e.buf[i]))) return false;
@@ -214,6 +194,19 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   return true;
 }
 
+// Kernels are compiled once the steps are settled.
+static tc_status compile(builder *b) {
+  for (uint32_t i = 0; i < b->p->n_step; i++) {
+    tc_step *s = &b->p->step[i];
+    uint32_t compiled = 0;
+    if (!s->draft) continue;
+    TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, &s->kernel, &compiled));
+    b->plan->n_compiled += compiled;
+    drop_draft(s);
+  }
+  return TC_OK;
+}
+
 // Steps in an order that respects waves; tasks per wave.
 static bool schedule(tc_program *p) {
   uint32_t n_wave = 0;
@@ -223,14 +216,13 @@ static bool schedule(tc_program *p) {
   p->wave_tasks = tc_calloc(n_wave + 1, sizeof *p->wave_tasks);
   tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
   if (!p->wave_first || !p->wave_tasks || !sorted) return tc_free(sorted), false;
-  uint32_t at = 0;
-  for (uint32_t w = 0; w < n_wave; w++) {
-    p->wave_first[w] = at;
-    for (int checks = 1; checks >= 0; checks--)
-      for (uint32_t i = 0; i < p->n_step; i++)
-        if (p->step[i].wave == w && (p->step[i].kind == TC_STEP_CHECK) == checks) sorted[at++] = p->step[i];
-  }
-  p->wave_first[n_wave] = at;
+  // A counting sort: wave_first[w + 1] is where wave w goes on, and in the end where it ends.
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].wave + 2 <= n_wave) p->wave_first[p->step[i].wave + 2]++;
+  for (uint32_t w = 2; w <= n_wave; w++) p->wave_first[w] += p->wave_first[w - 1];
+  for (int checks = 1; checks >= 0; checks--)
+    for (uint32_t i = 0; i < p->n_step; i++)
+      if ((p->step[i].kind == TC_STEP_CHECK) == checks) sorted[p->wave_first[p->step[i].wave + 1]++] = p->step[i];
   tc_free(p->step);
   p->step = sorted;
   for (uint32_t w = 0; w < n_wave; w++)
@@ -245,63 +237,16 @@ static bool schedule(tc_program *p) {
   return true;
 }
 
-// The waves in which each block is alive.
-static void find_lives(tc_program *p) {
-  for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0;
-  for (uint32_t i = 0; i < p->n_step; i++)
-    for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
-      uint32_t place = p->bind[p->step[i].first_bind + j];
-      if (!(place & ARENA_BIT)) continue;
-      block *k = &p->block[place & ~ARENA_BIT];
-      k->first = TC_MIN(k->first, p->step[i].wave), k->last = TC_MAX_OF(k->last, p->step[i].wave);
+// Steps of one wave with the same code are one kernel over several sets of tensors: the updates of a network's parameters.
+static uint32_t count_kernels(const tc_program *p) {
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < p->n_wave; w++)
+    for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
+      bool first = p->step[i].kernel != NULL;
+      for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel;
+      n += first;
     }
-}
-
-// Offsets for blocks: greatest first, each at the lowest place free while it lives.
-static bool plan_memory(tc_program *p) {
-  find_lives(p);
-  p->arena_bytes = 0;
-  uint32_t *order = tc_malloc((p->n_block + 1) * sizeof *order);
-  if (!order) return false;
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    uint32_t j = i;
-    for (; j > 0 && p->block[order[j - 1]].bytes < p->block[i].bytes; j--) order[j] = order[j - 1];
-    order[j] = i;
-  }
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    block *k = &p->block[order[i]];
-    size_t at = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (uint32_t j = 0; j < i; j++) {
-        const block *o = &p->block[order[j]];
-        bool together = o->first <= k->last && k->first <= o->last, overlap = at < o->offset + o->bytes && o->offset < at + k->bytes;
-        if (together && overlap) at = o->offset + o->bytes, moved = true;
-      }
-    }
-    k->offset = at;
-    p->arena_bytes = TC_MAX_OF(p->arena_bytes, at + k->bytes);
-  }
-  tc_free(order);
-  return true;
-}
-
-// Early waves make much at once. Where temporaries are large and one step after another, in the order of the records, needs clearly less memory, that is
-// the order: fusing never holds more than op by op. pre: steps are in the order they were added.
-static bool choose_order(tc_program *p) {
-  if (!plan_memory(p)) return false;
-  size_t early = p->arena_bytes;
-  if (early < LARGE_ARENA) return true;
-  uint32_t *wave = tc_malloc((p->n_step + 1) * sizeof *wave);
-  if (!wave) return false;
-  for (uint32_t i = 0; i < p->n_step; i++) wave[i] = p->step[i].wave, p->step[i].wave = i;
-  bool ok = plan_memory(p);
-  if (ok && p->arena_bytes > early - early / 8) {
-    for (uint32_t i = 0; i < p->n_step; i++) p->step[i].wave = wave[i];
-    ok = plan_memory(p);
-  }
-  tc_free(wave);
-  return ok;
+  return n;
 }
 
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
@@ -340,7 +285,7 @@ static void choose_homes(builder *b) {
 // Emits a group after those it depends on.
 static bool emit_group(builder *b, uint32_t group, tc_status *st) {
   const tc_group *gp = &b->gr.group[group];
-  if (b->emitted[group]) return true;
+  if (b->emitted[group] || gp->n_member == 0) return true;
   b->emitted[group] = true;
   for (uint32_t h = 0; h < b->gr.n_group; h++)
     if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
@@ -357,7 +302,7 @@ static bool build_steps(builder *b, tc_status *st) {
 
 void tc_program_destroy(void *program) {
   tc_program *p = program;
-  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel);
+  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
   void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
@@ -366,11 +311,17 @@ void tc_program_destroy(void *program) {
 
 // Forgets the steps, to build them again.
 static void clear_steps(tc_program *p) {
-  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel);
+  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
   p->n_step = p->n_bind = p->n_num = p->n_block = 0;
 }
 
-// Groups and expands; where a view cannot be said, stores what it shows and starts again; where a group is too much for one kernel, with small groups.
+static size_t output_bytes(const tc_plan *plan) {
+  size_t sum = 0;
+  for (uint32_t o = 0; o < plan->n_out; o++) sum += plan->out[o].bytes;
+  return sum;
+}
+
+// Groups and expands; where fusion would hold more memory than op by op, thriftily if that helps; where a view cannot be said, stores what it shows and starts again; where a group is too much for one kernel, with small groups.
 static tc_status build(builder *b) {
   tc_program *p = b->p;
   uint32_t n = p->graph.n;
@@ -379,24 +330,38 @@ static tc_status build(builder *b) {
   b->place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->place);
   b->made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->made_in);
   if (!b->forced || !b->emitted || !b->place || !b->made_in) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  for (bool tight = false;;) {
+  size_t op_by_op, least = SIZE_MAX;
+  if (!tc_memory_op_by_op(b->plan, &op_by_op)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  for (tc_group_mode mode = TC_GROUP_ANY;;) {
     tc_status st = TC_OK;
     memset(b->place, 0xFF, n * sizeof *b->place);
     memset(b->made_in, 0, n * sizeof *b->made_in);
     memset(b->emitted, 0, n);
-    b->plan->n_kernels = 0, b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
-    TC_TRY(tc_group_build(&b->gr, &p->graph, b->forced, tight));
-    if (build_steps(b, &st)) return choose_order(p) && schedule(p) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+    b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
+    tc_arena_reset(&b->grouping);
+    TC_TRY(tc_group_build(&b->gr, &p->graph, &b->grouping, b->forced, mode));
+    if (build_steps(b, &st)) {
+      if (!tc_memory_order(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+      size_t bytes = p->arena_bytes + output_bytes(b->plan);
+      bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > op_by_op + op_by_op / 16;
+      if (mode == TC_GROUP_TIGHT || (mode == TC_GROUP_ANY ? !holds_more || least != SIZE_MAX : bytes < least)) break;
+      mode = mode == TC_GROUP_ANY ? TC_GROUP_THRIFTY : TC_GROUP_ANY;  // back if thrift gains nothing
+      least = bytes;
+      clear_steps(p);
+      continue;
+    }
     if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-    if (b->full && tight) return TC_FAIL(st, "a kernel reads and writes too many tensors");
+    if (b->full && mode == TC_GROUP_TIGHT) return TC_FAIL(st, "a kernel reads and writes too many tensors");
     if (b->unsaid == TC_NONE && !b->full) return st;
     if (!b->full && b->forced[b->unsaid] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
     if (b->full)
-      tight = true;
+      mode = TC_GROUP_TIGHT;
     else
       b->forced[b->unsaid]++;
     clear_steps(p);
   }
+  TC_TRY(compile(b));
+  return schedule(p) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
 // One step a line: wave, what runs, and where it reads and writes (l leaf, o output, a arena block).
@@ -449,8 +414,12 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   builder b = {.p = p, .plan = plan};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
+  tc_arena_fini(&b.grouping);
+  tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
+  if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  plan->n_kernels = count_kernels(p);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
   if (tc_log_on(TC_LOG_PLAN)) log_program(p, plan);
@@ -460,24 +429,53 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
 
 // ---- running ----
 
+// What stopped a run: the first step that failed. Told by the thread that launched, since a worker's errors are nobody's.
+typedef struct fault {
+  _Atomic bool taken;
+  const tc_step *step;
+  tc_status status;
+  int64_t index, at;  // of a CHECK
+} fault;
+
 typedef struct run {
   const tc_program *p;
   void **place;  // leaves, then outputs
+  char *const *output;  // behind the leaves in place
   char *arena;
   const uint64_t *num;  // all steps' scalars
+  fault *fault;
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
-  return place & ARENA_BIT ? r->arena + r->p->block[place & ~ARENA_BIT].offset : r->place[place];
+  if (!(place & ARENA_BIT)) return r->place[place];
+  const block *k = &r->p->block[place & ~ARENA_BIT];
+  return (k->in == IN_ARENA ? r->arena : r->output[k->in]) + k->offset;
+}
+
+static tc_status stop(const run *r, const tc_step *s, tc_status st, int64_t index, int64_t at) {
+  fault *f = r->fault;
+  if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st, f->index = index, f->at = at;
+  return st;
+}
+
+// Names the user's call where it is known, not the row.
+static void report(const tc_plan *plan, const run *r, const tc_call *call) {
+  const fault *f = r->fault;
+  const tc_step *s = f->step;
+  bool known = call && s->node < plan->n_node && call[s->node].op;
+  tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
+  if (s->kind == TC_STEP_CHECK)
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)f->index, (long long)f->at,
+            (long long)r->num[s->first_num]);
+  else
+    tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
 }
 
 static tc_status check(const run *r, const tc_step *s) {
   const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
   int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
   for (int64_t i = 0; i < n; i++)
-    if (index[i] < -extent || index[i] >= extent)
-      return tc_fail(TC_ERR_INDEX, tc_op_names[s->op], 0, "index %lld at position %lld is out of range for extent %lld", (long long)index[i],
-                     (long long)i, (long long)extent);
+    if (index[i] < -extent || index[i] >= extent) return stop(r, s, TC_ERR_INDEX, index[i], i);
   return TC_OK;
 }
 
@@ -495,7 +493,8 @@ static tc_status run_row(const run *r, const tc_step *s) {
   tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
-  return rows[x->op](&call);
+  tc_status st = rows[x->op](&call);
+  return st == TC_OK ? st : stop(r, s, st, 0, 0);
 }
 
 static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
@@ -539,7 +538,7 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
   for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
 }
 
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg) {
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call) {
   const tc_program *p = plan->program;
   uint64_t fixed[512], *num = fixed;
   uint32_t n_place = plan->n_leaf + plan->n_out;
@@ -552,7 +551,8 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    run r = {p, place, arena ? arena->ptr : NULL, num};
+    fault stopped_by = {.step = NULL};
+    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, &stopped_by};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
     tc_job job = {.task = serial ? task_serial : task,
@@ -562,6 +562,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                   .scratch_bytes = p->scratch_bytes,
                   .max_threads = serial ? 1 : 1024};
     if (p->n_step) st = (tc_status)tc_team_run(&job);
+    if (stopped_by.step) report(plan, &r, call);
   }
   tc_buffer_release(arena);
   return st;

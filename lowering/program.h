@@ -17,16 +17,23 @@ typedef enum tc_step_kind {
   TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
 } tc_step_kind;
 
+// A kernel to be compiled.
+typedef struct tc_draft {
+  tc_nest nest;
+  char stem[40];
+} tc_draft;
+
 typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;          // KERNEL: retained
+  tc_draft *draft;            // KERNEL: owned, until it is compiled
   tc_op op;                   // ROW
   uint32_t first_bind, n_bind;  // places; ROW: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
   int64_t extent;             // units of the outermost range
   int64_t grain;              // units of one task
   uint32_t wave;
-  uint32_t node;              // the node a ROW or ZERO gives
+  uint32_t node;              // the node a ROW or ZERO gives, and a CHECK is for
   double work;                // estimated nanoseconds on one thread
   uint64_t writes;            // KERNEL: binds it writes
   uint64_t same;              // KERNEL: binds it reads only at the element it writes, before it writes it
@@ -40,6 +47,6 @@ typedef struct tc_num_source {
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg);
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
 
 #endif

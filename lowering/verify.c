@@ -1,24 +1,29 @@
 #include "lowering/verify.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/graph.h"
 #include "lowering/program.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-#define SMALLEST_SIZE 1e-4  // results that are all smaller may be what cancelling left of greater numbers
+#define MOST_ULP 16  // no operation is further from the reference, in units in the last place of its result, but for long sums
 
 struct tc_verified {
-  tc_plan *plan;    // the same records on tc:ref
-  tc_buffer **out;  // what they give
+  tc_buffer **value;    // per node: what its record gave; NULL for leaves, and once nobody needs it
+  uint32_t *n_readers;  // per node: records and outputs still to come
+  tc_hash *leaf;        // per node: of a leaf's content before the run, where it must stay
+  uint32_t n_wrong;
 };
 
-static void destroy(tc_verified *v) {
-  for (uint32_t i = 0; v->plan && v->out && i < v->plan->n_out; i++) tc_buffer_release(v->out[i]);
-  tc_plan_release(v->plan);
-  tc_free(v->out);
+static void destroy(const tc_plan *p, tc_verified *v) {
+  for (uint32_t n = 0; v->value && n < p->n_node; n++) tc_buffer_release(v->value[n]);
+  tc_free(v->value);
+  tc_free(v->n_readers);
+  tc_free(v->leaf);
   tc_free(v);
 }
 
@@ -28,89 +33,222 @@ static bool is_fused(const tc_plan *p) {
   return true;
 }
 
-static bool run(tc_verified *v, void *const *leaf, const uint64_t *arg) {
-  uint32_t n_out = v->plan->n_out;
-  void **ptr = tc_calloc(n_out + 1, sizeof *ptr);
-  v->out = tc_calloc(n_out + 1, sizeof *v->out);
-  bool ok = ptr && v->out;
-  for (uint32_t i = 0; ok && i < n_out; i++) {
-    ok = tc_buffer_create(v->plan->out[i].bytes, &v->out[i]) == TC_OK;
-    if (ok) ptr[i] = v->out[i]->ptr;
+static tc_type type_of(const tc_plan *p, uint32_t node) {
+  return (tc_type)tc_plan_rec(p, node)->dtype;
+}
+
+static const tc_shape_info *shape_of(const tc_plan *p, uint32_t node) {
+  return tc_dims_at(tc_plan_rec(p, node)->shape);
+}
+
+static size_t bytes_of(const tc_plan *p, uint32_t node) {
+  return (size_t)shape_of(p, node)->count * tc_type_bytes(type_of(p, node));
+}
+
+// ---- How far a result may be from the reference's ----
+
+typedef struct format {
+  double epsilon, smallest, largest;  // smallest: normal
+} format;
+
+static format format_of(tc_type type) {
+  switch (type) {
+    case TC_F16: return (format){0x1p-10, 0x1p-14, 65504};
+    case TC_BF16: return (format){0x1p-7, 0x1p-126, 0x1.FEp127};
+    case TC_F32: return (format){0x1p-23, 0x1p-126, FLT_MAX};
+    default: return (format){0x1p-52, 0x1p-1022, DBL_MAX};
   }
-  ok = ok && tc_program_launch(v->plan, leaf, ptr, arg) == TC_OK;
-  tc_free(ptr);
+}
+
+// |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is infinite. Half types accumulate in f32.
+typedef struct bound {
+  double relative, per_size, absolute;
+  bool sized;   // size: the record's value by the reference from sizes of its operands' elements (size_of)
+  bool by_log;  // the exponent of e is rounded: |log want| more units
+} bound;
+
+static bound bound_of(const tc_plan *p, uint32_t node) {
+  const tc_rec *r = tc_plan_rec(p, node);
+  tc_type type = (tc_type)r->dtype;
+  format f = format_of(type);
+  double sum_epsilon = type == TC_F64 ? 0x1p-52 : 0x1p-23, terms = 1;
+  bound b = {.relative = MOST_ULP * f.epsilon, .absolute = MOST_ULP * f.epsilon * f.smallest};
+  const tc_shape_info *x = tc_rec_arity(r) ? shape_of(p, tc_rec_in(r)[0]) : NULL;
+  switch (tc_rec_op(r)) {
+    case TC_OP_SUM:
+      terms = (double)x->count / (double)TC_MAX_OF(shape_of(p, node)->count, 1);
+      b.sized = true, b.per_size = terms * sum_epsilon;
+      break;
+    case TC_OP_MATMUL:
+      terms = (double)x->d.dim[x->d.rank - 1];
+      b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
+      break;
+    case TC_OP_PROD:
+      terms = (double)x->count / (double)TC_MAX_OF(shape_of(p, node)->count, 1);
+      b.sized = true, b.relative += terms * sum_epsilon;
+      break;
+    case TC_OP_SOFTMAX:
+    case TC_OP_LOG_SOFTMAX:
+      terms = x->d.rank ? (double)x->d.dim[tc_rec_attr(r)[0]] : 1;
+      b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
+      *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
+      break;
+    case TC_OP_SIN:
+    case TC_OP_COS: b.absolute += f.epsilon; break;  // near their zeros
+    default: break;
+  }
+  return b;
+}
+
+static double within(double v, const format *f) {
+  return isinf(v) ? copysign(f->largest, v) : v;
+}
+
+// size: NULL where the bound needs none.
+static bool is_near(tc_type type, const bound *b, const void *got, const void *want, const void *size, int64_t i) {
+  if (!tc_type_is_float(type)) return tc_get_i64(type, got, i) == tc_get_i64(type, want, i);
+  double x = tc_get_f64(type, got, i), y = tc_get_f64(type, want, i), s = size ? tc_get_f64(type, size, i) : 0;
+  if (x == y || isinf(s)) return true;
+  if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
+  format f = format_of(type);
+  double allowed = b->relative * fabs(within(y, &f)) + b->per_size * s + b->absolute;
+  if (b->by_log && y > 0) allowed += fabs(log(y)) * f.epsilon * y;
+  return fabs(within(x, &f) - within(y, &f)) <= allowed;
+}
+
+static bool is_same(tc_type type, const void *got, const void *want, int64_t i) {
+  if (!tc_type_is_float(type)) return tc_get_i64(type, got, i) == tc_get_i64(type, want, i);
+  double x = tc_get_f64(type, got, i), y = tc_get_f64(type, want, i);
+  return x == y || (isnan(x) && isnan(y));
+}
+
+// Compares a record's value and writes a line if it differs. b: NULL for the same bits.
+static bool differs(const tc_plan *p, uint32_t node, const void *got, const void *want, const bound *b, const void *size, FILE *to) {
+  tc_type type = type_of(p, node);
+  int64_t count = shape_of(p, node)->count, n_wrong = 0, first = 0;
+  char dims[128];
+  for (int64_t i = 0; i < count; i++)
+    if (!(b ? is_near(type, b, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
+  if (!n_wrong) return false;
+  fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, %s %.9g\n", node, tc_op_names[tc_rec_op(tc_plan_rec(p, node))],
+          tc_type_name(type), tc_dims_text(&shape_of(p, node)->d, dims, sizeof dims), (long long)n_wrong, (long long)count, (long long)first,
+          tc_get_f64(type, got, first), b ? "by the reference" : "op by op", tc_get_f64(type, want, first));
+  return true;
+}
+
+// ---- Running records one by one ----
+
+// The record's value on a device, from operands by position.
+static bool run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out) {
+  tc_plan *q = NULL;
+  *out = NULL;
+  bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create(bytes_of(p, node), out) == TC_OK &&
+            tc_program_launch(q, operand, &(*out)->ptr, arg + p->arg_at[node], NULL) == TC_OK;
+  tc_plan_release(q);
   return ok;
 }
 
-tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint64_t *arg) {
+// Of an operand's element: sums round in proportion to the sum of absolute values, whatever cancels. A product does not pass through zero or infinity, in
+// whatever order, where even the product of what is greater of each factor and its inverse is finite.
+static double size_of(tc_op op, double v) {
+  return op == TC_OP_PROD ? fmax(fabs(v), 1 / fabs(v)) : fabs(v);
+}
+
+static bool run_size(const tc_plan *p, uint32_t node, void *const *operand, const uint64_t *arg, tc_buffer **out) {
+  const tc_rec *r = tc_plan_rec(p, node);
+  tc_buffer *sizes[2] = {NULL};
+  void *ptr[2];
+  bool ok = true;
+  for (int i = 0; i < tc_rec_arity(r) && ok; i++) {
+    uint32_t in = tc_rec_in(r)[i];
+    ok = tc_buffer_create(bytes_of(p, in), &sizes[i]) == TC_OK;
+    for (int64_t k = 0; ok && k < shape_of(p, in)->count; k++)
+      tc_set_f64(type_of(p, in), sizes[i]->ptr, k, size_of(tc_rec_op(r), tc_get_f64(type_of(p, in), operand[i], k)));
+    if (ok) ptr[i] = sizes[i]->ptr;
+  }
+  ok = ok && run_record(p, node, TC_DEVICE_REF, ptr, arg, out);
+  for (int i = 0; i < 2; i++) tc_buffer_release(sizes[i]);
+  return ok;
+}
+
+static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, const uint64_t *arg, FILE *to) {
+  tc_buffer *want = NULL, *size = NULL;
+  bound b = bound_of(p, node);
+  bool ok = run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) && run_record(p, node, TC_DEVICE_REF, operand, arg, &want);
+  if (ok && memcmp(v->value[node]->ptr, want->ptr, bytes_of(p, node)) != 0) {
+    if (b.sized && tc_type_is_float(type_of(p, node))) ok = run_size(p, node, operand, arg, &size);
+    v->n_wrong += ok && differs(p, node, v->value[node]->ptr, want->ptr, &b, size ? size->ptr : NULL, to);
+  }
+  tc_buffer_release(want);
+  tc_buffer_release(size);
+  return ok;
+}
+
+// Operands are given back after their last reader.
+static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
+  const tc_rec *r = tc_plan_rec(p, node);
+  void *operand[TC_REF_MAX_IN];
+  for (int i = 0; i < tc_rec_arity(r); i++) {
+    uint32_t in = tc_rec_in(r)[i];
+    operand[i] = p->leaf_of[in] != TC_LEAF_NONE ? leaf[p->leaf_of[in]] : v->value[in]->ptr;
+  }
+  if (!check_record(p, node, v, operand, arg, to)) return false;
+  for (int i = 0; i < tc_rec_arity(r); i++) {
+    uint32_t in = tc_rec_in(r)[i];
+    if (--v->n_readers[in]) continue;
+    tc_buffer_release(v->value[in]);
+    v->value[in] = NULL;
+  }
+  return true;
+}
+
+// A leaf that others hold, or that recipes and history of this run will read.
+static bool must_stay(const tc_plan *p, uint32_t node) {
+  return p->leaf_of[node] != TC_LEAF_NONE && (p->hold_leaf[p->leaf_of[node]] || !(p->flag[node] & TC_NODE_SOLE));
+}
+
+static bool run(const tc_plan *p, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
+  v->value = tc_calloc(p->n_node + 1, sizeof *v->value);
+  v->n_readers = tc_calloc(p->n_node + 1, sizeof *v->n_readers);
+  v->leaf = tc_calloc(p->n_node + 1, sizeof *v->leaf);
+  if (!v->value || !v->n_readers || !v->leaf) return false;
+  for (uint32_t n = p->n_node; n-- > 0;) {
+    if (p->out_of[n] != TC_LEAF_NONE) v->n_readers[n]++;
+    const tc_rec *r = tc_plan_rec(p, n);
+    for (int i = 0; v->n_readers[n] && i < tc_rec_arity(r); i++) v->n_readers[tc_rec_in(r)[i]]++;
+  }
+  for (uint32_t n = 0; n < p->n_node; n++)
+    if (v->n_readers[n] && p->leaf_of[n] == TC_LEAF_NONE && !run_node(p, n, v, leaf, arg, to)) return false;
+  for (uint32_t n = 0; n < p->n_node; n++)
+    if (must_stay(p, n)) v->leaf[n] = tc_hash_bytes(leaf[p->leaf_of[n]], bytes_of(p, n));
+  return true;
+}
+
+tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to) {
   if (!is_fused(plan)) return NULL;
   bool clean = tc_last_error()->status == TC_OK;
   tc_verified *v = tc_calloc(1, sizeof *v);
-  if (v && tc_plan_reference(plan, &v->plan) == TC_OK && run(v, leaf, arg)) return v;
-  if (v) destroy(v);
+  if (v && run(plan, v, leaf, arg, to)) return v;
+  if (v) destroy(plan, v);
   tc_log_line(TC_LOG_WARN, "TC_VERIFY: a plan of %u nodes was not compared: %s", plan->n_node,
-              clean ? tc_last_error()->message : "the reference failed");
+              clean ? tc_last_error()->message : "a record could not be run alone");
   if (clean) tc_clear_error();
   return NULL;
 }
 
-static double tolerance(tc_type type) {
-  return type == TC_F64 ? 1e-9 : type == TC_F32 ? 1e-3 : type == TC_F16 ? 2e-2 : 1e-1;
-}
-
-static bool is_float(tc_type type) {
-  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
-}
-
-// Per node: whether a float that was computed went into it.
-static bool *mark_rounded(const tc_plan *p) {
-  bool *rounded = tc_calloc(p->n_node + 1, sizeof *rounded);
-  for (uint32_t n = 0; rounded && n < p->n_node; n++) {
-    const tc_rec *r = tc_plan_rec(p, n);
-    tc_op_kind kind = tc_op_kind_of(tc_rec_op(r));
-    rounded[n] = is_float((tc_type)r->dtype) && kind != TC_KIND_MOVE && kind != TC_KIND_GEN;
-    for (int i = 0; i < tc_rec_arity(r); i++) rounded[n] |= rounded[tc_rec_in(r)[i]];
+uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out, tc_verified *v, bool ran, FILE *to) {
+  uint32_t n_wrong = v->n_wrong;
+  for (uint32_t i = 0; ran && i < plan->n_out; i++) {
+    uint32_t node = plan->out[i].node;
+    if (memcmp(out[i], v->value[node]->ptr, bytes_of(plan, node)) != 0) n_wrong += differs(plan, node, out[i], v->value[node]->ptr, NULL, NULL, to);
   }
-  return rounded;
-}
-
-static bool differs(tc_type type, const void *got, const void *want, int64_t i, double size) {
-  if (!is_float(type)) return tc_get_i64(type, got, i) != tc_get_i64(type, want, i);
-  double a = tc_get_f64(type, got, i), b = tc_get_f64(type, want, i);
-  if (isnan(a) || isnan(b)) return isnan(a) != isnan(b);
-  // One side may round to an infinity where the other stays just below it.
-  if (isinf(a) || isinf(b)) return a != b && !(fabs(isinf(a) ? b : a) > 0.9 * size && size > 1e4);
-  return fabs(a - b) > tolerance(type) * size;
-}
-
-// Compares an output; writes one line if it is wrong.
-static bool is_wrong(const tc_plan *p, const tc_out *o, const void *got, const void *want, FILE *to) {
-  const tc_rec *r = tc_plan_rec(p, o->node);
-  tc_type type = (tc_type)r->dtype;
-  int64_t count = tc_dims_at(r->shape)->count, n_wrong = 0, first = 0;
-  double size = SMALLEST_SIZE;
-  char dims[128];
-  for (int64_t i = 0; i < count && is_float(type); i++) {
-    double v = fabs(tc_get_f64(type, want, i));
-    if (isfinite(v) && v > size) size = v;
+  for (uint32_t n = 0; ran && n < plan->n_node; n++) {
+    if (!must_stay(plan, n)) continue;
+    tc_hash now = tc_hash_bytes(leaf[plan->leaf_of[n]], bytes_of(plan, n));
+    if (now.lo == v->leaf[n].lo && now.hi == v->leaf[n].hi) continue;
+    fprintf(to, "%%%u = leaf: written over, though its old content is still needed\n", n);
+    n_wrong++;
   }
-  for (int64_t i = 0; i < count; i++)
-    if (differs(type, got, want, i, size) && n_wrong++ == 0) first = i;
-  if (!n_wrong) return false;
-  fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, by the reference %.9g\n", o->node, tc_op_names[tc_rec_op(r)],
-          tc_type_name(type), tc_dims_text(&tc_dims_at(r->shape)->d, dims, sizeof dims), (long long)n_wrong, (long long)count, (long long)first,
-          tc_get_f64(type, got, first), tc_get_f64(type, want, first));
-  return true;
-}
-
-uint32_t tc_verify_end(const tc_plan *plan, void *const *out, tc_verified *v, bool ran, FILE *to) {
-  uint32_t n_wrong = 0;
-  bool *rounded = ran ? mark_rounded(plan) : NULL;
-  for (uint32_t i = 0; rounded && i < plan->n_out; i++) {
-    const tc_out *o = &plan->out[i];
-    if (is_float((tc_type)tc_plan_rec(plan, o->node)->dtype) || !rounded[o->node]) n_wrong += is_wrong(plan, o, out[i], v->out[i]->ptr, to);
-  }
-  tc_free(rounded);
-  destroy(v);
-  return n_wrong;
+  destroy(plan, v);
+  return ran ? n_wrong : 0;
 }

@@ -1,9 +1,13 @@
-// TC_VERIFY=1: every plan's records are evaluated by the reference kernels too, before the run that may write over its operands, and the stored
-// results are compared after it. Threads: thread-safe. What begin returns belongs to its caller until end.
+// TC_VERIFY=1: before a plan runs, its records are run one by one, each by a kernel of its own from the values before it (as TC_EAGER=1 would). What is
+// checked:
 //
-// A float may differ by a tolerance of its type times the size of the largest expected element (at least 1e-4), since the reference rounds less often.
-// Whole numbers must be equal, unless they were computed from floats that were themselves computed: those may fall on either side of a rounding and
-// are left out.
+//   every record against its reference kernel, which is given the same operands. No error is carried from one record to the next, so results that jump
+//   (a mask, an argmax, a rounding) are the same on both sides, and what is left is the rounding of one operation, which is bounded (verify.c, bound).
+//   what the plan stores against what its records gave one by one: the same bits, NaN for NaN.
+//   leaves that others hold, or that recipes and history will read, are not written over.
+//
+// So nothing is reported that rounding alone could do, and a report names the record that is wrong, or else blames fusion, views or memory planning.
+// Threads: thread-safe. What begin returns belongs to its caller until end.
 #ifndef TC_LOWERING_VERIFY_H
 #define TC_LOWERING_VERIFY_H
 
@@ -11,11 +15,11 @@
 
 typedef struct tc_verified tc_verified;
 
-// The expected results of a plan of fused kernels; NULL where there is nothing to compare, or the reference failed
-// (which it says in the log; the thread's error stays as it was).
-tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint64_t *arg);
-// Writes a line for each stored result that is wrong: its record, where, and both values. How many are; 0 if the plan did not run.
-// Frees v.
-uint32_t tc_verify_end(const tc_plan *plan, void *const *out, tc_verified *v, bool ran, FILE *to);
+// What a plan of fused kernels should store; NULL where there is nothing to compare, or a record could not be run (which the log says; the thread's
+// error stays as it was). Writes a line for each record that differs from its reference.
+tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
+// Writes a line for each stored result that is not what its record gave, and for each leaf that was written over. How many lines were written, by begin
+// too; 0 if the plan did not run. Frees v.
+uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out, tc_verified *v, bool ran, FILE *to);
 
 #endif

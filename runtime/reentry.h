@@ -12,6 +12,8 @@
 
 // initial-exec: a few bytes of the small static block, which lets dlopen open the library late; larger thread-local data is allocated.
 extern _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+// The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
+extern _Thread_local tc_call tc_inside_call __attribute__((tls_model("initial-exec")));
 
 // False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
 static inline bool tc_enter(const char *op, tc_site site) {
@@ -19,6 +21,7 @@ static inline bool tc_enter(const char *op, tc_site site) {
     tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
     return false;
   }
+  tc_inside_call = (tc_call){tc_outer_op ? tc_outer_op : op, site};
   tc_inside = 1;
   atomic_signal_fence(memory_order_seq_cst);
   return true;

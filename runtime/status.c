@@ -25,6 +25,8 @@ typedef struct error_text {
 } error_text;
 
 _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+_Thread_local tc_call tc_inside_call __attribute__((tls_model("initial-exec")));
+_Thread_local const char *tc_outer_op __attribute__((tls_model("initial-exec")));
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
 static _Thread_local error_text *kept;  // of first; freed when the thread ends
 
@@ -97,6 +99,7 @@ void tc_site_text(tc_site site, char *out, size_t bytes) {
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) {
   char message[MESSAGE_BYTES], site_text[SITE_BYTES], place[SITE_BYTES + 8] = "";
   TC_ASSERT(status != TC_OK);
+  if (site == 0 && tc_inside) site = tc_inside_call.site;
   tc_site_text(site, site_text, sizeof site_text);
   if (site_text[0]) snprintf(place, sizeof place, " (at %s)", site_text);
   // The place is worth more than the end of a long text, so room is left for it.
@@ -117,6 +120,10 @@ tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fm
     first.message = text->message, first.site = text->site;
   }
   return status;
+}
+
+const char *tc_call_op(const char *outside) {
+  return tc_inside ? tc_inside_call.op : outside;
 }
 
 const tc_error *tc_last_error(void) {

@@ -1,5 +1,4 @@
-// Statuses and errors of one thread. The first error since tc_clear_error stays; later ones are kept in a ring so that a poisoned handle can
-// name its own. Text names the op and the values. Threads: thread-local, no locks.
+// Statuses and errors of one thread. The first error since tc_clear_error stays. Text names the op and the values. Threads: thread-local, no locks.
 #ifndef TC_RUNTIME_STATUS_H
 #define TC_RUNTIME_STATUS_H
 
@@ -27,10 +26,34 @@
 #endif
 _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 
-// Records an error of this thread and returns its status. op: static string; site 0: unknown. The message becomes
-// "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
+// Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
+// becomes "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
-#define TC_FAIL(status, ...) tc_fail((status), __func__, 0, __VA_ARGS__)
+#define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
+
+// A call of the user: the op by its public name (a static string), and where it was made.
+typedef struct tc_call {
+  const char *op;
+  tc_site site;
+} tc_call;
+// The op of the call this thread is inside (runtime/reentry.h); else the other.
+const char *tc_call_op(const char *outside);
+
+// Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
+extern _Thread_local const char *tc_outer_op __attribute__((tls_model("initial-exec")));
+
+static inline const char *tc_outer_begin(const char *op) {
+  const char *was = tc_outer_op;
+  if (!was) tc_outer_op = op;
+  return was;
+}
+
+static inline void tc_outer_end(const char **was) {
+  tc_outer_op = *was;
+}
+
+// To the end of the block, calls go by op, a static string.
+#define TC_CALLED_AS(op) const char *tc_outer_was_ __attribute__((cleanup(tc_outer_end))) = tc_outer_begin(op)
 
 // Handles with slot >= this are poison: what a failed call returns; gen is the status.
 #define TC_POISON 0xFFFFFF00u

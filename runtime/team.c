@@ -495,9 +495,9 @@ void tc_team_stop(void) {
   scratch_free(&own_scratch);
 }
 
-tc_status tc_set_num_threads(int n) {
-  if (n < 0) return tc_fail(TC_ERR_ARG, "tc_set_num_threads", 0, "%d threads asked for; 0 or more expected", n);
-  if (!tc_enter("set_num_threads", 0)) return TC_ERR_STATE;
+tc_status tc_set_num_threads_at(int n, tc_site site) {
+  if (n < 0) return tc_fail(TC_ERR_ARG, "set_num_threads", site, "%d threads asked for; 0 or more expected", n);
+  if (!tc_enter("set_num_threads", site)) return TC_ERR_STATE;
   tc_team_set_threads(n == 0 ? 0 : TC_MIN(n, tc_topology_get()->n_threads));
   tc_leave();
   return TC_OK;

@@ -56,13 +56,17 @@ def files():
             f = io.BytesIO()
             np.save(f, a)
             lines.append("save %s %s" % (spec(a), f.getvalue().hex()))
+            if a.itemsize > 1:
+                f = io.BytesIO()
+                npy.write_array(f, np.array(a, dtype=a.dtype.newbyteorder(">"), order="F"), version=(1, 0))
+                lines.append("load %s %s" % (spec(a), f.getvalue().hex()))
             for order, version in (("F", (1, 0)), ("C", (2, 0)), ("F", (3, 0))):
                 f = io.BytesIO()
                 npy.write_array(f, np.array(a, order=order), version=version)
                 lines.append("load %s %s" % (spec(a), f.getvalue().hex()))
     good = f.getvalue()
     bad = [b"", b"\x93NUMPX" + good[6:], good[:-1], good[:20], good[:6] + b"\x09" + good[7:]]
-    for a in (np.zeros(2, ">f4"), np.zeros(2, [("a", "i4")]), np.zeros(2, complex), np.zeros(2, np.uint32), np.array(["ab"])):
+    for a in (np.zeros(2, ">u4"), np.zeros(2, [("a", "i4")]), np.zeros(2, complex), np.zeros(2, np.uint32), np.array(["ab"])):
         f = io.BytesIO()
         np.save(f, a)
         bad.append(f.getvalue())

@@ -1,21 +1,87 @@
 #!/usr/bin/env python3
-"""Makes include/tc/sites.h from include/tc/api.def, io.def and nn.def. With --check: exits 1 if the file is not what would be made."""
+"""Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
+
+From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
+names to them, and lazy/plain.c, the plain symbols for who does without macros. A form that is not written does not link.
+With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
+would give a place inside the library)."""
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OUT = ROOT / "include/tc/sites.h"
-# Functions that are not in api.def, and have a form with a call site.
-OTHERS = ["to_host", "eval", "sync", "map", "map_shared", "print", "assign", "backward"]
-ITEMS = ["f32", "f64", "i32", "i64", "bool"]
+INCLUDE = ROOT / "include/tc"
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
+PLAIN = ROOT / "lazy/plain.c"
+SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
-HEAD = """\
-// Gives every op the call site: the plain names become macros that pass one constant string. Made by tools/make_sites.py from api.def, io.def and nn.def.
-// Define TC_NO_SITES before tc.h to leave the names alone. In C a number as second operand chooses the _num form.
-#ifndef TC_SITES_H
-#define TC_SITES_H
+# Public functions without a form of their own, and why.
+NEVER_FAILS = "reports nothing"
+INSIDE_ONLY = "refused only inside another call of the thread (a callback, a signal handler); the error then gives that call's site"
+WITHOUT = {
+    "tc_item_at": "is a form itself, with the type as an argument",
+    "tc_version": NEVER_FAILS,
+    "tc_status_text": NEVER_FAILS,
+    "tc_type_name": NEVER_FAILS,
+    "tc_type_bytes": NEVER_FAILS,
+    "tc_last_error": NEVER_FAILS,
+    "tc_clear_error": NEVER_FAILS,
+    "tc_num_threads": NEVER_FAILS,
+    "tc_set_log": NEVER_FAILS,
+    "tc_sync_points": NEVER_FAILS,
+    "tc_site_text": NEVER_FAILS,
+    "tc_get_default_device": NEVER_FAILS,
+    "tc_is_valid": NEVER_FAILS,
+    "tc_requires_grad": NEVER_FAILS,
+    "tc_grad": NEVER_FAILS,
+    "tc_optimizer_state_name": NEVER_FAILS,
+    "tc_optimizer_destroy": NEVER_FAILS,
+    "tc_unmap_shared": NEVER_FAILS,
+    "tc_archive_count": NEVER_FAILS,
+    "tc_archive_name": NEVER_FAILS,
+    "tc_archive_metadata": NEVER_FAILS,
+    "tc_archive_close": NEVER_FAILS,
+    "tc_nn_params_destroy": NEVER_FAILS,
+    "tc_nn_count": NEVER_FAILS,
+    "tc_nn_tensors": NEVER_FAILS,
+    "tc_nn_names": NEVER_FAILS,
+    "tc_nn_set_training": NEVER_FAILS,
+    "tc_nn_training": NEVER_FAILS,
+    "tc_nn_path": NEVER_FAILS,
+    "tc_memory_stats": INSIDE_ONLY,
+    "tc_trim": INSIDE_ONLY,
+    "tc_shutdown": INSIDE_ONLY,
+    "tc_cache_stats": INSIDE_ONLY,
+    "tc_cache_clear": INSIDE_ONLY,
+    "tc_no_grad_begin": INSIDE_ONLY,
+    "tc_no_grad_end": INSIDE_ONLY,
+    "tc_seed": INSIDE_ONLY,
+    "tc_get_rng_state": INSIDE_ONLY,
+}
 
+SITES_HEAD = """\
+// Gives every call its site: declares name_at for each function of HEADER that records, can fail or syncs, and makes the plain names macros that pass
+// one constant string. Made by tools/make_sites.py.
+// Define TC_NO_SITES before HEADER to leave the names alone.NUMBERS
+#ifndef GUARD
+#define GUARD
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+"""
+
+MACROS_HEAD = """
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef TC_NO_SITES
+"""
+
+BINARY_HEAD = """
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
@@ -31,36 +97,118 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   })
 """
 
+PLAIN_HEAD = """\
+// The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
+// The site is the caller's code address; the message resolves it to symbol and module when it is printed.
+// Threads: as the functions they call.
+#define TC_NO_SITES
+#include <tc/nn.h>
 
-def text():
-    ops = re.findall(r"^TC_FN\((tc_\w+),", (ROOT / "include/tc/api.def").read_text(), re.M)
-    calls = [name for file in ("io", "nn") for name in re.findall(r"^TC_CALL\([\w* ]+, (tc_\w+),", (ROOT / f"include/tc/{file}.def").read_text(), re.M)]
+#include "runtime/status.h"
+
+#define CALLER tc_site_return(__builtin_return_address(0))
+
+#define TC_FN(name, params, args) \\
+  tc_tensor(name) params { \\
+    return name##_at(TC_P args, CALLER); \\
+  }
+#include <tc/api.def>
+#undef TC_FN
+"""
+
+
+def param_name(param):
+    """The name in "const int64_t *start" or "void (*release)(void *arg)"."""
+    found = re.search(r"\(\*(\w+)\)|(\w+)$", param)
+    return found.group(1) or found.group(2)
+
+
+def split_params(text):
+    """Parameters between commas that are in no parentheses; none for (void)."""
+    out, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            out.append("")
+        else:
+            out[-1] += c
+    return [] if text == "void" else [p.strip() for p in out]
+
+
+def functions(header):
+    """Of a header: (result, name, parameters, " TC_MUST_USE" or nothing)."""
+    text = re.sub(r"//.*", "", (INCLUDE / header).read_text())
+    for declaration in re.findall(r"^TC_API\b([^;]*);", text, re.M):
+        result, name, params, must = re.fullmatch(r"(.+?)(\w+)\((.*)\)( TC_MUST_USE| __attribute__.*)?", " ".join(declaration.split())).groups()
+        yield result, name, split_params(params), must or ""
+
+
+def declare(result, name, params, end):
+    """A declaration or the head of a definition, wrapped as clang-format wraps it."""
+    start = f"{result}{name}("
+    text = start + ", ".join(params or ["void"]) + ")" + end
+    stays = re.sub("(?<!,) ", "\0", text)  # lines break after commas
+    return "\n".join(textwrap.wrap(stays, 150, subsequent_indent=" " * len(start), break_on_hyphens=False)).replace("\0", " ") + "\n"
+
+
+def make_sites(header, ops, calls):
+    guard = "TC_" + HEADERS[header].upper().replace(".", "_")
+    numbers = " In C a number as second operand chooses the _num form." if ops else ""
+    out = [SITES_HEAD.replace("HEADER", header).replace("GUARD", guard).replace("NUMBERS", numbers)]
+    for result, name, params, must in calls:
+        out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
+    out.append(MACROS_HEAD)
     with_number = [op for op in ops if op + "_num" in ops]
-    lines = [HEAD]
-    for op in with_number:
-        lines.append(f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n")
-    lines.append("#endif\n\n")
-    for op in ops:
-        if op not in with_number:
-            lines.append(f"#define {op}(...) {op}_at(__VA_ARGS__, TC_HERE)\n")
-    for name in calls:
-        lines.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
-    for name in OTHERS:
-        lines.append(f"#define tc_{name}(...) tc_{name}_at(__VA_ARGS__, TC_HERE)\n")
-    for name in ITEMS:
-        lines.append(f"#define tc_item_{name}(t, out) tc_item_at((t), TC_{name.upper()}, (out), TC_HERE)\n")
-    lines.append("\n#endif\n")
-    return "".join(lines)
+    if with_number:
+        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n"]
+    out.append("\n")
+    for name in [op for op in ops if op not in with_number] + [name for _, name, params, _ in calls if params]:
+        out.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
+    for _, name, params, _ in calls:
+        if not params:
+            out.append(f"#define {name}() {name}_at(TC_HERE)\n")
+    out.append("\n#endif\n\n#endif\n")
+    return "".join(out)
+
+
+def make_plain(calls):
+    out = [PLAIN_HEAD]
+    for result, name, params, _ in calls:
+        args = ", ".join([param_name(p) for p in params] + ["CALLER"])
+        call = f"{name}_at({args});" if result == "void " else f"return {name}_at({args});"
+        out.append("\n" + declare(result, name, params, " {") + f"  {call}\n}}\n")
+    return "".join(out)
+
+
+def plain_calls(names):
+    """Lines of the library that call a plain name."""
+    call = re.compile(r"\b(" + "|".join(names) + r")\(")
+    for directory in SOURCES:
+        for path in sorted((ROOT / directory).rglob("*.[ch]")):
+            if path == PLAIN:
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = call.search(line.split("//")[0])
+                if found:
+                    yield f"{path.relative_to(ROOT)}:{number}: {found.group(1)} without the caller's site: call {found.group(1)}_at"
 
 
 def main():
-    if sys.argv[1:] == ["--check"]:
-        if OUT.read_text() != text():
-            print("include/tc/sites.h is stale: run tools/make_sites.py")
-            return 1
+    ops = re.findall(r"^TC_FN\((tc_\w+),", (INCLUDE / "api.def").read_text(), re.M)
+    public = {header: list(functions(header)) for header in HEADERS}
+    calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
+    all_calls = sum(calls.values(), [])
+    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else [], calls[header]) for header in HEADERS}
+    made[PLAIN] = make_plain(all_calls)
+    if sys.argv[1:] != ["--check"]:
+        for path, text in made.items():
+            path.write_text(text)
         return 0
-    OUT.write_text(text())
-    return 0
+    wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if not path.exists() or path.read_text() != text]
+    wrong += [f"tools/make_sites.py: WITHOUT names {name}, which no header has" for name in sorted(set(WITHOUT) - {f[1] for found in public.values() for f in found})]
+    wrong += plain_calls(ops + [f[1] for f in all_calls])
+    print("".join(line + "\n" for line in wrong), end="")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ static tc_status run(tc_text *x, const options *o) {
 static tc_status prepare(tc_text *x, const options *o) {
   tc_device device = TC_DEVICE_CPU;
   uint32_t n_filled = 0;
-  if (o->device) TC_TRY(tc_device_parse(o->device, &device));
+  if (o->device) TC_TRY(tc_device_parse(o->device, "tc-run", 0, &device));
   for (uint32_t n = 0; n < x->n; n++) {
     if (o->device) x->node[n].dev = device;
     if (x->node[n].op != TC_OP_LEAF || x->node[n].data) continue;

@@ -1,7 +1,79 @@
-// Gives every op the call site: the plain names become macros that pass one constant string. Made by tools/make_sites.py from api.def, io.def and nn.def.
+// Gives every call its site: declares name_at for each function of tc.h that records, can fail or syncs, and makes the plain names macros that pass
+// one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before tc.h to leave the names alone. In C a number as second operand chooses the _num form.
 #ifndef TC_SITES_H
 #define TC_SITES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+TC_API tc_status tc_set_num_threads_at(int n, tc_site site);
+TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
+TC_API tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site);
+TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_push_device_at(const char *device, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_pop_device_at(tc_site site);
+TC_API tc_scope tc_scope_begin_at(tc_site site);
+TC_API void tc_scope_end_at(tc_scope scope, tc_site site);
+TC_API tc_tensor tc_keep_at(tc_tensor t, tc_site site);
+TC_API tc_tensor tc_retain_at(tc_tensor t, tc_site site);
+TC_API void tc_release_at(tc_tensor t, tc_site site);
+TC_API tc_dims tc_shape_at(tc_tensor t, tc_site site);
+TC_API tc_type tc_dtype_at(tc_tensor t, tc_site site);
+TC_API int64_t tc_numel_at(tc_tensor t, tc_site site);
+TC_API const char *tc_device_of_at(tc_tensor t, tc_site site);
+TC_API tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site);
+TC_API tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
+TC_API tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_status tc_item_f32_at(tc_tensor t, float *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_item_f64_at(tc_tensor t, double *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_item_i32_at(tc_tensor t, int32_t *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_item_i64_at(tc_tensor t, int64_t *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_item_bool_at(tc_tensor t, bool *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_to_host_at(tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
+TC_API const void *tc_map_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_unmap_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_print_at(tc_tensor t, tc_site site);
+TC_API char *tc_format_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) TC_MUST_USE;
+TC_API tc_tensor tc_load_npy_at(const char *path, tc_site site);
+TC_API tc_status tc_assign_at(tc_tensor t, tc_tensor value, tc_site site);
+TC_API tc_status tc_assign_slice_at(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site);
+TC_API tc_tensor tc_param_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_set_requires_grad_at(tc_tensor t, bool on, tc_site site);
+TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
+TC_API tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site site);
+TC_API tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site);
+TC_API tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site);
+TC_API tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site);
+TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options options, tc_site site);
+TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
+TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
+TC_API tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options options, tc_site site);
+TC_API tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site);
+TC_API tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site);
+TC_API tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site);
+TC_API double tc_get_lr_at(const tc_optimizer *opt, tc_site site);
+TC_API tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site);
+TC_API tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site);
+TC_API tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site);
+TC_API tc_tensor tc_nonzero_at(tc_tensor x, tc_site site);
+TC_API tc_tensor tc_masked_select_at(tc_tensor x, tc_tensor mask, tc_site site);
+TC_API tc_tensor tc_unique_at(tc_tensor x, tc_site site);
+TC_API tc_status tc_allclose_at(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out, tc_site site);
+TC_API tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site site);
+TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef TC_NO_SITES
 
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
@@ -197,50 +269,67 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_cross_entropy_with(...) tc_cross_entropy_with_at(__VA_ARGS__, TC_HERE)
 #define tc_nll_loss(...) tc_nll_loss_at(__VA_ARGS__, TC_HERE)
 #define tc_bce_with_logits(...) tc_bce_with_logits_at(__VA_ARGS__, TC_HERE)
-#define tc_safetensors_open(...) tc_safetensors_open_at(__VA_ARGS__, TC_HERE)
-#define tc_npz_open(...) tc_npz_open_at(__VA_ARGS__, TC_HERE)
-#define tc_archive_get(...) tc_archive_get_at(__VA_ARGS__, TC_HERE)
-#define tc_archive_load(...) tc_archive_load_at(__VA_ARGS__, TC_HERE)
-#define tc_safetensors_save(...) tc_safetensors_save_at(__VA_ARGS__, TC_HERE)
-#define tc_safetensors_save_with(...) tc_safetensors_save_with_at(__VA_ARGS__, TC_HERE)
-#define tc_npz_save(...) tc_npz_save_at(__VA_ARGS__, TC_HERE)
-#define tc_checkpoint_save(...) tc_checkpoint_save_at(__VA_ARGS__, TC_HERE)
-#define tc_checkpoint_load(...) tc_checkpoint_load_at(__VA_ARGS__, TC_HERE)
-#define tc_to_dlpack(...) tc_to_dlpack_at(__VA_ARGS__, TC_HERE)
-#define tc_to_dlpack_legacy(...) tc_to_dlpack_legacy_at(__VA_ARGS__, TC_HERE)
-#define tc_from_dlpack(...) tc_from_dlpack_at(__VA_ARGS__, TC_HERE)
-#define tc_from_dlpack_legacy(...) tc_from_dlpack_legacy_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add(...) tc_nn_add_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_get(...) tc_nn_get_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_load(...) tc_nn_load_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_save(...) tc_nn_save_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_linear(...) tc_nn_add_linear_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_linear(...) tc_nn_linear_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_embedding(...) tc_nn_add_embedding_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_embedding(...) tc_nn_embedding_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_layer_norm(...) tc_nn_add_layer_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_layer_norm(...) tc_nn_layer_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_multihead_attention(...) tc_nn_add_multihead_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_multihead_attention(...) tc_nn_multihead_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_attention(...) tc_nn_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_dropout(...) tc_nn_dropout_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_uniform(...) tc_nn_uniform_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_normal(...) tc_nn_normal_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_xavier_uniform(...) tc_nn_xavier_uniform_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_xavier_normal(...) tc_nn_xavier_normal_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_kaiming_uniform(...) tc_nn_kaiming_uniform_at(__VA_ARGS__, TC_HERE)
+#define tc_set_num_threads(...) tc_set_num_threads_at(__VA_ARGS__, TC_HERE)
+#define tc_set_memory_cap(...) tc_set_memory_cap_at(__VA_ARGS__, TC_HERE)
+#define tc_set_allocator(...) tc_set_allocator_at(__VA_ARGS__, TC_HERE)
+#define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
+#define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
+#define tc_scope_end(...) tc_scope_end_at(__VA_ARGS__, TC_HERE)
+#define tc_keep(...) tc_keep_at(__VA_ARGS__, TC_HERE)
+#define tc_retain(...) tc_retain_at(__VA_ARGS__, TC_HERE)
+#define tc_release(...) tc_release_at(__VA_ARGS__, TC_HERE)
+#define tc_shape(...) tc_shape_at(__VA_ARGS__, TC_HERE)
+#define tc_dtype(...) tc_dtype_at(__VA_ARGS__, TC_HERE)
+#define tc_numel(...) tc_numel_at(__VA_ARGS__, TC_HERE)
+#define tc_device_of(...) tc_device_of_at(__VA_ARGS__, TC_HERE)
+#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#define tc_item_f32(...) tc_item_f32_at(__VA_ARGS__, TC_HERE)
+#define tc_item_f64(...) tc_item_f64_at(__VA_ARGS__, TC_HERE)
+#define tc_item_i32(...) tc_item_i32_at(__VA_ARGS__, TC_HERE)
+#define tc_item_i64(...) tc_item_i64_at(__VA_ARGS__, TC_HERE)
+#define tc_item_bool(...) tc_item_bool_at(__VA_ARGS__, TC_HERE)
 #define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(...) tc_eval_at(__VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
 #define tc_map(...) tc_map_at(__VA_ARGS__, TC_HERE)
+#define tc_unmap(...) tc_unmap_at(__VA_ARGS__, TC_HERE)
 #define tc_map_shared(...) tc_map_shared_at(__VA_ARGS__, TC_HERE)
 #define tc_print(...) tc_print_at(__VA_ARGS__, TC_HERE)
+#define tc_format(...) tc_format_at(__VA_ARGS__, TC_HERE)
+#define tc_save_npy(...) tc_save_npy_at(__VA_ARGS__, TC_HERE)
+#define tc_load_npy(...) tc_load_npy_at(__VA_ARGS__, TC_HERE)
 #define tc_assign(...) tc_assign_at(__VA_ARGS__, TC_HERE)
+#define tc_assign_slice(...) tc_assign_slice_at(__VA_ARGS__, TC_HERE)
+#define tc_param(...) tc_param_at(__VA_ARGS__, TC_HERE)
+#define tc_set_requires_grad(...) tc_set_requires_grad_at(__VA_ARGS__, TC_HERE)
 #define tc_backward(...) tc_backward_at(__VA_ARGS__, TC_HERE)
-#define tc_item_f32(t, out) tc_item_at((t), TC_F32, (out), TC_HERE)
-#define tc_item_f64(t, out) tc_item_at((t), TC_F64, (out), TC_HERE)
-#define tc_item_i32(t, out) tc_item_at((t), TC_I32, (out), TC_HERE)
-#define tc_item_i64(t, out) tc_item_at((t), TC_I64, (out), TC_HERE)
-#define tc_item_bool(t, out) tc_item_at((t), TC_BOOL, (out), TC_HERE)
+#define tc_backward_with(...) tc_backward_with_at(__VA_ARGS__, TC_HERE)
+#define tc_grads_of(...) tc_grads_of_at(__VA_ARGS__, TC_HERE)
+#define tc_zero_grad_of(...) tc_zero_grad_of_at(__VA_ARGS__, TC_HERE)
+#define tc_set_rng_state(...) tc_set_rng_state_at(__VA_ARGS__, TC_HERE)
+#define tc_sgd(...) tc_sgd_at(__VA_ARGS__, TC_HERE)
+#define tc_adam(...) tc_adam_at(__VA_ARGS__, TC_HERE)
+#define tc_adamw(...) tc_adamw_at(__VA_ARGS__, TC_HERE)
+#define tc_rmsprop(...) tc_rmsprop_at(__VA_ARGS__, TC_HERE)
+#define tc_optimizer_step(...) tc_optimizer_step_at(__VA_ARGS__, TC_HERE)
+#define tc_zero_grad(...) tc_zero_grad_at(__VA_ARGS__, TC_HERE)
+#define tc_set_lr(...) tc_set_lr_at(__VA_ARGS__, TC_HERE)
+#define tc_get_lr(...) tc_get_lr_at(__VA_ARGS__, TC_HERE)
+#define tc_optimizer_state(...) tc_optimizer_state_at(__VA_ARGS__, TC_HERE)
+#define tc_optimizer_set_state(...) tc_optimizer_set_state_at(__VA_ARGS__, TC_HERE)
+#define tc_clip_grad_norm(...) tc_clip_grad_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nonzero(...) tc_nonzero_at(__VA_ARGS__, TC_HERE)
+#define tc_masked_select(...) tc_masked_select_at(__VA_ARGS__, TC_HERE)
+#define tc_unique(...) tc_unique_at(__VA_ARGS__, TC_HERE)
+#define tc_allclose(...) tc_allclose_at(__VA_ARGS__, TC_HERE)
+#define tc_split(...) tc_split_at(__VA_ARGS__, TC_HERE)
+#define tc_meshgrid(...) tc_meshgrid_at(__VA_ARGS__, TC_HERE)
+#define tc_einsum(...) tc_einsum_at(__VA_ARGS__, TC_HERE)
+#define tc_pop_device() tc_pop_device_at(TC_HERE)
+#define tc_scope_begin() tc_scope_begin_at(TC_HERE)
+
+#endif
 
 #endif

@@ -66,6 +66,7 @@ typedef uint64_t tc_site;
 
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
+// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h (io.h's and nn.h's: io_sites.h, nn_sites.h).
 #define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
 
 #ifdef __cplusplus
@@ -170,14 +171,14 @@ typedef struct tc_sync_point {
   const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
   uint64_t hash;                               // of the recorded graph: equal work has equal hashes within a process
   uint32_t n_nodes, n_left;                    // recorded; after simplification
-  uint32_t n_kernels, n_compiled;              // launched; compiled for it now (0 after warm-up)
-  uint32_t n_wrong;                            // results that TC_VERIFY=1 found wrong
-  bool hit;                                    // its plan was known
+  uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
+  uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
+  bool hit;  // its plan was known
   tc_status status;
-  uint64_t bytes;                              // moved by kernels, as planned
-  uint64_t before_ns;                          // since this thread's last sync point: recording and the caller's own work
+  uint64_t bytes;  // moved by kernels, as planned
+  uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
   uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
-  uint64_t total_ns;                           // of the sync; what the five leave of it nobody accounted for
+  uint64_t total_ns;  // of the sync; what the five leave of it nobody accounted for
 } tc_sync_point;
 // Copies the latest sync points of the process, at most n, the newest last, and gives how many. The library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
@@ -232,35 +233,29 @@ TC_API tc_status tc_item_i64(tc_tensor t, int64_t *out) TC_MUST_USE;
 TC_API tc_status tc_item_bool(tc_tensor t, bool *out) TC_MUST_USE;
 // Copies the value, dense row-major, into out, which holds exactly bytes = tc_numel * tc_type_bytes.
 TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
-TC_API tc_status tc_to_host_at(tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
 // Runs everything pending on this thread and stores the n tensors.
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
-TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
 // Runs everything pending on this thread; device NULL means every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
-TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
-TC_API const void *tc_map_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_unmap(tc_tensor t);
 // The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
 // called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
 TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
-TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
 TC_API void tc_unmap_shared(void *share);
 // Prints as NumPy does, to stdout.
 TC_API tc_status tc_print(tc_tensor t);
-TC_API tc_status tc_print_at(tc_tensor t, tc_site site);
 // The same text as a string the caller frees with free(); NULL on error.
 TC_API char *tc_format(tc_tensor t);
 // Replaces the file whole or not at all, through symbolic links; a pipe or device is written in place (a pipe nobody reads raises SIGPIPE, as write
 // does). TC_ERR_IO with the reason where that fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
+// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read; either byte order. Poison with TC_ERR_IO and the reason.
 TC_API tc_tensor tc_load_npy(const char *path);
 
 // ---- Assignment: changes what the handle stands for; values taken from it before do not change ----
 TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
-TC_API tc_status tc_assign_at(tc_tensor t, tc_tensor value, tc_site site);
 // t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents.
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
 
@@ -272,7 +267,6 @@ TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
 TC_API bool tc_requires_grad(tc_tensor t);
 // Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead.
 TC_API tc_status tc_backward(tc_tensor y);
-TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
 TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
 // dy/dx for n tensors into out; differentiable again with TC_CREATE_GRAPH.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
@@ -294,6 +288,7 @@ TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
+// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating.
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
@@ -334,9 +329,9 @@ TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_no
 #undef TC_FN
 
 // Data-dependent shapes: these sync. Results are new tensors.
-TC_API tc_tensor tc_nonzero(tc_tensor x);                  // [n, rank] i64
+TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);  // [n]
-TC_API tc_tensor tc_unique(tc_tensor x);                   // sorted, [n]
+TC_API tc_tensor tc_unique(tc_tensor x);  // sorted, [n]
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
 // Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
@@ -347,8 +342,6 @@ TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 }
 #endif
 
-#ifndef TC_NO_SITES
 #include <tc/sites.h>
-#endif
 
 #endif

@@ -53,6 +53,7 @@ static int find(const char *op, const tc_archive *a, const char *name, const cha
 }
 
 tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site) {
+  TC_CALLED_AS("archive_get");
   if (a == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, a ? "name is NULL" : "there is no archive"));
   int i = find("archive_get", a, name, "", site);
   return i < 0 ? tc_poison(TC_ERR_ARG) : a->get(a, i, site);
@@ -64,28 +65,29 @@ static bool is_floating(tc_type type) {
   return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
 }
 
-static const char *kind_text(tc_tensor t, char *out, size_t bytes) {
+static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site) {
   char dims[96];
-  tc_dims shape = tc_shape(t);
-  snprintf(out, bytes, "%s %s", tc_type_name(tc_dtype(t)), tc_dims_text(&shape, dims, sizeof dims));
+  tc_dims shape = tc_shape_at(t, site);
+  snprintf(out, bytes, "%s %s", tc_type_name(tc_dtype_at(t, site)), tc_dims_text(&shape, dims, sizeof dims));
   return out;
 }
 
 static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, tc_tensor *out, tc_site site) {
   TC_TRY(tc_operand_check(op, to, site));
   char want_text[128], have_text[128], wanted[136];
-  snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text));
+  snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text, site));
   int i = find(op, a, name, wanted, site);
   if (i < 0) return TC_ERR_ARG;
   tc_tensor t = a->get(a, i, site);
   if (!tc_is_valid(t)) return (tc_status)t.gen;
-  tc_dims want = tc_shape(to), have = tc_shape(t);
+  tc_dims want = tc_shape_at(to, site), have = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(to, site), type_there = tc_dtype_at(t, site);
   bool same = want.rank == have.rank && memcmp(want.dim, have.dim, (size_t)want.rank * sizeof want.dim[0]) == 0;
-  bool fits = exact ? tc_dtype(to) == tc_dtype(t) : is_floating(tc_dtype(to)) == is_floating(tc_dtype(t));
+  bool fits = exact ? type == type_there : is_floating(type) == is_floating(type_there);
   if (!same || !fits)
     return tc_fail(same ? TC_ERR_DTYPE : TC_ERR_SHAPE, op, site, "'%.100s' should be %s, in %s it is %s", name, want_text, a->path,
-                   kind_text(t, have_text, sizeof have_text));
-  *out = tc_to_at(tc_cast_at(t, tc_dtype(to), site), tc_device_of(to), site);
+                   kind_text(t, have_text, sizeof have_text, site));
+  *out = tc_to_at(tc_cast_at(t, type, site), tc_device_of_at(to, site), site);
   return TC_OK;
 }
 
@@ -103,15 +105,16 @@ tc_status tc_archive_match(const char *op, const tc_archive *a, const char *pref
 }
 
 tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
-  const char *op = "archive_load";
+  TC_CALLED_AS("archive_load");
+  const char *op = tc_outer_op;
   if (a == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no archive");
   if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
   tc_tensor *value = calloc((size_t)n + 1, sizeof *value);
   if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);
-  tc_scope scope = tc_scope_begin();
+  tc_scope scope = tc_scope_begin_at(site);
   tc_status st = tc_archive_match(op, a, prefix, n, names, tensors, false, value, site);
   for (int i = 0; i < n && st == TC_OK; i++) st = tc_assign_at(tensors[i], value[i], site);
-  tc_scope_end(scope);
+  tc_scope_end_at(scope, 0);
   free(value);
   return st;
 }

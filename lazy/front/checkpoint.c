@@ -60,7 +60,7 @@ static tc_status content_init(content *c, const char *op, int n, const char *con
     ok = asprintf(&c->made[i], STATE "%s", tc_optimizer_state_name(opt, i - n)) >= 0;
     if (!ok) c->made[i] = NULL;
     c->name[i] = c->made[i];
-    c->tensor[i] = tc_optimizer_state(opt, i - n);
+    c->tensor[i] = tc_optimizer_state_at(opt, i - n, site);
   }
   return ok ? TC_OK : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", c->n);
 }
@@ -83,18 +83,19 @@ static tc_status seal(tc_new_file *f) {
 
 tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt, int64_t step,
                                 tc_site site) {
+  TC_CALLED_AS("checkpoint_save");
   const char *op = "checkpoint_save";
   char step_text[24], rng[64], lr[32] = "";
   content c;
   tc_new_file f;
-  tc_scope scope = tc_scope_begin();
+  tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, opt, site);
   if (st == TC_OK) st = tc_archive_check_save(op, path, c.n, c.name, c.tensor, site);
   if (st == TC_OK) {
     tc_rng_state r = tc_get_rng_state();
     snprintf(step_text, sizeof step_text, "%" PRId64, step);
     snprintf(rng, sizeof rng, "%" PRIx64 " %" PRIx64 " %" PRIx64, r.seed, r.counter, r.stream);
-    if (opt) snprintf(lr, sizeof lr, "%a", tc_get_lr(opt));
+    if (opt) snprintf(lr, sizeof lr, "%a", tc_get_lr_at(opt, site));
     const char *meta[] = {"checksum", "00000000000000000000000000000000", "format", FORMAT, "step", step_text, "rng", rng, "lr", lr};
     tc_new_file_begin(&f, op, path, site);
     st = tc_safetensors_write(&f, c.n, c.name, c.tensor, 5, meta);
@@ -102,7 +103,7 @@ tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *name
     st = tc_new_file_end(&f, st);
   }
   content_fini(&c);
-  tc_scope_end(scope);
+  tc_scope_end_at(scope, 0);
   return st;
 }
 
@@ -158,9 +159,9 @@ static tc_status check_rest(const char *op, const tc_archive *a, const content *
 
 static tc_status assign_all(const content *c, const tc_tensor *value, tc_optimizer *opt, const numbers *num, tc_site site) {
   for (int i = 0; i < c->n_params; i++) TC_TRY(tc_assign_at(c->tensor[i], value[i], site));
-  for (int i = c->n_params; i < c->n; i++) TC_TRY(tc_optimizer_set_state(opt, i - c->n_params, value[i]));
-  if (opt) TC_TRY(tc_set_lr(opt, num->lr));
-  TC_TRY(tc_set_rng_state(num->rng));
+  for (int i = c->n_params; i < c->n; i++) TC_TRY(tc_optimizer_set_state_at(opt, i - c->n_params, value[i], site));
+  if (opt) TC_TRY(tc_set_lr_at(opt, num->lr, site));
+  TC_TRY(tc_set_rng_state_at(num->rng, site));
   return tc_sync_at(NULL, site);
 }
 
@@ -180,14 +181,15 @@ static tc_status resume(const char *op, const tc_archive *a, const content *c, t
 
 tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt, int64_t *out_step,
                                 tc_site site) {
+  TC_CALLED_AS("checkpoint_load");
   const char *op = "checkpoint_load";
   content c;
-  tc_scope scope = tc_scope_begin();
+  tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, opt, site);
   tc_archive *a = st == TC_OK ? tc_safetensors_open_at(path, site) : NULL;
   if (st == TC_OK) st = a ? resume(op, a, &c, opt, out_step, site) : tc_last_error()->status;
   tc_archive_close(a);
   content_fini(&c);
-  tc_scope_end(scope);
+  tc_scope_end_at(scope, 0);
   return st;
 }

@@ -42,18 +42,19 @@ static void delete_legacy(DLManagedTensor *m) {
 
 // The value and its description; NULL after reporting.
 static lent *lend(const char *op, tc_tensor t, DLTensor *out, tc_site site) {
+  TC_CALLED_AS(op);
   const void *data;
   if (tc_operand_check(op, t, site) != TC_OK) return NULL;
   lent *l = calloc(1, sizeof *l);
   if (l == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory"), NULL;
   if (tc_map_shared_at(t, &data, &l->share, site) != TC_OK) return free(l), NULL;
-  tc_dims shape = tc_shape(t);
+  tc_dims shape = tc_shape_at(t, site);
   int64_t stride = 1;
   for (int i = shape.rank - 1; i >= 0; i--) {
     l->shape[i] = shape.dim[i], l->strides[i] = stride;
     stride *= TC_MAX_OF(shape.dim[i], 1);
   }
-  *out = (DLTensor){(void *)data, {kDLCPU, 0}, shape.rank, type_of[tc_dtype(t)], l->shape, l->strides, 0};
+  *out = (DLTensor){(void *)data, {kDLCPU, 0}, shape.rank, type_of[tc_dtype_at(t, site)], l->shape, l->strides, 0};
   return l;
 }
 
@@ -101,10 +102,11 @@ static tc_status check(const char *op, const DLTensor *d, tc_site site) {
 }
 
 static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void *), void *m, tc_site site) {
+  TC_CALLED_AS(op);
   tc_status st = check(op, d, site);
   if (st != TC_OK) return release(m), tc_poison(st);
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
-  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), release, m);
+  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), release, m, site);
 }
 
 static void release_versioned(void *arg) {

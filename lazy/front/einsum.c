@@ -62,7 +62,7 @@ static tc_status parse_term(const einsum *e, const char *from, const char *to, i
 
 // Reads one operand's term and agrees on the extents.
 static tc_status read_operand(einsum *e, const char *from, const char *to, tc_tensor x, operand *out) {
-  tc_dims d = tc_shape(x);
+  tc_dims d = tc_shape_at(x, e->site);
   term plain;
   TC_TRY(parse_term(e, from, to, 0, &plain));
   bool dots = memchr(from, '.', (size_t)(to - from)) != NULL;
@@ -145,9 +145,9 @@ static void take_diagonals(const einsum *e, operand *x) {
 }
 
 static tc_tensor sum_as(const einsum *e, tc_tensor x, tc_dims axes) {
-  tc_type type = tc_dtype(x);
+  tc_type type = tc_dtype_at(x, e->site);
   tc_tensor y = tc_sum_at(x, axes, false, e->site);
-  return tc_dtype(y) == type ? y : tc_cast_at(y, type, e->site);  // integers keep their type, as in NumPy
+  return tc_dtype_at(y, e->site) == type ? y : tc_cast_at(y, type, e->site);  // integers keep their type, as in NumPy
 }
 
 // Sums over the axes whose label nobody needs any more.
@@ -168,7 +168,7 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
 // x as a tensor with one axis per label of order, extents of one where it lacks the label; full: those it has repeat to the label's extent.
 static void spread(const einsum *e, operand *x, const term *order, bool full) {
   permute_to(e, x, order);
-  tc_dims have = tc_shape(x->value), shape = tc_dims_of(0, NULL), wide;
+  tc_dims have = tc_shape_at(x->value, e->site), shape = tc_dims_of(0, NULL), wide;
   for (int i = 0, k = 0; i < order->n; i++) shape.dim[shape.rank++] = has(&x->axes, order->label[i]) ? have.dim[k++] : 1;
   wide = shape;
   for (int i = 0; i < order->n; i++)
@@ -187,8 +187,8 @@ static void append(term *s, const term *more) {
   for (int i = 0; i < more->n; i++) s->label[s->n++] = more->label[i];
 }
 
-static bool is_float(tc_tensor x) {
-  tc_type type = tc_dtype(x);
+static bool is_float(const einsum *e, tc_tensor x) {
+  tc_type type = tc_dtype_at(x, e->site);
   return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
 }
 
@@ -206,7 +206,7 @@ static tc_status contract(const einsum *e, const operand *a, const operand *b, c
   out->axes = batch;
   append(&out->axes, &free_a);
   append(&out->axes, &free_b);
-  bool product = shared.n == 0 || !(is_float(a->value) || is_float(b->value));
+  bool product = shared.n == 0 || !(is_float(e, a->value) || is_float(e, b->value));
   int rank = out->axes.n + (product ? shared.n : 0);
   if (rank > TC_MAX_RANK) return fail(e, "an intermediate result has too many axes");
   if (product) {
@@ -279,16 +279,17 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 }
 
 // Records operands' Einstein sum, "ij,jk->ik". Poison with the spec and what is wrong with it in tc_last_error.
-tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands) {
-  einsum e = {.spec = spec ? spec : "", .site = tc_site_return(__builtin_return_address(0))};
+tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
+  TC_CALLED_AS("einsum");
+  einsum e = {.spec = spec ? spec : "", .site = site};
   if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS)
     return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS));
   operand xs[MAX_OPERANDS];
-  tc_scope scope = tc_scope_begin();
+  tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};
   tc_status st = run(&e, n, operands, xs, &result);
   // An operand returned as it came belongs to the caller's scope already; a reshape to its own shape makes a handle of this one.
-  tc_tensor out = st == TC_OK ? tc_keep(tc_reshape_at(result, tc_shape(result), e.site)) : tc_poison(st);
-  tc_scope_end(scope);
+  tc_tensor out = st == TC_OK ? tc_keep_at(tc_reshape_at(result, tc_shape_at(result, site), e.site), site) : tc_poison(st);
+  tc_scope_end_at(scope, 0);
   return out;
 }

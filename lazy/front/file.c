@@ -86,5 +86,5 @@ tc_status tc_new_file_end(tc_new_file *f, tc_status st) {
   free(f->name);
   free(f->target);
   if (st != TC_OK || f->why == 0) return st;
-  return tc_fail(TC_ERR_IO, f->op, f->site, "%s: %s", f->path, strerror(f->why));
+  return tc_fail(f->why == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, f->op, f->site, "%s: %s", f->path, strerror(f->why));
 }

@@ -19,7 +19,7 @@ typedef struct tc_new_file {
 // Failures are kept: only tc_new_file_end, which must follow, tells of them.
 void tc_new_file_begin(tc_new_file *f, const char *op, const char *path, tc_site site);
 void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes);
-// Puts the file in its place, or removes it if anything failed or st says so. TC_ERR_IO with the reason.
+// Puts the file in its place, or removes it if anything failed or st says so. TC_ERR_IO with the reason; TC_ERR_MEMORY without memory.
 tc_status tc_new_file_end(tc_new_file *f, tc_status st);
 
 #endif

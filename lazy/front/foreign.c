@@ -26,15 +26,16 @@ static bool bools_are_clean(const unsigned char *data, size_t n) {
   return true;
 }
 
-tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg) {
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg,
+                            tc_site site) {
   size_t n = tc_foreign_count(shape, type);
   bool dense = n == 0 || is_dense(shape, strides);
   if (dense && n > 0 && (uintptr_t)data % tc_type_bytes(type) == 0 && (type != TC_BOOL || bools_are_clean(data, n))) {
-    tc_tensor t = tc_borrow(data, *shape, type, TC_READ_ONLY, release, arg);
+    tc_tensor t = tc_borrow_at(data, *shape, type, TC_READ_ONLY, release, arg, site);
     if (!tc_is_valid(t)) release(arg);
     return t;
   }
-  tc_tensor t = tc_from_host_strided(data, *shape, dense ? NULL : strides, type == TC_BOOL ? TC_U8 : type);
+  tc_tensor t = tc_from_host_strided_at(data, *shape, dense ? NULL : strides, type == TC_BOOL ? TC_U8 : type, site);
   release(arg);
-  return type == TC_BOOL ? tc_ne_num(t, tc_num_int(0)) : t;
+  return type == TC_BOOL ? tc_ne_num_at(t, tc_num_int(0), site) : t;
 }

@@ -13,6 +13,7 @@ static bool is_none(tc_tensor t) {
 // ---- Linear, embedding, layer norm ----
 
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_linear");
   const char *op = "nn_add_linear";
   double bound = in > 0 ? 1 / sqrt((double)in) : 0;
   TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site));
@@ -20,30 +21,36 @@ tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int
 }
 
 tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
+  TC_CALLED_AS("nn_linear");
   tc_tensor weight = tc_nn_get_leaf("nn_linear", p, path, "weight", false, site);
   return tc_linear_at(x, weight, tc_nn_get_leaf("nn_linear", p, path, "bias", true, site), site);
 }
 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
+  TC_CALLED_AS("nn_add_embedding");
   return tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
 }
 
 tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site) {
+  TC_CALLED_AS("nn_embedding");
   return tc_embedding_at(tc_nn_get_leaf("nn_embedding", p, path, "weight", false, site), ids, site);
 }
 
 tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
+  TC_CALLED_AS("nn_add_layer_norm");
   const char *op = "nn_add_layer_norm";
   TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site));
   return tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
 }
 
 tc_tensor tc_nn_layer_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site) {
+  TC_CALLED_AS("nn_layer_norm");
   tc_tensor weight = tc_nn_get_leaf("nn_layer_norm", p, path, "weight", false, site);
   return tc_layer_norm_at(x, weight, tc_nn_get_leaf("nn_layer_norm", p, path, "bias", true, site), eps, site);
 }
 
 tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site) {
+  TC_CALLED_AS("nn_dropout");
   return tc_nn_training(p) ? tc_dropout_at(x, probability, site) : x;
 }
 
@@ -51,18 +58,18 @@ tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probabilit
 
 // [b, t, dim] -> [b, n_heads, t, dim / n_heads]
 static tc_tensor split_heads(tc_tensor x, int n_heads, tc_site site) {
-  tc_dims d = tc_shape(x);
+  tc_dims d = tc_shape_at(x, site);
   tc_tensor split = tc_reshape_at(x, tc_dims_of(4, (int64_t[]){d.dim[0], d.dim[1], n_heads, d.dim[2] / n_heads}), site);
   return tc_permute_at(split, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site);
 }
 
 static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value, const tc_nn_attention_options *o, tc_site site) {
-  const char *op = "nn_attention";
+  const char *op = tc_outer_op;
   TC_TRY(tc_operand_check(op, query, site));
   TC_TRY(tc_operand_check(op, key, site));
   TC_TRY(tc_operand_check(op, value, site));
   if (!is_none(o->mask)) TC_TRY(tc_operand_check(op, o->mask, site));
-  tc_dims q = tc_shape(query), k = tc_shape(key), v = tc_shape(value);
+  tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site), v = tc_shape_at(value, site);
   bool fits = q.rank == 3 && k.rank == 3 && v.rank == 3 && k.dim[1] == v.dim[1];
   for (int i = 0; i < 3; i += 2) fits = fits && q.dim[i] == k.dim[i] && q.dim[i] == v.dim[i];
   char text[3][64];
@@ -78,14 +85,15 @@ static tc_tensor hide(tc_tensor scores, tc_tensor seen, tc_site site) {
 }
 
 tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options o, tc_site site) {
+  TC_CALLED_AS("nn_attention");
   tc_status st = check_attention(query, key, value, &o, site);
   if (st != TC_OK) return tc_poison(st);
-  tc_dims q = tc_shape(query), k = tc_shape(key);
+  tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site);
   double scale = 1 / sqrt((double)(q.dim[2] / o.n_heads));
   tc_tensor keys = tc_transpose_at(split_heads(key, o.n_heads, site), -2, -1, site);
   tc_tensor scores = tc_mul_num_at(tc_matmul_at(split_heads(query, o.n_heads, site), keys, site), tc_num_float(scale), site);
   if (o.causal) scores = hide(scores, tc_tri_at(q.dim[1], k.dim[1], 0, TC_BOOL, site), site);
-  if (!is_none(o.mask)) scores = tc_dtype(o.mask) == TC_BOOL ? hide(scores, o.mask, site) : tc_add_at(scores, o.mask, site);
+  if (!is_none(o.mask)) scores = tc_dtype_at(o.mask, site) == TC_BOOL ? hide(scores, o.mask, site) : tc_add_at(scores, o.mask, site);
   tc_tensor weights = tc_softmax_at(scores, -1, site);
   if (o.dropout > 0) weights = tc_dropout_at(weights, o.dropout, site);
   tc_tensor mixed = tc_matmul_at(weights, split_heads(value, o.n_heads, site), site);
@@ -93,6 +101,7 @@ tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc
 }
 
 tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_multihead_attention");
   const char *op = "nn_add_multihead_attention";
   int64_t three = 3 * dim;
   TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight", tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
@@ -120,6 +129,7 @@ static bool is_same(tc_tensor a, tc_tensor b) {
 
 tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
                                        tc_nn_attention_options o, tc_site site) {
+  TC_CALLED_AS("nn_multihead_attention");
   const char *op = "nn_multihead_attention";
   projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site), tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
   tc_tensor out_weight = tc_nn_get_leaf(op, p, path, "out_proj.weight", false, site),
@@ -127,7 +137,7 @@ tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, 
   tc_status st = tc_operand_check(op, in.weight, site);
   if (st != TC_OK) return tc_poison(st);
   if (!tc_nn_training(p)) o.dropout = 0;
-  in.dim = tc_shape(in.weight).dim[0] / 3;
+  in.dim = tc_shape_at(in.weight, site).dim[0] / 3;
   tc_tensor qkv[3], x[3] = {query, key, value};
   bool self = is_same(query, key) && is_same(key, value);
   tc_tensor all = self ? project(query, &in, 0, 3, site) : query;  // one product instead of three

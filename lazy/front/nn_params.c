@@ -13,16 +13,16 @@ struct tc_nn_params {
   bool training;
 };
 
-tc_nn_params *tc_nn_params_create(void) {
+tc_nn_params *tc_nn_params_create_at(tc_site site) {
   tc_nn_params *p = calloc(1, sizeof *p);
-  if (p == NULL) return tc_fail(TC_ERR_MEMORY, "nn_params_create", 0, "no memory"), NULL;
+  if (p == NULL) return tc_fail(TC_ERR_MEMORY, "nn_params_create", site, "no memory"), NULL;
   p->training = true;
   return p;
 }
 
 void tc_nn_params_destroy(tc_nn_params *p) {
   if (p == NULL) return;
-  for (int i = 0; i < p->names.n; i++) tc_release(p->tensor[i]);
+  for (int i = 0; i < p->names.n; i++) tc_release_at(p->tensor[i], 0);
   tc_names_fini(&p->names);
   free(p->tensor);
   free(p);
@@ -64,10 +64,10 @@ static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tenso
   if (tc_names_find(&p->names, name) >= 0) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is taken", name));
   tc_tensor *tensor = realloc(p->tensor, ((size_t)p->names.n + 1) * sizeof *tensor);
   if (tensor) p->tensor = tensor;
-  tc_tensor t = tensor ? tc_param(init) : tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory"));
+  tc_tensor t = tensor ? tc_param_at(init, site) : tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory"));
   if (!tc_is_valid(t)) return t;
   if (!tc_names_add(&p->names, name)) {
-    tc_release(t);
+    tc_release_at(t, site);
     return tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name"));
   }
   return p->tensor[p->names.n - 1] = t;
@@ -84,10 +84,12 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
 }
 
 tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
+  TC_CALLED_AS("nn_add");
   return add("nn_add", p, name, init, site);
 }
 
 tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site) {
+  TC_CALLED_AS("nn_get");
   return get("nn_get", p, name, false, site);
 }
 
@@ -112,10 +114,12 @@ tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path
 }
 
 tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) {
+  TC_CALLED_AS("nn_load");
   return tc_archive_load_at(a, prefix, tc_nn_count(p), tc_nn_names(p), tc_nn_tensors(p), site);
 }
 
 tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
+  TC_CALLED_AS("nn_save");
   static const char *const meta[] = {"format", "pt"};
   return tc_safetensors_save_with_at(path, tc_nn_count(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
 }

@@ -1,6 +1,6 @@
-// NumPy's .npy files: written as version 1.0, read as 1.0, 2.0 and 3.0, in C or Fortran order, little-endian.
+// NumPy's .npy files: written as version 1.0, little-endian; read as 1.0, 2.0 and 3.0, in C or Fortran order, in either byte order.
 // bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load gives void16, viewable as ml_dtypes.bfloat16.
-// Always: a header is believed only as far as the file's size bears it out.
+// Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out; a pipe is read no further than the array goes.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
 #include "lazy/front/npy.h"
@@ -38,12 +38,12 @@ size_t tc_npy_header(char out[TC_NPY_HEADER_BYTES], const tc_dims *shape, tc_typ
   return n;
 }
 
-tc_status tc_save_npy(const char *path, tc_tensor t) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
+tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) {
+  TC_CALLED_AS("save_npy");
   if (path == NULL) return tc_fail(TC_ERR_ARG, "save_npy", site, "path is NULL");
   TC_TRY(tc_operand_check("save_npy", t, site));
-  tc_dims shape = tc_shape(t);
-  tc_type type = tc_dtype(t);
+  tc_dims shape = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
   const void *data;
   void *share;
   TC_TRY(tc_map_shared_at(t, &data, &share, site));
@@ -51,7 +51,7 @@ tc_status tc_save_npy(const char *path, tc_tensor t) {
   tc_new_file f;
   tc_new_file_begin(&f, "save_npy", path, site);
   tc_new_file_write(&f, header, tc_npy_header(header, &shape, type));
-  tc_new_file_write(&f, data, (size_t)tc_numel(t) * tc_type_bytes(type));
+  tc_new_file_write(&f, data, (size_t)tc_numel_at(t, site) * tc_type_bytes(type));
   tc_unmap_shared(share);
   return tc_new_file_end(&f, TC_OK);
 }
@@ -60,9 +60,11 @@ tc_status tc_save_npy(const char *path, tc_tensor t) {
 
 typedef struct npy {
   tc_type type;
-  bool fortran;
+  bool fortran, swapped;  // swapped: the other byte order
   tc_dims shape;
 } npy;
+
+#define PIPE_BYTES ((size_t)1 << 20)  // room for the data of a pipe, which announces any size, at first
 
 static const char *skip_space(const char *p) {
   while (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r') p++;
@@ -101,12 +103,12 @@ static const char *parse_shape(const char *p, tc_dims *out) {
   return p + 1;
 }
 
-static bool parse_descr(const char *descr, tc_type *out) {
+static bool parse_descr(const char *descr, npy *out) {
   char order = descr[0];
-  if (order != '<' && order != '|' && order != '=') return false;
+  if (order != '<' && order != '|' && order != '=' && order != '>') return false;
   for (int i = 0; i < TC_N_TYPES; i++)
     if (strcmp(descr_of[i] + 1, descr + 1) == 0 && (order != '|' || tc_type_bytes((tc_type)i) == 1 || i == TC_BF16)) {
-      *out = (tc_type)i;
+      out->type = (tc_type)i, out->swapped = order == '>';
       return true;
     }
   return false;
@@ -126,7 +128,7 @@ static bool parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
     p = skip_space(p);
     if (strcmp(key, "descr") == 0) {
       if ((p = parse_string(p, descr, sizeof descr)) == NULL) return false;
-      if (!parse_descr(descr, &out->type)) return snprintf(why, why_bytes, "element type '%s' is not supported", descr), false;
+      if (!parse_descr(descr, out)) return snprintf(why, why_bytes, "element type '%s' is not supported", descr), false;
       seen |= 1;
     } else if (strcmp(key, "fortran_order") == 0) {
       out->fortran = strncmp(p, "True", 4) == 0;
@@ -160,72 +162,102 @@ static bool data_bytes(const npy *h, size_t *out) {
 }
 
 // The header of an open file of file_bytes, and where its data starts.
-static bool read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
+static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
   unsigned char head[12];
   snprintf(why, why_bytes, "not an .npy file of version 1 to 3");
-  if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return false;
+  if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return TC_ERR_IO;
   uint32_t n = head[8] | (uint32_t)head[9] << 8, offset = 10;
   if (head[6] > 1) {
-    if (fread(head + 10, 1, 2, f) != 2) return false;
+    if (fread(head + 10, 1, 2, f) != 2) return TC_ERR_IO;
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24, offset = 12;
   }
   snprintf(why, why_bytes, "a header of %u bytes does not fit the file", n);
-  if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return false;
+  if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
   char *header = malloc((size_t)n + 1);
-  if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), false;
+  if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
   bool ok = fread(header, 1, n, f) == n;
   header[n] = 0;
   ok = ok && parse_header(header, out, why, why_bytes);
   free(header);
   *out_offset = offset + (uint64_t)n;
-  return ok;
+  return ok ? TC_OK : TC_ERR_IO;
 }
 
-static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes) {
+// Of elements of the other byte order.
+static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
+  for (unsigned char *p = data; p < data + bytes; p += element)
+    for (size_t i = 0; i < element / 2; i++) {
+      unsigned char low = p[i];
+      p[i] = p[element - 1 - i], p[element - 1 - i] = low;
+    }
+}
+
+// Exactly bytes of f, the caller's to free, with room for so many at first; NULL where they are not there (errno 0) or not to be had.
+static unsigned char *read_data(FILE *f, size_t bytes, size_t room) {
+  unsigned char *data = NULL, *more;
+  for (size_t n = 0; (more = realloc(data, room ? room : 1)) != NULL; room = TC_MIN(bytes, 2 * room)) {
+    data = more;
+    errno = 0;
+    n += fread(data + n, 1, room - n, f);
+    if (n == bytes) return data;
+    if (n < room) break;
+  }
+  free(data);
+  return NULL;
+}
+
+static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes, tc_site site) {
   // A byte other than 0 and 1 is no bool; NumPy reads it as true.
   if (h->type == TC_BOOL)
     for (size_t i = 0; i < bytes; i++) data[i] = data[i] != 0;
-  if (!h->fortran) return tc_from_host(data, h->shape, h->type);
+  if (h->swapped) swap_bytes(data, bytes, tc_type_bytes(h->type));
+  if (!h->fortran) return tc_from_host_at(data, h->shape, h->type, site);
   int64_t strides[TC_MAX_RANK], stride = 1;
   for (int i = 0; i < h->shape.rank; i++) {
     strides[i] = stride;
     if (bytes) stride *= h->shape.dim[i];
   }
-  return tc_from_host_strided(data, h->shape, strides, h->type);
+  return tc_from_host_strided_at(data, h->shape, strides, h->type, site);
 }
 
-tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, char *why, size_t why_bytes) {
+tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, size_t why_bytes) {
   npy h = {0};
   uint64_t offset;
   size_t bytes;
-  if (!read_header(f, file_bytes, &h, &offset, why, why_bytes)) return tc_poison(TC_ERR_IO);
+  tc_status st = read_header(f, file_bytes, &h, &offset, why, why_bytes);
+  if (st != TC_OK) return tc_poison(st);
   if (!data_bytes(&h, &bytes) || bytes > file_bytes - offset) {
     snprintf(why, why_bytes, "the header announces more data than the file's %" PRIu64 " bytes hold", file_bytes);
     return tc_poison(TC_ERR_IO);
   }
-  unsigned char *data = malloc(bytes ? bytes : 1);
+  unsigned char *data = read_data(f, bytes, file_bytes == TC_NPY_ENDLESS ? TC_MIN(bytes, PIPE_BYTES) : bytes);
+  if (data == NULL && errno == ENOMEM) return snprintf(why, why_bytes, "no memory for %zu bytes", bytes), tc_poison(TC_ERR_MEMORY);
   if (data == NULL) {
-    snprintf(why, why_bytes, "no memory for %zu bytes", bytes);
-    return tc_poison(TC_ERR_MEMORY);
+    snprintf(why, why_bytes, "%s", errno ? strerror(errno) : ferror(f) ? "the data cannot be read" : "the data ends early");
+    return tc_poison(TC_ERR_IO);
   }
-  snprintf(why, why_bytes, "the data cannot be read");
-  tc_tensor out = fread(data, 1, bytes, f) == bytes ? make_tensor(&h, data, bytes) : tc_poison(TC_ERR_IO);
+  why[0] = 0;
+  tc_tensor out = make_tensor(&h, data, bytes, site);
   free(data);
   return out;
 }
 
-tc_tensor tc_load_npy(const char *path) {
-  tc_site site = tc_site_return(__builtin_return_address(0));
+tc_tensor tc_load_npy_at(const char *path, tc_site site) {
+  TC_CALLED_AS("load_npy");
   char why[160] = "";
   struct stat info;
   if (path == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "load_npy", site, "path is NULL"));
   FILE *f = fopen(path, "rbe");
   tc_tensor out = tc_poison(TC_ERR_IO);
-  if (f == NULL || fstat(fileno(f), &info) != 0)
+  if (f == NULL || fstat(fileno(f), &info) != 0) {
+    if (errno == ENOMEM) out = tc_poison(TC_ERR_MEMORY);
     snprintf(why, sizeof why, "%s", strerror(errno));
-  else
-    out = tc_npy_read(f, info.st_size > 0 ? (uint64_t)info.st_size : 0, why, sizeof why);
+  } else {
+    bool is_file = S_ISREG(info.st_mode);
+    if (!is_file) setvbuf(f, NULL, _IONBF, 0);  // what follows the array is the next reader's
+    out = tc_npy_read(f, is_file ? (uint64_t)info.st_size : TC_NPY_ENDLESS, site, why, sizeof why);
+  }
   if (f) fclose(f);
-  if (!tc_is_valid(out)) tc_fail((tc_status)out.gen, "load_npy", site, "%s: %s", path, why);
+  if (!tc_is_valid(out) && why[0]) tc_fail((tc_status)out.gen, "load_npy", site, "%s: %s", path, why);
   return out;
 }

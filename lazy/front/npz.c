@@ -40,12 +40,12 @@ static const char *refused(const zip_stat_t *info) {
   return NULL;
 }
 
-// A copy of the tensor in an open member; poison with the reason.
-static tc_tensor read_member(zip_file_t *member, uint64_t bytes, char *why, size_t why_bytes) {
+// As tc_npy_read, of an open member.
+static tc_tensor read_member(zip_file_t *member, uint64_t bytes, tc_site site, char *why, size_t why_bytes) {
   snprintf(why, why_bytes, "no memory");
   FILE *f = fopencookie(member, "r", (cookie_io_functions_t){.read = member_read});
   if (f == NULL) return tc_poison(TC_ERR_MEMORY);
-  tc_tensor t = tc_npy_read(f, bytes, why, why_bytes);
+  tc_tensor t = tc_npy_read(f, bytes, site, why, why_bytes);
   // libzip compares the checksum when it meets the end.
   if (tc_is_valid(t) && (fgetc(f) != EOF || ferror(f))) {
     snprintf(why, why_bytes, "it is damaged: %s", ferror(f) ? zip_error_strerror(zip_file_get_error(member)) : "bytes follow the data");
@@ -66,9 +66,9 @@ static tc_tensor npz_get(const tc_archive *a, int i, tc_site site) {
   if (no)
     snprintf(why, sizeof why, "%s", no);
   else
-    t = read_member(member, info.size, why, sizeof why);
+    t = read_member(member, info.size, site, why, sizeof why);
   if (member) zip_fclose(member);
-  if (!tc_is_valid(t)) tc_fail((tc_status)t.gen, "archive_get", site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
+  if (!tc_is_valid(t) && why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
   return t;
 }
 
@@ -130,10 +130,11 @@ static tc_status zip_failed(zip_t *zip, const tc_new_file *f) {
 static tc_status add_member(zip_t *zip, const tc_new_file *f, const char *name, tc_tensor t, member *m) {
   const void *data;
   char *file = NULL;
-  tc_dims shape = tc_shape(t);
+  tc_dims shape = tc_shape_at(t, f->site);
+  tc_type type = tc_dtype_at(t, f->site);
   TC_TRY(tc_map_shared_at(t, &data, &m->share, f->site));
-  size_t bytes = (size_t)tc_numel(t) * tc_type_bytes(tc_dtype(t));
-  zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)m->header, tc_npy_header(m->header, &shape, tc_dtype(t))}, {(zip_uint8_t *)data, bytes}};
+  size_t bytes = (size_t)tc_numel_at(t, f->site) * tc_type_bytes(type);
+  zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)m->header, tc_npy_header(m->header, &shape, type)}, {(zip_uint8_t *)data, bytes}};
   zip_source_t *source = zip_source_buffer_fragment(zip, parts, bytes ? 2 : 1, 0);
   zip_int64_t i = -1;
   if (source && asprintf(&file, "%s.npy", name) >= 0) i = zip_file_add(zip, file, source, ZIP_FL_ENC_UTF_8);
@@ -166,6 +167,7 @@ static void reopen(tc_new_file *f) {
 }
 
 tc_status tc_npz_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+  TC_CALLED_AS("npz_save");
   static const char empty[22] = "PK\5\6";  // libzip leaves no file where there is no member
   tc_new_file f;
   tc_status st = TC_OK;

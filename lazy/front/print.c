@@ -374,32 +374,33 @@ static char *format_value(const void *data, const tc_dims *dims, tc_type type, i
   return NULL;
 }
 
-static tc_status format_at(tc_tensor t, tc_site site, char **out) {
+static tc_status format_at(const char *op, tc_tensor t, tc_site site, char **out) {
+  TC_CALLED_AS(op);
   *out = NULL;
-  TC_TRY(tc_operand_check("print", t, site));
-  tc_dims dims = tc_shape(t);
-  tc_type type = tc_dtype(t);
-  int64_t n = tc_numel(t);
+  TC_TRY(tc_operand_check(op, t, site));
+  tc_dims dims = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
+  int64_t n = tc_numel_at(t, site);
   size_t bytes = (size_t)n * tc_type_bytes(type);
   void *data = malloc(bytes ? bytes : 1);
-  if (data == NULL) return tc_fail(TC_ERR_MEMORY, "print", site, "no memory for %zu bytes", bytes);
+  if (data == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %zu bytes", bytes);
   tc_status st = tc_to_host_at(t, data, bytes, site);
   if (st == TC_OK) {
     *out = format_value(data, &dims, type, n);
-    if (*out == NULL) st = tc_fail(TC_ERR_MEMORY, "print", site, "no memory for the text");
+    if (*out == NULL) st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for the text");
   }
   free(data);
   return st;
 }
 
-char *tc_format(tc_tensor t) {
+char *tc_format_at(tc_tensor t, tc_site site) {
   char *out;
-  return format_at(t, tc_site_return(__builtin_return_address(0)), &out) == TC_OK ? out : NULL;
+  return format_at("format", t, site, &out) == TC_OK ? out : NULL;
 }
 
 tc_status tc_print_at(tc_tensor t, tc_site site) {
   char *out;
-  TC_TRY(format_at(t, site, &out));
+  TC_TRY(format_at("print", t, site, &out));
   bool ok = puts(out) >= 0;
   free(out);
   return ok ? TC_OK : tc_fail(TC_ERR_IO, "print", site, "stdout cannot be written");

@@ -58,10 +58,11 @@ static void mapping_release(void *arg) {
   free(m);
 }
 
-// NULL with the reason.
+// NULL with the reason; errno is ENOMEM if that is it.
 static mapping *mapping_create(const char *path, char *why, size_t why_bytes) {
   struct stat info;
   mapping *m = NULL;
+  errno = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a pipe's writer
   if (fd < 0 || fstat(fd, &info) != 0)
     snprintf(why, why_bytes, "%s", strerror(errno));
@@ -133,7 +134,7 @@ static int span_order(const void *pa, const void *pb) {
 
 // The tensors lie one after the other and fill the data.
 static tc_status check_fill(const tc_archive *a, size_t data_bytes, tc_site site) {
-  const char *op = "safetensors_open";
+  const char *op = tc_outer_op;
   const safetensors *s = a->state;
   int n = a->names.n;
   span *in_order = malloc(((size_t)n + 1) * sizeof *in_order);
@@ -162,7 +163,7 @@ static bool metadata_is_text(const json_t *metadata) {
 }
 
 static tc_status parse_header(tc_archive *a, size_t data_bytes, tc_site site) {
-  const char *op = "safetensors_open", *name;
+  const char *op = tc_outer_op, *name;
   safetensors *s = a->state;
   json_t *value;
   if (!metadata_is_text(json_object_get(s->header, METADATA)))
@@ -180,11 +181,12 @@ static tc_status parse_header(tc_archive *a, size_t data_bytes, tc_site site) {
 }
 
 static tc_status read_file(tc_archive *a, tc_site site) {
-  const char *op = "safetensors_open";
+  const char *op = tc_outer_op;
   safetensors *s = a->state;
   char why[160];
   uint64_t header_bytes = 0;
-  if ((s->map = mapping_create(a->path, why, sizeof why)) == NULL) return tc_fail(TC_ERR_IO, op, site, "%s: %s", a->path, why);
+  if ((s->map = mapping_create(a->path, why, sizeof why)) == NULL)
+    return tc_fail(errno == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, op, site, "%s: %s", a->path, why);
   for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | s->map->at[i];
   if (header_bytes > TC_MIN((size_t)MAX_HEADER_BYTES, s->map->bytes - 8))
     return tc_fail(TC_ERR_IO, op, site, "%s: a header of %" PRIu64 " bytes in a file of %zu", a->path, header_bytes, s->map->bytes);
@@ -205,7 +207,7 @@ static void safetensors_close(tc_archive *a) {
 }
 
 static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
-  const char *op = "archive_get", *name = a->names.name[i];
+  const char *op = tc_outer_op, *name = a->names.name[i];
   const safetensors *s = a->state;
   const entry *e = &s->entry[i];
   if (e->type == TC_N_TYPES) {
@@ -215,7 +217,7 @@ static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
   if (e->rank > TC_MAX_RANK)
     return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
-  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, mapping_release, s->map);
+  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, mapping_release, s->map, site);
 }
 
 static const char *safetensors_metadata(const tc_archive *a, const char *key) {
@@ -224,11 +226,12 @@ static const char *safetensors_metadata(const tc_archive *a, const char *key) {
 }
 
 tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
-  tc_archive *a = tc_archive_create("safetensors_open", path, site);
+  TC_CALLED_AS("safetensors_open");
+  tc_archive *a = tc_archive_create(tc_outer_op, path, site);
   if (a == NULL) return NULL;
   a->state = calloc(1, sizeof(safetensors));
   if (a->state) a->get = safetensors_get, a->metadata = safetensors_metadata, a->close = safetensors_close;
-  tc_status st = a->state ? read_file(a, site) : tc_fail(TC_ERR_MEMORY, "safetensors_open", site, "no memory to open %s", path);
+  tc_status st = a->state ? read_file(a, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
   if (st == TC_OK) return a;
   tc_archive_close(a);
   return NULL;
@@ -242,10 +245,10 @@ const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes
 
 // ---- Saving ----
 
-static json_t *entry_json(tc_tensor t, size_t *at) {
-  tc_dims dims = tc_shape(t);
-  tc_type type = tc_dtype(t);
-  size_t end = *at + (size_t)tc_numel(t) * tc_type_bytes(type);
+static json_t *entry_json(tc_tensor t, size_t *at, tc_site site) {
+  tc_dims dims = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
+  size_t end = *at + (size_t)tc_numel_at(t, site) * tc_type_bytes(type);
   json_t *shape = json_array();
   for (int i = 0; i < dims.rank; i++) json_array_append_new(shape, json_integer(dims.dim[i]));
   json_t *j = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype_of[type], "shape", shape, "data_offsets", (json_int_t)*at, (json_int_t)end);
@@ -272,7 +275,7 @@ static char *header_text(const tc_new_file *f, int n, const int *order, const ch
   }
   for (int i = 0; i < n; i++) {
     const char *name = names[order[i]];
-    if (strcmp(name, METADATA) != 0 && json_object_set_new(j, name, entry_json(tensors[order[i]], &at)) == 0) continue;
+    if (strcmp(name, METADATA) != 0 && json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
     tc_fail(TC_ERR_ARG, f->op, f->site, "'%.100s' cannot be a tensor's name: it is %s", name, strcmp(name, METADATA) ? "no UTF-8" : "taken");
     goto done;
   }
@@ -294,25 +297,26 @@ static void write_header(tc_new_file *f, const char *text) {
 }
 
 // Large elements first, so that each is aligned though the format allows no gaps; otherwise in the caller's order.
-static void alignment_order(int n, const tc_tensor *tensors, int *out) {
+static void alignment_order(int n, const tc_tensor *tensors, int *out, tc_site site) {
   int k = 0;
   for (size_t bytes = 8; bytes > 0; bytes /= 2)
     for (int i = 0; i < n; i++)
-      if (tc_type_bytes(tc_dtype(tensors[i])) == bytes) out[k++] = i;
+      if (tc_type_bytes(tc_dtype_at(tensors[i], site)) == bytes) out[k++] = i;
 }
 
 tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
   int *order = malloc(((size_t)n + 1) * sizeof *order);
   if (order == NULL) return tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for %d tensors", n);
-  alignment_order(n, tensors, order);
+  alignment_order(n, tensors, order, f->site);
   char *text = header_text(f, n, order, names, tensors, n_meta, meta);
   tc_status st = text ? TC_OK : TC_ERR_ARG;
   if (text) write_header(f, text);
   for (int i = 0; i < n && st == TC_OK; i++) {
+    tc_tensor t = tensors[order[i]];
     const void *data;
     void *share;
-    st = tc_map_shared_at(tensors[order[i]], &data, &share, f->site);
-    if (st == TC_OK) tc_new_file_write(f, data, (size_t)tc_numel(tensors[order[i]]) * tc_type_bytes(tc_dtype(tensors[order[i]])));
+    st = tc_map_shared_at(t, &data, &share, f->site);
+    if (st == TC_OK) tc_new_file_write(f, data, (size_t)tc_numel_at(t, f->site) * tc_type_bytes(tc_dtype_at(t, f->site)));
     tc_unmap_shared(share);
   }
   free(text);
@@ -322,9 +326,10 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
 
 tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
                                       const char *const *meta, tc_site site) {
+  TC_CALLED_AS("safetensors_save_with");
   tc_new_file f;
-  TC_TRY(tc_archive_check_save("safetensors_save", path, n, names, tensors, site));
-  tc_new_file_begin(&f, "safetensors_save", path, site);
+  TC_TRY(tc_archive_check_save(tc_outer_op, path, n, names, tensors, site));
+  tc_new_file_begin(&f, tc_outer_op, path, site);
   return tc_new_file_end(&f, tc_safetensors_write(&f, n, names, tensors, n_meta, meta));
 }
 
@@ -335,8 +340,9 @@ static tc_status absent(const char *op, tc_site site) {
 }
 
 tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
+  TC_CALLED_AS("safetensors_open");
   (void)path;
-  return absent("safetensors_open", site), NULL;
+  return absent(tc_outer_op, site), NULL;
 }
 
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {
@@ -353,11 +359,13 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
 tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
                                       const char *const *meta, tc_site site) {
   (void)path, (void)n, (void)names, (void)tensors, (void)n_meta, (void)meta;
-  return absent("safetensors_save", site);
+  TC_CALLED_AS("safetensors_save_with");
+  return absent(tc_outer_op, site);
 }
 
 #endif
 
 tc_status tc_safetensors_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+  TC_CALLED_AS("safetensors_save");
   return tc_safetensors_save_with_at(path, n, names, tensors, 0, NULL, site);
 }

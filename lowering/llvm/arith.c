@@ -141,6 +141,17 @@ static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueR
   }
 }
 
+LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst) {
+  LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), lane[64];
+  unsigned half = inst->lanes / 2U, from = inst->imm ? half : 0;
+  if (x == NULL || y == NULL) return NULL;
+  for (unsigned i = 0; i < half; i++) {
+    lane[2 * i] = LLVMConstInt(b->i32, from + i, 0);
+    lane[2 * i + 1] = LLVMConstInt(b->i32, inst->lanes + from + i, 0);
+  }
+  return LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(lane, inst->lanes), "");
+}
+
 LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;

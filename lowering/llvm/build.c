@@ -7,8 +7,9 @@
 #include "lowering/llvm/build.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "runtime/arena.h"
 
 const char *tc_llvm_op_name(unsigned op) {
   static const char *const names[] = {
@@ -25,6 +26,11 @@ LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) {
   if (b->text_bytes > 0 && b->text[0] == 0) vsnprintf(b->text, b->text_bytes, fmt, args);
   va_end(args);
   return NULL;
+}
+
+static bool no_memory(tc_llvm_build *b) {
+  b->no_memory = true;
+  return tc_llvm_fail(b, "out of memory") != NULL;
 }
 
 LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype) {
@@ -163,8 +169,8 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
     if (b->val[var] == NULL) return tc_llvm_fail(b, "%%%u set: %%%u has no value", i, var) != NULL;
     if (b->n_vars == b->cap_vars) {
       uint32_t cap = b->cap_vars * 2 + 16;
-      tc_llvm_var *grown = realloc(b->vars, cap * sizeof *grown);
-      if (grown == NULL) return tc_llvm_fail(b, "out of memory") != NULL;
+      tc_llvm_var *grown = tc_realloc(b->vars, cap * sizeof *grown);
+      if (grown == NULL) return no_memory(b);
       b->vars = grown;
       b->cap_vars = cap;
     }
@@ -258,6 +264,7 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_SCATTER:
     case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
     case TC_N_CALL: v = tc_llvm_call(b, inst); break;
+    case TC_N_ZIP: v = tc_llvm_zip(b, inst); break;
     case TC_N_HREDUCE: v = tc_llvm_hreduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;
   }
@@ -320,13 +327,12 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   size_t n = nest->n_inst + (size_t)1, n_base = (size_t)nest->n_buf + nest->n_tile + 1;
   bool ok = true;
   b->can = find_can(features);
-  b->val = calloc(n, sizeof *b->val);
-  b->base = calloc(n_base, sizeof *b->base);
-  b->frame = calloc(n, sizeof *b->frame);
-  b->mark = calloc(n, sizeof *b->mark);
+  b->val = tc_calloc(n, sizeof *b->val);
+  b->base = tc_calloc(n_base, sizeof *b->base);
+  b->frame = tc_calloc(n, sizeof *b->frame);
+  b->mark = tc_calloc(n, sizeof *b->mark);
   if (b->val == NULL || b->base == NULL || b->frame == NULL || b->mark == NULL) {
-    tc_llvm_fail(b, "out of memory");
-    ok = false;
+    ok = no_memory(b);
     goto done;
   }
   make_types(b);
@@ -347,10 +353,10 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
 done:
   if (b->b != NULL) LLVMDisposeBuilder(b->b);
   if (b->entry != NULL) LLVMDisposeBuilder(b->entry);
-  free(b->val);
-  free(b->base);
-  free(b->frame);
-  free(b->mark);
-  free(b->vars);
-  return ok ? TC_OK : TC_ERR_COMPILE;
+  tc_free(b->val);
+  tc_free(b->base);
+  tc_free(b->frame);
+  tc_free(b->mark);
+  tc_free(b->vars);
+  return ok ? TC_OK : b->no_memory ? TC_ERR_MEMORY : TC_ERR_COMPILE;
 }

@@ -47,7 +47,8 @@ typedef struct tc_llvm_build {
   uint32_t *mark;                        // per instruction: the last frame that listed this VAR
   uint32_t n_frames, n_vars, cap_vars;
   bool streams;                          // printed a non-temporal store
-  char *text;                            // why it failed
+  bool no_memory;                        // why it failed
+  char *text;                            // why it failed, in words
   size_t text_bytes;
 } tc_llvm_build;
 
@@ -73,6 +74,7 @@ LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned wh
 // arith.c: the value of an arithmetic instruction, of a CAST, of a HREDUCE; NULL if it failed.
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst);
 // cast.c
 LLVMValueRef tc_llvm_cast(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned to, unsigned lanes);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.

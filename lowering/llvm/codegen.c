@@ -16,10 +16,11 @@
 #include <llvm/Config/llvm-config.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lowering/llvm/build.h"
+#include "runtime/arena.h"
+#include "runtime/status.h"
 
 #define MAX_IDLE 8
 
@@ -66,17 +67,20 @@ static void init_once(void) {
 
 // ---- target machines ----
 
-static machine *create_machine(const char *cpu, const char *features, char *text, size_t text_bytes) {
+static tc_status create_machine(const char *cpu, const char *features, machine **out, char *text, size_t text_bytes) {
   size_t bytes = strlen(cpu) + strlen(features) + 2;
   LLVMTargetRef target;
   char *error = NULL, *triple = LLVMGetDefaultTargetTriple();
-  machine *m = calloc(1, sizeof *m + bytes);
+  machine *m = tc_calloc(1, sizeof *m + bytes);
+  tc_status st = TC_OK;
   if (m == NULL) {
     snprintf(text, text_bytes, "out of memory");
+    st = TC_ERR_MEMORY;
   } else if (LLVMGetTargetFromTriple(triple, &target, &error)) {
     snprintf(text, text_bytes, "LLVM: %s", error);
-    free(m);
+    tc_free(m);
     m = NULL;
+    st = TC_ERR_COMPILE;
   } else {
     snprintf(m->key, bytes, "%s\n%s", cpu, features);
     // Small and not JITDefault, which on x86-64 is the large model with relocations our loader does not know.
@@ -84,7 +88,8 @@ static machine *create_machine(const char *cpu, const char *features, char *text
   }
   LLVMDisposeMessage(error);
   LLVMDisposeMessage(triple);
-  return m;
+  *out = m;
+  return st;
 }
 
 static bool has_key(const machine *m, const char *cpu, const char *features) {
@@ -92,7 +97,7 @@ static bool has_key(const machine *m, const char *cpu, const char *features) {
   return strncmp(m->key, cpu, n) == 0 && m->key[n] == '\n' && strcmp(m->key + n + 1, features) == 0;
 }
 
-static machine *take_machine(const char *cpu, const char *features, char *text, size_t text_bytes) {
+static tc_status take_machine(const char *cpu, const char *features, machine **out, char *text, size_t text_bytes) {
   machine *m = NULL;
   pthread_mutex_lock(&idle_lock);
   for (machine **at = &idle; *at != NULL; at = &(*at)->next) {
@@ -103,7 +108,8 @@ static machine *take_machine(const char *cpu, const char *features, char *text, 
     break;
   }
   pthread_mutex_unlock(&idle_lock);
-  return m != NULL ? m : create_machine(cpu, features, text, text_bytes);
+  *out = m;
+  return m != NULL ? TC_OK : create_machine(cpu, features, out, text, text_bytes);
 }
 
 static void return_machine(machine *m) {
@@ -118,7 +124,7 @@ static void return_machine(machine *m) {
   pthread_mutex_unlock(&idle_lock);
   if (keep) return;
   LLVMDisposeTargetMachine(m->tm);
-  free(m);
+  tc_free(m);
 }
 
 // ---- compiling ----
@@ -162,15 +168,15 @@ static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemo
 // Fills *out with a zero-terminated copy of what LLVM printed.
 static tc_status run(const request *q, void **out, size_t *out_bytes) {
   LLVMMemoryBufferRef buffer = NULL;
-  machine *m = take_machine(q->cpu, q->features, q->rescue->text, q->rescue->text_bytes);
-  if (m == NULL) return TC_ERR_COMPILE;
+  machine *m;
+  TC_TRY(take_machine(q->cpu, q->features, &m, q->rescue->text, q->rescue->text_bytes));
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, q->rescue);
   tc_status st = emit(q, ctx, m, &buffer);
   if (st == TC_OK && q->rescue->text[0] != 0) st = TC_ERR_COMPILE;  // a diagnostic
   if (st == TC_OK) {
     *out_bytes = LLVMGetBufferSize(buffer);
-    *out = malloc(*out_bytes + 1);
+    *out = tc_malloc(*out_bytes + 1);
     if (*out == NULL) {
       snprintf(q->rescue->text, q->rescue->text_bytes, "out of memory");
       st = TC_ERR_MEMORY;
@@ -202,7 +208,7 @@ static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *te
   }
   rescuer = NULL;
   if (st == TC_OK) return st;
-  free(*out);
+  tc_free(*out);
   *out = NULL;
   return st;
 }
@@ -239,6 +245,7 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
       .compile = compile,
       .assembly = assembly,
       .host = host,
+      .fail_at = tc_alloc_fail_at,
   };
   return &plugin;
 }

@@ -462,6 +462,7 @@ static void check_rest(tc_type t, int lanes, const target *on) {
   if (t != TC_BOOL && !is_float) store(&f, t, lanes, i, OP0(n, LANES, t, lanes, 0), "LANES");
   if (lanes > 1) store(&f, t, lanes, i, OP1(n, SPLAT, t, lanes, 0, OP1(n, LOAD, t, 1, 0, i)), "SPLAT");
   for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(&f, t, 1, i, OP1(n, HREDUCE, t, 1, reduce[k], v), "HREDUCE");
+  for (int64_t half = 0; half < 2 && lanes > 1; half++) store(&f, t, lanes, i, OP2(n, ZIP, t, lanes, half, v, w), "ZIP");
   if (t == TC_F64) {
     store(&f, t, lanes, i, OP1(n, CALL, t, lanes, TC_NEST_MATH_EXP, v), "exp");
     store(&f, t, lanes, i, OP2(n, CALL, t, lanes, TC_NEST_MATH_ATAN2, v, w), "atan2");

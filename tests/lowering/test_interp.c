@@ -415,6 +415,20 @@ Test(interp, hreduce_combines_halves) {
   }
 }
 
+Test(interp, zip_takes_lanes_by_turns) {
+  for (int lanes = 2; lanes <= 64; lanes *= 2) {
+    float a[N], b[N], out[2 * N];
+    for (int i = 0; i < N; i++) a[i] = (float)i, b[i] = (float)(100 + i);
+    tc_nest n = {.n_inst = 0};
+    put_buffer(&n, TC_F32), put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
+    const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z), y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
+    OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, ZIP, TC_F32, lanes, 0, x, y));
+    OP2(&n, STORE, TC_F32, lanes, 2, at, OP2(&n, ZIP, TC_F32, lanes, 1, x, y));
+    run(&n, (void *[]){a, b, out}, NULL, 0, 0);
+    for (int i = 0; i < 2 * lanes; i++) cr_assert_eq(out[i], i % 2 ? b[i / 2] : a[i / 2], "%d lanes: [%d] is %g", lanes, i, (double)out[i]);
+  }
+}
+
 Test(interp, masked_tails_touch_nothing_beyond) {
   for (int total = 0; total <= 37; total++) {
     float *in = malloc((size_t)total * 4 + 1), *out = malloc((size_t)total * 4 + 1);  // exact size: ASan sees one lane too many

@@ -98,6 +98,7 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[SUM].op = TC_N_REM, "not allowed");
   BREAK(n.inst[SUM].op = TC_N_AND, "not allowed");
   BREAK(n.inst[INDEX].op = TC_N_MULHU, "not allowed");
+  BREAK((n.inst[SUM].op = TC_N_ZIP, n.inst[SUM].imm = 2), "half 2 of two");
   BREAK(n.inst[MASK].dtype = TC_I64, "not allowed");
   BREAK(n.inst[MASK].src[1] = ZERO, "not i64");
   BREAK(n.inst[LANES].dtype = TC_F32, "not allowed");

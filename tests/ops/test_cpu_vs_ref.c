@@ -341,6 +341,21 @@ static void run_row(const op_row *op) {
 #include <tc/ops.def>
 #undef TC_OP
 
+// ---- Where the quotient rounds up to a whole number: numpy.floor_divide(float32([1, 0.3, -1, 6, 0.7]), float32([0.1, 0.1, 0.1, 0.1, -0.1])) ----
+
+Test(cpu_vs_ref, floor_divide_is_not_the_floor_of_a_rounded_quotient) {
+  static const float a[] = {1, 0.3f, -1, 6, 0.7f}, b[] = {0.1f, 0.1f, 0.1f, 0.1f, -0.1f}, want[] = {9, 3, -10, 59, -7};
+  static const char *const devices[] = {"tc:ref", "tc:cpu"};
+  for (int k = 0; k < 2; k++) {
+    float got[5];
+    cr_assert_eq(tc_set_default_device(devices[k]), TC_OK);
+    tc_scope scope = tc_scope_begin();
+    cr_assert_eq(tc_to_host(tc_floor_divide(tc_from_host(a, TC_SHAPE(5), TC_F32), tc_from_host(b, TC_SHAPE(5), TC_F32)), got, sizeof got), TC_OK);
+    tc_scope_end(scope);
+    for (int i = 0; i < 5; i++) cr_expect_eq(got[i], want[i], "%s: %g // %g is %g, not %g", devices[k], a[i], b[i], want[i], got[i]);
+  }
+}
+
 // ---- Random ops: the same stream on both backends ----
 
 static void draw(const char *device, double *out, int64_t n) {

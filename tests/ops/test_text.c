@@ -1,6 +1,7 @@
 // Printing and .npy files against NumPy: tests/golden/text.txt, made by tools/golden_text.py, which describes the format.
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,52 @@ Test(text, saving_to_a_pipe_or_a_device_writes_in_place) {
   cr_expect_eq(kind_of("full"), S_IFLNK);
   cr_expect_eq(kind_of("/dev/full"), S_IFCHR);
   unlink("file"), unlink("pipe"), unlink("full");
+  leave_directory();
+}
+
+typedef struct sent {
+  const char *data;
+  size_t bytes, more;  // once, and then the beginning again
+} sent;
+
+static void *send(void *arg) {
+  const sent *x = arg;
+  int fd = open("pipe", O_WRONLY);
+  bool ok = fd >= 0 && write(fd, x->data, x->bytes) == (ssize_t)x->bytes && write(fd, x->data, x->more) == (ssize_t)x->more;
+  close(fd);
+  return ok ? arg : NULL;
+}
+
+// The array is larger than a pipe, and than the room that is made before data come. Then one that is cut short.
+Test(text, loading_from_a_pipe_takes_one_array_and_waits_for_all_of_it) {
+  enter_new_directory();
+  const int64_t n = 300000;
+  tc_tensor t = tc_arange(0, (double)n, 1, TC_F32);
+  cr_assert_eq(tc_save_npy("file", t), TC_OK);
+  sent x = {.bytes = 128 + 4 * (size_t)n, .more = 5000};
+  char *data = malloc(x.bytes);
+  FILE *f = fopen("file", "rb");
+  cr_assert(data && f && fread(data, 1, x.bytes, f) == x.bytes && fgetc(f) == EOF && fclose(f) == 0);
+  x.data = data;
+  cr_assert_eq(mkfifo("pipe", 0600), 0);
+  pthread_t sender;
+  void *all_sent = NULL;
+  cr_assert_eq(pthread_create(&sender, NULL, send, &x), 0);
+  int held = open("pipe", O_RDONLY);  // so that what the load leaves stays
+  tc_tensor loaded = tc_load_npy("pipe");
+  bool equal = false;
+  cr_expect(tc_item_bool(tc_all(tc_eq(loaded, t), TC_ALL, false), &equal) == TC_OK && equal, "%s", tc_last_error()->message);
+  pthread_join(sender, &all_sent);
+  cr_expect_not_null(all_sent);
+  cr_expect(read(held, got, sizeof got) == (ssize_t)x.more && memcmp(got, data, x.more) == 0);
+  close(held);
+  x.bytes = 0;
+  cr_assert_eq(pthread_create(&sender, NULL, send, &x), 0);
+  cr_expect(!tc_is_valid(tc_load_npy("pipe")));
+  cr_expect(tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, "ends early"), "%s", tc_last_error()->message);
+  pthread_join(sender, &all_sent);
+  free(data);
+  unlink("file"), unlink("pipe");
   leave_directory();
 }
 

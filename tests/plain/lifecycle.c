@@ -3,8 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tc/dlpack.h>
+#include <tc/nn.h>
 
 #include "tests/plain/expect.h"
+
+#pragma GCC diagnostic ignored "-Wunused-result"  // often it is the error that is looked at
 
 static tc_tensor f32(int rank, int64_t a, int64_t b) {
   return tc_ones(tc_dims_of((size_t)rank, (const int64_t[]){a, b}), TC_F32);
@@ -32,6 +36,178 @@ static void expect_error(tc_tensor bad, tc_status want, const char *op, const ch
   EXPECT(tc_last_error()->status == TC_OK && !*tc_last_error()->message, "%s: the error is not cleared", file_line);
 }
 #define EXPECT_ERROR(bad, status, op, has, has_too) expect_error(bad, status, op, has, has_too, __FILE__ ":" TC_STR(__LINE__))
+
+// The call, made on this line, failed and says so with the user's name of it.
+static void expect_said(const char *op, const char *has, int line) {
+  const tc_error *e = tc_last_error();
+  char site[160];
+  snprintf(site, sizeof site, "%s:%d", __FILE__, line);
+  EXPECT(e->status != TC_OK, "line %d: %s failed without an error", line, op);
+  EXPECT(e->op && strcmp(e->op, op) == 0, "line %d: the op is %s, should be %s", line, e->op, op);
+  EXPECT(e->site && strcmp(e->site, site) == 0, "line %d: the site of %s is %s", line, op, e->site);
+  EXPECT(strncmp(e->message, op, strlen(op)) == 0 && strstr(e->message, site) && strstr(e->message, has), "line %d: %s", line, e->message);
+  tc_clear_error();
+}
+#define EXPECT_SAID(call, op, has) ((void)(call), expect_said(op, has, __LINE__))
+
+// Builds without libjansson or libzip say that of files.
+static void files_say(tc_tensor x, tc_tensor stale) {
+  const char *name = "x", *nowhere = "/nonexistent/x";
+  DLManagedTensorVersioned strange = {.version.major = 99}, remote = {.version.major = 1, .dl_tensor.device.device_type = kDLCUDA};
+  DLManagedTensor huge = {.dl_tensor = {.device.device_type = kDLCPU, .ndim = TC_MAX_RANK + 1, .dtype = {kDLFloat, 32, 1}}};
+  EXPECT_SAID(tc_safetensors_open(nowhere), "safetensors_open", "");
+  EXPECT_SAID(tc_npz_open(nowhere), "npz_open", "");
+  EXPECT_SAID(tc_archive_get(NULL, name), "archive_get", "no archive");
+  EXPECT_SAID(tc_archive_load(NULL, NULL, 1, &name, &x), "archive_load", "no archive");
+  EXPECT_SAID(tc_safetensors_save(nowhere, 1, &name, &x), "safetensors_save", "");
+  EXPECT_SAID(tc_safetensors_save_with(nowhere, 1, &name, &x, 0, NULL), "safetensors_save_with", "");
+  EXPECT_SAID(tc_npz_save(nowhere, 1, &name, &x), "npz_save", "");
+  EXPECT_SAID(tc_checkpoint_save(nowhere, 1, &name, &x, NULL, 0), "checkpoint_save", "");
+  EXPECT_SAID(tc_checkpoint_load(nowhere, 1, &name, &x, NULL, NULL), "checkpoint_load", "");
+  EXPECT_SAID(tc_to_dlpack(stale), "to_dlpack", "stale");
+  EXPECT_SAID(tc_to_dlpack_legacy(stale), "to_dlpack_legacy", "stale");
+  EXPECT_SAID(tc_from_dlpack(&strange), "from_dlpack", "99.0");
+  EXPECT_SAID(tc_from_dlpack(&remote), "from_dlpack", "device 2");
+  EXPECT_SAID(tc_from_dlpack_legacy(&huge), "from_dlpack_legacy", "rank 9");
+}
+
+// A module's errors are told as the module's, though the ops that it is made of find them.
+static void modules_say(tc_tensor x, tc_tensor stale) {
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor row = tc_reshape(x, TC_SHAPE(1, 1, 3)), flat = tc_zeros(TC_SHAPE(3), TC_F32);
+  EXPECT(tc_nn_add_linear(p, "fc", 4, 2, true) == TC_OK && tc_nn_add_embedding(p, "words", 5, 2) == TC_OK &&
+             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK,
+         "no modules");
+  EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "stale");
+  EXPECT_SAID(tc_nn_get(p, "fc.wight"), "nn_get", "'fc.weight'");
+  EXPECT_SAID(tc_nn_load(p, NULL, NULL), "nn_load", "no archive");
+  EXPECT_SAID(tc_nn_save(p, "/nonexistent/x"), "nn_save", "");
+  EXPECT_SAID(tc_nn_add_linear(p, "fc", 4, 2, true), "nn_add_linear", "taken");
+  EXPECT_SAID(tc_nn_linear(p, "fc", x), "nn_linear", "[3]");
+  EXPECT_SAID(tc_nn_add_embedding(p, "negative", -1, 2), "nn_add_embedding", "-1");
+  EXPECT_SAID(tc_nn_embedding(p, "words", x), "nn_embedding", "f32");
+  EXPECT_SAID(tc_nn_add_layer_norm(p, "negative", -1), "nn_add_layer_norm", "-1");
+  EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "is 3");
+  EXPECT_SAID(tc_nn_add_multihead_attention(p, "negative", -1, true), "nn_add_multihead_attention", "-1");
+  EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}), "nn_multihead_attention",
+              "2 heads of dim 3");
+  EXPECT_SAID(tc_nn_attention(x, x, x, (tc_nn_attention_options){.n_heads = 1}), "nn_attention", "query is [3]");
+  EXPECT_SAID(tc_nn_dropout(p, x, 2), "nn_dropout", "2");
+  EXPECT_SAID(tc_nn_uniform(TC_SHAPE(-1), 0, 1), "nn_uniform", "-1");
+  EXPECT_SAID(tc_nn_normal(TC_SHAPE(-1), 0, 1), "nn_normal", "-1");
+  EXPECT_SAID(tc_nn_xavier_uniform(tc_shape(flat), 1), "nn_xavier_uniform", "[3] has no fans");
+  EXPECT_SAID(tc_nn_xavier_normal(tc_shape(flat), 1), "nn_xavier_normal", "[3] has no fans");
+  EXPECT_SAID(tc_nn_kaiming_uniform(tc_shape(flat), 1), "nn_kaiming_uniform", "[3] has no fans");
+  tc_nn_params_destroy(p);
+}
+
+static void every_call_that_fails_is_named_with_its_line(void) {
+  const tc_tensor none = {0, 0};
+  const int64_t zero[1] = {0}, one[1] = {1};
+  float f;
+  double d;
+  int32_t i;
+  int64_t l;
+  bool b;
+  tc_scope scope = tc_scope_begin(), inner = tc_scope_begin();
+  tc_tensor stale = f32(1, 3, 0);
+  tc_scope_end(inner);
+  tc_tensor x = f32(1, 3, 0), out[3], whole = tc_zeros(TC_SHAPE(3), TC_I64);
+  tc_tensor p = tc_param(f32(1, 3, 0)), twice[2] = {p, p};
+  tc_optimizer *opt = tc_sgd(&p, 1, (tc_sgd_options){.lr = 0.1});
+  EXPECT_SAID(tc_set_num_threads(-1), "set_num_threads", "-1");
+  EXPECT_SAID(tc_set_allocator((tc_allocator){.free = (void (*)(void *, size_t, void *))(uintptr_t)1}), "set_allocator", "together");
+  EXPECT_SAID(tc_set_default_device("moon"), "set_default_device", "\"moon\"");
+  EXPECT_SAID(tc_push_device("tc:cuda"), "push_device", "\"tc:cuda\"");
+  EXPECT_SAID(tc_pop_device(), "pop_device", "");
+  EXPECT_SAID(tc_to(x, "tc:moon"), "to", "\"tc:moon\"");
+  EXPECT_SAID(tc_to(x, NULL), "to", "NULL");
+  EXPECT_SAID(tc_sync("moon"), "sync", "\"moon\"");
+  EXPECT_SAID(tc_scope_end(inner), "scope_end", "ended already");
+  EXPECT_SAID(tc_keep(stale), "keep", "released");
+  EXPECT_SAID(tc_retain(stale), "retain", "released");
+  EXPECT_SAID(tc_release(stale), "release", "released");
+  EXPECT_SAID(tc_shape(stale), "shape", "released");
+  EXPECT_SAID(tc_dtype(stale), "dtype", "released");
+  EXPECT_SAID(tc_numel(stale), "numel", "released");
+  EXPECT_SAID(tc_device_of(stale), "device_of", "released");
+  EXPECT_SAID(tc_from_host(NULL, TC_SHAPE(3), TC_F32), "from_host", "NULL");
+  EXPECT_SAID(tc_from_host_strided(NULL, TC_SHAPE(3), one, TC_F32), "from_host_strided", "NULL");
+  EXPECT_SAID(tc_borrow(NULL, TC_SHAPE(3), TC_F32, TC_READ_ONLY, NULL, NULL), "borrow", "NULL");
+  EXPECT_SAID(tc_item_f32(stale, &f), "item", "released");
+  EXPECT_SAID(tc_item_f64(x, &d), "item", "[3]");
+  EXPECT_SAID(tc_item_i32(none, &i), "item", "null");
+  EXPECT_SAID(tc_item_i64(stale, &l), "item", "released");
+  EXPECT_SAID(tc_item_bool(tc_scalar(1), NULL), "item", "NULL");
+  EXPECT_SAID(tc_item_bool(stale, &b), "item", "released");
+  EXPECT_SAID(tc_to_host(x, &f, sizeof f), "to_host", "12 bytes");
+  EXPECT_SAID(tc_eval(1, &stale), "eval", "released");
+  EXPECT_SAID(tc_map(stale), "map", "released");
+  EXPECT_SAID(tc_unmap(x), "unmap", "not mapped");
+  EXPECT_SAID(tc_print(stale), "print", "stale");
+  EXPECT_SAID(tc_format(stale), "format", "stale");
+  EXPECT_SAID(tc_save_npy("/nonexistent/x.npy", x), "save_npy", "/nonexistent/x.npy");
+  EXPECT_SAID(tc_load_npy("/nonexistent/x.npy"), "load_npy", "/nonexistent/x.npy");
+  EXPECT_SAID(tc_assign(x, f32(1, 2, 0)), "assign", "[2]");
+  EXPECT_SAID(tc_assign_slice(x, zero, one, zero, x), "assign_slice", "step is 0");
+  EXPECT_SAID(tc_param(whole), "param", "i64");
+  EXPECT_SAID(tc_set_requires_grad(whole, true), "set_requires_grad", "i64");
+  EXPECT_SAID(tc_backward(x), "backward", "[3]");
+  EXPECT_SAID(tc_backward_with(x, f32(1, 2, 0), 0), "backward", "shape");
+  EXPECT_SAID(tc_grads_of(tc_sum(x, TC_ALL, false), &x, 1, out, 0), "grads_of", "tensor 0");
+  EXPECT_SAID(tc_zero_grad_of(1, &stale), "zero_grad", "parameter 0");
+  EXPECT_SAID(tc_sgd(twice, 2, (tc_sgd_options){.lr = 0.1}), "sgd", "parameters 0 and 1 are the same");
+  EXPECT_SAID(tc_adam(twice, 2, (tc_adam_options){.lr = 0.1, TC_ADAM_DEFAULTS}), "adam", "the same");
+  EXPECT_SAID(tc_adamw(&p, 1, (tc_adam_options){.lr = NAN, TC_ADAM_DEFAULTS}), "adamw", "lr");
+  EXPECT_SAID(tc_rmsprop(&whole, 1, (tc_rmsprop_options){.lr = 0.1}), "rmsprop", "i64");
+  EXPECT_SAID(tc_optimizer_step(NULL), "optimizer_step", "no optimizer");
+  EXPECT_SAID(tc_zero_grad(NULL), "zero_grad", "no optimizer");
+  EXPECT_SAID(tc_set_lr(opt, -1), "set_lr", "-1");
+  EXPECT_SAID(tc_get_lr(NULL), "get_lr", "no optimizer");
+  EXPECT_SAID(tc_optimizer_state(opt, 7), "optimizer_state", "7");
+  EXPECT_SAID(tc_optimizer_set_state(opt, 7, x), "optimizer_set_state", "7");
+  EXPECT_SAID(tc_clip_grad_norm(&p, 1, -1), "clip_grad_norm", "-1");
+  EXPECT_SAID(tc_nonzero(stale), "nonzero", "stale");
+  EXPECT_SAID(tc_masked_select(x, whole), "masked_select", "i64");
+  EXPECT_SAID(tc_masked_select(x, tc_zeros(TC_SHAPE(2), TC_BOOL)), "masked_select", "do not broadcast");
+  EXPECT_SAID(tc_unique(stale), "unique", "stale");
+  EXPECT_SAID(tc_allclose(x, f32(1, 2, 0), 0, 0, &b), "allclose", "do not broadcast");
+  EXPECT_SAID(tc_split(x, 2, 0, 3, out), "split", "2 pieces");
+  EXPECT_SAID(tc_meshgrid(0, &x, out), "meshgrid", "0 operands");
+  EXPECT_SAID(tc_einsum("ij", 1, &x), "einsum", "\"ij\"");
+  tc_tensor there = tc_to(x, "tc:ref");
+  EXPECT_SAID(tc_einsum("i,i", 2, (const tc_tensor[]){x, there}), "einsum", "tc:ref");
+  const void *data;
+  void *share;
+  EXPECT_SAID(tc_map_shared(stale, &data, &share), "map_shared", "released");
+  EXPECT_SAID(tc_set_rng_state((tc_rng_state){.stream = UINT64_MAX}), "set_rng_state", "beyond");
+  files_say(x, stale);
+  modules_say(x, stale);
+  for (int depth = 1; depth < 256; depth++) (void)tc_scope_begin();
+  EXPECT_SAID(tc_scope_begin(), "scope_begin", "too deeply");
+  tc_optimizer_destroy(opt);
+  tc_release(p);
+  tc_scope_end(scope);
+  // Without the macros: the caller's code address.
+  (void)(tc_add)(f32(1, 2, 0), f32(1, 3, 0));
+  EXPECT(strncmp(tc_last_error()->site, "0x", 2) == 0 || strchr(tc_last_error()->site, '+'), "the site of a plain symbol is %s",
+         tc_last_error()->site);
+  tc_clear_error();
+  (tc_release)(stale);
+  EXPECT(strcmp(tc_last_error()->op, "release") == 0 && tc_last_error()->site[0], "a plain symbol: %s", tc_last_error()->message);
+  tc_clear_error();
+}
+
+static void memory_that_a_sync_does_not_get_is_told_by_the_sync(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_add(tc_rand(TC_SHAPE(1 << 20), TC_F32), 1);
+  EXPECT_OK(tc_set_memory_cap(1 << 20));
+  EXPECT_SAID(tc_eval(1, &x), "eval", "no room for 4194304 bytes");
+  static const float data[1 << 19];
+  EXPECT_SAID(tc_from_host(data, TC_SHAPE(1 << 19), TC_F32), "from_host", "no room for 2097152 bytes");
+  EXPECT_OK(tc_set_memory_cap(0));
+  tc_scope_end(s);
+}
 
 static void shapes_that_do_not_fit(void) {
   tc_scope s = tc_scope_begin();
@@ -99,6 +275,99 @@ static void axes_ranks_and_arguments(void) {
   tc_scope_end(s);
 }
 
+static double item(tc_tensor x) {
+  double v = NAN;
+  EXPECT_OK(tc_item_f64(x, &v));
+  return v;
+}
+
+// PyTorch 2.15: a scalar has one axis to be named, 0 or -1.
+static void a_scalar_has_one_axis(void) {
+  tc_scope s = tc_scope_begin();
+  for (int axis = -1; axis <= 0; axis++) {
+    tc_dims axes = TC_AXES(axis);
+    tc_tensor x = tc_scalar(3);
+    const tc_tensor same[] = {tc_sum(x, axes, false), tc_sum(x, axes, true), tc_prod(x, axes, false),    tc_mean(x, axes, false),
+                              tc_max(x, axes, false), tc_min(x, axes, true), tc_norm(x, 2, axes, false), tc_logsumexp(x, axes, false),
+                              tc_cumsum(x, axis),     tc_cumprod(x, axis),   tc_cummax(x, axis),         tc_flip(x, axes),
+                              tc_squeeze(x, axes)};
+    for (size_t k = 0; k < sizeof same / sizeof *same; k++)
+      EXPECT(tc_shape(same[k]).rank == 0 && item(same[k]) == 3, "call %zu: %g", k, item(same[k]));
+    EXPECT(item(tc_softmax(x, axis)) == 1 && item(tc_log_softmax(x, axis)) == 0 && tc_shape(tc_softmax(x, axis)).rank == 0, "softmax");
+    EXPECT(item(tc_argmax(x, axis, false)) == 0 && tc_shape(tc_argmin(x, axis, true)).rank == 0, "argmax");
+    EXPECT(isnan(item(tc_var(x, axes, 1, false))) && item(tc_std(x, axes, 0, false)) == 0, "var and std");
+    EXPECT(item(tc_any(x, axes, false)) == 1 && item(tc_all(x, axes, true)) == 1, "any and all");
+    tc_tensor p = tc_param(x);
+    EXPECT_OK(tc_backward(tc_mul(tc_cumsum(tc_sum(p, axes, false), axis), 2)));
+    EXPECT(item(tc_grad(p)) == 2, "the gradient is %g", item(tc_grad(p)));
+    tc_release(p);
+  }
+  const tc_tensor bad[] = {tc_sum(tc_scalar(3), TC_AXES(1), false),
+                           tc_sum(tc_scalar(3), TC_AXES(-2), false),
+                           tc_sum(tc_scalar(3), TC_AXES(0, -1), false),
+                           tc_softmax(tc_scalar(3), 1),
+                           tc_argmax(tc_scalar(3), -2, false),
+                           tc_cat(1, (const tc_tensor[]){tc_scalar(3)}, 0),
+                           tc_select(tc_scalar(3), 0, 0),
+                           tc_layer_norm(tc_scalar(3), f32(1, 1, 0), f32(1, 1, 0), 0)};
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) EXPECT(!tc_is_valid(bad[k]), "wrong call %zu gave a value", k);
+  tc_clear_error();
+  tc_scope_end(s);
+}
+
+// PyTorch 2.15: "value cannot be converted to type int64_t without overflow"; fractions are cut off, negative whole numbers wrap in u8.
+static void numbers_that_do_not_fit_the_type(void) {
+  static const struct {
+    tc_type type;
+    double value, want;  // NAN: an error
+  } cases[] = {{TC_I64, INFINITY, NAN}, {TC_I64, NAN, NAN},     {TC_I64, 0x1p63, NAN}, {TC_I64, -0x1p63, -0x1p63},  {TC_I32, 0x1p31, NAN},
+               {TC_I32, 3.7, 3},        {TC_I32, -3.7, -3},     {TC_U8, 256, NAN},     {TC_U8, 255.5, 255},         {TC_U8, -1, 255},
+               {TC_U8, -255, 1},        {TC_U8, -256, NAN},     {TC_U8, -0.5, NAN},    {TC_I8, 128, NAN},           {TC_I8, -128, -128},
+               {TC_I16, -32769, NAN},   {TC_BOOL, INFINITY, 1}, {TC_BOOL, 300, 1},     {TC_F32, INFINITY, INFINITY}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    tc_scope s = tc_scope_begin();
+    double value = cases[k].value, want = cases[k].want;
+    tc_tensor x = tc_zeros(TC_SHAPE(1), cases[k].type), on = tc_ones(TC_SHAPE(1), TC_BOOL);
+    tc_tensor made[5] = {tc_full(TC_SHAPE(1), value, cases[k].type), tc_full_like(x, value), tc_masked_fill(x, on, value),
+                         tc_slice(tc_pad(x, TC_SHAPE(1), TC_SHAPE(0), value), 0, 0, 1, 1), x};
+    int n = 4;
+    if (value == trunc(value) && fabs(value) < 0x1p62) made[n++] = tc_full_int(TC_SHAPE(1), (int64_t)value, cases[k].type);
+    for (int i = 0; i < n; i++) {
+      EXPECT(tc_is_valid(made[i]) == !isnan(want), "case %zu, function %d", k, i);
+      if (!isnan(want)) EXPECT(item(made[i]) == want, "case %zu, function %d gives %g", k, i, item(made[i]));
+    }
+    EXPECT(tc_last_error()->status == (isnan(want) ? TC_ERR_ARG : TC_OK), "case %zu", k);
+    tc_clear_error();
+    tc_scope_end(s);
+  }
+  tc_scope c = tc_scope_begin();
+  tc_tensor byte = tc_full_int(TC_SHAPE(1), 200, TC_U8), small = tc_full_int(TC_SHAPE(1), -100, TC_I8);
+  EXPECT(item(tc_clamp(byte, 0, 300)) == 200 && item(tc_clamp(byte, -5, 220)) == 200 && item(tc_clamp(byte, -5, 100)) == 100, "bounds beyond u8");
+  EXPECT(item(tc_clamp(small, -300, 300)) == -100 && item(tc_clamp(small, -INFINITY, -101)) == -101, "bounds beyond i8");
+  EXPECT(item(tc_clamp(tc_full_int(TC_SHAPE(1), 7, TC_I64), -1e300, 0x1p63)) == 7, "bounds beyond i64");
+  tc_scope_end(c);
+  static const struct {
+    tc_type type;
+    int64_t low, high;
+    bool fits;
+  } draws[] = {{TC_U8, 0, 256, true},
+               {TC_U8, 0, 257, false},
+               {TC_U8, -1, 5, false},
+               {TC_I8, -128, 128, true},
+               {TC_I8, -129, 0, false},
+               {TC_I8, 0, 129, false},
+               {TC_BOOL, 0, 2, true},
+               {TC_BOOL, 0, 3, false},
+               {TC_I32, 0, INT64_C(1) << 31, true},
+               {TC_I32, 0, (INT64_C(1) << 31) + 1, false}};
+  for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) {
+    tc_scope s = tc_scope_begin();
+    EXPECT(tc_is_valid(tc_randint(draws[k].low, draws[k].high, TC_SHAPE(2), draws[k].type)) == draws[k].fits, "draw %zu", k);
+    tc_clear_error();
+    tc_scope_end(s);
+  }
+}
+
 static void types_that_do_not_fit(void) {
   tc_scope s = tc_scope_begin();
   EXPECT_ERROR(tc_bitwise_and(f32(1, 2, 0), f32(1, 2, 0)), TC_ERR_DTYPE, "bitwise_and", "f32", NULL);
@@ -134,6 +403,41 @@ static void extents_whose_product_overflows(void) {
   tc_clear_error();
   EXPECT_OK(tc_item_f32(tc_sum(f32(1, 8, 0), TC_ALL, false), &v));
   EXPECT(v == 8, "after all that 8 ones sum to %g", (double)v);
+  tc_scope_end(s);
+}
+
+#define EXPECT_INDEX(call, op, has, line) \
+  do { \
+    EXPECT((call) == TC_ERR_INDEX, "an index out of range"); \
+    expect_said(op, has, line); \
+  } while (0)
+
+// The plan is found again, compiled for the first line: an error names the line of this run.
+static void an_index_out_of_range_names_the_users_call(void) {
+  static const int64_t good[2] = {0, 2}, bad[2] = {1, 3};
+  tc_scope s = tc_scope_begin();
+  float v[16];
+  tc_tensor table = f32(2, 3, 2), scores = f32(2, 2, 3), rows[4];
+  for (int round = 0; round < 2; round++) {
+    rows[0] = tc_embedding(table, tc_from_host(good, TC_SHAPE(2), TC_I64));
+    EXPECT_OK(tc_to_host(rows[0], v, 16));
+    int line = __LINE__ + 1;
+    rows[1] = tc_embedding(table, tc_from_host(bad, TC_SHAPE(2), TC_I64));
+    EXPECT_INDEX(tc_to_host(rows[1], v, 16), "embedding", "index 3 at position 1 is out of range for extent 3", line);
+    EXPECT_INDEX(tc_to_host(rows[1], v, 16), "embedding", "index 3", line);                       // a recipe of the run that failed
+    EXPECT_INDEX(tc_to_host(tc_sum(rows[1], TC_AXES(0), false), v, 8), "embedding", "index 3", line);  // and what is made of it
+    rows[2] = tc_embedding(table, tc_from_host(bad, TC_SHAPE(2), TC_I64));
+    EXPECT_INDEX(tc_to_host(rows[2], v, 16), "embedding", "index 3", line + 4);
+  }
+  tc_tensor loss = tc_cross_entropy(scores, tc_from_host(bad, TC_SHAPE(2), TC_I64));
+  EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", "index 3 at position 1", __LINE__ - 1);
+  tc_tensor near = tc_take_along_dim(scores, tc_full_int(TC_SHAPE(2, 1), -4, TC_I32), 1);
+  EXPECT_INDEX(tc_eval(1, &near), "take_along_dim", "index -4 at position 0", __LINE__ - 1);
+  tc_tensor added = tc_index_add(scores, 1, tc_full_int(TC_SHAPE(1), 5, TC_I32), f32(2, 2, 1));
+  EXPECT_INDEX(tc_eval(1, &added), "index_add", "index 5", __LINE__ - 1);
+  // Enough work for a team: a worker's finding is told by this thread.
+  tc_tensor ids = tc_full_int(TC_SHAPE(1 << 16), 3, TC_I64), much = tc_embedding(table, ids), more = tc_exp(tc_rand(TC_SHAPE(1 << 20), TC_F32));
+  EXPECT_INDEX(tc_eval(2, (const tc_tensor[]){much, more}), "embedding", "index 3", __LINE__ - 1);
   tc_scope_end(s);
 }
 
@@ -350,10 +654,15 @@ static void use_after_shutdown(void) {
 
 int main(void) {
   EXPECT_OK(tc_set_default_device("tc:cpu"));
+  every_call_that_fails_is_named_with_its_line();
+  memory_that_a_sync_does_not_get_is_told_by_the_sync();
+  a_scalar_has_one_axis();
+  numbers_that_do_not_fit_the_type();
   shapes_that_do_not_fit();
   axes_ranks_and_arguments();
   types_that_do_not_fit();
   extents_whose_product_overflows();
+  an_index_out_of_range_names_the_users_call();
   an_index_out_of_range_spoils_nothing();
   stale_and_null_handles();
   scopes_keep_retain_release();

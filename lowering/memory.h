@@ -1,0 +1,43 @@
+// Where a program's temporaries live, and in which order its steps run. Inside programs, shared by program.c and memory.c; not for others.
+#ifndef TC_LOWERING_MEMORY_H
+#define TC_LOWERING_MEMORY_H
+
+#include "lowering/program.h"
+
+#define ARENA_BIT 0x80000000u
+#define IN_ARENA UINT32_MAX
+#define LARGE_ARENA ((size_t)1 << 20)  // bytes of temporaries worth planning for less
+
+typedef struct block {
+  size_t bytes, offset;
+  uint32_t in;           // the output in whose memory it lies until that is written, or IN_ARENA
+  uint32_t first, last;  // waves in which it is alive
+} block;
+
+struct tc_program {
+  tc_step *step;
+  uint32_t n_step, cap_step;
+  uint32_t *bind;
+  uint32_t n_bind, cap_bind;
+  tc_num_source *num;
+  uint32_t n_num, cap_num;
+  block *block;          // arena blocks; a place with ARENA_BIT is a block
+  uint32_t n_block, cap_block;
+  size_t arena_bytes, scratch_bytes;
+  uint32_t n_wave;
+  uint32_t *wave_first;  // first step of each wave, and the end
+  int64_t *wave_tasks;
+  double work;
+  tc_graph graph;        // attributes of ROW steps point into its arena
+  tc_arena arena;
+};
+
+// Places for blocks: in an output that is written after they die, else in the arena.
+bool tc_memory_place(tc_program *p, const tc_plan *plan);
+// The same, having chosen the order of the steps. Early waves make much at once: where temporaries are large and one step after another, what begins to
+// hold memory as late as can be, needs clearly less, that is the order. pre: steps are in the order they were added.
+bool tc_memory_order(tc_program *p, const tc_plan *plan);
+// *bytes: of results and temporaries at once if the records ran one by one, each value dying at its last reader and views costing nothing.
+bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
+
+#endif

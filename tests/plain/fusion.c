@@ -1,0 +1,392 @@
+// What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, and peak memory against
+// the same program op by op.
+// Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed ones whole.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/plain/expect.h"
+
+enum { N = 256 };
+#define MATRIX ((double)N * N * sizeof(float))
+
+static tc_tensor x, y, w[6], row, target, few;
+
+static tc_tensor matrix(double scale) {
+  return tc_mul(tc_sin(tc_reshape(tc_arange(0, (double)N * N, 1, TC_F32), TC_SHAPE(N, N))), scale);
+}
+
+static void make_operands(void) {
+  x = tc_param(matrix(1)), y = tc_param(matrix(0.5)), row = tc_param(tc_ones(TC_SHAPE(N), TC_F32));
+  target = tc_remainder(tc_arange(0, N, 1, TC_I64), 10);
+  few = tc_arange(3, 11, 1, TC_I64);
+  for (int i = 0; i < 6; i++) w[i] = tc_param(matrix(0.1 + 0.01 * i));
+  tc_tensor all[] = {x, y, row, target, few, w[0], w[1], w[2], w[3], w[4], w[5]};
+  EXPECT_OK(tc_eval(sizeof all / sizeof all[0], all));
+}
+
+// ---- kernels and bytes ----
+
+static tc_tensor moved_sum(void) {
+  return tc_transpose(tc_add(x, y), 0, 1);
+}
+static tc_tensor flipped(void) {
+  return tc_add(tc_flip(tc_sin(x), TC_AXES(0)), y);
+}
+static tc_tensor joined(void) {
+  return tc_cat(2, (tc_tensor[]){tc_neg(x), tc_add(y, 1)}, 0);
+}
+static tc_tensor padded(void) {
+  return tc_pad(tc_sin(x), TC_SHAPE(1, 1), TC_SHAPE(1, 1), 0);
+}
+static tc_tensor stepped(void) {
+  return tc_add(tc_slice(tc_sin(x), 0, 0, N, 2), 1);
+}
+static tc_tensor folded_moved(void) {
+  return tc_sum(tc_flip(tc_sin(x), TC_AXES(1)), TC_AXES(1), false);
+}
+static tc_tensor folded_turned(void) {
+  return tc_sum(tc_transpose(tc_mul(x, y), 0, 1), TC_AXES(1), false);
+}
+static tc_tensor selected(void) {
+  return tc_index_select(tc_exp(x), 0, few);
+}
+static tc_tensor softmax(void) {
+  return tc_softmax(tc_mul(x, 0.1), 1);
+}
+static tc_tensor normed(void) {
+  return tc_layer_norm(x, row, row, 1e-5);
+}
+static tc_tensor siblings(void) {
+  return tc_sub(tc_max(x, TC_AXES(1), false), tc_mean(x, TC_AXES(1), false));
+}
+static tc_tensor product(void) {
+  return tc_gelu(tc_add(tc_matmul(x, w[0]), row));
+}
+// Products as convolutions make them: rows and channels moved apart, work in between, moved back.
+static tc_tensor spread(tc_tensor t) {
+  return tc_permute(tc_reshape(t, TC_SHAPE(4, 8, 8, N)), TC_SHAPE(0, 3, 1, 2));
+}
+static tc_tensor between_products(void) {
+  tc_tensor t = tc_relu(tc_add(spread(tc_matmul(x, w[0])), tc_reshape(row, TC_SHAPE(N, 1, 1))));
+  return tc_matmul(tc_reshape(tc_permute(t, TC_SHAPE(0, 2, 3, 1)), TC_SHAPE(N, N)), w[1]);
+}
+static tc_tensor residual_products(void) {
+  tc_tensor t = tc_relu(tc_add(spread(tc_matmul(x, w[0])), spread(tc_matmul(y, w[1]))));
+  return tc_matmul(tc_reshape(tc_permute(t, TC_SHAPE(0, 2, 3, 1)), TC_SHAPE(N, N)), w[2]);
+}
+static tc_tensor in_pieces(void) {
+  tc_tensor t = tc_permute(tc_reshape(x, TC_SHAPE(8, 4, 32, 64)), TC_SHAPE(2, 0, 1, 3));
+  return tc_matmul(tc_reshape(t, TC_SHAPE(N, N)), w[0]);
+}
+
+static tc_tensor cross_entropy(void) {
+  return tc_cross_entropy(tc_detach(x), target);
+}
+
+static tc_tensor chain(void) {
+  tc_tensor t = x;
+  for (int i = 0; i < 200; i++) t = tc_neg(t);
+  return t;
+}
+
+static tc_tensor backward(tc_tensor loss) {
+  EXPECT_OK(tc_backward(loss));
+  return loss;
+}
+static tc_tensor cross_entropy_backward(void) {
+  return backward(tc_cross_entropy(x, target));
+}
+static tc_tensor softmax_backward(void) {
+  return backward(tc_sum(tc_mul(tc_softmax(x, 1), tc_detach(y)), TC_ALL, false));
+}
+static tc_tensor norm_backward(void) {
+  return backward(tc_sum(tc_mul(tc_layer_norm(x, row, row, 1e-5), tc_detach(y)), TC_ALL, false));
+}
+static tc_tensor product_backward(void) {
+  return backward(tc_sum(product(), TC_ALL, false));
+}
+
+static const struct fused {
+  const char *name;
+  tc_tensor (*make)(void);
+  uint32_t kernels;
+  double matrices;
+} fused[] = {
+    {"transpose(x + y)", moved_sum, 1, 3},
+    {"flip(sin x) + y", flipped, 1, 3},
+    {"cat(-x, y + 1)", joined, 1, 4},
+    {"pad(sin x)", padded, 1, 2.1},
+    {"sin(x)[::2] + 1", stepped, 1, 1.5},
+    {"sum(flip(sin x))", folded_moved, 1, 1.1},
+    {"sum(transpose(x * y))", folded_turned, 1, 2.1},
+    {"exp(x)[index]", selected, 1, 1.1},
+    {"200 negations", chain, 1, 2},
+    {"softmax", softmax, 1, 2},
+    {"layer_norm", normed, 1, 2.1},
+    {"max - mean", siblings, 1, 1.1},
+    {"gelu(x @ w + b)", product, 1, 3.1},
+    {"a product, moved, relu, moved back, a product", between_products, 2, 6.1},
+    {"two products' sum between products", residual_products, 3, 10.1},
+    {"a product of rows in pieces", in_pieces, 1, 3},
+    {"cross_entropy", cross_entropy, 3, 2.1},
+    {"cross_entropy, backward", cross_entropy_backward, 4, 3.2},
+    {"softmax, backward", softmax_backward, 4, 6.1},
+    {"layer_norm, backward", norm_backward, 5, 9.1},
+    {"gelu(x @ w + b), backward", product_backward, 5, 16.2},
+};
+
+static void kernels_and_bytes(void) {
+  for (size_t i = 0; i < sizeof fused / sizeof fused[0]; i++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor t = fused[i].make();
+    tc_keep(t);
+    tc_scope_end(s);
+    EXPECT_OK(tc_eval(1, &t));
+    tc_sync_point p;
+    EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
+    EXPECT(p.n_kernels <= fused[i].kernels, "%s: %u kernels, at most %u", fused[i].name, p.n_kernels, fused[i].kernels);
+    EXPECT((double)p.bytes <= fused[i].matrices * MATRIX, "%s: %.2f matrices moved, at most %.2f", fused[i].name, (double)p.bytes / MATRIX,
+           fused[i].matrices);
+    tc_release(t);
+    EXPECT_OK(tc_zero_grad_of(4, (tc_tensor[]){x, y, row, w[0]}));
+  }
+}
+
+// ---- identities ----
+
+static tc_tensor twice_negated(void) {
+  return tc_add(tc_neg(tc_neg(x)), y);
+}
+static tc_tensor added_negated(void) {
+  return tc_add(x, tc_neg(y));
+}
+static tc_tensor negated_product(void) {
+  return tc_mul(tc_neg(x), tc_neg(y));
+}
+static tc_tensor absolute_square(void) {
+  return tc_square(tc_abs(tc_neg(x)));
+}
+static tc_tensor turned_back(void) {
+  return tc_add(tc_transpose(tc_transpose(x, 0, 1), 0, 1), y);
+}
+static tc_tensor shaped_back(void) {
+  return tc_add(tc_reshape(tc_reshape(x, TC_SHAPE(N * N)), TC_SHAPE(N, N)), y);
+}
+static tc_tensor cast_back(void) {
+  return tc_add(tc_cast(tc_cast(x, TC_F64), TC_F32), y);
+}
+static tc_tensor rounded_twice(void) {
+  return tc_floor(tc_ceil(x));
+}
+static tc_tensor chosen_from_equals(void) {
+  return tc_where(tc_gt(x, y), tc_maximum(x, x), x);
+}
+
+static float of_sum(float a, float b) {
+  return a + b;
+}
+static float of_difference(float a, float b) {
+  return a - b;
+}
+static float of_product(float a, float b) {
+  return a * b;
+}
+static float of_square(float a, float b) {
+  (void)b;
+  return a * a;
+}
+static float ceil_of(float a, float b) {
+  (void)b;
+  return ceilf(a);
+}
+static float first_of(float a, float b) {
+  (void)b;
+  return a;
+}
+
+static const struct identity {
+  const char *name;
+  tc_tensor (*make)(void);
+  uint32_t nodes;  // that are left, operands included
+  float (*value)(float x, float y);
+} identities[] = {
+    {"-(-x) + y", twice_negated, 3, of_sum},
+    {"x + -y", added_negated, 3, of_difference},
+    {"-x * -y", negated_product, 3, of_product},
+    {"square(abs(-x))", absolute_square, 2, of_square},
+    {"transposed twice", turned_back, 3, of_sum},
+    {"reshaped twice", shaped_back, 3, of_sum},
+    {"cast there and back", cast_back, 3, of_sum},
+    {"floor(ceil x)", rounded_twice, 3, ceil_of},
+    {"where(c, max(x, x), x)", chosen_from_equals, 2, first_of},
+};
+
+static void identities_hold(void) {
+  static float a[N * N], b[N * N], out[N * N];
+  EXPECT_OK(tc_to_host(x, a, sizeof a));
+  EXPECT_OK(tc_to_host(y, b, sizeof b));
+  for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
+    const struct identity *id = &identities[i];
+    tc_sync_point p;
+    tc_no_grad_begin();
+    EXPECT_OK(tc_to_host(id->make(), out, sizeof out));
+    tc_no_grad_end();
+    EXPECT(tc_sync_points(1, &p) == 1 && p.n_left <= id->nodes, "%s: %u nodes are left, at most %u", id->name, p.n_left, id->nodes);
+    for (int k = 0; k < N * N; k++)
+      if (out[k] != id->value(a[k], b[k])) {
+        EXPECT(false, "%s: [%d] is %g", id->name, k, (double)out[k]);
+        break;
+      }
+  }
+}
+
+// ---- peak memory ----
+
+// Adds `times` terms, each made in a scope of its own.
+static tc_tensor sum_of(int times, tc_tensor first, tc_tensor (*term)(int i)) {
+  tc_tensor sum = first;
+  for (int i = 0; i < times; i++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor next = tc_add(sum, term(i));
+    tc_keep(next);
+    tc_scope_end(s);
+    tc_release(sum);
+    sum = next;
+  }
+  return sum;
+}
+
+static tc_tensor narrow(void) {
+  return tc_slice(w[0], 1, 0, 8, 1);
+}
+static tc_tensor times_narrow(int i) {
+  return tc_matmul(tc_mul(x, i), narrow());
+}
+static tc_tensor softmax_times_narrow(int i) {
+  return tc_matmul(tc_softmax(tc_mul(x, i), 1), narrow());
+}
+static tc_tensor scanned_sum(int i) {
+  return tc_sum(tc_cumsum(tc_mul(x, i), 1), TC_AXES(1), true);
+}
+static tc_tensor scanned(int i) {
+  return tc_cumsum(tc_mul(x, i), 1);
+}
+static tc_tensor rows_of(int i) {
+  return tc_index_select(tc_mul(x, i), 0, few);
+}
+static tc_tensor with_transpose(int i) {
+  tc_tensor u = tc_exp(tc_mul(x, i * 0.01));
+  return tc_sum(tc_mul(u, tc_transpose(u, 0, 1)), TC_AXES(1), false);
+}
+
+static tc_tensor products(void) {
+  return sum_of(30, tc_zeros(TC_SHAPE(N, 8), TC_F32), times_narrow);
+}
+static tc_tensor softmaxes(void) {
+  return sum_of(30, tc_zeros(TC_SHAPE(N, 8), TC_F32), softmax_times_narrow);
+}
+static tc_tensor scan_sums(void) {
+  return sum_of(30, tc_zeros(TC_SHAPE(N, 1), TC_F32), scanned_sum);
+}
+static tc_tensor scans(void) {
+  return sum_of(30, tc_zeros(TC_SHAPE(N, N), TC_F32), scanned);
+}
+static tc_tensor gathers(void) {
+  return sum_of(30, tc_zeros(TC_SHAPE(8, N), TC_F32), rows_of);
+}
+static tc_tensor turned(void) {
+  return sum_of(20, tc_zeros(TC_SHAPE(N), TC_F32), with_transpose);
+}
+
+static tc_tensor network(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor h = x;
+  for (int i = 0; i < 6; i++) h = tc_gelu(tc_matmul(h, w[i]));
+  tc_tensor loss = backward(tc_mse_loss(h, y));
+  tc_keep(loss);
+  tc_scope_end(s);
+  return loss;
+}
+
+static tc_tensor residual(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor h = x;
+  for (int i = 0; i < 6; i++) h = tc_add(h, tc_relu(tc_matmul(tc_tanh(h), w[i])));
+  tc_tensor loss = backward(tc_mean(h, TC_ALL, false));
+  tc_keep(loss);
+  tc_scope_end(s);
+  return loss;
+}
+
+static tc_tensor attention(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor a = tc_softmax(tc_mul(tc_matmul(w[0], tc_transpose(w[1], 0, 1)), 0.1), 1);
+  tc_tensor loss = backward(tc_mean(tc_matmul(a, w[2]), TC_ALL, false));
+  tc_keep(loss);
+  tc_scope_end(s);
+  return loss;
+}
+
+static const struct held {
+  const char *name;
+  tc_tensor (*make)(void);
+} held[] = {
+    {"products in scopes", products},
+    {"softmaxes in scopes", softmaxes},
+    {"sums of scans in scopes", scan_sums},
+    {"scans in scopes", scans},
+    {"gathers in scopes", gathers},
+    {"transposes in scopes", turned},
+    {"a network's gradients", network},
+    {"residual blocks' gradients", residual},
+    {"attention's gradients", attention},
+    {"layer_norm's gradients", norm_backward},
+    {"cross_entropy's gradients", cross_entropy_backward},
+    {"softmax's gradients", softmax_backward},
+};
+
+// Bytes beyond the operands that the program holds at most, in a process of its own.
+static double peak_of(const struct held *h, bool op_by_op) {
+  int end[2];
+  double peak = -1;
+  if (pipe(end) != 0) return peak;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    atomic_store(&expect_n_failed, 0);
+    setenv("TC_EAGER", op_by_op ? "1" : "0", 1);
+    make_operands();
+    double before = (double)tc_memory_stats().live_bytes;
+    tc_tensor t = h->make();
+    EXPECT_OK(tc_eval(1, &t));
+    peak = (double)tc_memory_stats().peak_bytes - before;
+    if (write(end[1], &peak, sizeof peak) != sizeof peak) _exit(1);
+    _exit(atomic_load(&expect_n_failed) != 0);
+  }
+  close(end[1]);
+  int status = 0;
+  if (read(end[0], &peak, sizeof peak) != sizeof peak) peak = -1;
+  close(end[0]);
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? peak : -1;
+}
+
+// Buffers come in classes, four a power of two, so one arena may be a quarter larger than what it holds.
+static void peaks(void) {
+  for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+    double fused_peak = peak_of(&held[i], false), eager_peak = peak_of(&held[i], true);
+    EXPECT(fused_peak >= 0 && eager_peak >= 0, "%s: no peak", held[i].name);
+    EXPECT(fused_peak <= 1.25 * eager_peak + 65536, "%s: %.2f matrices held, %.2f op by op", held[i].name, fused_peak / MATRIX, eager_peak / MATRIX);
+  }
+}
+
+int main(void) {
+  peaks();  // first: its processes are forked before this one uses tc
+  make_operands();
+  kernels_and_bytes();
+  identities_hold();
+  return expect_done("fusion");
+}

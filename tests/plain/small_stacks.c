@@ -1,0 +1,59 @@
+// Threads with small stacks: a training step with planning and compiling, and recipes of 100,000 records, which nothing may follow by recursion.
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/plain/expect.h"
+#include "tests/plain/mlp.h"
+
+// Runs work on a thread with a stack of so many KiB.
+static void on_stack(int kib, void *(*work)(void *), void *arg) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  pthread_attr_init(&attr);
+  EXPECT(pthread_attr_setstacksize(&attr, (size_t)kib << 10) == 0, "no stack of %d KiB", kib);
+  EXPECT(pthread_create(&thread, &attr, work, arg) == 0 && pthread_join(thread, NULL) == 0, "no thread");
+  pthread_attr_destroy(&attr);
+}
+
+static void *train(void *arg) {
+  mlp m;
+  float *loss = arg;
+  EXPECT_OK(mlp_init(&m, 1));
+  for (int k = 0; k < 3; k++) EXPECT_OK(mlp_step(&m, &loss[k]));
+  mlp_fini(&m);
+  return NULL;
+}
+
+enum { N_CHAIN = 100000, EVERY = 10000 };
+
+// x + 1 + 1 ..., every handle alive and none read until the end; then some of the middle, which are recipes.
+static void *chain(void *arg) {
+  tc_scope s = tc_scope_begin();
+  static tc_tensor at[N_CHAIN / EVERY + 1];
+  tc_tensor x = tc_zeros(TC_SHAPE(4), TC_F32);
+  (void)arg;
+  for (int k = 1; k <= N_CHAIN; k++) {
+    x = tc_add(x, 1);
+    if (k % EVERY == 0) at[k / EVERY] = x;
+  }
+  for (int k = N_CHAIN / EVERY; k > 0; k -= 3) {
+    float v[4] = {0};
+    EXPECT_OK(tc_to_host(at[k], v, sizeof v));
+    EXPECT(v[3] == (float)k * EVERY, "link %d is %g", k * EVERY, (double)v[3]);
+  }
+  tc_scope_end(s);
+  return NULL;
+}
+
+int main(void) {
+  static const int kib[] = {128, 256, 512, 8192};
+  float loss[4][3] = {{0}};
+  for (int i = 0; i < 4; i++) {
+    tc_cache_clear();
+    on_stack(kib[i], train, loss[i]);
+    for (int k = 0; k < 3; k++) EXPECT(loss[i][k] == loss[0][k] && loss[i][k] > 0, "%d KiB, step %d: loss %g", kib[i], k, (double)loss[i][k]);
+  }
+  on_stack(256, chain, NULL);
+  return expect_done("small_stacks");
+}
