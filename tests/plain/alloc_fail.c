@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tc/dlpack.h>
+#include <tc/nn.h>
 #include <unistd.h>
 
 #include "lowering/llvm/codegen.h"
@@ -96,12 +98,54 @@ static tc_status use(const mlp *m, float *out) {
   return st;
 }
 
+// The same for files of named tensors, modules and what is lent; nothing of them where there is no library for the files.
+static tc_status use_files(const mlp *m, float *out) {
+  const char *names[] = {"a", "b"};
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/tc_alloc_fail.%ld.file", (long)getpid());
+  tc_archive *a = NULL;
+  tc_nn_params *p = tc_nn_params_create();
+  tc_scope s = tc_scope_begin();
+  tc_tensor back = m->x;
+  DLManagedTensorVersioned *lent = NULL;
+  tc_status st = p ? tc_nn_add_linear(p, "fc", 8, 2, true) : TC_ERR_MEMORY;
+  if (st == TC_OK) st = status_of(back = tc_nn_linear(p, "fc", m->x));
+  if (st == TC_OK && !(lent = tc_to_dlpack(m->params[0]))) st = tc_last_error()->status;
+  if (lent && st == TC_OK)
+    st = status_of(back = tc_from_dlpack(lent));
+  else if (lent)
+    lent->deleter(lent);
+#ifdef TC_HAVE_LIBZIP
+  if (st == TC_OK) st = tc_npz_save(path, 2, names, m->params);
+  if (st == TC_OK && !(a = tc_npz_open(path))) st = tc_last_error()->status;
+  if (st == TC_OK) st = status_of(back = tc_archive_get(a, "b"));
+  tc_archive_close(a);
+  a = NULL;
+#endif
+#ifdef TC_HAVE_JANSSON
+  if (st == TC_OK) st = tc_nn_save(p, path);
+  if (st == TC_OK && !(a = tc_safetensors_open(path))) st = tc_last_error()->status;
+  if (st == TC_OK) st = tc_nn_load(p, a, NULL);
+  tc_archive_close(a);
+  if (st == TC_OK) st = tc_checkpoint_save(path, 2, names, m->params, m->opt, 7);
+  if (st == TC_OK) st = tc_checkpoint_load(path, 2, names, m->params, m->opt, NULL);
+#endif
+  float v = 0;
+  if (st == TC_OK) st = tc_item_f32(tc_sum(back, TC_ALL, false), &v);
+  *out += v;
+  tc_scope_end(s);
+  tc_nn_params_destroy(p);
+  unlink(path);
+  return st;
+}
+
 // The losses of two steps of a fresh model, and what was made of it; the first failure.
 static tc_status train(float out[3]) {
   mlp m = {0};
   tc_status st = mlp_init(&m, 3);
   for (int k = 0; k < 2 && st == TC_OK; k++) st = mlp_step(&m, &out[k]);
   if (st == TC_OK) st = use(&m, &out[2]);
+  if (st == TC_OK) st = use_files(&m, &out[2]);
   mlp_fini(&m);
   return st;
 }
