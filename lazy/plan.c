@@ -47,6 +47,7 @@ void tc_plan_release(tc_plan *p) {
 // A value worth storing rather than making again: what reads much more than it writes, or works hard.
 static bool is_dear(const tc_plan *p, uint32_t node) {
   switch (kind_of[tc_rec_op(tc_plan_rec(p, node))]) {
+    case KIND_RNG:
     case KIND_FOLD:
     case KIND_SCAN:
     case KIND_CONTRACT:

@@ -422,6 +422,9 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_TANH:
     case TC_OP_SIGMOID: return f32 ? 25 : LIBM_COST;
     case TC_OP_ERF: return f32 ? 30 : LIBM_COST;
+    case TC_OP_RAND:
+    case TC_OP_RANDINT: return 30;
+    case TC_OP_RANDN: return f32 ? 60 : LIBM_COST;
     case TC_OP_POW:
     case TC_OP_FMOD:
     case TC_OP_EXP2:

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lowering/draw.h"
 #include "lowering/expand_state.h"
-#include "lowering/kernel.h"
 
 #define DEAR_COST 8        // work that costs more than a store and a load
 #define STASH_BYTES 262144 // of one row kept between passes
@@ -90,8 +90,7 @@ static void note_cuts(tc_ex *s, const tc_index *x) {
   }
 }
 
-// The K range after a split is K0 * split + K: rewrites terms so.
-static bool split_terms(const tc_ex *s, tc_index *x) {
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
   if (!s->split) return true;
   tc_index y = tc_ix_const(x->base);
   for (int i = 0; i < x->n; i++) {
@@ -122,7 +121,7 @@ static bool split_terms(const tc_ex *s, tc_index *x) {
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
-  if (!split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  if (!tc_ex_split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   tc_val sum = tc_ex_i64(s, x.base);
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
@@ -177,37 +176,6 @@ static tc_val both_masks(tc_ex *s, int lanes) {
   return m == TC_NONE ? c : tc_emit_bin(&s->e, TC_N_AND, m, c);
 }
 
-// Rows of a block that is turned: one register of elements.
-static int turned_rows(const tc_ex *s, uint32_t n) {
-  return tc_kernel_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
-}
-
-// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.
-static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
-  bool counts = false;
-  if (!split_terms(s, &flat)) return false;
-  for (int i = 0; i < flat.n; i++) {
-    const tc_term *t = &flat.term[i];
-    if (t->kind == TC_TERM_VALUE) return false;
-    if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K0 || t->div % rows == 0) continue;
-    if (counts || t->div != 1 || t->coef != 1 || t->mod % rows) return false;
-    counts = true;
-  }
-  return counts;
-}
-
-// The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
-static int turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
-  for (int i = 0; i < s->n_turned; i++)
-    if (s->turned[i].node == n && tc_ix_equal(&s->turned[i].flat, flat)) return s->turning ? s->turned[i].tile : -1;
-  int rows = turned_rows(s, n);
-  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
-  if (s->turning || !s->split || s->gp->kind != TC_GROUP_FLAT || s->cond != TC_NONE || !fits || s->n_turned == MAX_TURNED) return -1;
-  if (s->n_turned && turned_rows(s, s->turned[0].node) != rows) return -1;
-  if (counts_rows(s, *flat, rows)) s->turned[s->n_turned++] = (tc_turned){n, *flat, -1};
-  return -1;
-}
-
 // Element `flat` of stored node n.
 static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
@@ -234,7 +202,7 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
     mask = both_masks(s, s->lanes);
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
-    int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
+    int tile = vec == TC_NONE ? tc_ex_turned_tile(s, n, &flat) : -1;
     if (tile >= 0) {
       tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->turned_row, tc_ex_i64(s, s->lanes));
       return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
@@ -456,6 +424,31 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
+// Whether the lanes are at neighbouring positions, the first a multiple of 4.
+static bool is_run(const tc_ex *s, const tc_index *flat) {
+  bool along = false;
+  if (s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  for (int i = 0; i < flat->n; i++) {
+    const tc_term *t = &flat->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
+    along |= t->kind == TC_TERM_RANGE && t->range == s->vector;
+  }
+  return along;
+}
+
+static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index flat;
+  int64_t stride;
+  tc_val vec;
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  bool run = is_run(s, &flat);
+  tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
+  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : whole_index(s, &flat);
+  draw.seed = argument(s, x->arg, TC_I64), draw.counter = argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = argument(s, x->arg + 2, TC_I64), draw.high = argument(s, x->arg + 3, TC_I64);
+  return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
+}
+
 static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx);
 
 // The way here is noted, and bounded: what is too deep is stored half-way.
@@ -476,6 +469,9 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   switch (x->op) {
     case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
+    case TC_OP_RAND:
+    case TC_OP_RANDN:
+    case TC_OP_RANDINT: return random_value(s, x, idx);
     case TC_OP_PAD: return pad(s, x, idx);
     case TC_OP_CAT: return cat(s, x, idx);
     case TC_OP_WRITE_SLICE: return write_slice(s, x, idx);
@@ -832,7 +828,7 @@ static void row(tc_ex *s) {
   }
 }
 
-static int lanes_for(int64_t n) {
+int tc_ex_lanes_for(int64_t n) {
   int lanes = 1;
   while (lanes < LANES && lanes < n) lanes *= 2;
   return lanes;
@@ -861,7 +857,7 @@ void tc_ex_preload(tc_ex *s) {
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
-  s->lanes = lanes_for(n);
+  s->lanes = tc_ex_lanes_for(n);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
   tc_val lanes = tc_ex_i64(s, s->lanes);
@@ -894,7 +890,7 @@ static void flat_kernel(tc_ex *s) {
 static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
-  s->lanes = lanes_for(along_f ? s->gp->f : inner);
+  s->lanes = tc_ex_lanes_for(along_f ? s->gp->f : inner);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
@@ -924,62 +920,6 @@ static void row_kernel(tc_ex *s) {
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
-// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along K.
-static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left) {
-  tc_type type = s->g->node[t->node].type;
-  int rows = s->turning, buf = tc_ex_buffer(s, t->node);
-  int64_t stride;
-  tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
-  tc_val row_mask = TC_NONE, numbers = tc_emit_raw(&s->e, TC_N_LANES, TC_I64, rows, TC_NONE, TC_NONE, TC_NONE, 0);
-  if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
-  for (int first = 0; first < s->lanes && s->st == TC_OK; first += rows) {
-    for (int i = 0; i < rows; i++) {
-      tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, (first + i) * stride)), mask = row_mask;
-      if (columns != TC_NONE) {
-        tc_val there = tc_emit_splat(&s->e, tc_emit_bin(&s->e, TC_N_LT, tc_ex_i64(s, first + i), columns), rows);
-        mask = mask == TC_NONE ? there : tc_emit_bin(&s->e, TC_N_AND, mask, there);
-      }
-      v[i] = tc_emit_raw(&s->e, TC_N_LOAD, type, rows, at, mask, TC_NONE, buf);
-    }
-    tc_emit_turn(&s->e, v, rows);
-    for (int i = 0; i < rows; i++) {
-      tc_val to = tc_ex_i64(s, (int64_t)i * s->lanes + first);
-      (void)tc_emit_raw(&s->e, TC_N_STORE, type, rows, to, v[i], TC_NONE, t->tile);
-    }
-  }
-}
-
-// FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
-static void turning_kernel(tc_ex *s) {
-  int64_t inner = s->split, k0 = s->gp->k / s->split;
-  s->turning = turned_rows(s, s->turned[0].node);
-  s->lanes = TC_MAX_OF(lanes_for(inner), s->turning);
-  s->vector = TC_RANGE_K;
-  int64_t blocks = (inner + s->lanes - 1) / s->lanes, row_blocks = (k0 + s->turning - 1) / s->turning;
-  for (int i = 0; i < s->n_turned; i++) s->turned[i].tile = tc_ex_tile(s, s->g->node[s->turned[i].node].type, (int64_t)s->turning * s->lanes);
-  tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  s->depth++;
-  tc_val o = tc_emit_loop(&s->e, begin, end, 1), zero = tc_ex_i64(s, 0);
-  tc_val block = blocks == 1 ? zero : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
-  tc_val first = tc_ex_scaled(s, blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks)), s->turning);
-  s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_ex_scaled(s, block, s->lanes);
-  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
-  tc_val rows = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, k0), first), columns = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, inner), s->at[TC_RANGE_K]);
-  for (int i = 0; i < s->n_turned; i++) turn_block(s, &s->turned[i], inner % s->lanes ? columns : TC_NONE, k0 % s->turning ? rows : TC_NONE);
-  if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
-  s->depth++;
-  s->turned_row = tc_emit_loop(&s->e, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, s->turning)), 1);
-  s->at[TC_RANGE_K0] = tc_emit_bin(&s->e, TC_N_ADD, first, s->turned_row);
-  tc_ex_stores(s);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
-  s->x->extent = row_blocks * blocks;
-}
-
 static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
@@ -987,7 +927,7 @@ static void generate(tc_ex *s) {
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
   else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
-    turning_kernel(s);
+    tc_ex_turning_kernel(s);
   else
     row_kernel(s);
 }
@@ -1044,6 +984,8 @@ static tc_status finish(tc_ex *s) {
   }
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)domain * TC_DRAW_NS;
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),
            tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);

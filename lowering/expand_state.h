@@ -80,6 +80,14 @@ void tc_ex_preload(tc_ex *s);
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
+// The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
+int tc_ex_lanes_for(int64_t n);
+
+// The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
+int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
+// FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
+void tc_ex_turning_kernel(tc_ex *s);
 
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);

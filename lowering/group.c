@@ -41,7 +41,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
   if (x->op == TC_OP_CAT && x->n_in > (w->tight ? TIGHT_JOINED : MAX_JOINED)) return true;
   if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
   switch (tc_op_kind_of(x->op)) {
-    case TC_KIND_RNG:
+    case TC_KIND_RNG: return x->op == TC_OP_RANDPERM;
     case TC_KIND_SCAN: return true;
     case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
     default: break;
@@ -50,6 +50,12 @@ static bool is_extern(const work *w, const tc_gnode *x) {
     for (int i = 0; i < x->n_attr; i++)
       if (x->attr[i] != 1) return true;
   return false;
+}
+
+bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k) {
+  const tc_gnode *x = &g->node[n], *in = &g->node[x->in[k]];
+  bool puts = x->op == TC_OP_SCATTER || x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD;
+  return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_kind_of(x->dev) == TC_DEVICE_KERNELS;
 }
 
 static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
@@ -459,6 +465,7 @@ static void require_memory(work *w, const uint8_t *forced) {
     bool whole = is_extern(w, x) || touches_nothing(g, x);
     for (int k = 0; k < x->n_in; k++) {
       if (x->op == TC_OP_ASSIGN && k == 1) continue;
+      if (tc_group_is_filled(g, n, k)) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
       else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {

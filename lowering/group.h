@@ -46,6 +46,9 @@ typedef enum tc_group_mode { TC_GROUP_ANY, TC_GROUP_THRIFTY, TC_GROUP_TIGHT } tc
 // What out points to lives in the arena.
 tc_status tc_group_build(tc_grouping *out, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode);
 
+// Whether operand k of node n, the tensor that n writes into, is one value over and over: then a reference kernel is given the value, without memory.
+bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k);
+
 // Calls visit for each value that n reads and that is computed or has memory, through views and constants made in place; moved: n may read it at
 // other positions than its own.
 typedef void tc_group_visit(void *arg, uint32_t source, bool moved);

@@ -50,7 +50,7 @@ typedef struct step_set {
   step_fn *map[TC_N_OPS][TC_N_TYPES][2];  // by the operands' type (SELECT: by a type of the result's size); vector, scalar
   step_fn *halve[TC_N_OPS][TC_N_TYPES];
   step_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
-  step_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *zip[4];  // by log2 of the element's bytes
+  step_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *zip[4], *interleave[4];  // by log2 of the element's bytes
   step_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
   step_fn *pack_f16, *unpack_f16;         // optional: better casts between f32 and f16
 } step_set;
@@ -503,6 +503,7 @@ static step_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_CAST: return cast_fn(t, i->dtype, first->dtype);
     case TC_N_CALL: return tc_nest_math_operands(i->imm) == 1 ? step_call1 : step_call2;
     case TC_N_ZIP: return set->zip[log];
+    case TC_N_INTERLEAVE: return set->interleave[log];
     case TC_N_HREDUCE: return set->halve[i->imm][i->dtype];
     default: return set->map[i->op][first->dtype][scalar];
   }

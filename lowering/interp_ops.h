@@ -126,6 +126,12 @@ STEP_HALVES(HALVE)
     memcpy(d, t, s->lanes * sizeof *d); \
     return s + 1; \
   } \
+  static const step *FN(INTERLEAVE, TY, v)(const step *s, char *frame) { \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const T_##TY *a = slot_at(frame, s->src[0]), *b = slot_at(frame, s->src[1]); \
+    for (uint32_t i = 0; i < s->lanes / 2; i++) d[2 * i] = a[i], d[2 * i + 1] = b[i]; \
+    return s + 1; \
+  } \
   static const step *FN(LOADM, TY, v)(const step *s, char *frame) { \
     T_##TY *d = slot_at(frame, s->dst); \
     const char *p = buffer_at(frame, s); \
@@ -204,7 +210,7 @@ COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) 
 // clang-format on
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
-  .scatter[LOG] = FN(SCATTER, TY, v), .zip[LOG] = FN(ZIP, TY, v),
+  .scatter[LOG] = FN(SCATTER, TY, v), .zip[LOG] = FN(ZIP, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),
 #define ENTRY_COPIES(LOG, N) .load[LOG] = FN(LOAD, N, v), .store[LOG] = FN(STORE, N, v), .copy[LOG] = FN(COPY, N, v),
 
 #define STEPS_NAME(isa) STEPS_NAME_(isa)

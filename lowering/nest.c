@@ -144,6 +144,14 @@ static tc_status check_hreduce(const check *c) {
   return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
 }
 
+static tc_status check_interleave(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  TRY(check_set(c, i->dtype, SET_VALUE));
+  if (i->lanes == 1) return refuse(c, "result has 1 lane");
+  TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
+  return check_source(c, 1, i->dtype, i->lanes / 2u);
+}
+
 static tc_status check_index(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->lanes != 1 || i->dtype != TC_I64) return refuse(c, "value is an i64 scalar");
@@ -284,6 +292,7 @@ static tc_status check_op(check *c) {
       if (i->lanes < 2) return refuse(c, "one lane has no halves");
       if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
       return check_same(c, 2, SET_VALUE);
+    case TC_N_INTERLEAVE: return check_interleave(c);
     case TC_N_HREDUCE: return check_hreduce(c);
     case TC_N_OPS: break;
   }

@@ -55,6 +55,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(BITCAST, bitcast)  /* F32 <-> I32, F64 <-> I64 */                                                                 \
   X(CALL, call)        /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */                                 \
   X(ZIP, zip)          /* lanes of s0 and s1 by turns, from their low halves or, imm 1, their high ones */               \
+  X(INTERLEAVE, interleave) /* lanes of s0 and s1 (V of half the lanes) by turns */                                   \
   X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */
 // clang-format on
 

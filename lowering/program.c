@@ -109,27 +109,37 @@ static uint32_t after(const builder *b, uint32_t n) {
   return b->made_in[root_of(b, n)];
 }
 
-// Indices are checked as early as they are known, so that a bad one stops the run before parameters change.
+// Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
+// comes in a later wave.
 static bool add_check(builder *b, uint32_t n, uint32_t index, int64_t extent) {
+  tc_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    const tc_step *s = &p->step[i];
+    if (s->kind != TC_STEP_CHECK || p->num[s->first_num].value != (uint64_t)extent) continue;
+    if (root_of(b, p->graph.node[s->node].in[1]) == root_of(b, index)) return true;
+  }
   b->wave = after(b, index);
+  b->made_in[root_of(b, index)] = b->wave + 1;
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
-  s->node = n, s->op = b->p->graph.node[n].op;
-  s->extent = 1;
-  s->first_num = (uint32_t)0;
-  s->work = (double)b->p->graph.node[index].shape->count;
-  tc_program *p = b->p;
-  if (!GROW(p->num, p->n_num, p->cap_num, 2)) return false;
-  s = &p->step[p->n_step - 1];
-  s->first_num = p->n_num, s->n_num = 2;
+  s->node = n, s->op = p->graph.node[n].op;
+  s->extent = p->graph.node[index].shape->count;
+  s->work = (double)s->extent;
+  if (!GROW(p->num, p->n_num, p->cap_num, 1)) return false;
+  s->n_num = 1;
   p->num[p->n_num++] = (tc_num_source){false, (uint64_t)extent};
-  p->num[p->n_num++] = (tc_num_source){false, (uint64_t)p->graph.node[index].shape->count};
   return true;
 }
 
 // The axis's extent that a gather's or scatter's index must stay in; 0: the node reads no index.
 static int64_t index_extent(const tc_graph *g, const tc_gnode *x) {
   return tc_op_kind_of(x->op) == TC_KIND_INDEX ? g->node[x->in[0]].shape->d.dim[x->attr[0]] : 0;
+}
+
+// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run whole: it is what others are compared with.
+static bool is_shared(const tc_gnode *x) {
+  if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->count == 0) return false;
+  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
 }
 
 static bool add_row(builder *b, uint32_t n) {
@@ -140,15 +150,18 @@ static bool add_row(builder *b, uint32_t n) {
   tc_step *s = add_step(b, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
+  if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
+  bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind(b, s, place_of(b, x->in[i]))) return false;
+    if (!bind(b, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
-  if (!GROW(p->num, p->n_num, p->cap_num, (uint32_t)x->n_arg)) return false;
-  s->n_num = (uint32_t)x->n_arg;
+  s->n_num = (uint32_t)x->n_arg + filled;
+  if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
+  if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
   if (!bind(b, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
@@ -429,12 +442,12 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
 
 // ---- running ----
 
-// What stopped a run: the first step that failed. Told by the thread that launched, since a worker's errors are nobody's.
+// What stopped a run: a step that failed. Told by the thread that launched, since a worker's errors are nobody's. No worker begins a task after it; a
+// wave's barrier orders it before the next wave.
 typedef struct fault {
   _Atomic bool taken;
   const tc_step *step;
   tc_status status;
-  int64_t index, at;  // of a CHECK
 } fault;
 
 typedef struct run {
@@ -452,34 +465,37 @@ static void *pointer_of(const run *r, uint32_t place) {
   return (k->in == IN_ARENA ? r->arena : r->output[k->in]) + k->offset;
 }
 
-static tc_status stop(const run *r, const tc_step *s, tc_status st, int64_t index, int64_t at) {
+static tc_status stop(const run *r, const tc_step *s, tc_status st) {
   fault *f = r->fault;
-  if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st, f->index = index, f->at = at;
+  if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st;
   return st;
 }
 
-// Names the user's call where it is known, not the row.
+// The first bad index in the share, or -1.
+static int64_t find_bad_index(const run *r, const tc_step *s, int64_t begin, int64_t end) {
+  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+  int64_t extent = (int64_t)r->num[s->first_num];
+  for (int64_t i = begin; i < end; i++)
+    if (index[i] < -extent || index[i] >= extent) return i;
+  return -1;
+}
+
+// Of several bad indices the first, whichever thread met it. Names the user's call where it is known, not the row.
 static void report(const tc_plan *plan, const run *r, const tc_call *call) {
   const fault *f = r->fault;
   const tc_step *s = f->step;
   bool known = call && s->node < plan->n_node && call[s->node].op;
   tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
-  if (s->kind == TC_STEP_CHECK)
-    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)f->index, (long long)f->at,
-            (long long)r->num[s->first_num]);
-  else
+  if (s->kind == TC_STEP_CHECK) {
+    const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+    long long at = find_bad_index(r, s, 0, s->extent), extent = (long long)r->num[s->first_num];
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)index[at], at, extent);
+  } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
+  }
 }
 
-static tc_status check(const run *r, const tc_step *s) {
-  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
-  int64_t extent = (int64_t)r->num[s->first_num], n = (int64_t)r->num[s->first_num + 1];
-  for (int64_t i = 0; i < n; i++)
-    if (index[i] < -extent || index[i] >= extent) return stop(r, s, TC_ERR_INDEX, index[i], i);
-  return TC_OK;
-}
-
-static tc_status run_row(const run *r, const tc_step *s) {
+static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t end) {
   const tc_gnode *x = &r->p->graph.node[s->node];
   tc_view in[TC_REF_MAX_IN];
   bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
@@ -490,11 +506,17 @@ static tc_status run_row(const run *r, const tc_step *s) {
       fill_view(&in[i], &r->p->graph.node[x->in[i]]);
     in[i].ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)i]);
   }
-  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num};
+  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
-  tc_status st = rows[x->op](&call);
-  return st == TC_OK ? st : stop(r, s, st, 0, 0);
+  uint64_t value = 0;
+  if (x->n_in > 0 && r->p->bind[s->first_bind] == r->p->bind[s->first_bind + (uint32_t)x->n_in]) {  // filled: one element, repeated
+    tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = r->num + s->first_num + x->n_arg};
+    TC_TRY(tc_ref_full(&one));
+    in[0].ptr = &value;
+    memset(in[0].stride, 0, sizeof in[0].stride);
+  }
+  return rows[x->op](&call);
 }
 
 static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
@@ -510,15 +532,15 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
     memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
-  tc_status st = s->kind == TC_STEP_CHECK ? check(r, s) : run_row(r, s);
-  if (st != TC_OK && w->status == TC_OK) w->status = st;
+  tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
+  if (st != TC_OK && w->status == TC_OK) w->status = stop(r, s, st);
 }
 
 static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   const run *r = arg;
   const tc_program *p = r->p;
   w->math = tc_nest_math_table();
-  if (w->status != TC_OK) return;
+  if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     const tc_step *s = &p->step[i];
     int64_t tasks = TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);

@@ -12,7 +12,7 @@
 
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
-  TC_STEP_ROW,     // a reference kernel on whole tensors
+  TC_STEP_ROW,     // a reference kernel, in shares where it can be split
   TC_STEP_ZERO,    // zeros over a whole tensor
   TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
 } tc_step_kind;

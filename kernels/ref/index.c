@@ -4,9 +4,11 @@
 // Always: spans ascend in row-major order, so of several writes to one place the last wins, and adds happen in index order. Every add is rounded
 // to the type, as in PyTorch, but f16 and bf16 are added up in double and rounded once, since their sums stop growing early.
 // An index in [-extent, extent) counts; the first other one ends the kernel with TC_ERR_INDEX.
+// A put can be shared: each call makes a slice of the result. Along the axis that is indexed it walks every index and keeps those that point into its slice.
 // Threads: thread-safe, pure. Own nothing but their scratch.
 
 #include "kernels/ref/convert.h"
+#include "kernels/ref/share.h"
 #include "kernels/ref/walk.h"
 #include "runtime/arena.h"
 
@@ -16,6 +18,7 @@ typedef struct indexing {
   const tc_view *index;
   tc_walk walk;  // operand 0 index, 1 data, 2 target
   int64_t extent, axis_stride;
+  int64_t first, count;  // of a put: target is elements [first, first + count) of the axis
 } indexing;
 
 static tc_status resolve(const indexing *x, int64_t n, int64_t *index) {
@@ -74,11 +77,26 @@ static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
   return TC_OK;
 }
 
-static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const void *src, const int64_t *at) {
+// The present span's target offsets into at and, of each, the number in the span into of; those outside the slice are left out. As in locate, rows have one.
+static tc_status locate_kept(const indexing *x, int64_t *at, int64_t *of, int64_t *n_kept) {
+  const tc_walk *w = &x->walk;
+  int64_t n = is_row(x) ? 1 : w->n, kept = 0;
+  tc_load_i64(x->index->type, x->index->ptr, w->offset[0], w->step[0], n, at);
+  TC_TRY(resolve(x, n, at));
+  for (int64_t i = 0; i < n; i++) {  // without a branch: indices are often random
+    int64_t row = at[i] - x->first;
+    at[kept] = w->offset[2] + row * x->axis_stride + i * w->step[2], of[kept] = i;
+    kept += (uint64_t)row < (uint64_t)x->count;
+  }
+  *n_kept = kept;
+  return TC_OK;
+}
+
+static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const void *src, const int64_t *at, const int64_t *of, int64_t n) {
   switch (elem_bytes) {
 #define X(size, ctype) \
   case size: \
-    for (int64_t i = 0; i < w->n; i++) ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + i * w->step[1]]; \
+    for (int64_t i = 0; i < n; i++) ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + of[i] * w->step[1]]; \
     break;
     EACH_SIZE(X)
 #undef X
@@ -87,12 +105,12 @@ static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const
 }
 
 // Unsigned types wrap as integers should. f64 also takes the narrow floats of add_wide.
-static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src, const int64_t *at) {
+static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src, const int64_t *at, const int64_t *of, int64_t n) {
 #define ADD(ctype, operator) \
   { \
     ctype *to = target->ptr; \
     const ctype *from = (const ctype *)src->ptr + w->offset[1]; \
-    for (int64_t i = 0; i < w->n; i++) to[at[i]] = (ctype)(to[at[i]] operator from[i * w->step[1]]); \
+    for (int64_t i = 0; i < n; i++) to[at[i]] = (ctype)(to[at[i]] operator from[of[i] * w->step[1]]); \
     break; \
   }
   switch (target->type) {
@@ -106,7 +124,7 @@ static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src
     case TC_F64: {
       double *to = target->ptr, x[TC_SPAN];
       tc_load_f64(src->type, src->ptr, w->offset[1], w->step[1], w->n, x);
-      for (int64_t i = 0; i < w->n; i++) to[at[i]] += x[i];
+      for (int64_t i = 0; i < n; i++) to[at[i]] += x[of[i]];
       break;
     }
     default: TC_ASSERT(!"f16 and bf16 are added up in f64");
@@ -124,18 +142,18 @@ static bool add_row(const tc_walk *w, const tc_view *target, const tc_view *src,
 }
 
 static tc_status put(indexing *x, const tc_view *target, const tc_view *src, bool adds) {
-  int64_t elem_bytes = tc_ref_type_bytes(src->type), at[TC_SPAN];
+  int64_t elem_bytes = tc_ref_type_bytes(src->type), at[TC_SPAN], of[TC_SPAN], n;
   tc_walk *w = &x->walk;
   while (tc_walk_next(w)) {
-    TC_TRY(locate(x, at));
-    if (is_row(x)) {
+    TC_TRY(locate_kept(x, at, of, &n));
+    if (is_row(x) && n == 1) {
       if (adds && add_row(w, target, src, at[0])) continue;
-      for (int64_t i = 1; i < w->n; i++) at[i] = at[0] + i * w->step[2];
+      for (; n < w->n; n++) at[n] = at[0] + n * w->step[2], of[n] = n;
     }
     if (adds)
-      add_span(w, target, src, at);
+      add_span(w, target, src, at, of, n);
     else
-      write_span(elem_bytes, w, target->ptr, src->ptr, at);
+      write_span(elem_bytes, w, target->ptr, src->ptr, at, of, n);
   }
   return TC_OK;
 }
@@ -144,11 +162,11 @@ static tc_status put(indexing *x, const tc_view *target, const tc_view *src, boo
 
 // The box is the index's; data and target lie along its axes, target but for the axis that is indexed. Rank 0 acts as one axis of extent 1.
 static void along_index(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
-  *x = (indexing){.name = name, .index = index, .extent = 1};
+  *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t stride[TC_MAX_RANK];
   for (int d = 0; d < index->rank; d++) stride[d] = target->stride[d];
   if (index->rank > 0) {
-    x->extent = target->dim[axis], x->axis_stride = target->stride[axis];
+    x->extent = x->count = target->dim[axis], x->axis_stride = target->stride[axis];
     stride[axis] = 0;
   }
   tc_walk_init(&x->walk, index->rank, index->dim, TC_SPAN);
@@ -160,10 +178,10 @@ static void along_index(indexing *x, const char *name, const tc_view *index, con
 
 // The box is data's: target's axes with the index's own in the place of axis.
 static void along_axis(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
-  *x = (indexing){.name = name, .index = index, .extent = 1};
+  *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t index_stride[TC_MAX_RANK] = {0}, target_stride[TC_MAX_RANK] = {0};
   int first = (int)axis, d = 0;
-  if (target->rank > 0) x->extent = target->dim[axis], x->axis_stride = target->stride[axis];
+  if (target->rank > 0) x->extent = x->count = target->dim[axis], x->axis_stride = target->stride[axis];
   for (; d < first; d++) target_stride[d] = target->stride[d];
   for (int k = 0; k < index->rank; k++, d++) index_stride[d] = index->stride[k];
   for (int k = first + 1; k < target->rank; k++, d++) target_stride[d] = target->stride[k];
@@ -191,33 +209,66 @@ tc_status tc_ref_index_select(const tc_ref_call *call) {
   return take(&x, &call->in[0], &call->out);
 }
 
-// out = x (already there if the caller gave x's buffer away), then src is put into it.
-static tc_status put_into_copy(const tc_ref_call *call, const char *name, place_fn *place, bool adds) {
-  const tc_view *out = &call->out;
-  if (out->ptr != call->in[0].ptr) {
-    tc_ref_call copy = {.n_in = 1, .in = call->in, .out = *out};
-    TC_TRY(tc_ref_reshape(&copy));
+// The operands of a put, cut to one share of its result.
+typedef struct put_operands {
+  const char *name;
+  place_fn *place;
+  uint64_t axis;
+  tc_view x, index, src, out;
+  int64_t extent, first;  // of the whole axis; out's first element there
+} put_operands;
+
+// The axis of src that lies along axis d of the result, which is not the indexed one.
+static int axis_of_src(const put_operands *p, int d) {
+  return p->place == along_index || d < (int)p->axis ? d : d - 1 + p->index.rank;
+}
+
+// False if there is nothing to do. An index tensor may be smaller than the result, and src larger than the index.
+static bool take_share(put_operands *p, const tc_ref_call *call, const char *name, place_fn *place) {
+  tc_share share;
+  *p = (put_operands){name, place, call->attr[0], call->in[0], call->in[1], call->in[2], call->out, 1, 0};
+  if (p->out.rank > 0) p->extent = p->out.dim[p->axis];
+  if (!tc_share_find(call, (int)p->axis, true, &share)) return false;
+  if (share.axis < 0) return true;
+  p->x = tc_share_slice(&p->x, share.axis, share.lo, share.hi), p->out = tc_share_slice(&p->out, share.axis, share.lo, share.hi);
+  if (share.axis == (int)p->axis) {
+    p->first = share.lo;
+    return true;
   }
+  int d = axis_of_src(p, share.axis);
+  const tc_view *box = place == along_index ? &p->index : &p->src;
+  int64_t lo = TC_MIN(share.lo, box->dim[d]), hi = TC_MIN(share.hi, box->dim[d]);
+  p->src = tc_share_slice(&p->src, d, lo, hi);
+  if (place == along_index) p->index = tc_share_slice(&p->index, d, lo, hi);
+  return true;
+}
+
+static tc_status put_into(const put_operands *p, const tc_view *target, bool adds) {
   indexing x;
-  place(&x, name, &call->in[1], &call->in[2], out, call->attr[0]);
-  return put(&x, out, &call->in[2], adds);
+  p->place(&x, p->name, &p->index, &p->src, target, p->axis);
+  x.extent = p->extent, x.first = p->first;
+  return put(&x, target, &p->src, adds);
+}
+
+// out = x (already there if the caller gave x's buffer away), then src is put into it.
+static tc_status put_into_copy(const put_operands *p, bool adds) {
+  if (p->out.ptr != p->x.ptr) tc_copy_view(&p->out, &p->x);
+  return put_into(p, &p->out, adds);
 }
 
 // The same in double for f16 and bf16, rounded at the end. A wrong index leaves the result unwritten.
-static tc_status add_wide(const tc_ref_call *call, const char *name, place_fn *place) {
+static tc_status add_wide(const put_operands *p) {
   int64_t n = 1;
-  for (int d = 0; d < call->out.rank; d++) n *= call->out.dim[d];
-  tc_view wide = call->out;
+  tc_view wide = p->out;
   wide.type = TC_F64;
+  for (int d = wide.rank; d-- > 0; n *= wide.dim[d]) wide.stride[d] = n;
   wide.ptr = tc_malloc((size_t)TC_MAX_OF(n, 1) * sizeof(double));
-  if (!wide.ptr) return tc_fail(TC_ERR_MEMORY, name, 0, "no memory for %lld sums", (long long)n);
-  tc_ref_call widen = {.n_in = 1, .in = call->in, .out = wide};
-  tc_ref_call narrow = {.n_in = 1, .in = &wide, .out = call->out};
+  if (!wide.ptr) return tc_fail(TC_ERR_MEMORY, p->name, 0, "no memory for %lld sums", (long long)n);
+  tc_ref_call widen = {.n_in = 1, .in = &p->x, .out = wide};
+  tc_ref_call narrow = {.n_in = 1, .in = &wide, .out = p->out};
   tc_status st = TC_OK;
-  indexing x;
-  place(&x, name, &call->in[1], &call->in[2], &wide, call->attr[0]);
   if ((st = tc_ref_cast(&widen)) != TC_OK) goto done;
-  if ((st = put(&x, &wide, &call->in[2], true)) != TC_OK) goto done;
+  if ((st = put_into(p, &wide, true)) != TC_OK) goto done;
   st = tc_ref_cast(&narrow);
 done:
   tc_free(wide.ptr);
@@ -225,12 +276,14 @@ done:
 }
 
 static tc_status add(const tc_ref_call *call, const char *name, place_fn *place) {
-  if (call->out.type == TC_F16 || call->out.type == TC_BF16) return add_wide(call, name, place);
-  return put_into_copy(call, name, place, true);
+  put_operands p;
+  if (!take_share(&p, call, name, place)) return TC_OK;
+  return p.out.type == TC_F16 || p.out.type == TC_BF16 ? add_wide(&p) : put_into_copy(&p, true);
 }
 
 tc_status tc_ref_scatter(const tc_ref_call *call) {
-  return put_into_copy(call, "scatter", along_index, false);
+  put_operands p;
+  return take_share(&p, call, "scatter", along_index) ? put_into_copy(&p, false) : TC_OK;
 }
 
 tc_status tc_ref_scatter_add(const tc_ref_call *call) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/ref/convert.h"
+#include "kernels/ref/share.h"
 #include "kernels/ref/walk.h"
 
 // Copies a box; offsets and strides in elements.
@@ -17,6 +18,10 @@ static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int6
   while (tc_walk_next(&w)) {
     tc_copy_span(elem_bytes, dst, dst_at + w.offset[0], w.step[0], src, src_at + w.offset[1], w.step[1], w.n);
   }
+}
+
+void tc_copy_view(const tc_view *to, const tc_view *from) {
+  copy_box(to->type, to->rank, to->dim, to->ptr, 0, to->stride, from->ptr, 0, from->stride);
 }
 
 static void dense_strides(int rank, const int64_t *dim, int64_t *out_stride) {
@@ -127,24 +132,52 @@ tc_status tc_ref_pad(const tc_ref_call *call) {
 }
 
 tc_status tc_ref_cat(const tc_ref_call *call) {
-  const tc_view *out = &call->out;
-  uint64_t axis = call->attr[0];
-  int64_t at = 0;
+  int axis = (int)call->attr[0];
+  tc_share share;
+  int64_t at = 0;  // of the operand, along the axis
+  if (!tc_share_find(call, -1, false, &share)) return TC_OK;
   for (int k = 0; k < call->n_in; k++) {
-    const tc_view *in = &call->in[k];
-    copy_box(in->type, in->rank, in->dim, out->ptr, at, out->stride, in->ptr, 0, in->stride);
-    at += in->dim[axis] * out->stride[axis];
+    tc_view in = call->in[k];
+    int64_t lo = 0, hi = in.dim[axis];
+    if (share.axis == axis) lo = TC_MAX_OF(share.lo - at, lo), hi = TC_MIN(share.hi - at, hi);
+    if (lo < hi) {
+      tc_view from = tc_share_slice(&in, axis, lo, hi), to = tc_share_slice(&call->out, axis, at + lo, at + hi);
+      if (share.axis >= 0 && share.axis != axis)
+        from = tc_share_slice(&from, share.axis, share.lo, share.hi), to = tc_share_slice(&to, share.axis, share.lo, share.hi);
+      tc_copy_view(&to, &from);
+    }
+    at += in.dim[axis];
   }
   return TC_OK;
 }
 
+// How many of start, start + step, .. come before position `at`, in the direction of the step.
+static int64_t count_before(int64_t start, int64_t step, int64_t at) {
+  if (step < 0) start = -start, step = -step, at = -at;
+  return at <= start ? 0 : (at - start + step - 1) / step;
+}
+
 // out is old with value written over the slice. out may be old itself, when the caller gave old's buffer away.
 tc_status tc_ref_write_slice(const tc_ref_call *call) {
-  const tc_view *old = &call->in[0], *value = &call->in[1], *out = &call->out;
-  if (out->ptr != old->ptr) copy_box(old->type, old->rank, old->dim, out->ptr, 0, out->stride, old->ptr, 0, old->stride);
-  if (is_empty(value)) return TC_OK;
+  tc_view old = call->in[0], value = call->in[1], out = call->out;
+  uint64_t start[TC_MAX_RANK];
+  tc_share share;
+  if (!tc_share_find(call, -1, false, &share)) return TC_OK;
+  for (int d = 0; d < out.rank; d++) start[d] = call->arg[d];
+  if (share.axis >= 0) {
+    int d = share.axis;
+    int64_t from = (int64_t)start[d], step = (int64_t)call->attr[d];
+    bool down = step < 0;  // from the slice's last element to its first
+    int64_t lo = TC_MIN(count_before(from, step, down ? share.hi - 1 : share.lo), value.dim[d]);
+    int64_t hi = TC_MIN(count_before(from, step, down ? share.lo - 1 : share.hi), value.dim[d]);
+    old = tc_share_slice(&old, d, share.lo, share.hi), out = tc_share_slice(&out, d, share.lo, share.hi);
+    value = tc_share_slice(&value, d, lo, hi);
+    start[d] = (uint64_t)(from + lo * step - share.lo);
+  }
+  if (out.ptr != old.ptr) tc_copy_view(&out, &old);
+  if (is_empty(&value)) return TC_OK;
   int64_t stride[TC_MAX_RANK];
-  int64_t at = slice_strides(out, call->arg, call->attr, stride);
-  copy_box(value->type, value->rank, value->dim, out->ptr, at, stride, value->ptr, 0, value->stride);
+  int64_t at = slice_strides(&out, start, call->attr, stride);
+  copy_box(value.type, value.rank, value.dim, out.ptr, at, stride, value.ptr, 0, value.stride);
   return TC_OK;
 }

@@ -27,6 +27,9 @@ typedef struct tc_ref_call {
   tc_view out;
   const uint64_t *attr;   // words that change code
   const uint64_t *arg;    // run-time scalars: for float results the bits of a double, for integers an int64
+  // The share of the result to make: parts [begin, end) of `extent` equal ones; an extent of 0 is everything. Only cat, write_slice, scans, scatters and
+  // index_add can be shared (kernels/ref/share.h); others make everything whatever they are told.
+  int64_t begin, end, extent;
 } tc_ref_call;
 
 typedef tc_status tc_ref_fn(const tc_ref_call *call);

@@ -5,51 +5,96 @@
 
 #include "kernels/ref/convert.h"
 #include "kernels/ref/lane.h"
+#include "kernels/ref/share.h"
 
-// Scans a span in place from the carry and leaves the next one's there. The first span starts from the operation's neutral value.
+#define LANE_SPAN 1024  // lanes at once where lanes are neighbours: 4 KiB of f32 a step
+
+// A lane at a time: from the carry, which becomes the next span's.
 typedef void f64_fn(double *carry, int64_t n, double *x);
 typedef void i64_fn(int64_t *carry, int64_t n, int64_t *x);
 
-static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, double carry, f64_fn *fn) {
-  double x[TC_SPAN];
+// What a scan does with a span along a lane, and with a span over lanes, each with a carry of its own. Spans are scanned in place.
+typedef struct scan_ops {
+  double neutral_f64;
+  int64_t neutral_i64;
+  f64_fn *along_f64, *across_f64;
+  i64_fn *along_i64, *across_i64;
+} scan_ops;
+
+// In spans along the lane.
+static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, const scan_ops *ops) {
+  double x[TC_SPAN], carry = ops->neutral_f64;
   for (int64_t i = 0; i < l->n; i += TC_SPAN) {
     int64_t n = TC_MIN(TC_SPAN, l->n - i);
     tc_load_f64(in->type, in->ptr, in_at + i * l->in_step, l->in_step, n, x);
-    fn(&carry, n, x);
+    ops->along_f64(&carry, n, x);
     tc_store_f64(out->type, out->ptr, out_at + i * l->out_step, l->out_step, n, x);
   }
 }
 
-static void lane_i64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, int64_t carry, i64_fn *fn) {
-  int64_t x[TC_SPAN];
+static void lane_i64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, const scan_ops *ops) {
+  int64_t x[TC_SPAN], carry = ops->neutral_i64;
   for (int64_t i = 0; i < l->n; i += TC_SPAN) {
     int64_t n = TC_MIN(TC_SPAN, l->n - i);
     tc_load_i64(in->type, in->ptr, in_at + i * l->in_step, l->in_step, n, x);
-    fn(&carry, n, x);
+    ops->along_i64(&carry, n, x);
     tc_store_i64(out->type, out->ptr, out_at + i * l->out_step, l->out_step, n, x);
   }
 }
 
-static tc_status scan(const tc_ref_call *call, double neutral_f64, f64_fn *f64, int64_t neutral_i64, i64_fn *i64) {
-  const tc_view *in = &call->in[0], *out = &call->out;
-  bool is_float = tc_ref_is_float(in->type);
+// The walk's present span of lanes, element by element of all of them.
+static void lanes_f64(const tc_view *in, const tc_view *out, const tc_lanes *l, const scan_ops *ops) {
+  const tc_walk *w = &l->walk;
+  double x[LANE_SPAN], carry[LANE_SPAN];
+  for (int64_t i = 0; i < w->n; i++) carry[i] = ops->neutral_f64;
+  for (int64_t i = 0; i < l->n; i++) {
+    tc_load_f64(in->type, in->ptr, w->offset[0] + i * l->in_step, w->step[0], w->n, x);
+    ops->across_f64(carry, w->n, x);
+    tc_store_f64(out->type, out->ptr, w->offset[1] + i * l->out_step, w->step[1], w->n, x);
+  }
+}
+
+static void lanes_i64(const tc_view *in, const tc_view *out, const tc_lanes *l, const scan_ops *ops) {
+  const tc_walk *w = &l->walk;
+  int64_t x[LANE_SPAN], carry[LANE_SPAN];
+  for (int64_t i = 0; i < w->n; i++) carry[i] = ops->neutral_i64;
+  for (int64_t i = 0; i < l->n; i++) {
+    tc_load_i64(in->type, in->ptr, w->offset[0] + i * l->in_step, w->step[0], w->n, x);
+    ops->across_i64(carry, w->n, x);
+    tc_store_i64(out->type, out->ptr, w->offset[1] + i * l->out_step, w->step[1], w->n, x);
+  }
+}
+
+// Lanes whose elements lie side by side go one by one; others in spans of neighbours, so that memory is walked in its order.
+static tc_status scan(const tc_ref_call *call, const scan_ops *ops) {
+  tc_view in = call->in[0], out = call->out;
+  tc_share share;
   tc_lanes l;
-  tc_lanes_begin(&l, in, out, call->attr[0]);
+  if (!tc_share_find(call, (int)call->attr[0], false, &share)) return TC_OK;
+  if (share.axis >= 0) in = tc_share_slice(&in, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
+  bool is_float = tc_ref_is_float(in.type), one_by_one = in.rank == 0 || out.stride[call->attr[0]] == 1;
+  tc_lanes_begin(&l, &in, &out, call->attr[0], one_by_one ? 1 : LANE_SPAN);
   while (tc_walk_next(&l.walk)) {
-    if (is_float)
-      lane_f64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_f64, f64);
+    if (!one_by_one)
+      (is_float ? lanes_f64 : lanes_i64)(&in, &out, &l, ops);
     else
-      lane_i64(in, l.walk.offset[0], out, l.walk.offset[1], &l, neutral_i64, i64);
+      (is_float ? lane_f64 : lane_i64)(&in, l.walk.offset[0], &out, l.walk.offset[1], &l, ops);
   }
   return TC_OK;
 }
 
 // v is the carry, x[i] the next element.
 #define SCAN_FN(name, suffix, ctype, expression) \
-  static void name##_##suffix(ctype *carry, int64_t n, ctype *x) { \
+  static void name##_along_##suffix(ctype *carry, int64_t n, ctype *x) { \
     ctype v = *carry; \
     for (int64_t i = 0; i < n; i++) x[i] = v = (expression); \
     *carry = v; \
+  } \
+  static void name##_across_##suffix(ctype *carry, int64_t n, ctype *x) { \
+    for (int64_t i = 0; i < n; i++) { \
+      ctype v = carry[i]; \
+      x[i] = carry[i] = (expression); \
+    } \
   }
 SCAN_FN(sum, f64, double, v + x[i])
 SCAN_FN(sum, i64, int64_t, (int64_t)((uint64_t)v + (uint64_t)x[i]))
@@ -59,13 +104,13 @@ SCAN_FN(max, f64, double, x[i] > v || isnan(x[i]) ? x[i] : v)
 SCAN_FN(max, i64, int64_t, x[i] > v ? x[i] : v)
 
 tc_status tc_ref_cumsum(const tc_ref_call *call) {
-  return scan(call, 0, sum_f64, 0, sum_i64);
+  return scan(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
 }
 
 tc_status tc_ref_cumprod(const tc_ref_call *call) {
-  return scan(call, 1, prod_f64, 1, prod_i64);
+  return scan(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
 }
 
 tc_status tc_ref_cummax(const tc_ref_call *call) {
-  return scan(call, -INFINITY, max_f64, INT64_MIN, max_i64);
+  return scan(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
 }

@@ -48,7 +48,7 @@ static void run_lane(const tc_view *in, const tc_view *out, const tc_lanes *l, b
 
 static tc_status run(const tc_ref_call *call, bool log_of) {
   tc_lanes l;
-  tc_lanes_begin(&l, &call->in[0], &call->out, call->attr[0]);
+  tc_lanes_begin(&l, &call->in[0], &call->out, call->attr[0], 1);
   while (tc_walk_next(&l.walk)) run_lane(&call->in[0], &call->out, &l, log_of);
   return TC_OK;
 }

@@ -176,6 +176,22 @@ LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, 0, 0), "") : v;
 }
 
+LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst) {
+  LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), from[64];
+  unsigned half = inst->lanes / 2u;
+  if (x == NULL || y == NULL) return NULL;
+  if (half == 1) {
+    LLVMValueRef v = LLVMGetUndef(tc_llvm_value_type(b, inst->dtype, 2));
+    v = LLVMBuildInsertElement(b->b, v, x, LLVMConstInt(b->i32, 0, 0), "");
+    return LLVMBuildInsertElement(b->b, v, y, LLVMConstInt(b->i32, 1, 0), "");
+  }
+  for (unsigned i = 0; i < half; i++) {
+    from[2 * i] = LLVMConstInt(b->i32, i, 0);
+    from[2 * i + 1] = LLVMConstInt(b->i32, i + half, 0);
+  }
+  return LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(from, 2 * half), "");
+}
+
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
   bool real = is_float(inst->dtype);
   LLVMValueRef s[3] = {NULL, NULL, NULL};

@@ -264,6 +264,7 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_SCATTER:
     case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
     case TC_N_CALL: v = tc_llvm_call(b, inst); break;
+    case TC_N_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
     case TC_N_ZIP: v = tc_llvm_zip(b, inst); break;
     case TC_N_HREDUCE: v = tc_llvm_hreduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;

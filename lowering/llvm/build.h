@@ -71,10 +71,11 @@ LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes);
 LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg);
 LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which);
 
-// arith.c: the value of an arithmetic instruction, of a CAST, of a HREDUCE; NULL if it failed.
+// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, a ZIP, a HREDUCE; NULL if it failed.
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
 // cast.c
 LLVMValueRef tc_llvm_cast(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned to, unsigned lanes);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.

@@ -43,6 +43,23 @@ Test(autograd, a_loss_read_before_backward_keeps_its_gradient) {
   }
 }
 
+// One element of every row: y = sum of x[i, at[i]]^2, so the gradient is 2 x there and 0 elsewhere; its square's sum has the gradient 8 x there.
+Test(autograd, picking_one_of_a_row_puts_its_gradient_back) {
+  EACH_DEVICE {
+    tc_tensor x = tc_param(tc_from_host((const float[]){1, 2, 3, 4, 5, 6, 7, 8, 9}, TC_SHAPE(3, 3), TC_F32)), g;
+    tc_tensor at = tc_from_host((const int64_t[]){2, 0, -2}, TC_SHAPE(3, 1), TC_I64);  // 3, 4, 8
+    tc_tensor y = total(tc_square(tc_gather(x, 1, at)));
+    EXPECT_OK(tc_grads_of(y, &x, 1, &g, TC_CREATE_GRAPH));
+    expect_is(tc_select(g, 0, 0), 0, 0, 6, "gradient of row 0");
+    expect_is(tc_select(g, 0, 1), 8, 0, 0, "gradient of row 1");
+    expect_is(tc_select(g, 0, 2), 0, 16, 0, "gradient of row 2");
+    EXPECT_OK(tc_backward(total(tc_square(g))));
+    expect_is(tc_select(tc_grad(x), 0, 0), 0, 0, 24, "second gradient of row 0");
+    expect_is(tc_select(tc_grad(x), 0, 2), 0, 64, 0, "second gradient of row 2");
+    tc_release(x);
+  }
+}
+
 Test(autograd, a_flush_in_mid_forward_keeps_the_gradient) {
   EACH_DEVICE {
     tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_mul(x, 2), a = tc_square(h);

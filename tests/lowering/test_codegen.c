@@ -444,7 +444,7 @@ Test(codegen, memory_matches_the_interpreter_on_bare_x86_64, .timeout = 120) {
   check_memory_on(BARE);
 }
 
-// ---- leaves, reductions, calls ----
+// ---- leaves, reductions, zips, calls ----
 
 static void check_rest(tc_type t, int lanes, const target *on) {
   static const tc_nest_op reduce[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
@@ -461,6 +461,10 @@ static void check_rest(tc_type t, int lanes, const target *on) {
   store(&f, t, lanes, i, OP0(n, NUM, t, lanes, is_float ? 0 : 1), "NUM");
   if (t != TC_BOOL && !is_float) store(&f, t, lanes, i, OP0(n, LANES, t, lanes, 0), "LANES");
   if (lanes > 1) store(&f, t, lanes, i, OP1(n, SPLAT, t, lanes, 0, OP1(n, LOAD, t, 1, 0, i)), "SPLAT");
+  if (lanes > 1) {
+    uint32_t a = OP1(n, LOAD, t, lanes / 2, 0, i), c = OP1(n, LOAD, t, lanes / 2, 1, i);
+    store(&f, t, lanes, i, OP2(n, INTERLEAVE, t, lanes, 0, a, c), "INTERLEAVE");
+  }
   for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(&f, t, 1, i, OP1(n, HREDUCE, t, 1, reduce[k], v), "HREDUCE");
   for (int64_t half = 0; half < 2 && lanes > 1; half++) store(&f, t, lanes, i, OP2(n, ZIP, t, lanes, half, v, w), "ZIP");
   if (t == TC_F64) {

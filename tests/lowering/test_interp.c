@@ -429,6 +429,24 @@ Test(interp, zip_takes_lanes_by_turns) {
   }
 }
 
+Test(interp, interleave_takes_lanes_by_turns) {
+  static const tc_type types[] = {TC_BOOL, TC_I16, TC_F32, TC_F64};
+  for (int k = 0; k < 4; k++)
+    for (int lanes = 2; lanes <= 64; lanes *= 2) {
+      unsigned char in[2][32 * 8], out[64 * 8], want[64 * 8];
+      const size_t bytes = (size_t)1 << k;
+      for (unsigned i = 0; i < sizeof in[0]; i++)
+        in[0][i] = k ? (unsigned char)(2 * i) : i & 1, in[1][i] = k ? (unsigned char)(2 * i + 1) : i >> 1 & 1;
+      tc_nest n = {.n_inst = 0};
+      put_buffer(&n, types[k]), put_buffer(&n, types[k]), put_buffer(&n, types[k]);
+      const uint32_t z = put_i64(&n, 0), a = OP1(&n, LOAD, types[k], lanes / 2, 0, z), b = OP1(&n, LOAD, types[k], lanes / 2, 1, z);
+      OP2(&n, STORE, types[k], lanes, 2, z, OP2(&n, INTERLEAVE, types[k], lanes, 0, a, b));
+      run(&n, (void *[]){in[0], in[1], out}, NULL, 0, 0);
+      for (size_t i = 0; i < (size_t)lanes; i++) memcpy(want + i * bytes, in[i % 2] + i / 2 * bytes, bytes);
+      cr_assert_eq(memcmp(out, want, (size_t)lanes * bytes), 0, "%d lanes of %zu bytes", lanes, bytes);
+    }
+}
+
 Test(interp, masked_tails_touch_nothing_beyond) {
   for (int total = 0; total <= 37; total++) {
     float *in = malloc((size_t)total * 4 + 1), *out = malloc((size_t)total * 4 + 1);  // exact size: ASan sees one lane too many

@@ -108,6 +108,9 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[ANY].imm = TC_N_SUB, "cannot reduce");
   BREAK(n.inst[LAST].imm = TC_N_OR, "not allowed");
   BREAK(n.inst[LAST].lanes = 2, "not 1");
+  BREAK(n.inst[SUM].op = TC_N_INTERLEAVE, "has 8 lanes, not 4");
+  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
+  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "not allowed");
   BREAK((n.inst[BEGIN] = (tc_ninst){TC_N_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_N_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
   BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");

@@ -50,6 +50,9 @@ static tc_tensor fn_sqrt(tc_tensor x) {
 static tc_tensor fn_log1p(tc_tensor x) {
   return tc_log1p(tc_square(x));
 }
+static tc_tensor fn_dropout(tc_tensor x) {
+  return tc_mul(tc_dropout(x, 0.5), 0.5);
+}
 static const unary_fn unary_fns[] = {
     {"tc_neg(%s)", fn_neg, 1, 0, true, false, false, false, false},
     {"tc_abs(%s)", fn_abs, 1, 0, true, true, false, false, false},
@@ -62,6 +65,7 @@ static const unary_fn unary_fns[] = {
     {"tc_exp(tc_sin(%s))", fn_exp, 3, 3, false, false, true, false, false},
     {"tc_sqrt(tc_add(tc_square(%s), 1))", fn_sqrt, 1, 0, false, false, true, false, false},
     {"tc_log1p(tc_square(%s))", fn_log1p, 1, 0, false, false, true, false, false},
+    {"tc_mul(tc_dropout(%s, 0.5), 0.5)", fn_dropout, 1, 0, true, false, true, false, false},
 };
 enum { N_UNARY = sizeof unary_fns / sizeof *unary_fns };
 
@@ -587,6 +591,7 @@ static void run_program(const rg_program *p, const plan *pl, mode m, run *r) {
   int depth = 0;
   r->status = tc_set_default_device(m == REFERENCE ? "tc:ref" : "tc:cpu");
   tc_clear_error();
+  tc_seed(1);
   tc_scope outer = tc_scope_begin();
   for (int i = 0; i < p->n; i++) {
     step(p, pl, i, h, scopes, &depth, r);
@@ -877,7 +882,7 @@ void rg_print(const rg_program *p, FILE *out) {
   fprintf(out,
           "// cc -std=gnu11 -Iinclude repro.c -ltc && ./a.out tc:cpu && TC_EAGER=1 ./a.out tc:cpu && ./a.out tc:ref\n#include <stdio.h>\n#include "
           "<tc/tc.h>\n\n"
-          "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n");
+          "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n  tc_seed(1);\n");
   for (int i = 0; i < p->n; i++) print_step(p, &pl, i, out);
   for (int i = 0; i < p->n; i++) {
     if (pl.f[i].value && pl.f[i].alive && pl.f[i].handle == i) fprintf(out, "  printf(\"v%d = \"), tc_print(v%d);\n", i, i);
