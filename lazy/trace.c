@@ -1,6 +1,7 @@
 // Traces, slots and handles. See trace.h.
 #include "lazy/trace.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -682,4 +683,23 @@ void tc_seed(uint64_t seed) {
   tc_trace *t = tc_trace_self();
   if (t) t->seed = seed, t->counter = 0, t->stream = 0;
   tc_leave();
+}
+
+tc_rng_state tc_get_rng_state(void) {
+  if (!tc_enter("get_rng_state", 0)) return (tc_rng_state){0};
+  const tc_trace *t = tc_trace_self();
+  tc_leave();
+  return t ? (tc_rng_state){t->seed, t->counter, t->stream} : (tc_rng_state){0};
+}
+
+tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site) {
+  // Counter and stream share a word of the generator's input: tc_rec_rng.
+  if (state.counter >> 40 || state.stream >> 24)
+    return tc_fail(TC_ERR_ARG, "set_rng_state", site, "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter,
+                   state.stream);
+  if (!tc_enter("set_rng_state", site)) return TC_ERR_STATE;
+  tc_trace *t = tc_trace_self();
+  if (t) t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;
+  tc_leave();
+  return t ? TC_OK : tc_fail(TC_ERR_MEMORY, "set_rng_state", site, "no room for a trace");
 }
