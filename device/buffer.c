@@ -1,4 +1,4 @@
-// Size classes: four per power of two from 64 bytes, so at most a quarter is wasted.
+// Size classes: four per power of two from 64 bytes, sixteen from a mebibyte, so at most a quarter, or a sixteenth of what is large, is wasted.
 #include "device/buffer.h"
 
 #include <pthread.h>
@@ -12,7 +12,8 @@
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 
-#define N_CLASSES 176
+#define N_SMALL 56  // classes below a mebibyte
+#define N_CLASSES (N_SMALL + 28 * 16)
 #define HUGE_BYTES ((size_t)2 << 20)
 
 static struct {
@@ -26,13 +27,16 @@ static struct {
 TC_FORK_SAFE(&self.lock, 6)
 
 static size_t class_bytes(int c) {
-  return (size_t)(4 + c % 4) << (c / 4 + 4);
+  int large = c - N_SMALL;
+  return large < 0 ? (size_t)(4 + c % 4) << (c / 4 + 4) : (size_t)(16 + large % 16) << (large / 16 + 16);
 }
 
+// The least class that holds so many.
 static int class_of(size_t bytes) {
-  int c = 0;
-  while (c < N_CLASSES - 1 && class_bytes(c) < bytes) c++;
-  return c;
+  if (bytes <= 64) return 0;
+  int e = 63 - __builtin_clzll((unsigned long long)bytes - 1), log_parts = e < 20 ? 2 : 4;  // 2^e < bytes <= 2^(e + 1)
+  int part = (int)((bytes - 1 - ((size_t)1 << e)) >> (e - log_parts)) + 1;
+  return e < 20 ? (e - 6) * 4 + part : N_SMALL + (e - 20) * 16 + part;
 }
 
 static void *memory_alloc(size_t bytes) {
@@ -123,7 +127,7 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   if (tc_log_on(TC_LOG_MEMORY))
     tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", !b ? "refuse" : fresh ? "create" : "reuse", bytes, live, pooled, cap);
   if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
-  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint8_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
+  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   *out = b;
   return TC_OK;

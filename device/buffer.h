@@ -18,7 +18,8 @@ typedef enum tc_origin {
 typedef struct tc_buffer tc_buffer;
 struct tc_buffer {
   _Atomic uint32_t refs;  // slots, traces, runs, maps
-  uint8_t origin, size_class;
+  uint8_t origin;
+  uint16_t size_class;
   size_t bytes;           // usable
   void *ptr;
   void (*drop)(void *arg);  // borrowed memory: called when the last reference goes

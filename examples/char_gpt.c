@@ -3,21 +3,17 @@
 // weights at the start and the same batches.
 //   example-char_gpt [steps = 300] [file ..]     default files: docs/*.md and README.md
 #include <glob.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tc/tc.h>
+#include <tc/nn.h>
 
 enum { BATCH = 16, T = 32, DIM = 64, HEADS = 4, LAYERS = 2, SAMPLE = 200, MAX_TEXT = 1 << 20 };
-// Parameters of a layer, after those of the model.
-enum { LN1, LN1_BIAS, QKV, PROJECT, LN2, LN2_BIAS, UP, UP_BIAS, DOWN, DOWN_BIAS, PER_LAYER };
-enum { TOKEN, POSITION, LN, LN_BIAS, HEAD, LAYER_0, N_PARAMS = LAYER_0 + LAYERS * PER_LAYER };
 
 static char text[MAX_TEXT + 1];
 static int n_text, n_chars, id_of[256];
 static char char_of[256];
-static tc_tensor p[N_PARAMS];
+static tc_nn_params *model;
 
 static void check(tc_status st) {
   if (st == TC_OK) return;
@@ -65,60 +61,45 @@ static tc_tensor ids_at(const char *s, int64_t *out) {
 
 // ---- Model ----
 
-// Uniform within bound. Made here and not by tc_rand, so that PyTorch can start from the same.
-static tc_tensor uniform(tc_dims shape, double bound) {
+// Uniform within bound. Made here and not by tc_nn_uniform, so that PyTorch can start from the same.
+static void add_uniform(const char *name, int64_t rows, int64_t columns, double bound) {
   static float data[4 * DIM * DIM];  // the largest
-  for (int64_t i = 0; i < shape.dim[0] * shape.dim[1]; i++) data[i] = (float)(bound * (random_below(1u << 24) * 0x1p-23 - 1));
-  return tc_param(tc_from_host(data, shape, TC_F32));
+  for (int64_t i = 0; i < rows * columns; i++) data[i] = (float)(bound * (random_below(1u << 24) * 0x1p-23 - 1));
+  (void)tc_nn_add(model, name, tc_from_host(data, TC_SHAPE(rows, columns), TC_F32));
 }
 
-static void params_create(void) {
+static void model_create(void) {
   tc_scope scope = tc_scope_begin();
-  p[TOKEN] = uniform(TC_SHAPE(n_chars, DIM), 0.035);
-  p[POSITION] = uniform(TC_SHAPE(T, DIM), 0.035);
-  p[LN] = tc_param(tc_ones(TC_SHAPE(DIM), TC_F32));
-  p[LN_BIAS] = tc_param(tc_zeros(TC_SHAPE(DIM), TC_F32));
-  p[HEAD] = uniform(TC_SHAPE(n_chars, DIM), 0.035);
+  model = tc_nn_params_create();
+  add_uniform("token.weight", n_chars, DIM, 0.035);
+  add_uniform("position.weight", T, DIM, 0.035);
+  check(tc_nn_add_layer_norm(model, "norm", DIM));
+  add_uniform("head.weight", n_chars, DIM, 0.035);
   for (int l = 0; l < LAYERS; l++) {
-    tc_tensor *q = p + LAYER_0 + l * PER_LAYER;
-    q[LN1] = tc_param(tc_ones(TC_SHAPE(DIM), TC_F32));
-    q[LN1_BIAS] = tc_param(tc_zeros(TC_SHAPE(DIM), TC_F32));
-    q[QKV] = uniform(TC_SHAPE(3 * DIM, DIM), 0.14);
-    q[PROJECT] = uniform(TC_SHAPE(DIM, DIM), 0.07);
-    q[LN2] = tc_param(tc_ones(TC_SHAPE(DIM), TC_F32));
-    q[LN2_BIAS] = tc_param(tc_zeros(TC_SHAPE(DIM), TC_F32));
-    q[UP] = uniform(TC_SHAPE(4 * DIM, DIM), 0.14);
-    q[UP_BIAS] = tc_param(tc_zeros(TC_SHAPE(4 * DIM), TC_F32));
-    q[DOWN] = uniform(TC_SHAPE(DIM, 4 * DIM), 0.035);
-    q[DOWN_BIAS] = tc_param(tc_zeros(TC_SHAPE(DIM), TC_F32));
+    check(tc_nn_add_layer_norm(model, TC_NN_PATH("layer.%d.norm1", l), DIM));
+    add_uniform(TC_NN_PATH("layer.%d.attention.in_proj_weight", l), 3 * DIM, DIM, 0.14);
+    add_uniform(TC_NN_PATH("layer.%d.attention.out_proj.weight", l), DIM, DIM, 0.07);
+    check(tc_nn_add_layer_norm(model, TC_NN_PATH("layer.%d.norm2", l), DIM));
+    add_uniform(TC_NN_PATH("layer.%d.up.weight", l), 4 * DIM, DIM, 0.14);
+    (void)tc_nn_add(model, TC_NN_PATH("layer.%d.up.bias", l), tc_zeros(TC_SHAPE(4 * DIM), TC_F32));
+    add_uniform(TC_NN_PATH("layer.%d.down.weight", l), DIM, 4 * DIM, 0.035);
+    (void)tc_nn_add(model, TC_NN_PATH("layer.%d.down.bias", l), tc_zeros(TC_SHAPE(DIM), TC_F32));
   }
   tc_scope_end(scope);
 }
 
-static const tc_tensor no_bias = {0, 0};
-
-// x [b, T, DIM]; every position sees itself and those before it.
-static tc_tensor attention(const tc_tensor *q, tc_tensor x) {
-  tc_tensor qkv = tc_reshape(tc_linear(x, q[QKV], no_bias), TC_SHAPE(-1, T, 3, HEADS, DIM / HEADS));
-  qkv = tc_permute(qkv, TC_AXES(2, 0, 3, 1, 4));  // [3, b, HEADS, T, DIM / HEADS]
-  tc_tensor query = tc_select(qkv, 0, 0), key = tc_select(qkv, 0, 1), value = tc_select(qkv, 0, 2);
-  tc_tensor scores = tc_mul(tc_matmul(query, tc_transpose(key, -2, -1)), 1 / sqrt(DIM / HEADS));
-  tc_tensor future = tc_eq(tc_tril(tc_ones(TC_SHAPE(T, T), TC_F32), 0), 0.0);
-  tc_tensor weights = tc_softmax(tc_masked_fill(scores, future, -INFINITY), -1);
-  tc_tensor mixed = tc_permute(tc_matmul(weights, value), TC_AXES(0, 2, 1, 3));
-  return tc_linear(tc_reshape(mixed, TC_SHAPE(-1, T, DIM)), q[PROJECT], no_bias);
-}
-
 // ids [b, T] -> logits [b, T, n_chars].
 static tc_tensor forward(tc_tensor ids) {
-  tc_tensor x = tc_add(tc_embedding(p[TOKEN], ids), p[POSITION]);
+  tc_nn_attention_options heads = {.n_heads = HEADS, .causal = true};
+  tc_tensor x = tc_add(tc_nn_embedding(model, "token", ids), tc_nn_get(model, "position.weight"));
   for (int l = 0; l < LAYERS; l++) {
-    const tc_tensor *q = p + LAYER_0 + l * PER_LAYER;
-    x = tc_add(x, attention(q, tc_layer_norm(x, q[LN1], q[LN1_BIAS], 1e-5)));
-    tc_tensor up = tc_gelu(tc_linear(tc_layer_norm(x, q[LN2], q[LN2_BIAS], 1e-5), q[UP], q[UP_BIAS]));
-    x = tc_add(x, tc_linear(up, q[DOWN], q[DOWN_BIAS]));
+    tc_tensor h = tc_nn_layer_norm(model, TC_NN_PATH("layer.%d.norm1", l), x, 1e-5);
+    x = tc_add(x, tc_nn_multihead_attention(model, TC_NN_PATH("layer.%d.attention", l), h, h, h, heads));
+    h = tc_nn_layer_norm(model, TC_NN_PATH("layer.%d.norm2", l), x, 1e-5);
+    h = tc_gelu(tc_nn_linear(model, TC_NN_PATH("layer.%d.up", l), h));
+    x = tc_add(x, tc_nn_linear(model, TC_NN_PATH("layer.%d.down", l), h));
   }
-  return tc_linear(tc_layer_norm(x, p[LN], p[LN_BIAS], 1e-5), p[HEAD], no_bias);
+  return tc_nn_linear(model, "head", tc_nn_layer_norm(model, "norm", x, 1e-5));
 }
 
 // One step on a random batch. The loss is read where out is not NULL: elsewhere nothing waits.
@@ -158,8 +139,9 @@ int main(int argc, char **argv) {
   read_text(argc > 2 ? argc - 2 : 0, argv + 2);
   number_chars();
   if (n_text < 4 * T || n_steps < 2) return fprintf(stderr, "usage: %s [steps] [file of text ..]\n", argv[0]), 1;
-  params_create();
-  tc_optimizer *opt = tc_adamw(p, N_PARAMS, (tc_adam_options){.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01});
+  model_create();
+  tc_optimizer *opt = tc_adamw(tc_nn_tensors(model), tc_nn_count(model),
+                               (tc_adam_options){.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01});
 
   printf("%d characters of %d kinds\n", n_text, n_chars);
   float first = 0, loss = 0;
@@ -175,6 +157,6 @@ int main(int argc, char **argv) {
   for (int i = 0; i < SAMPLE; i++) sample[T + i] = next_char(sample + i);
   printf("---- sample ----\n%s\n", sample);
   tc_optimizer_destroy(opt);
-  for (int i = 0; i < N_PARAMS; i++) tc_release(p[i]);
+  tc_nn_params_destroy(model);
   return loss < first ? 0 : 1;
 }

@@ -44,11 +44,14 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
   if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
   if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  uint32_t shape_id = tc_dims_intern(&shape);
+  if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
   if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
-  tc_node leaf = tc_trace_leaf(t, buf, type, tc_dims_intern(&shape), tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+  tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
   tc_tensor h = tc_op_end(t, leaf);
+  if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
   tc_buffer_release(buf);
   return h;
 }
@@ -172,6 +175,20 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   return buf ? TC_OK : tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped");
 }
 
+tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
+  tc_stored v;
+  *out_data = *out_share = NULL;
+  if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
+  if (st == TC_OK) *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
+  tc_leave();
+  return st;
+}
+
+void tc_unmap_shared(void *share) {
+  tc_buffer_release(share);
+}
+
 const void *tc_rec_value(tc_trace *t, tc_node n) {
   if (n == TC_NODE_ERR || t->op_status != TC_OK) return NULL;
   tc_tensor h = tc_trace_handle(t, n, false);
@@ -271,6 +288,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
   tc_node n = tc_trace_append(t, TC_OP_ASSIGN, (tc_type)r->dtype, s->shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
   if (n == TC_NODE_ERR) return t->op_status;
+  t->assigned_bytes += (uint64_t)tc_dims_at(s->shape)->count * tc_type_bytes((tc_type)r->dtype);
   t->flag[n] = tape;
   if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
     t->flag[n] = 0;

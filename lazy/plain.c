@@ -2,6 +2,8 @@
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
 // Threads: as the functions they call.
 #define TC_NO_SITES
+#include <tc/nn.h>
+
 #include "runtime/status.h"
 
 #define CALLER tc_site_return(__builtin_return_address(0))
@@ -125,6 +127,10 @@ tc_status tc_unmap(tc_tensor t) {
   return tc_unmap_at(t, CALLER);
 }
 
+tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) {
+  return tc_map_shared_at(t, out_data, out_share, CALLER);
+}
+
 tc_status tc_print(tc_tensor t) {
   return tc_print_at(t, CALLER);
 }
@@ -171,6 +177,10 @@ tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, i
 
 tc_status tc_zero_grad_of(int n, const tc_tensor *params) {
   return tc_zero_grad_of_at(n, params, CALLER);
+}
+
+tc_status tc_set_rng_state(tc_rng_state state) {
+  return tc_set_rng_state_at(state, CALLER);
 }
 
 tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options) {
@@ -243,4 +253,137 @@ tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out) {
 
 tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands) {
   return tc_einsum_at(spec, n, operands, CALLER);
+}
+
+tc_archive *tc_safetensors_open(const char *path) {
+  return tc_safetensors_open_at(path, CALLER);
+}
+
+tc_archive *tc_npz_open(const char *path) {
+  return tc_npz_open_at(path, CALLER);
+}
+
+tc_tensor tc_archive_get(const tc_archive *a, const char *name) {
+  return tc_archive_get_at(a, name, CALLER);
+}
+
+tc_status tc_archive_load(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors) {
+  return tc_archive_load_at(a, prefix, n, names, tensors, CALLER);
+}
+
+tc_status tc_safetensors_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) {
+  return tc_safetensors_save_at(path, n, names, tensors, CALLER);
+}
+
+tc_status tc_safetensors_save_with(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
+  return tc_safetensors_save_with_at(path, n, names, tensors, n_meta, meta, CALLER);
+}
+
+tc_status tc_npz_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) {
+  return tc_npz_save_at(path, n, names, tensors, CALLER);
+}
+
+tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt, int64_t step) {
+  return tc_checkpoint_save_at(path, n, names, params, opt, step, CALLER);
+}
+
+tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt, int64_t *out_step) {
+  return tc_checkpoint_load_at(path, n, names, params, opt, out_step, CALLER);
+}
+
+struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t) {
+  return tc_to_dlpack_at(t, CALLER);
+}
+
+struct DLManagedTensor *tc_to_dlpack_legacy(tc_tensor t) {
+  return tc_to_dlpack_legacy_at(t, CALLER);
+}
+
+tc_tensor tc_from_dlpack(struct DLManagedTensorVersioned *m) {
+  return tc_from_dlpack_at(m, CALLER);
+}
+
+tc_tensor tc_from_dlpack_legacy(struct DLManagedTensor *m) {
+  return tc_from_dlpack_legacy_at(m, CALLER);
+}
+
+tc_nn_params *tc_nn_params_create(void) {
+  return tc_nn_params_create_at(CALLER);
+}
+
+tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init) {
+  return tc_nn_add_at(p, name, init, CALLER);
+}
+
+tc_tensor tc_nn_get(const tc_nn_params *p, const char *name) {
+  return tc_nn_get_at(p, name, CALLER);
+}
+
+tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) {
+  return tc_nn_load_at(p, a, prefix, CALLER);
+}
+
+tc_status tc_nn_save(const tc_nn_params *p, const char *path) {
+  return tc_nn_save_at(p, path, CALLER);
+}
+
+tc_status tc_nn_add_linear(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias) {
+  return tc_nn_add_linear_at(p, path, in, out, bias, CALLER);
+}
+
+tc_tensor tc_nn_linear(const tc_nn_params *p, const char *path, tc_tensor x) {
+  return tc_nn_linear_at(p, path, x, CALLER);
+}
+
+tc_status tc_nn_add_embedding(tc_nn_params *p, const char *path, int64_t n, int64_t dim) {
+  return tc_nn_add_embedding_at(p, path, n, dim, CALLER);
+}
+
+tc_tensor tc_nn_embedding(const tc_nn_params *p, const char *path, tc_tensor ids) {
+  return tc_nn_embedding_at(p, path, ids, CALLER);
+}
+
+tc_status tc_nn_add_layer_norm(tc_nn_params *p, const char *path, int64_t dim) {
+  return tc_nn_add_layer_norm_at(p, path, dim, CALLER);
+}
+
+tc_tensor tc_nn_layer_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps) {
+  return tc_nn_layer_norm_at(p, path, x, eps, CALLER);
+}
+
+tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias) {
+  return tc_nn_add_multihead_attention_at(p, path, dim, bias, CALLER);
+}
+
+tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
+                                    tc_nn_attention_options options) {
+  return tc_nn_multihead_attention_at(p, path, query, key, value, options, CALLER);
+}
+
+tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options) {
+  return tc_nn_attention_at(query, key, value, options, CALLER);
+}
+
+tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability) {
+  return tc_nn_dropout_at(p, x, probability, CALLER);
+}
+
+tc_tensor tc_nn_uniform(tc_dims shape, double low, double high) {
+  return tc_nn_uniform_at(shape, low, high, CALLER);
+}
+
+tc_tensor tc_nn_normal(tc_dims shape, double mean, double std) {
+  return tc_nn_normal_at(shape, mean, std, CALLER);
+}
+
+tc_tensor tc_nn_xavier_uniform(tc_dims shape, double gain) {
+  return tc_nn_xavier_uniform_at(shape, gain, CALLER);
+}
+
+tc_tensor tc_nn_xavier_normal(tc_dims shape, double gain) {
+  return tc_nn_xavier_normal_at(shape, gain, CALLER);
+}
+
+tc_tensor tc_nn_kaiming_uniform(tc_dims shape, double a) {
+  return tc_nn_kaiming_uniform_at(shape, a, CALLER);
 }

@@ -10,6 +10,7 @@
 #include "runtime/reentry.h"
 
 #define N_BUCKETS 2048
+#define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
 typedef enum saves { SAVES_none, SAVES_in, SAVES_out, SAVES_both } saves;
 typedef enum kind { KIND_ELEM, KIND_GEN, KIND_RNG, KIND_MOVE, KIND_FOLD, KIND_SCAN, KIND_CONTRACT, KIND_INDEX, KIND_COMPOSED, KIND_EFFECT } kind;
@@ -113,18 +114,51 @@ static bool is_effect(const tc_plan *p, uint32_t n) {
   return kind_of[tc_rec_op(tc_plan_rec(p, n))] == KIND_EFFECT;
 }
 
-// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear.
-static void choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
+static size_t bytes_of(const tc_plan *p, uint32_t n) {
+  const tc_rec *r = tc_plan_rec(p, n);
+  return (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
+}
+
+// What a value that is not stored would be made from again.
+typedef struct recipe {
+  bool dear, again;  // with dear work; with a value that was made again already
+  double sole;       // bytes of leaves that nobody else holds, at most
+} recipe;
+
+static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
+  recipe r = {0};
+  if (is_leaf(p, n)) {
+    if (p->flag[n] & TC_NODE_SOLE) r.sole = (double)bytes_of(p, n);
+    return r;
+  }
+  r.dear = is_dear(p, n), r.again = p->flag[n] & TC_NODE_AGAIN;
+  const tc_rec *x = tc_plan_rec(p, n);
+  for (int i = 0; i < tc_rec_arity(x); i++) {
+    uint32_t in = tc_rec_in(x)[i];
+    if (p->out_of[in] != TC_LEAF_NONE) continue;
+    r.dear |= all[in].dear, r.again |= all[in].again, r.sole += all[in].sole;
+  }
+  return r;
+}
+
+// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear. Of other live values: what is made of a recipe used again, so that
+// nothing is made a third time and recipes do not grow from sync to sync; what is smaller than the leaves it would hold; what is dear and small.
+static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
+  recipe *all = tc_malloc((p->n_node + 1) * sizeof *all);
+  if (!all) return false;
   for (uint32_t n = 0; n < p->n_node; n++) {
     uint8_t f = p->flag[n];
     bool live = f & TC_NODE_LIVE;
-    bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) || (need[n] && is_dear(p, n));
     p->out_of[n] = TC_LEAF_NONE;
+    all[n] = recipe_of(p, all, n);
+    bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) || (need[n] && is_dear(p, n));
+    if (live) store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
     if (!store || is_leaf(p, n)) continue;
-    const tc_rec *r = tc_plan_rec(p, n);
     p->out_of[n] = p->n_out;
-    p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
+    p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, bytes_of(p, n)};
   }
+  tc_free(all);
+  return true;
 }
 
 static tc_status analyse(tc_plan *p) {
@@ -138,7 +172,7 @@ static tc_status analyse(tc_plan *p) {
   }
   mark_history(p, history);
   mark_saved(p, history, need);
-  choose_outputs(p, need, read);
+  if (!choose_outputs(p, need, read)) return tc_free(scratch), TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
     if (need[n]) held[n] |= 2;

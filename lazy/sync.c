@@ -11,6 +11,7 @@
 #include "runtime/reentry.h"
 
 #define CUT_NODES 128
+#define CUT_BYTES (UINT64_C(1) << 20)
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",   "sync",
                                                      "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake"};
@@ -265,7 +266,7 @@ static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
         user->ptr = old->ptr, old->ptr = mem;
         void (*drop)(void *) = user->drop;
         void *arg = user->drop_arg;
-        uint8_t size_class = old->size_class;
+        uint16_t size_class = old->size_class;
         size_t old_bytes = old->bytes, user_bytes = user->bytes;
         old->origin = TC_ORIGIN_USER, old->drop = drop, old->drop_arg = arg, old->bytes = user_bytes;
         user->origin = TC_ORIGIN_OWNED, user->drop = NULL, user->size_class = size_class, user->bytes = old_bytes;
@@ -359,10 +360,12 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
 
 // Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The site of the first cut is preferred from then on, so
 // that iteration k meets the plan of iteration k-1.
-void tc_trace_landmark(tc_trace *t, tc_site site) {
-  if (TC_LIKELY(t->n_node < CUT_NODES)) return;
+// A scope that assigned much ends with a cut though the trace is short: two steps in one trace would hold old and new parameters at once.
+void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
+  if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES))) return;
   bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
-  if (t->cut_site && t->cut_site != site && t->n_node < 4 * CUT_NODES && !late) return;
+  bool elsewhere = is_scope ? t->cut_site && t->cut_site != site : t->n_mark > 0;  // an open scope will end, with less alive
+  if (elsewhere && t->n_node < 4 * CUT_NODES && !late) return;
   for (uint32_t n = 0; n < t->n_node; n++)
     if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
   t->cut_site = site;
@@ -370,7 +373,7 @@ void tc_trace_landmark(tc_trace *t, tc_site site) {
 }
 
 void tc_rec_landmark(tc_trace *t) {
-  tc_trace_landmark(t, t->op_site);
+  tc_trace_landmark(t, t->op_site, false);
 }
 
 // ---- values ----

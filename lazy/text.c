@@ -12,8 +12,8 @@
 static const struct {
   const char *name;
   uint8_t flag;
-} flags[] = {{"live", TC_NODE_LIVE}, {"keep", TC_NODE_KEEP},   {"tape", TC_NODE_TAPE}, {"asked", TC_NODE_ASKED},
-             {"sole", TC_NODE_SOLE}, {"freed", TC_NODE_FREED}, {"want", TC_NODE_WANT}, {"user", TC_NODE_USER}};
+} flags[] = {{"live", TC_NODE_LIVE},   {"keep", TC_NODE_KEEP}, {"tape", TC_NODE_TAPE}, {"asked", TC_NODE_ASKED}, {"sole", TC_NODE_SOLE},
+             {"freed", TC_NODE_FREED}, {"want", TC_NODE_WANT}, {"user", TC_NODE_USER}, {"again", TC_NODE_AGAIN}};
 #define N_FLAGS (sizeof flags / sizeof flags[0])
 
 // ---- writing ----
@@ -50,7 +50,8 @@ void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x) {
   if (x->n_arg) fprintf(out, " arg");
   for (int i = 0; i < x->n_arg; i++) x->arg ? write_word(out, x->arg[i]) : (void)fprintf(out, " ?");
   for (size_t i = 0; i < N_FLAGS; i++)
-    if (x->flag & flags[i].flag) fprintf(out, " %s", flags[i].name);
+    if ((x->flag & flags[i].flag) && !(flags[i].flag == TC_NODE_USER && (x->op == TC_OP_LEAF) != (strcmp(flags[i].name, "user") == 0)))
+      fprintf(out, " %s", flags[i].name);
   if (x->site && *x->site) fprintf(out, " @ %s", x->site);
   fputc('\n', out);
 }

@@ -1,6 +1,7 @@
 // Traces, slots and handles. See trace.h.
 #include "lazy/trace.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_slot_release(t, t->user[i].handle);
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
-  t->leaf_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
+  t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->epoch++;
 }
 
@@ -366,6 +367,7 @@ tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
     if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);
+    if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_AGAIN;
   } else {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   }
@@ -549,7 +551,7 @@ void tc_scope_end_at(tc_scope scope, tc_site site) {
   if (t) pthread_mutex_lock(&t->lock);
   if (t && scope.depth <= t->n_mark && t->mark[scope.depth - 1] == scope.mark) {
     scope_end(t, scope.depth);
-    if (site) tc_trace_landmark(t, site);
+    if (site) tc_trace_landmark(t, site, true);
   } else {
     (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
   }
@@ -681,4 +683,23 @@ void tc_seed(uint64_t seed) {
   tc_trace *t = tc_trace_self();
   if (t) t->seed = seed, t->counter = 0, t->stream = 0;
   tc_leave();
+}
+
+tc_rng_state tc_get_rng_state(void) {
+  if (!tc_enter("get_rng_state", 0)) return (tc_rng_state){0};
+  const tc_trace *t = tc_trace_self();
+  tc_leave();
+  return t ? (tc_rng_state){t->seed, t->counter, t->stream} : (tc_rng_state){0};
+}
+
+tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site) {
+  // Counter and stream share a word of the generator's input: tc_rec_rng.
+  if (state.counter >> 40 || state.stream >> 24)
+    return tc_fail(TC_ERR_ARG, "set_rng_state", site, "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter,
+                   state.stream);
+  if (!tc_enter("set_rng_state", site)) return TC_ERR_STATE;
+  tc_trace *t = tc_trace_self();
+  if (t) t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;
+  tc_leave();
+  return t ? TC_OK : tc_fail(TC_ERR_MEMORY, "set_rng_state", site, "no room for a trace");
 }

@@ -40,6 +40,7 @@ enum {
   TC_NODE_FREED = 32,  // its history was freed by a backward
   TC_NODE_WANT = 64,   // a leaf of differentiation: a parameter's value
   TC_NODE_USER = 128,  // leaf: memory of the caller that assigns must reach
+  TC_NODE_AGAIN = 128, // not a leaf: a recipe used again, stored this time
 };
 
 enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_POOLED = 4, TC_SLOT_FREED = 8 };
@@ -142,6 +143,7 @@ struct tc_trace {
   tc_site freed_by;           // the latest backward that freed history of pending nodes
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
+  uint64_t assigned_bytes;
   tc_buffer *value;           // what tc_rec_value lent last
   tc_arena walk;              // scratch of a backward
   uint32_t *todo;             // scratch of a replay: nodes of a run, the next one last
@@ -175,7 +177,7 @@ tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
 // Calls the library when it must be flushed: see lazy/sync.c.
-void tc_trace_landmark(tc_trace *t, tc_site site);
+void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
 
 // ---- records ----
 static inline tc_rec *tc_rec_of(const tc_trace *t, tc_node n) {

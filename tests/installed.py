@@ -13,7 +13,8 @@ import tempfile
 
 CPP = r"""
 #include <cstdio>
-#include <tc/tc.h>
+#include <tc/dlpack.h>
+#include <tc/nn.h>
 
 int main() {
   tc_tensor a = tc_reshape(tc_arange(0, 6, 1, TC_F32), TC_SHAPE(2, 3));
@@ -25,6 +26,13 @@ int main() {
   tc_tensor p = tc_param(tc_zeros(TC_SHAPE(2), TC_F32));
   tc_optimizer *opt = tc_sgd(&p, 1, options);
   tc_optimizer_destroy(opt);
+  DLManagedTensorVersioned *m = tc_to_dlpack(b);
+  if (m == nullptr || m->dl_tensor.device.device_type != kDLCPU) return 1;
+  m->deleter(m);
+  tc_nn_params *model = tc_nn_params_create();
+  char path[TC_NN_PATH_BYTES];
+  if (tc_nn_add_linear(model, tc_nn_path(path, sizeof path, "fc%d", 1), 4, 2, true) != TC_OK || tc_nn_count(model) != 2) return 1;
+  tc_nn_params_destroy(model);
   std::printf("%g %g %s\n", out[0], out[1], tc_status_text(tc_backward(tc_mean(a, TC_ALL, false))));
   return tc_last_error()->status == TC_ERR_GRAD ? 0 : 1;
 }
@@ -61,6 +69,11 @@ class Installed:
         if static:
             libs = ["-l:libtc.a" if flag == "-ltc" else flag for flag in libs]
         run(*compiler, "-Wall", "-Wextra", "-Werror", *self.flags("--cflags"), path, *libs, "-o", path + ".out")
+        return self.again(name, static)
+
+    def again(self, name, static=False):
+        """Runs it, and returns what it prints."""
+        path = os.path.join(self.root, name)
         # The plug-in stands beside the library; the test of that must not be told where it is.
         told = {k: "" for k in ("TC_LLVM_PATH",)} if not static else {}
         log = run(path + ".out", env={"LD_LIBRARY_PATH": self.libdir, "TC_LOG": "kernel", **told})
@@ -85,11 +98,12 @@ def table_program():
     cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
     expressions = [e for cell in cells for e in re.findall(r"`([^`]*)`", cell) if "..." not in e]
     assert len(cells) > 15 and len(expressions) > 40, expressions
-    names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor p, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params,
+    names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor w, tc_tensor p, tc_tensor mean, tc_tensor var, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params,
       const void *data, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
-      tc_optimizer *opt"""
+      tc_optimizer *opt, tc_nn_params *model, const tc_archive *file, const char *path, const char *const *names,
+      struct DLManagedTensorVersioned *lent"""
     lines = ["  (void)(%s);" % e.replace("&v", "&f") for e in expressions]
-    return "#include <tc/tc.h>\nvoid table(%s);\nvoid table(%s) {\n%s\n}\nint main(void) {\n  return 0;\n}\n" % (names, names, "\n".join(lines))
+    return "#include <tc/nn.h>\nvoid table(%s);\nvoid table(%s) {\n%s\n}\nint main(void) {\n  return 0;\n}\n" % (names, names, "\n".join(lines))
 
 
 def check_first_program(out):
@@ -99,16 +113,29 @@ def check_first_program(out):
     assert len(got) == 4 and all(abs(g - w) < 1e-2 for g, w in zip(got, (1, 2, 3, 4))), out
 
 
+def check_resuming(lib, text):
+    """It goes on where it stopped; a build without jansson says so instead."""
+    if not re.search(r"\[libjansson", run("readelf", "-d", os.path.join(lib.libdir, "libtc.so"))):
+        return
+    sources = os.getcwd()
+    os.chdir(lib.root)
+    out = lib.program(["cc", "-Wpedantic", "-std=c11"], "resumes.c", text) + lib.again("resumes.c")
+    os.chdir(sources)
+    got = re.findall(r"^step (\d+): loss (\S+)$", out, re.M)
+    assert [step for step, _ in got] == ["100", "200"] and float(got[1][1]) < float(got[0][1]), out
+
+
 def main():
     root = tempfile.mkdtemp()
     try:
         lib = Installed(sys.argv[1], root)
         check_library(lib)
-        first, values = blocks("c")
+        first, values, resumes = blocks("c")
         for static in (False, True):
             check_first_program(lib.program(["cc", "-Wpedantic", "-std=c11"], "first.c", first, static))
         body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
         assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
+        check_resuming(lib, resumes)
         lib.program(["cc", "-Wno-unused-parameter", "-Wno-unused-result"], "table.c", table_program())
         for standard in ("c++11", "c++20"):
             assert lib.program(["g++", "-Wpedantic", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard

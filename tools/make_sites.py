@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
-From include/tc/api.def (the ops) and include/tc/tc.h (the other functions) makes include/tc/sites.h, which declares the forms and maps the plain
+From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
 names to them, and lazy/plain.c, the plain symbols for who does without macros. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SITES = ROOT / "include/tc/sites.h"
+INCLUDE = ROOT / "include/tc"
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
 PLAIN = ROOT / "lazy/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -35,6 +37,18 @@ WITHOUT = {
     "tc_grad": NEVER_FAILS,
     "tc_optimizer_state_name": NEVER_FAILS,
     "tc_optimizer_destroy": NEVER_FAILS,
+    "tc_unmap_shared": NEVER_FAILS,
+    "tc_archive_count": NEVER_FAILS,
+    "tc_archive_name": NEVER_FAILS,
+    "tc_archive_metadata": NEVER_FAILS,
+    "tc_archive_close": NEVER_FAILS,
+    "tc_nn_params_destroy": NEVER_FAILS,
+    "tc_nn_count": NEVER_FAILS,
+    "tc_nn_tensors": NEVER_FAILS,
+    "tc_nn_names": NEVER_FAILS,
+    "tc_nn_set_training": NEVER_FAILS,
+    "tc_nn_training": NEVER_FAILS,
+    "tc_nn_path": NEVER_FAILS,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,
     "tc_shutdown": INSIDE_ONLY,
@@ -43,14 +57,15 @@ WITHOUT = {
     "tc_no_grad_begin": INSIDE_ONLY,
     "tc_no_grad_end": INSIDE_ONLY,
     "tc_seed": INSIDE_ONLY,
+    "tc_get_rng_state": INSIDE_ONLY,
 }
 
 SITES_HEAD = """\
-// Gives every call its site: declares name_at for each function of tc.h that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py from api.def and tc.h.
-// Define TC_NO_SITES before tc.h to leave the names alone. In C a number as second operand chooses the _num form.
-#ifndef TC_SITES_H
-#define TC_SITES_H
+// Gives every call its site: declares name_at for each function of HEADER that records, can fail or syncs, and makes the plain names macros that pass
+// one constant string. Made by tools/make_sites.py.
+// Define TC_NO_SITES before HEADER to leave the names alone.NUMBERS
+#ifndef GUARD
+#define GUARD
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,7 +79,9 @@ MACROS_HEAD = """
 #endif
 
 #ifndef TC_NO_SITES
+"""
 
+BINARY_HEAD = """
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
@@ -85,6 +102,8 @@ PLAIN_HEAD = """\
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
 // Threads: as the functions they call.
 #define TC_NO_SITES
+#include <tc/nn.h>
+
 #include "runtime/status.h"
 
 #define CALLER tc_site_return(__builtin_return_address(0))
@@ -116,23 +135,33 @@ def split_params(text):
     return [] if text == "void" else [p.strip() for p in out]
 
 
-def functions():
-    """Of tc.h: (result, name, parameters, " TC_MUST_USE" or nothing). A declaration is one line."""
-    text = (ROOT / "include/tc/tc.h").read_text()
-    found = re.findall(r"^TC_API (.+?)(\w+)\((.*)\)( TC_MUST_USE)?;", text, re.M)
-    assert len(found) == len(re.findall(r"^TC_API\b", text, re.M)), "tc.h: a declaration is not one line"
-    return [(result, name, split_params(params), must) for result, name, params, must in found]
+def functions(header):
+    """Of a header: (result, name, parameters, " TC_MUST_USE" or nothing)."""
+    text = re.sub(r"//.*", "", (INCLUDE / header).read_text())
+    for declaration in re.findall(r"^TC_API\b([^;]*);", text, re.M):
+        result, name, params, must = re.fullmatch(r"(.+?)(\w+)\((.*)\)( TC_MUST_USE| __attribute__.*)?", " ".join(declaration.split())).groups()
+        yield result, name, split_params(params), must or ""
 
 
-def make_sites(ops, calls):
-    out = [SITES_HEAD]
+def declare(result, name, params, end):
+    """A declaration or the head of a definition, wrapped as clang-format wraps it."""
+    start = f"{result}{name}("
+    text = start + ", ".join(params or ["void"]) + ")" + end
+    stays = re.sub("(?<!,) ", "\0", text)  # lines break after commas
+    return "\n".join(textwrap.wrap(stays, 150, subsequent_indent=" " * len(start), break_on_hyphens=False)).replace("\0", " ") + "\n"
+
+
+def make_sites(header, ops, calls):
+    guard = "TC_" + HEADERS[header].upper().replace(".", "_")
+    numbers = " In C a number as second operand chooses the _num form." if ops else ""
+    out = [SITES_HEAD.replace("HEADER", header).replace("GUARD", guard).replace("NUMBERS", numbers)]
     for result, name, params, must in calls:
-        out.append(f"TC_API {result}{name}_at({', '.join(params + ['tc_site site'])}){must};\n")
+        out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
     out.append(MACROS_HEAD)
     with_number = [op for op in ops if op + "_num" in ops]
-    for op in with_number:
-        out.append(f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n")
-    out.append("#endif\n\n")
+    if with_number:
+        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n"]
+    out.append("\n")
     for name in [op for op in ops if op not in with_number] + [name for _, name, params, _ in calls if params]:
         out.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
     for _, name, params, _ in calls:
@@ -147,7 +176,7 @@ def make_plain(calls):
     for result, name, params, _ in calls:
         args = ", ".join([param_name(p) for p in params] + ["CALLER"])
         call = f"{name}_at({args});" if result == "void " else f"return {name}_at({args});"
-        out.append(f"\n{result}{name}({', '.join(params) or 'void'}) {{\n  {call}\n}}\n")
+        out.append("\n" + declare(result, name, params, " {") + f"  {call}\n}}\n")
     return "".join(out)
 
 
@@ -165,17 +194,19 @@ def plain_calls(names):
 
 
 def main():
-    ops = re.findall(r"^TC_FN\((tc_\w+),", (ROOT / "include/tc/api.def").read_text(), re.M)
-    public = functions()
-    calls = [f for f in public if f[1] not in WITHOUT]
-    made = {SITES: make_sites(ops, calls), PLAIN: make_plain(calls)}
+    ops = re.findall(r"^TC_FN\((tc_\w+),", (INCLUDE / "api.def").read_text(), re.M)
+    public = {header: list(functions(header)) for header in HEADERS}
+    calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
+    all_calls = sum(calls.values(), [])
+    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else [], calls[header]) for header in HEADERS}
+    made[PLAIN] = make_plain(all_calls)
     if sys.argv[1:] != ["--check"]:
         for path, text in made.items():
             path.write_text(text)
         return 0
-    wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if path.read_text() != text]
-    wrong += [f"tools/make_sites.py: WITHOUT names {name}, which tc.h has not" for name in sorted(set(WITHOUT) - {f[1] for f in public})]
-    wrong += plain_calls(ops + [f[1] for f in calls])
+    wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if not path.exists() or path.read_text() != text]
+    wrong += [f"tools/make_sites.py: WITHOUT names {name}, which no header has" for name in sorted(set(WITHOUT) - {f[1] for found in public.values() for f in found})]
+    wrong += plain_calls(ops + [f[1] for f in all_calls])
     print("".join(line + "\n" for line in wrong), end="")
     return 1 if wrong else 0
 

@@ -1,5 +1,5 @@
 // Gives every call its site: declares name_at for each function of tc.h that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py from api.def and tc.h.
+// one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before tc.h to leave the names alone. In C a number as second operand chooses the _num form.
 #ifndef TC_SITES_H
 #define TC_SITES_H
@@ -36,6 +36,7 @@ TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MU
 TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API const void *tc_map_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_unmap_at(tc_tensor t, tc_site site);
+TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_print_at(tc_tensor t, tc_site site);
 TC_API char *tc_format_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) TC_MUST_USE;
@@ -48,6 +49,7 @@ TC_API tc_status tc_backward_at(tc_tensor y, tc_site site);
 TC_API tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site site);
 TC_API tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site);
 TC_API tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site);
+TC_API tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site);
 TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options options, tc_site site);
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
@@ -309,6 +311,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
 #define tc_map(...) tc_map_at(__VA_ARGS__, TC_HERE)
 #define tc_unmap(...) tc_unmap_at(__VA_ARGS__, TC_HERE)
+#define tc_map_shared(...) tc_map_shared_at(__VA_ARGS__, TC_HERE)
 #define tc_print(...) tc_print_at(__VA_ARGS__, TC_HERE)
 #define tc_format(...) tc_format_at(__VA_ARGS__, TC_HERE)
 #define tc_save_npy(...) tc_save_npy_at(__VA_ARGS__, TC_HERE)
@@ -321,6 +324,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_backward_with(...) tc_backward_with_at(__VA_ARGS__, TC_HERE)
 #define tc_grads_of(...) tc_grads_of_at(__VA_ARGS__, TC_HERE)
 #define tc_zero_grad_of(...) tc_zero_grad_of_at(__VA_ARGS__, TC_HERE)
+#define tc_set_rng_state(...) tc_set_rng_state_at(__VA_ARGS__, TC_HERE)
 #define tc_sgd(...) tc_sgd_at(__VA_ARGS__, TC_HERE)
 #define tc_adam(...) tc_adam_at(__VA_ARGS__, TC_HERE)
 #define tc_adamw(...) tc_adamw_at(__VA_ARGS__, TC_HERE)

@@ -1,8 +1,8 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy) runs what was recorded as a
-// few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why; status
-// comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
+// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h) runs what was
+// recorded as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why;
+// status comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
 //
 // Threads: thread-compatible. Each thread records its own trace; handles may be passed between threads.
 #ifndef TC_TC_H
@@ -66,7 +66,7 @@ typedef uint64_t tc_site;
 
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
-// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h.
+// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h (io.h's and nn.h's: io_sites.h, nn_sites.h).
 #define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
 
 #ifdef __cplusplus
@@ -218,7 +218,8 @@ TC_API const char *tc_device_of(tc_tensor t);
 // A copy of host data. strides in elements (NULL: dense row-major; negative and zero allowed).
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
-// Borrows dense host memory until the last run that reads it is done, when release(arg) is called (NULL: never).
+// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
+// where borrowing fails).
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
 typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1 } tc_borrow_flags;
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
@@ -239,6 +240,10 @@ TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
 TC_API tc_status tc_unmap(tc_tensor t);
+// The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
+// called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
+TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
+TC_API void tc_unmap_shared(void *share);
 // Prints as NumPy does, to stdout.
 TC_API tc_status tc_print(tc_tensor t);
 // The same text as a string the caller frees with free(); NULL on error.
@@ -275,6 +280,12 @@ TC_API void tc_no_grad_end(void);
 // Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that never call it have streams of their own, numbered by
 // when they first used the library.
 TC_API void tc_seed(uint64_t seed);
+// Where this thread's sequence is: setting it goes on from there, in any thread. TC_ERR_ARG if it is no state that was ever given.
+typedef struct tc_rng_state {
+  uint64_t seed, counter, stream;
+} tc_rng_state;
+TC_API tc_rng_state tc_get_rng_state(void);
+TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating.

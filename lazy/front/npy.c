@@ -1,22 +1,20 @@
 // NumPy's .npy files: written as version 1.0, little-endian; read as 1.0, 2.0 and 3.0, in C or Fortran order, in either byte order.
 // bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load gives void16, viewable as ml_dtypes.bfloat16.
-// Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out; a file is replaced whole or not at all (temporary
-// and rename), through symbolic links. What is no file (a pipe, a device) is written in place, and read no further than the array goes.
+// Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out; a pipe is read no further than the array goes.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
-#include "lazy/front/operand.h"
+#include "lazy/front/npy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "lazy/front/file.h"
+#include "lazy/front/operand.h"
 
 #define MAX_HEADER_BYTES (1 << 20)
-#define MAX_LINKS 40  // as Linux
 
 static const char *const descr_of[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) npy,
@@ -27,8 +25,8 @@ static const char *const descr_of[] = {
 // ---- Saving ----
 
 // Magic, version, length and the dictionary, padded with spaces so that the data starts at a multiple of 64.
-static size_t write_header(char *out, size_t bytes, const tc_dims *shape, tc_type type) {
-  size_t n = 10;
+size_t tc_npy_header(char out[TC_NPY_HEADER_BYTES], const tc_dims *shape, tc_type type) {
+  size_t n = 10, bytes = TC_NPY_HEADER_BYTES;
   n += (size_t)snprintf(out + n, bytes - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of[type]);
   for (int i = 0; i < shape->rank; i++) n += (size_t)snprintf(out + n, bytes - n, i ? ", %" PRId64 : "%" PRId64, shape->dim[i]);
   n += (size_t)snprintf(out + n, bytes - n, "%s), }", shape->rank == 1 ? "," : "");
@@ -40,95 +38,22 @@ static size_t write_header(char *out, size_t bytes, const tc_dims *shape, tc_typ
   return n;
 }
 
-static bool write_all(int fd, const void *data, size_t n) {
-  for (const char *p = data; n > 0;) {
-    ssize_t k = write(fd, p, n < (1u << 30) ? n : (1u << 30));
-    if (k < 0 && errno == EINTR) continue;
-    if (k <= 0) return false;
-    p += k, n -= (size_t)k;
-  }
-  return true;
-}
-
-// Where path leads through symbolic links; the last target need not exist. The caller's to free; NULL with errno.
-static char *follow_links(const char *path) {
-  char *at = strdup(path), target[PATH_MAX];
-  for (int n_links = 0; at; n_links++) {
-    ssize_t n = readlink(at, target, sizeof target - 1);
-    if (n < 0) return at;  // no link; if there is nothing to write to, opening says so
-    const char *slash = strrchr(at, '/');
-    int n_dir = slash && target[0] != '/' ? (int)(slash - at + 1) : 0;
-    char *next = NULL;
-    if (n_links == MAX_LINKS)
-      errno = ELOOP;
-    else if (asprintf(&next, "%.*s%.*s", n_dir, at, (int)n, target) < 0)
-      next = NULL, errno = ENOMEM;
-    free(at);
-    at = next;
-  }
-  return NULL;
-}
-
-// A new file beside path, with the permissions any new file gets (mkstemp's would be 0600). -1 on failure; out_name is the caller's to free.
-static int open_beside(const char *path, char **out_name) {
-  size_t bytes = strlen(path) + 40;
-  char *name = *out_name = malloc(bytes);
-  if (name == NULL) return -1;
-  static unsigned counter;
-  for (int i = 0; i < 100; i++) {
-    snprintf(name, bytes, "%s.%ld.%u.tmp", path, (long)getpid(), __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED));
-    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
-}
-
-// Returns 0 or an errno. Closes fd.
-static int write_and_close(int fd, const char *header, size_t header_bytes, const void *data, size_t bytes) {
-  if (fd < 0) return errno;
-  bool ok = write_all(fd, header, header_bytes) && write_all(fd, data, bytes) && (fsync(fd) == 0 || errno == EINVAL);  // a pipe has no fsync
-  int why = ok ? 0 : errno;
-  if (close(fd) != 0 && ok) why = errno;
-  return why;
-}
-
-static int replace_file(const char *path, const char *header, size_t header_bytes, const void *data, size_t bytes) {
-  char *name = NULL, *target = follow_links(path);
-  if (target == NULL) return errno;
-  int fd = open_beside(target, &name);
-  int why = write_and_close(fd, header, header_bytes, data, bytes);
-  if (why == 0 && rename(name, target) != 0) why = errno;
-  if (why != 0 && fd >= 0) unlink(name);
-  free(name);
-  free(target);
-  return why;
-}
-
-static tc_status write_file(const char *path, const char *header, size_t header_bytes, const void *data, size_t bytes, tc_site site) {
-  struct stat info;
-  bool in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-  int why = in_place ? write_and_close(open(path, O_WRONLY | O_CLOEXEC), header, header_bytes, data, bytes)
-                     : replace_file(path, header, header_bytes, data, bytes);
-  return why == 0 ? TC_OK : tc_fail(why == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, "save_npy", site, "%s: %s", path, strerror(why));
-}
-
 tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) {
   TC_CALLED_AS("save_npy");
   if (path == NULL) return tc_fail(TC_ERR_ARG, "save_npy", site, "path is NULL");
   TC_TRY(tc_operand_check("save_npy", t, site));
   tc_dims shape = tc_shape_at(t, site);
   tc_type type = tc_dtype_at(t, site);
-  size_t bytes = (size_t)tc_numel_at(t, site) * tc_type_bytes(type);
-  void *data = malloc(bytes ? bytes : 1);
-  if (data == NULL) return tc_fail(TC_ERR_MEMORY, "save_npy", site, "no memory for %zu bytes", bytes);
-  tc_status st = tc_to_host_at(t, data, bytes, site);
-  if (st == TC_OK) {
-    char header[512];
-    size_t n = write_header(header, sizeof header, &shape, type);
-    st = write_file(path, header, n, data, bytes, site);
-  }
-  free(data);
-  return st;
+  const void *data;
+  void *share;
+  TC_TRY(tc_map_shared_at(t, &data, &share, site));
+  char header[TC_NPY_HEADER_BYTES];
+  tc_new_file f;
+  tc_new_file_begin(&f, "save_npy", path, site);
+  tc_new_file_write(&f, header, tc_npy_header(header, &shape, type));
+  tc_new_file_write(&f, data, (size_t)tc_numel_at(t, site) * tc_type_bytes(type));
+  tc_unmap_shared(share);
+  return tc_new_file_end(&f, TC_OK);
 }
 
 // ---- Loading ----
@@ -295,41 +220,44 @@ static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes, tc
   return tc_from_host_strided_at(data, h->shape, strides, h->type, site);
 }
 
-tc_tensor tc_load_npy_at(const char *path, tc_site site) {
-  TC_CALLED_AS("load_npy");
-  tc_tensor out = {0, 0};
-  tc_status st = TC_OK;
-  char why[160] = "";
-  unsigned char *data = NULL;
-  struct stat info;
+tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, size_t why_bytes) {
   npy h = {0};
   uint64_t offset;
   size_t bytes;
-  FILE *f = path ? fopen(path, "rbe") : NULL;
-  if (f == NULL || fstat(fileno(f), &info) != 0) {
-    st = tc_fail(errno == ENOMEM && path ? TC_ERR_MEMORY : TC_ERR_IO, "load_npy", site, "%s: %s", path ? path : "(null)",
-                 path ? strerror(errno) : "path is NULL");
-    goto done;
-  }
-  bool is_file = S_ISREG(info.st_mode);
-  uint64_t file_bytes = is_file ? (uint64_t)info.st_size : UINT64_MAX;
-  if (!is_file) setvbuf(f, NULL, _IONBF, 0);  // what follows the array is the next reader's
-  if ((st = read_header(f, file_bytes, &h, &offset, why, sizeof why)) != TC_OK) {
-    st = tc_fail(st, "load_npy", site, "%s: %s", path, why);
-    goto done;
-  }
+  tc_status st = read_header(f, file_bytes, &h, &offset, why, why_bytes);
+  if (st != TC_OK) return tc_poison(st);
   if (!data_bytes(&h, &bytes) || bytes > file_bytes - offset) {
-    st = tc_fail(TC_ERR_IO, "load_npy", site, "%s: the header announces more data than the file's %" PRIu64 " bytes hold", path, file_bytes);
-    goto done;
+    snprintf(why, why_bytes, "the header announces more data than the file's %" PRIu64 " bytes hold", file_bytes);
+    return tc_poison(TC_ERR_IO);
   }
-  if ((data = read_data(f, bytes, is_file ? bytes : TC_MIN(bytes, PIPE_BYTES))) == NULL) {
-    st = errno == ENOMEM ? tc_fail(TC_ERR_MEMORY, "load_npy", site, "no memory for %zu bytes", bytes)
-                         : tc_fail(TC_ERR_IO, "load_npy", site, "%s: %s", path, errno ? strerror(errno) : "the data ends early");
-    goto done;
+  unsigned char *data = read_data(f, bytes, file_bytes == TC_NPY_ENDLESS ? TC_MIN(bytes, PIPE_BYTES) : bytes);
+  if (data == NULL && errno == ENOMEM) return snprintf(why, why_bytes, "no memory for %zu bytes", bytes), tc_poison(TC_ERR_MEMORY);
+  if (data == NULL) {
+    snprintf(why, why_bytes, "%s", errno ? strerror(errno) : ferror(f) ? "the data cannot be read" : "the data ends early");
+    return tc_poison(TC_ERR_IO);
   }
-  out = make_tensor(&h, data, bytes, site);
-done:
+  why[0] = 0;
+  tc_tensor out = make_tensor(&h, data, bytes, site);
   free(data);
+  return out;
+}
+
+tc_tensor tc_load_npy_at(const char *path, tc_site site) {
+  TC_CALLED_AS("load_npy");
+  char why[160] = "";
+  struct stat info;
+  if (path == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "load_npy", site, "path is NULL"));
+  FILE *f = fopen(path, "rbe");
+  tc_tensor out = tc_poison(TC_ERR_IO);
+  if (f == NULL || fstat(fileno(f), &info) != 0) {
+    if (errno == ENOMEM) out = tc_poison(TC_ERR_MEMORY);
+    snprintf(why, sizeof why, "%s", strerror(errno));
+  } else {
+    bool is_file = S_ISREG(info.st_mode);
+    if (!is_file) setvbuf(f, NULL, _IONBF, 0);  // what follows the array is the next reader's
+    out = tc_npy_read(f, is_file ? (uint64_t)info.st_size : TC_NPY_ENDLESS, site, why, sizeof why);
+  }
   if (f) fclose(f);
-  return st == TC_OK ? out : tc_poison(st);
+  if (!tc_is_valid(out) && why[0]) tc_fail((tc_status)out.gen, "load_npy", site, "%s: %s", path, why);
+  return out;
 }

@@ -341,6 +341,40 @@ static tc_tensor attention(void) {
   return loss;
 }
 
+// Steps of training, whose loss is read at the end of all.
+static tc_tensor train(tc_tensor (*loss_of)(void), tc_tensor *params, int n) {
+  tc_optimizer *opt = tc_adam(params, n, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+  tc_tensor loss = {0, 0};
+  for (int i = 0; i < 4; i++) {
+    tc_scope s = tc_scope_begin();
+    if (i) tc_release(loss);
+    loss = loss_of();
+    EXPECT_OK(tc_backward(loss));
+    EXPECT_OK(tc_optimizer_step(opt));
+    EXPECT_OK(tc_zero_grad(opt));
+    tc_keep(loss);
+    tc_scope_end(s);
+  }
+  EXPECT_OK(tc_sync(NULL));
+  tc_optimizer_destroy(opt);
+  return loss;
+}
+
+static tc_tensor network_loss(void) {
+  tc_tensor h = tc_detach(x);
+  for (int i = 0; i < 6; i++) h = tc_gelu(tc_matmul(h, w[i]));
+  return tc_mse_loss(h, tc_detach(y));
+}
+static tc_tensor norm_loss(void) {
+  return tc_mean(tc_square(tc_layer_norm(tc_layer_norm(tc_detach(x), row, row, 1e-5), row, row, 1e-5)), TC_ALL, false);
+}
+static tc_tensor network_steps(void) {
+  return train(network_loss, w, 6);
+}
+static tc_tensor norm_steps(void) {
+  return train(norm_loss, &row, 1);
+}
+
 static const struct held {
   const char *name;
   tc_tensor (*make)(void);
@@ -357,6 +391,8 @@ static const struct held {
     {"layer_norm's gradients", norm_backward},
     {"cross_entropy's gradients", cross_entropy_backward},
     {"softmax's gradients", softmax_backward},
+    {"steps of a network", network_steps},
+    {"steps of norms", norm_steps},
 };
 
 // Bytes beyond the operands that the program holds at most, in a process of its own.
@@ -385,7 +421,7 @@ static double peak_of(const struct held *h, bool op_by_op) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? peak : -1;
 }
 
-// Buffers come in classes, four a power of two, so one arena may be a quarter larger than what it holds.
+// Buffers below a mebibyte come in classes, four a power of two, so one arena may be a quarter larger than what it holds.
 static void peaks(void) {
   for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
     double fused_peak = peak_of(&held[i], false), eager_peak = peak_of(&held[i], true);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tc/dlpack.h>
+#include <tc/nn.h>
 
 #include "tests/plain/expect.h"
 
@@ -47,6 +49,57 @@ static void expect_said(const char *op, const char *has, int line) {
   tc_clear_error();
 }
 #define EXPECT_SAID(call, op, has) ((void)(call), expect_said(op, has, __LINE__))
+
+// Builds without libjansson or libzip say that of files.
+static void files_say(tc_tensor x, tc_tensor stale) {
+  const char *name = "x", *nowhere = "/nonexistent/x";
+  DLManagedTensorVersioned strange = {.version.major = 99}, remote = {.version.major = 1, .dl_tensor.device.device_type = kDLCUDA};
+  DLManagedTensor huge = {.dl_tensor = {.device.device_type = kDLCPU, .ndim = TC_MAX_RANK + 1, .dtype = {kDLFloat, 32, 1}}};
+  EXPECT_SAID(tc_safetensors_open(nowhere), "safetensors_open", "");
+  EXPECT_SAID(tc_npz_open(nowhere), "npz_open", "");
+  EXPECT_SAID(tc_archive_get(NULL, name), "archive_get", "no archive");
+  EXPECT_SAID(tc_archive_load(NULL, NULL, 1, &name, &x), "archive_load", "no archive");
+  EXPECT_SAID(tc_safetensors_save(nowhere, 1, &name, &x), "safetensors_save", "");
+  EXPECT_SAID(tc_safetensors_save_with(nowhere, 1, &name, &x, 0, NULL), "safetensors_save_with", "");
+  EXPECT_SAID(tc_npz_save(nowhere, 1, &name, &x), "npz_save", "");
+  EXPECT_SAID(tc_checkpoint_save(nowhere, 1, &name, &x, NULL, 0), "checkpoint_save", "");
+  EXPECT_SAID(tc_checkpoint_load(nowhere, 1, &name, &x, NULL, NULL), "checkpoint_load", "");
+  EXPECT_SAID(tc_to_dlpack(stale), "to_dlpack", "stale");
+  EXPECT_SAID(tc_to_dlpack_legacy(stale), "to_dlpack_legacy", "stale");
+  EXPECT_SAID(tc_from_dlpack(&strange), "from_dlpack", "99.0");
+  EXPECT_SAID(tc_from_dlpack(&remote), "from_dlpack", "device 2");
+  EXPECT_SAID(tc_from_dlpack_legacy(&huge), "from_dlpack_legacy", "rank 9");
+}
+
+// A module's errors are told as the module's, though the ops that it is made of find them.
+static void modules_say(tc_tensor x, tc_tensor stale) {
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor row = tc_reshape(x, TC_SHAPE(1, 1, 3)), flat = tc_zeros(TC_SHAPE(3), TC_F32);
+  EXPECT(tc_nn_add_linear(p, "fc", 4, 2, true) == TC_OK && tc_nn_add_embedding(p, "words", 5, 2) == TC_OK &&
+             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK,
+         "no modules");
+  EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "stale");
+  EXPECT_SAID(tc_nn_get(p, "fc.wight"), "nn_get", "'fc.weight'");
+  EXPECT_SAID(tc_nn_load(p, NULL, NULL), "nn_load", "no archive");
+  EXPECT_SAID(tc_nn_save(p, "/nonexistent/x"), "nn_save", "");
+  EXPECT_SAID(tc_nn_add_linear(p, "fc", 4, 2, true), "nn_add_linear", "taken");
+  EXPECT_SAID(tc_nn_linear(p, "fc", x), "nn_linear", "[3]");
+  EXPECT_SAID(tc_nn_add_embedding(p, "negative", -1, 2), "nn_add_embedding", "-1");
+  EXPECT_SAID(tc_nn_embedding(p, "words", x), "nn_embedding", "f32");
+  EXPECT_SAID(tc_nn_add_layer_norm(p, "negative", -1), "nn_add_layer_norm", "-1");
+  EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "is 3");
+  EXPECT_SAID(tc_nn_add_multihead_attention(p, "negative", -1, true), "nn_add_multihead_attention", "-1");
+  EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}), "nn_multihead_attention",
+              "2 heads of dim 3");
+  EXPECT_SAID(tc_nn_attention(x, x, x, (tc_nn_attention_options){.n_heads = 1}), "nn_attention", "query is [3]");
+  EXPECT_SAID(tc_nn_dropout(p, x, 2), "nn_dropout", "2");
+  EXPECT_SAID(tc_nn_uniform(TC_SHAPE(-1), 0, 1), "nn_uniform", "-1");
+  EXPECT_SAID(tc_nn_normal(TC_SHAPE(-1), 0, 1), "nn_normal", "-1");
+  EXPECT_SAID(tc_nn_xavier_uniform(tc_shape(flat), 1), "nn_xavier_uniform", "[3] has no fans");
+  EXPECT_SAID(tc_nn_xavier_normal(tc_shape(flat), 1), "nn_xavier_normal", "[3] has no fans");
+  EXPECT_SAID(tc_nn_kaiming_uniform(tc_shape(flat), 1), "nn_kaiming_uniform", "[3] has no fans");
+  tc_nn_params_destroy(p);
+}
 
 static void every_call_that_fails_is_named_with_its_line(void) {
   const tc_tensor none = {0, 0};
@@ -124,6 +177,12 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_einsum("ij", 1, &x), "einsum", "\"ij\"");
   tc_tensor there = tc_to(x, "tc:ref");
   EXPECT_SAID(tc_einsum("i,i", 2, (const tc_tensor[]){x, there}), "einsum", "tc:ref");
+  const void *data;
+  void *share;
+  EXPECT_SAID(tc_map_shared(stale, &data, &share), "map_shared", "released");
+  EXPECT_SAID(tc_set_rng_state((tc_rng_state){.stream = UINT64_MAX}), "set_rng_state", "beyond");
+  files_say(x, stale);
+  modules_say(x, stale);
   for (int depth = 1; depth < 256; depth++) (void)tc_scope_begin();
   EXPECT_SAID(tc_scope_begin(), "scope_begin", "too deeply");
   tc_optimizer_destroy(opt);

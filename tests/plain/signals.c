@@ -73,6 +73,12 @@ static void call_everything(void *arg) {
   REFUSED(tc_no_grad_begin());
   REFUSED(tc_no_grad_end());
   REFUSED(tc_seed(1));
+  REFUSED(tc_get_rng_state());
+  REFUSED_STATUS(tc_set_rng_state((tc_rng_state){0}));
+  const void *data;
+  void *share;
+  REFUSED_STATUS(tc_map_shared(known, &data, &share));
+  EXPECT(data == NULL && share == NULL, "something was lent inside a call");
   REFUSED(tc_cache_stats());
   REFUSED(tc_cache_clear());
   REFUSED(tc_memory_stats());

@@ -383,7 +383,8 @@ static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
   rg_instr s = {RG_NOP, TC_F32, 0, 0, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20), tc_dims_of(0, NULL)};
   static const rg_op common[] = {RG_UNARY, RG_UNARY,  RG_UNARY,  RG_BINARY, RG_BINARY, RG_BINARY,    RG_BINARY,
                                  RG_NUM,   RG_MATMUL, RG_MATMUL, RG_FOLD,   RG_FOLD,   RG_TRANSPOSE, RG_SLICE};
-  s.op = roll(d, 3) ? common[roll(d, sizeof common / sizeof *common)] : (rg_op)(1 + (int)roll(d, RG_N_OPS - 1));
+  s.op = roll(d, 3) ? common[roll(d, sizeof common / sizeof *common)] : (rg_op)(1 + (int)roll(d, RG_UNFOLD - 1));
+  if (s.op == RG_FLIP && s.q % 4) s.op = RG_UNFOLD;
   s.type = p->smooth ? TC_F64 : types[roll(d, 12)];
   if (s.op == RG_PARAM && s.type != TC_F64) s.type = TC_F32;
   s.dims = random_dims(d);

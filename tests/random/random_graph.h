@@ -23,7 +23,6 @@ typedef enum rg_op {
   RG_TRANSPOSE,
   RG_SLICE,
   RG_FLIP,
-  RG_UNFOLD,
   RG_FLATTEN,
   RG_EXPAND,
   RG_PAD,
@@ -39,6 +38,7 @@ typedef enum rg_op {
   RG_SCOPE_BEGIN,
   RG_SCOPE_END,
   RG_BACKWARD,
+  RG_UNFOLD,  // drawn in place of some flips
   RG_N_OPS
 } rg_op;
 

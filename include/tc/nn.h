@@ -1,0 +1,104 @@
+// Models as lists of named parameters, and the few modules that most are made of. Optional: everything here is written over tc.h and io.h.
+//
+//   tc_nn_params *p = tc_nn_params_create();
+//   tc_nn_add_linear(p, "fc1", 784, 128, true);
+//   tc_nn_add_linear(p, "fc2", 128, 10, true);
+//   tc_optimizer *opt = tc_adam(tc_nn_tensors(p), tc_nn_count(p), (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+//   ...
+//   tc_tensor logits = tc_nn_linear(p, "fc2", tc_relu(tc_nn_linear(p, "fc1", x)));
+//
+// Names are those of PyTorch's state dicts, so that its safetensors files load as they are. A misspelled name is an error with the nearest right one.
+// Threads: thread-compatible; a list belongs to the thread that made it.
+#ifndef TC_NN_H
+#define TC_NN_H
+
+#include <tc/io.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tc_nn_params tc_nn_params;
+
+typedef struct tc_nn_attention_options {
+  int n_heads;
+  bool causal;  // query i sees keys 0 to i
+  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
+  // nothing gives NaN.
+  tc_tensor mask;
+  double dropout;  // probability, applied to the weights; tc_nn_multihead_attention does so in training mode alone
+} tc_nn_attention_options;
+
+// ---- Parameters ----
+
+// An empty list, in training mode; NULL without memory. Destroying releases the parameters; NULL is fine.
+TC_API tc_nn_params *tc_nn_params_create(void);
+TC_API void tc_nn_params_destroy(tc_nn_params *p);
+// The parameters in the order they were added, for optimizers and checkpoints. Borrowed until the next is added.
+TC_API int tc_nn_count(const tc_nn_params *p);
+TC_API const tc_tensor *tc_nn_tensors(const tc_nn_params *p);
+TC_API const char *const *tc_nn_names(const tc_nn_params *p);
+// Whether tc_nn_dropout drops: true at first.
+TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
+TC_API bool tc_nn_training(const tc_nn_params *p);
+// Adds a parameter that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is
+// empty or taken.
+TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
+// The parameter called name; poison with TC_ERR_ARG and the nearest name if there is none.
+TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
+// All parameters from an archive, each from its name after prefix (NULL: none): see tc_archive_load.
+TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
+// All parameters into a safetensors file, marked as PyTorch marks its own.
+TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
+
+// ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
+// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias".
+
+// Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to the end of the block it stands in.
+#define TC_NN_PATH_BYTES 256
+TC_API const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#ifndef __cplusplus
+#define TC_NN_PATH(...) tc_nn_path((char[TC_NN_PATH_BYTES]){0}, TC_NN_PATH_BYTES, __VA_ARGS__)
+#endif
+
+// weight [out, in], and bias [out] if asked for: both uniform within 1 / sqrt(in). x [..., in] -> [..., out]; without bias where there is no such
+// name.
+TC_API tc_status tc_nn_add_linear(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias);
+TC_API tc_tensor tc_nn_linear(const tc_nn_params *p, const char *path, tc_tensor x);
+// weight [n, dim], normal. ids [...] -> [..., dim].
+TC_API tc_status tc_nn_add_embedding(tc_nn_params *p, const char *path, int64_t n, int64_t dim);
+TC_API tc_tensor tc_nn_embedding(const tc_nn_params *p, const char *path, tc_tensor ids);
+// weight [dim] of ones, bias [dim] of zeros. Over the last axis; PyTorch's eps is 1e-5, BERT's 1e-12.
+TC_API tc_status tc_nn_add_layer_norm(tc_nn_params *p, const char *path, int64_t dim);
+TC_API tc_tensor tc_nn_layer_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps);
+// in_proj_weight [3 dim, dim] (Xavier), in_proj_bias [3 dim] and out_proj.bias [dim] (zeros), out_proj.weight [dim, dim].
+// query [b, t, dim], key and value [b, s, dim] -> [b, t, dim]: torch.nn.MultiheadAttention with batch_first.
+TC_API tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias);
+TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
+                                           tc_nn_attention_options options);
+// The part without parameters: query [b, t, dim], key and value [b, s, dim], as projected -> [b, t, dim]. Each of the n_heads pieces of dim attends
+// on its own: softmax(q k^T / sqrt(dim / n_heads)) v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
+// Source: torch.nn.functional.scaled_dot_product_attention.
+TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
+// tc_dropout in training mode, else x itself.
+TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
+
+// ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----
+// Those after fan_in and fan_out want a shape [out, in, ...] of rank 2 or more: TC_ERR_SHAPE.
+
+// Uniform in [low, high); normal with that mean and standard deviation.
+TC_API tc_tensor tc_nn_uniform(tc_dims shape, double low, double high);
+TC_API tc_tensor tc_nn_normal(tc_dims shape, double mean, double std);
+// Uniform within gain * sqrt(6 / (fan_in + fan_out)); normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)).
+TC_API tc_tensor tc_nn_xavier_uniform(tc_dims shape, double gain);
+TC_API tc_tensor tc_nn_xavier_normal(tc_dims shape, double gain);
+// Uniform within sqrt(6 / ((1 + a^2) fan_in)); with a = sqrt(5) what PyTorch starts linear layers and convolutions from.
+TC_API tc_tensor tc_nn_kaiming_uniform(tc_dims shape, double a);
+
+#ifdef __cplusplus
+}
+#endif
+
+#include <tc/nn_sites.h>
+
+#endif

@@ -1,0 +1,141 @@
+#define TC_NO_SITES
+#include "lazy/front/archive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/front/operand.h"
+
+tc_archive *tc_archive_create(const char *op, const char *path, tc_site site) {
+  if (path == NULL) return tc_fail(TC_ERR_ARG, op, site, "path is NULL"), NULL;
+  tc_archive *a = calloc(1, sizeof *a);
+  if (a) a->path = strdup(path);
+  if (a && a->path) return a;
+  free(a);
+  return tc_fail(TC_ERR_MEMORY, op, site, "no memory to open %s", path), NULL;
+}
+
+tc_status tc_archive_add(tc_archive *a, const char *op, const char *name, tc_site site) {
+  if (tc_names_find(&a->names, name) >= 0) return tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' is there twice", a->path, name);
+  return tc_names_add(&a->names, name) ? TC_OK : tc_fail(TC_ERR_MEMORY, op, site, "no memory for the names of %s", a->path);
+}
+
+int tc_archive_count(const tc_archive *a) {
+  return a ? a->names.n : 0;
+}
+
+const char *tc_archive_name(const tc_archive *a, int i) {
+  return i >= 0 && i < tc_archive_count(a) ? a->names.name[i] : NULL;
+}
+
+const char *tc_archive_metadata(const tc_archive *a, const char *key) {
+  return a && a->metadata && key ? a->metadata(a, key) : NULL;
+}
+
+void tc_archive_close(tc_archive *a) {
+  if (a == NULL) return;
+  if (a->close) a->close(a);
+  tc_names_fini(&a->names);
+  free(a->path);
+  free(a);
+}
+
+// The number of a name; -1 after reporting. wanted: what it should be, in words, or "".
+static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, tc_site site) {
+  int i = tc_names_find(&a->names, name);
+  if (i >= 0) return i;
+  const char *near = tc_names_nearest(&a->names, name);
+  if (near)
+    tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s; the nearest is '%.100s'", a->path, name, wanted, near);
+  else
+    tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s, nor anything like it among %d", a->path, name, wanted, a->names.n);
+  return -1;
+}
+
+tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site) {
+  TC_CALLED_AS("archive_get");
+  if (a == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, a ? "name is NULL" : "there is no archive"));
+  int i = find("archive_get", a, name, "", site);
+  return i < 0 ? tc_poison(TC_ERR_ARG) : a->get(a, i, site);
+}
+
+// ---- Loading into tensors ----
+
+static bool is_floating(tc_type type) {
+  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
+}
+
+static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site) {
+  char dims[96];
+  tc_dims shape = tc_shape_at(t, site);
+  snprintf(out, bytes, "%s %s", tc_type_name(tc_dtype_at(t, site)), tc_dims_text(&shape, dims, sizeof dims));
+  return out;
+}
+
+static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, tc_tensor *out, tc_site site) {
+  TC_TRY(tc_operand_check(op, to, site));
+  char want_text[128], have_text[128], wanted[136];
+  snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text, site));
+  int i = find(op, a, name, wanted, site);
+  if (i < 0) return TC_ERR_ARG;
+  tc_tensor t = a->get(a, i, site);
+  if (!tc_is_valid(t)) return (tc_status)t.gen;
+  tc_dims want = tc_shape_at(to, site), have = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(to, site), type_there = tc_dtype_at(t, site);
+  bool same = want.rank == have.rank && memcmp(want.dim, have.dim, (size_t)want.rank * sizeof want.dim[0]) == 0;
+  bool fits = exact ? type == type_there : is_floating(type) == is_floating(type_there);
+  if (!same || !fits)
+    return tc_fail(same ? TC_ERR_DTYPE : TC_ERR_SHAPE, op, site, "'%.100s' should be %s, in %s it is %s", name, want_text, a->path,
+                   kind_text(t, have_text, sizeof have_text, site));
+  *out = tc_to_at(tc_cast_at(t, type, site), tc_device_of_at(to, site), site);
+  return TC_OK;
+}
+
+tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
+                           bool exact, tc_tensor *out, tc_site site) {
+  for (int i = 0; i < n; i++) {
+    char *name = NULL;
+    if (names[i] == NULL) return tc_fail(TC_ERR_ARG, op, site, "name %d is NULL", i);
+    if (asprintf(&name, "%s%s", prefix ? prefix : "", names[i]) < 0) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name");
+    tc_status st = match_one(op, a, name, tensors[i], exact, &out[i], site);
+    free(name);
+    TC_TRY(st);
+  }
+  return TC_OK;
+}
+
+tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+  TC_CALLED_AS("archive_load");
+  const char *op = tc_outer_op;
+  if (a == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no archive");
+  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
+  tc_tensor *value = calloc((size_t)n + 1, sizeof *value);
+  if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_archive_match(op, a, prefix, n, names, tensors, false, value, site);
+  for (int i = 0; i < n && st == TC_OK; i++) st = tc_assign_at(tensors[i], value[i], site);
+  tc_scope_end_at(scope, 0);
+  free(value);
+  return st;
+}
+
+// ---- Saving ----
+
+tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+  if (path == NULL) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
+  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
+  tc_names seen = {0};
+  tc_status st = TC_OK;
+  for (int i = 0; i < n && st == TC_OK; i++) {
+    if (names[i] == NULL || names[i][0] == 0)
+      st = tc_fail(TC_ERR_ARG, op, site, "name %d is %s", i, names[i] ? "empty" : "NULL");
+    else if (tc_names_find(&seen, names[i]) >= 0)
+      st = tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is given twice", names[i]);
+    else if (!tc_names_add(&seen, names[i]))
+      st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d names", n);
+    else
+      st = tc_operand_check(op, tensors[i], site);
+  }
+  tc_names_fini(&seen);
+  return st == TC_OK ? tc_eval_at(n, tensors, site) : st;
+}

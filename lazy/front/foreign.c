@@ -1,0 +1,41 @@
+#define TC_NO_SITES
+#include "lazy/front/foreign.h"
+
+#include <stdbool.h>
+
+size_t tc_foreign_count(const tc_dims *shape, tc_type type) {
+  size_t n = tc_type_bytes(type);
+  bool empty = false;
+  for (int i = 0; i < shape->rank; i++) {
+    empty = empty || shape->dim[i] == 0;
+    if (shape->dim[i] != 0 && (__builtin_mul_overflow(n, (size_t)shape->dim[i], &n) || n > INT64_MAX)) return SIZE_MAX;
+  }
+  return empty ? 0 : n / tc_type_bytes(type);
+}
+
+static bool is_dense(const tc_dims *shape, const int64_t *strides) {
+  int64_t dense = 1;
+  for (int i = shape->rank; strides && i-- > 0; dense *= shape->dim[i])
+    if (shape->dim[i] != 1 && strides[i] != dense) return false;
+  return true;
+}
+
+static bool bools_are_clean(const unsigned char *data, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (data[i] > 1) return false;
+  return true;
+}
+
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg,
+                            tc_site site) {
+  size_t n = tc_foreign_count(shape, type);
+  bool dense = n == 0 || is_dense(shape, strides);
+  if (dense && n > 0 && (uintptr_t)data % tc_type_bytes(type) == 0 && (type != TC_BOOL || bools_are_clean(data, n))) {
+    tc_tensor t = tc_borrow_at(data, *shape, type, TC_READ_ONLY, release, arg, site);
+    if (!tc_is_valid(t)) release(arg);
+    return t;
+  }
+  tc_tensor t = tc_from_host_strided_at(data, *shape, dense ? NULL : strides, type == TC_BOOL ? TC_U8 : type, site);
+  release(arg);
+  return type == TC_BOOL ? tc_ne_num_at(t, tc_num_int(0), site) : t;
+}

@@ -1,0 +1,17 @@
+// Memory of others as a tensor: of a mapped file, of another library.
+#ifndef TC_LAZY_FRONT_FOREIGN_H
+#define TC_LAZY_FRONT_FOREIGN_H
+
+#include <stddef.h>
+#include <tc/tc.h>
+
+// Borrows dense memory, read-only; copies it where it is not aligned for its type or a bool in it is neither 0 nor 1. strides (in elements) as
+// tc_from_host_strided's, or NULL; strided memory is copied. release(arg) is called when the memory is no longer needed, on failure too.
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg,
+                            tc_site site);
+
+// Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in
+// memory.
+size_t tc_foreign_count(const tc_dims *shape, tc_type type);
+
+#endif

@@ -1,0 +1,80 @@
+#include "lazy/front/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NEAR_BYTES 128   // of a name that likeness is measured of
+#define MAX_NEAR_NAMES 4096  // that it is measured with
+
+static uint32_t hash(const char *s) {  // FNV-1a
+  uint32_t h = 2166136261u;
+  for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
+  return h;
+}
+
+// Where name is in the table, or would be.
+static uint32_t place(const tc_names *names, const char *name) {
+  uint32_t at = hash(name) & (names->n_table - 1);
+  while (names->table[at] && strcmp(names->name[names->table[at] - 1], name) != 0) at = (at + 1) & (names->n_table - 1);
+  return at;
+}
+
+static bool grow(tc_names *names) {
+  int cap = names->cap ? names->cap * 2 : 16;
+  char **name = realloc(names->name, (size_t)cap * sizeof *name);
+  if (name) names->name = name;
+  uint32_t *table = calloc((size_t)cap * 2, sizeof *table);
+  if (!name || !table) return free(table), false;
+  free(names->table);
+  names->table = table, names->n_table = (uint32_t)cap * 2, names->cap = cap;
+  for (int i = 0; i < names->n; i++) table[place(names, name[i])] = (uint32_t)i + 1;
+  return true;
+}
+
+bool tc_names_add(tc_names *names, const char *name) {
+  if (names->n == names->cap && !grow(names)) return false;
+  if (!(names->name[names->n] = strdup(name))) return false;
+  names->table[place(names, name)] = (uint32_t)++names->n;
+  return true;
+}
+
+int tc_names_find(const tc_names *names, const char *name) {
+  return names->n ? (int)names->table[place(names, name)] - 1 : -1;
+}
+
+// Levenshtein's distance, one row at a time.
+static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
+  size_t row[MAX_NEAR_BYTES + 1];
+  for (size_t j = 0; j <= n_b; j++) row[j] = j;
+  for (size_t i = 1; i <= n_a; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= n_b; j++) {
+      size_t change = diagonal + (a[i - 1] != b[j - 1]), insert = row[j - 1] + 1, drop = row[j] + 1;
+      diagonal = row[j];
+      row[j] = change < insert ? change : insert;
+      if (drop < row[j]) row[j] = drop;
+    }
+  }
+  return row[n_b];
+}
+
+const char *tc_names_nearest(const tc_names *names, const char *name) {
+  size_t n = strlen(name), best = n > 3 ? n / 2 + 1 : n;  // beyond half its length it is another word
+  const char *found = NULL;
+  for (int i = 0; i < names->n && i < MAX_NEAR_NAMES && n <= MAX_NEAR_BYTES; i++) {
+    const char *other = names->name[i];
+    size_t m = strlen(other);
+    bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
+    size_t d = ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
+    if (d < best) best = d, found = other;
+  }
+  return found;
+}
+
+void tc_names_fini(tc_names *names) {
+  for (int i = 0; i < names->n; i++) free(names->name[i]);
+  free(names->name);
+  free(names->table);
+  *names = (tc_names){0};
+}

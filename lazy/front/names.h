@@ -1,0 +1,22 @@
+// A set of names, numbered in the order they came: found by hash, and by likeness for the sake of error messages. Owns copies. Thread-compatible.
+#ifndef TC_LAZY_FRONT_NAMES_H
+#define TC_LAZY_FRONT_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tc_names {
+  int n, cap;
+  char **name;
+  uint32_t *table, n_table;  // open addressing: number + 1, 0 is empty; n_table is a power of two, at most half full
+} tc_names;
+
+// False without memory. The name must not be there yet.
+bool tc_names_add(tc_names *names, const char *name);
+// Its number, or -1.
+int tc_names_find(const tc_names *names, const char *name);
+// The name that ends with this one, or that the fewest edits turn into it; NULL if none comes near.
+const char *tc_names_nearest(const tc_names *names, const char *name);
+void tc_names_fini(tc_names *names);
+
+#endif

@@ -1,0 +1,146 @@
+// Modules over named parameters. Initial values and formulas are those of torch.nn.
+#define TC_NO_SITES
+#include "lazy/front/nn.h"
+
+#include <math.h>
+
+#include "lazy/front/operand.h"
+
+static bool is_none(tc_tensor t) {
+  return t.slot == 0 && t.gen == 0;
+}
+
+// ---- Linear, embedding, layer norm ----
+
+tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_linear");
+  const char *op = "nn_add_linear";
+  double bound = in > 0 ? 1 / sqrt((double)in) : 0;
+  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site));
+  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site) : TC_OK;
+}
+
+tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
+  TC_CALLED_AS("nn_linear");
+  tc_tensor weight = tc_nn_get_leaf("nn_linear", p, path, "weight", false, site);
+  return tc_linear_at(x, weight, tc_nn_get_leaf("nn_linear", p, path, "bias", true, site), site);
+}
+
+tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
+  TC_CALLED_AS("nn_add_embedding");
+  return tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
+}
+
+tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site) {
+  TC_CALLED_AS("nn_embedding");
+  return tc_embedding_at(tc_nn_get_leaf("nn_embedding", p, path, "weight", false, site), ids, site);
+}
+
+tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
+  TC_CALLED_AS("nn_add_layer_norm");
+  const char *op = "nn_add_layer_norm";
+  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site));
+  return tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+}
+
+tc_tensor tc_nn_layer_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site) {
+  TC_CALLED_AS("nn_layer_norm");
+  tc_tensor weight = tc_nn_get_leaf("nn_layer_norm", p, path, "weight", false, site);
+  return tc_layer_norm_at(x, weight, tc_nn_get_leaf("nn_layer_norm", p, path, "bias", true, site), eps, site);
+}
+
+tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site) {
+  TC_CALLED_AS("nn_dropout");
+  return tc_nn_training(p) ? tc_dropout_at(x, probability, site) : x;
+}
+
+// ---- Attention ----
+
+// [b, t, dim] -> [b, n_heads, t, dim / n_heads]
+static tc_tensor split_heads(tc_tensor x, int n_heads, tc_site site) {
+  tc_dims d = tc_shape_at(x, site);
+  tc_tensor split = tc_reshape_at(x, tc_dims_of(4, (int64_t[]){d.dim[0], d.dim[1], n_heads, d.dim[2] / n_heads}), site);
+  return tc_permute_at(split, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site);
+}
+
+static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value, const tc_nn_attention_options *o, tc_site site) {
+  const char *op = tc_outer_op;
+  TC_TRY(tc_operand_check(op, query, site));
+  TC_TRY(tc_operand_check(op, key, site));
+  TC_TRY(tc_operand_check(op, value, site));
+  if (!is_none(o->mask)) TC_TRY(tc_operand_check(op, o->mask, site));
+  tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site), v = tc_shape_at(value, site);
+  bool fits = q.rank == 3 && k.rank == 3 && v.rank == 3 && k.dim[1] == v.dim[1];
+  for (int i = 0; i < 3; i += 2) fits = fits && q.dim[i] == k.dim[i] && q.dim[i] == v.dim[i];
+  char text[3][64];
+  if (!fits)
+    return tc_fail(TC_ERR_SHAPE, op, site, "query is %s, key %s, value %s", tc_dims_text(&q, text[0], 64), tc_dims_text(&k, text[1], 64),
+                   tc_dims_text(&v, text[2], 64));
+  if (o->n_heads <= 0 || q.dim[2] % o->n_heads != 0) return tc_fail(TC_ERR_SHAPE, op, site, "%d heads of dim %lld", o->n_heads, (long long)q.dim[2]);
+  return TC_OK;
+}
+
+static tc_tensor hide(tc_tensor scores, tc_tensor seen, tc_site site) {
+  return tc_masked_fill_at(scores, tc_logical_not_at(seen, site), -INFINITY, site);
+}
+
+tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options o, tc_site site) {
+  TC_CALLED_AS("nn_attention");
+  tc_status st = check_attention(query, key, value, &o, site);
+  if (st != TC_OK) return tc_poison(st);
+  tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site);
+  double scale = 1 / sqrt((double)(q.dim[2] / o.n_heads));
+  tc_tensor keys = tc_transpose_at(split_heads(key, o.n_heads, site), -2, -1, site);
+  tc_tensor scores = tc_mul_num_at(tc_matmul_at(split_heads(query, o.n_heads, site), keys, site), tc_num_float(scale), site);
+  if (o.causal) scores = hide(scores, tc_tri_at(q.dim[1], k.dim[1], 0, TC_BOOL, site), site);
+  if (!is_none(o.mask)) scores = tc_dtype_at(o.mask, site) == TC_BOOL ? hide(scores, o.mask, site) : tc_add_at(scores, o.mask, site);
+  tc_tensor weights = tc_softmax_at(scores, -1, site);
+  if (o.dropout > 0) weights = tc_dropout_at(weights, o.dropout, site);
+  tc_tensor mixed = tc_matmul_at(weights, split_heads(value, o.n_heads, site), site);
+  return tc_reshape_at(tc_permute_at(mixed, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site), q, site);
+}
+
+tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_multihead_attention");
+  const char *op = "nn_add_multihead_attention";
+  int64_t three = 3 * dim;
+  TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight", tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
+  TC_TRY(tc_nn_add_leaf(op, p, path, "out_proj.weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){dim, dim}), sqrt(5), site), site));
+  if (!bias) return TC_OK;
+  TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_bias", tc_zeros_at(tc_dims_of(1, &three), TC_F32, site), site));
+  return tc_nn_add_leaf(op, p, path, "out_proj.bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+}
+
+typedef struct projection {
+  tc_tensor weight, bias;
+  int64_t dim;
+} projection;
+
+// x through thirds first to last - 1 of the input projection.
+static tc_tensor project(tc_tensor x, const projection *p, int first, int last, tc_site site) {
+  tc_tensor weight = tc_slice_at(p->weight, 0, first * p->dim, last * p->dim, 1, site), bias = p->bias;
+  if (!is_none(bias)) bias = tc_slice_at(bias, 0, first * p->dim, last * p->dim, 1, site);
+  return tc_linear_at(x, weight, bias, site);
+}
+
+static bool is_same(tc_tensor a, tc_tensor b) {
+  return a.slot == b.slot && a.gen == b.gen;
+}
+
+tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
+                                       tc_nn_attention_options o, tc_site site) {
+  TC_CALLED_AS("nn_multihead_attention");
+  const char *op = "nn_multihead_attention";
+  projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site), tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
+  tc_tensor out_weight = tc_nn_get_leaf(op, p, path, "out_proj.weight", false, site),
+            out_bias = tc_nn_get_leaf(op, p, path, "out_proj.bias", true, site);
+  tc_status st = tc_operand_check(op, in.weight, site);
+  if (st != TC_OK) return tc_poison(st);
+  if (!tc_nn_training(p)) o.dropout = 0;
+  in.dim = tc_shape_at(in.weight, site).dim[0] / 3;
+  tc_tensor qkv[3], x[3] = {query, key, value};
+  bool self = is_same(query, key) && is_same(key, value);
+  tc_tensor all = self ? project(query, &in, 0, 3, site) : query;  // one product instead of three
+  for (int i = 0; i < 3; i++) qkv[i] = self ? tc_slice_at(all, -1, i * in.dim, (i + 1) * in.dim, 1, site) : project(x[i], &in, i, i + 1, site);
+  return tc_linear_at(tc_nn_attention_at(qkv[0], qkv[1], qkv[2], o, site), out_weight, out_bias, site);
+}

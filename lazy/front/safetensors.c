@@ -1,0 +1,371 @@
+// safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and where its bytes begin and end, and those bytes.
+// Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the
+// bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for.
+// Owns: the archive and every tensor borrowed from it each have a reference to the mapping. Threads: as io.h says; mappings are counted atomically,
+// because the last reference may go anywhere.
+// Source: huggingface/safetensors, safetensors/src/tensor.rs.
+#define TC_NO_SITES
+#include "lazy/front/safetensors.h"
+
+#ifdef TC_HAVE_JANSSON
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lazy/front/foreign.h"
+#include "lazy/front/operand.h"
+
+#define MAX_HEADER_BYTES 100000000  // the format's own bound
+#define METADATA "__metadata__"
+
+static const char *const dtype_of[] = {
+#define TC_TYPE(NAME, name, bytes, kind, npy) #NAME,
+#include <tc/dtypes.def>
+#undef TC_TYPE
+};
+
+// ---- Opening ----
+
+typedef struct mapping {
+  _Atomic uint32_t refs;
+  size_t bytes;
+  unsigned char *at;
+} mapping;
+
+typedef struct entry {
+  tc_type type;  // TC_N_TYPES: one that tc lacks
+  tc_dims shape;
+  size_t rank, begin, end;  // begin and end in the data
+} entry;
+
+typedef struct safetensors {
+  mapping *map;
+  size_t data;  // where it begins
+  entry *entry;  // by number of name
+  json_t *header;
+} safetensors;
+
+static void mapping_release(void *arg) {
+  mapping *m = arg;
+  if (atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+  munmap(m->at, m->bytes);
+  free(m);
+}
+
+// NULL with the reason; errno is ENOMEM if that is it.
+static mapping *mapping_create(const char *path, char *why, size_t why_bytes) {
+  struct stat info;
+  mapping *m = NULL;
+  errno = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a pipe's writer
+  if (fd < 0 || fstat(fd, &info) != 0)
+    snprintf(why, why_bytes, "%s", strerror(errno));
+  else if (!S_ISREG(info.st_mode))
+    snprintf(why, why_bytes, "not a file");
+  else if (info.st_size <= 8)
+    snprintf(why, why_bytes, "%jd bytes are too few for a safetensors file", (intmax_t)info.st_size);
+  else if ((m = malloc(sizeof *m)) == NULL)
+    snprintf(why, why_bytes, "no memory");
+  if (m) {
+    *m = (mapping){.bytes = (size_t)info.st_size, .at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)};
+    atomic_store_explicit(&m->refs, 1, memory_order_relaxed);
+    if (m->at == MAP_FAILED) snprintf(why, why_bytes, "%s", strerror(errno)), free(m), m = NULL;
+  }
+  if (fd >= 0) close(fd);
+  return m;
+}
+
+// A whole number that is not negative.
+static bool read_size(const json_t *j, size_t *out) {
+  if (!json_is_integer(j) || json_integer_value(j) < 0) return false;
+  *out = (size_t)json_integer_value(j);
+  return true;
+}
+
+static bool parse_dtype(const json_t *j, tc_type *out) {
+  const char *word = json_string_value(j);
+  if (word == NULL) return false;
+  *out = TC_N_TYPES;
+  for (int i = 0; i < TC_N_TYPES; i++)
+    if (strcmp(word, dtype_of[i]) == 0) *out = (tc_type)i;
+  return true;
+}
+
+// False with what is wrong with it.
+static bool parse_entry(const json_t *j, size_t data_bytes, entry *out, char *why, size_t why_bytes) {
+  const json_t *shape = json_object_get(j, "shape"), *offsets = json_object_get(j, "data_offsets");
+  snprintf(why, why_bytes, "is no object with dtype, shape and data_offsets");
+  if (!parse_dtype(json_object_get(j, "dtype"), &out->type) || !json_is_array(shape) || json_array_size(offsets) != 2) return false;
+  snprintf(why, why_bytes, "has an extent that is no whole number");
+  out->rank = json_array_size(shape);
+  out->shape = tc_dims_of(0, NULL);
+  for (size_t i = 0, extent; i < out->rank; i++) {
+    if (!read_size(json_array_get(shape, i), &extent)) return false;
+    if (i < TC_MAX_RANK) out->shape.dim[i] = (int64_t)extent;
+  }
+  out->shape.rank = (int32_t)TC_MIN(out->rank, (size_t)TC_MAX_RANK);
+  snprintf(why, why_bytes, "lies outside of the data's %zu bytes", data_bytes);
+  if (!read_size(json_array_get(offsets, 0), &out->begin) || !read_size(json_array_get(offsets, 1), &out->end)) return false;
+  if (out->begin > out->end || out->end > data_bytes) return false;
+  if (out->type == TC_N_TYPES || out->rank > TC_MAX_RANK) return true;
+  size_t n = tc_foreign_count(&out->shape, out->type);
+  char dims[96];
+  snprintf(why, why_bytes, "has %zu bytes, not those of %s %s", out->end - out->begin, dtype_of[out->type],
+           tc_dims_text(&out->shape, dims, sizeof dims));
+  return n != SIZE_MAX && n * tc_type_bytes(out->type) == out->end - out->begin;
+}
+
+typedef struct span {
+  size_t begin, end;
+  int number;
+} span;
+
+static int span_order(const void *pa, const void *pb) {
+  const span *a = pa, *b = pb;
+  if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+  return (a->end > b->end) - (a->end < b->end);
+}
+
+// The tensors lie one after the other and fill the data.
+static tc_status check_fill(const tc_archive *a, size_t data_bytes, tc_site site) {
+  const char *op = tc_outer_op;
+  const safetensors *s = a->state;
+  int n = a->names.n;
+  span *in_order = malloc(((size_t)n + 1) * sizeof *in_order);
+  if (in_order == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);
+  for (int i = 0; i < n; i++) in_order[i] = (span){s->entry[i].begin, s->entry[i].end, i};
+  qsort(in_order, (size_t)n, sizeof *in_order, span_order);
+  in_order[n] = (span){data_bytes, data_bytes, -1};
+  tc_status st = TC_OK;
+  size_t at = 0;
+  for (int i = 0; i <= n && st == TC_OK; at = in_order[i++].end) {
+    if (in_order[i].begin < at)
+      st = tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' and '%.100s' overlap", a->path, a->names.name[in_order[i - 1].number],
+                   a->names.name[in_order[i].number]);
+    else if (in_order[i].begin > at)
+      st = tc_fail(TC_ERR_IO, op, site, "%s: bytes %zu to %zu of the data belong to no tensor", a->path, at, in_order[i].begin);
+  }
+  free(in_order);
+  return st;
+}
+
+static bool metadata_is_text(const json_t *metadata) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value)) return false;
+  return metadata == NULL || json_is_object(metadata);
+}
+
+static tc_status parse_header(tc_archive *a, size_t data_bytes, tc_site site) {
+  const char *op = tc_outer_op, *name;
+  safetensors *s = a->state;
+  json_t *value;
+  if (!metadata_is_text(json_object_get(s->header, METADATA)))
+    return tc_fail(TC_ERR_IO, op, site, "%s: " METADATA " is no object of strings", a->path);
+  s->entry = calloc(json_object_size(s->header) + 1, sizeof *s->entry);
+  if (s->entry == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for the header of %s", a->path);
+  json_object_foreach(s->header, name, value) {
+    char why[256];
+    if (strcmp(name, METADATA) == 0) continue;
+    if (!parse_entry(value, data_bytes, &s->entry[a->names.n], why, sizeof why))
+      return tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' %s", a->path, name, why);
+    TC_TRY(tc_archive_add(a, op, name, site));
+  }
+  return check_fill(a, data_bytes, site);
+}
+
+static tc_status read_file(tc_archive *a, tc_site site) {
+  const char *op = tc_outer_op;
+  safetensors *s = a->state;
+  char why[160];
+  uint64_t header_bytes = 0;
+  if ((s->map = mapping_create(a->path, why, sizeof why)) == NULL)
+    return tc_fail(errno == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, op, site, "%s: %s", a->path, why);
+  for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | s->map->at[i];
+  if (header_bytes > TC_MIN((size_t)MAX_HEADER_BYTES, s->map->bytes - 8))
+    return tc_fail(TC_ERR_IO, op, site, "%s: a header of %" PRIu64 " bytes in a file of %zu", a->path, header_bytes, s->map->bytes);
+  json_error_t error;
+  s->header = json_loadb((const char *)s->map->at + 8, header_bytes, JSON_REJECT_DUPLICATES, &error);
+  if (s->header == NULL) return tc_fail(TC_ERR_IO, op, site, "%s: the header is no JSON: %s, byte %d", a->path, error.text, error.position);
+  if (!json_is_object(s->header)) return tc_fail(TC_ERR_IO, op, site, "%s: the header is no JSON object", a->path);
+  s->data = 8 + header_bytes;
+  return parse_header(a, s->map->bytes - s->data, site);
+}
+
+static void safetensors_close(tc_archive *a) {
+  safetensors *s = a->state;
+  if (s->map) mapping_release(s->map);
+  json_decref(s->header);
+  free(s->entry);
+  free(s);
+}
+
+static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
+  const char *op = tc_outer_op, *name = a->names.name[i];
+  const safetensors *s = a->state;
+  const entry *e = &s->entry[i];
+  if (e->type == TC_N_TYPES) {
+    const char *type = json_string_value(json_object_get(json_object_get(s->header, name), "dtype"));
+    return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, "%s: '%.100s' is %.20s, a type that tc lacks", a->path, name, type));
+  }
+  if (e->rank > TC_MAX_RANK)
+    return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
+  atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
+  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, mapping_release, s->map, site);
+}
+
+static const char *safetensors_metadata(const tc_archive *a, const char *key) {
+  const safetensors *s = a->state;
+  return json_string_value(json_object_get(json_object_get(s->header, METADATA), key));
+}
+
+tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
+  TC_CALLED_AS("safetensors_open");
+  tc_archive *a = tc_archive_create(tc_outer_op, path, site);
+  if (a == NULL) return NULL;
+  a->state = calloc(1, sizeof(safetensors));
+  if (a->state) a->get = safetensors_get, a->metadata = safetensors_metadata, a->close = safetensors_close;
+  tc_status st = a->state ? read_file(a, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
+  if (st == TC_OK) return a;
+  tc_archive_close(a);
+  return NULL;
+}
+
+const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {
+  const mapping *m = ((const safetensors *)a->state)->map;
+  *out_bytes = m->bytes;
+  return m->at;
+}
+
+// ---- Saving ----
+
+static json_t *entry_json(tc_tensor t, size_t *at, tc_site site) {
+  tc_dims dims = tc_shape_at(t, site);
+  tc_type type = tc_dtype_at(t, site);
+  size_t end = *at + (size_t)tc_numel_at(t, site) * tc_type_bytes(type);
+  json_t *shape = json_array();
+  for (int i = 0; i < dims.rank; i++) json_array_append_new(shape, json_integer(dims.dim[i]));
+  json_t *j = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype_of[type], "shape", shape, "data_offsets", (json_int_t)*at, (json_int_t)end);
+  *at = end;
+  return j;
+}
+
+static json_t *metadata_json(int n_meta, const char *const *meta) {
+  json_t *j = json_object();
+  for (int i = 0; i < n_meta; i++)
+    if (meta[2 * i] == NULL || json_object_set_new(j, meta[2 * i], json_string(meta[2 * i + 1])) != 0) return json_decref(j), NULL;
+  return j;
+}
+
+// The header with the tensors in the order given. NULL after reporting.
+static char *header_text(const tc_new_file *f, int n, const int *order, const char *const *names, const tc_tensor *tensors, int n_meta,
+                         const char *const *meta) {
+  json_t *j = json_object();
+  size_t at = 0;
+  char *text = NULL;
+  if (n_meta > 0 && json_object_set_new(j, METADATA, metadata_json(n_meta, meta)) != 0) {
+    tc_fail(TC_ERR_ARG, f->op, f->site, "metadata that is no UTF-8, or NULL");
+    goto done;
+  }
+  for (int i = 0; i < n; i++) {
+    const char *name = names[order[i]];
+    if (strcmp(name, METADATA) != 0 && json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
+    tc_fail(TC_ERR_ARG, f->op, f->site, "'%.100s' cannot be a tensor's name: it is %s", name, strcmp(name, METADATA) ? "no UTF-8" : "taken");
+    goto done;
+  }
+  if ((text = json_dumps(j, JSON_COMPACT)) == NULL) tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for the header");
+done:
+  json_decref(j);
+  return text;
+}
+
+// Spaces after the header put the data at a multiple of 64 bytes, so that what is mapped is aligned for every type and vector.
+static void write_header(tc_new_file *f, const char *text) {
+  static const char spaces[64] = "                                                               ";
+  size_t n = strlen(text), padded = ((8 + n + 63) & ~(size_t)63) - 8;
+  unsigned char length[8];
+  for (int i = 0; i < 8; i++) length[i] = (unsigned char)(padded >> (8 * i));
+  tc_new_file_write(f, length, 8);
+  tc_new_file_write(f, text, n);
+  tc_new_file_write(f, spaces, padded - n);
+}
+
+// Large elements first, so that each is aligned though the format allows no gaps; otherwise in the caller's order.
+static void alignment_order(int n, const tc_tensor *tensors, int *out, tc_site site) {
+  int k = 0;
+  for (size_t bytes = 8; bytes > 0; bytes /= 2)
+    for (int i = 0; i < n; i++)
+      if (tc_type_bytes(tc_dtype_at(tensors[i], site)) == bytes) out[k++] = i;
+}
+
+tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
+  int *order = malloc(((size_t)n + 1) * sizeof *order);
+  if (order == NULL) return tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for %d tensors", n);
+  alignment_order(n, tensors, order, f->site);
+  char *text = header_text(f, n, order, names, tensors, n_meta, meta);
+  tc_status st = text ? TC_OK : TC_ERR_ARG;
+  if (text) write_header(f, text);
+  for (int i = 0; i < n && st == TC_OK; i++) {
+    tc_tensor t = tensors[order[i]];
+    const void *data;
+    void *share;
+    st = tc_map_shared_at(t, &data, &share, f->site);
+    if (st == TC_OK) tc_new_file_write(f, data, (size_t)tc_numel_at(t, f->site) * tc_type_bytes(tc_dtype_at(t, f->site)));
+    tc_unmap_shared(share);
+  }
+  free(text);
+  free(order);
+  return st;
+}
+
+tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
+                                      const char *const *meta, tc_site site) {
+  TC_CALLED_AS("safetensors_save_with");
+  tc_new_file f;
+  TC_TRY(tc_archive_check_save(tc_outer_op, path, n, names, tensors, site));
+  tc_new_file_begin(&f, tc_outer_op, path, site);
+  return tc_new_file_end(&f, tc_safetensors_write(&f, n, names, tensors, n_meta, meta));
+}
+
+#else
+
+static tc_status absent(const char *op, tc_site site) {
+  return tc_fail(TC_ERR_STATE, op, site, "this tc was built without libjansson, which safetensors files need");
+}
+
+tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
+  TC_CALLED_AS("safetensors_open");
+  (void)path;
+  return absent(tc_outer_op, site), NULL;
+}
+
+const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {
+  (void)a;
+  *out_bytes = 0;
+  return NULL;
+}
+
+tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
+  (void)n, (void)names, (void)tensors, (void)n_meta, (void)meta;
+  return absent(f->op, f->site);
+}
+
+tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
+                                      const char *const *meta, tc_site site) {
+  (void)path, (void)n, (void)names, (void)tensors, (void)n_meta, (void)meta;
+  TC_CALLED_AS("safetensors_save_with");
+  return absent(tc_outer_op, site);
+}
+
+#endif
+
+tc_status tc_safetensors_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+  TC_CALLED_AS("safetensors_save");
+  return tc_safetensors_save_with_at(path, n, names, tensors, 0, NULL, site);
+}

@@ -1,0 +1,246 @@
+// Archives: files of Python's safetensors and NumPy (tests/golden, made by tools/golden_io.py) are read to the bit, ours are written as they should
+// be; a mapped tensor outlives its archive and no training writes to its file; what does not fit is an error that says how.
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "tests/plain/expect.h"
+#include "tests/plain/files.h"
+
+// Element i of the golden files.
+static double element(tc_type type, int64_t i) {
+  int e = (int)(i * 7 % 5);
+  if (type == TC_BOOL) return e % 2;
+  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64 ? (e - 2) / 4.0 : e;
+}
+
+static void expect_golden(tc_tensor t, tc_type type, tc_dims shape, const char *what) {
+  tc_dims have = tc_shape(t);
+  double got[16];
+  int64_t n = tc_numel(t);
+  EXPECT(tc_is_valid(t) && tc_dtype(t) == type, "%s", what);
+  EXPECT(have.rank == shape.rank && memcmp(have.dim, shape.dim, sizeof shape.dim) == 0, "%s", what);
+  bool read = n >= 0 && n <= 16 && tc_to_host(tc_cast(t, TC_F64), got, (size_t)n * 8) == TC_OK;
+  EXPECT(read, "%s", what);
+  if (!read) return;
+  for (int64_t i = 0; i < n; i++) EXPECT(got[i] == element(type, i), "%s[%d] is %g, should be %g", what, (int)i, got[i], element(type, i));
+}
+
+static void expect_types(const tc_archive *a, bool bf16) {
+  tc_scope scope = tc_scope_begin();
+  for (int k = 0; k < TC_N_TYPES; k++) {
+    char scalar[32];
+    const char *name = tc_type_name((tc_type)k);
+    if (k == TC_BF16 && !bf16) continue;
+    snprintf(scalar, sizeof scalar, "%s.scalar", name);
+    expect_golden(tc_archive_get(a, name), (tc_type)k, TC_SHAPE(2, 3), name);
+    expect_golden(tc_archive_get(a, scalar), (tc_type)k, TC_SCALAR, scalar);
+  }
+  expect_golden(tc_archive_get(a, "f32.empty"), TC_F32, TC_SHAPE(0, 3), "f32.empty");
+  tc_scope_end(scope);
+}
+
+#define EXPECT_ERROR(call, code, words) \
+  do { \
+    tc_clear_error(); \
+    __typeof__(call) ignored = (call); \
+    (void)ignored; \
+    const tc_error *e = tc_last_error(); \
+    EXPECT(e->status == (code) && strstr(e->message, words) && strstr(e->message, "archives.c:"), "should say \"%s\"", words); \
+    tc_clear_error(); \
+  } while (0)
+
+static bool in_a_mapping_of(const void *at, const char *path) {
+  char line[512];
+  bool found = false;
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f)) {
+    uintptr_t begin, end;
+    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && (uintptr_t)at >= begin && (uintptr_t)at < end) found = strstr(line, path) != NULL;
+  }
+  if (f) fclose(f);
+  return found;
+}
+
+static bool is_mapped(const char *path) {
+  char line[512];
+  bool found = false;
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f)) found = found || strstr(line, path);
+  if (f) fclose(f);
+  return found;
+}
+
+// Every tensor of one archive into another file.
+static void copy(const tc_archive *a, const char *path, tc_status (*save)(const char *, int, const char *const *, const tc_tensor *, tc_site)) {
+  const char *names[64];
+  tc_tensor tensors[64];
+  int n = tc_archive_count(a);
+  tc_scope scope = tc_scope_begin();
+  for (int i = 0; i < n; i++) names[i] = tc_archive_name(a, i), tensors[i] = tc_archive_get(a, names[i]);
+  EXPECT_OK(save(path, n, names, tensors, TC_HERE));
+  tc_scope_end(scope);
+}
+
+static void safetensors_are_read_and_written(void) {
+  tc_archive *a = tc_safetensors_open("tests/golden/types.safetensors");
+  EXPECT(tc_archive_count(a) == 2 * TC_N_TYPES + 1, "%d", tc_archive_count(a));
+  EXPECT(tc_archive_name(a, -1) == NULL && tc_archive_name(a, tc_archive_count(a)) == NULL, "a name beyond the list");
+  EXPECT(tc_archive_metadata(a, "made by") && strcmp(tc_archive_metadata(a, "made by"), "tools/golden_io.py") == 0, "metadata");
+  EXPECT(tc_archive_metadata(a, "no") == NULL && tc_archive_metadata(NULL, "no") == NULL, "metadata that is not there");
+  expect_types(a, true);
+  copy(a, files_path("types.safetensors"), tc_safetensors_save_at);
+  copy(a, files_path("types.npz"), tc_npz_save_at);
+  tc_archive_close(a);
+  a = tc_safetensors_open(files_path("types.safetensors"));
+  expect_types(a, true);
+  tc_archive_close(a);
+  a = tc_safetensors_open("tests/golden/unaligned.safetensors");
+  expect_golden(tc_archive_get(a, "f32"), TC_F32, TC_SHAPE(2), "unaligned f32");
+  expect_golden(tc_archive_get(a, "bytes"), TC_U8, TC_SHAPE(3), "unaligned bytes");
+  tc_archive_close(a);
+}
+
+static void npz_are_read_and_written(void) {
+  static const char *const files[] = {"tests/golden/types.npz", "tests/golden/types_deflated.npz"};
+  for (int i = 0; i < 2; i++) {
+    tc_archive *a = tc_npz_open(files[i]);
+    EXPECT(tc_archive_count(a) == 2 * (TC_N_TYPES - 1) + 2, "%d", tc_archive_count(a));
+    expect_types(a, false);
+    expect_golden(tc_archive_get(a, "f32.fortran"), TC_F32, TC_SHAPE(2, 3), "f32.fortran");
+    EXPECT_ERROR(tc_archive_get(a, "readme"), TC_ERR_ARG, "has no 'readme'");
+    copy(a, files_path("again.npz"), tc_npz_save_at);
+    tc_archive_close(a);
+    a = tc_npz_open(files_path("again.npz"));
+    expect_types(a, false);
+    tc_archive_close(a);
+  }
+  tc_archive *a = tc_npz_open(files_path("types.npz"));  // written from the safetensors file
+  expect_types(a, true);
+  tc_archive_close(a);
+  EXPECT_OK(tc_npz_save(files_path("empty.npz"), 0, NULL, NULL));
+  a = tc_npz_open(files_path("empty.npz"));
+  EXPECT(a && tc_archive_count(a) == 0, "an empty archive");
+  tc_archive_close(a);
+  EXPECT_ERROR(tc_npz_save("/dev/null", 1, (const char *[]){"x"}, (tc_tensor[]){tc_ones(TC_SHAPE(1), TC_F32)}), TC_ERR_IO, "/dev/null");
+}
+
+static void a_mapping_goes_with_its_last_tensor(void) {
+  const char *path = files_path("mapped.safetensors");
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_arange(0, 1024, 1, TC_F32);
+  EXPECT_OK(tc_safetensors_save(path, 1, (const char *[]){"x"}, &x));
+  tc_archive *a = tc_safetensors_open(path);
+  tc_tensor y = tc_archive_get(a, "x"), later = tc_mul(y, 2);
+  tc_archive_close(a);
+  EXPECT(in_a_mapping_of(tc_map(y), path), "the tensor is a copy");
+  EXPECT((uintptr_t)tc_map(y) % 64 == 0, "the data is not aligned");
+  EXPECT_OK(tc_unmap(y));
+  EXPECT_OK(tc_unmap(y));
+  // The file may be replaced while its tensors live.
+  tc_tensor zeros = tc_zeros(TC_SHAPE(1024), TC_F32);
+  EXPECT_OK(tc_safetensors_save(path, 1, (const char *[]){"x"}, &zeros));
+  float got[1024];
+  EXPECT_OK(tc_to_host(later, got, sizeof got));
+  EXPECT(got[1023] == 2046, "%g", (double)got[1023]);
+  tc_scope_end(scope);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(!is_mapped(path), "the file is still mapped");
+}
+
+// Ten steps on weights that are the mapped file, as they come and as parameters loaded from it.
+static void training_leaves_the_file_alone(bool load) {
+  const char *path = files_path("weights.safetensors");
+  tc_scope scope = tc_scope_begin();
+  tc_seed(4);
+  tc_tensor w = tc_randn(TC_SHAPE(32, 16), TC_F32), x = tc_randn(TC_SHAPE(64, 16), TC_F32), first = tc_zeros(TC_SCALAR, TC_F32), loss = first;
+  EXPECT_OK(tc_safetensors_save(path, 1, (const char *[]){"w"}, &w));
+  file_bytes before = file_read(path);
+  tc_archive *a = tc_safetensors_open(path);
+  tc_tensor p = tc_param(load ? tc_zeros(TC_SHAPE(32, 16), TC_F32) : tc_archive_get(a, "w"));
+  if (load) EXPECT_OK(tc_archive_load(a, NULL, 1, (const char *[]){"w"}, &p));
+  tc_archive_close(a);
+  tc_optimizer *opt = tc_adam(&p, 1, (tc_adam_options){.lr = 1e-2, TC_ADAM_DEFAULTS});
+  for (int i = 0; i < 10; i++) {
+    loss = tc_mean(tc_square(tc_linear(x, p, (tc_tensor){0, 0})), TC_ALL, false);
+    if (i == 0) first = loss;
+    EXPECT_OK(tc_backward(loss));
+    EXPECT_OK(tc_optimizer_step(opt));
+    EXPECT_OK(tc_zero_grad(opt));
+  }
+  float was = 0, is = 0;
+  EXPECT_OK(tc_item_f32(first, &was));
+  EXPECT_OK(tc_item_f32(loss, &is));
+  EXPECT(is < was, "the loss went from %g to %g", (double)was, (double)is);
+  file_bytes after = file_read(path);
+  EXPECT(before.n == after.n && memcmp(before.at, after.at, before.n) == 0, "the file changed");
+  tc_optimizer_destroy(opt);
+  tc_release(p);
+  tc_scope_end(scope);
+  free(before.at), free(after.at);
+}
+
+static void loading_takes_all_or_nothing(void) {
+  const char *path = files_path("model.safetensors"), *in_file[] = {"model.fc.weight", "model.fc.bias", "model.count"},
+             *here[] = {"fc.weight", "fc.bias"};
+  tc_scope scope = tc_scope_begin();
+  tc_tensor saved[] = {tc_full(TC_SHAPE(3, 2), 1.5, TC_F32), tc_full(TC_SHAPE(3), 2.5, TC_F16), tc_full_int(TC_SCALAR, 7, TC_I64)};
+  EXPECT_OK(tc_safetensors_save(path, 3, in_file, saved));
+  tc_archive *a = tc_safetensors_open(path);
+  tc_tensor t[] = {tc_zeros(TC_SHAPE(3, 2), TC_F32), tc_zeros(TC_SHAPE(3), TC_F32)}, count = tc_zeros(TC_SCALAR, TC_I32);
+  EXPECT_ERROR(tc_archive_load(a, NULL, 2, here, t), TC_ERR_ARG, "has no 'fc.weight' (f32 [3, 2]); the nearest is 'model.fc.weight'");
+  t[1] = tc_zeros(TC_SHAPE(4), TC_F32);
+  EXPECT_ERROR(tc_archive_load(a, "model.", 2, here, t), TC_ERR_SHAPE, "'model.fc.bias' should be f32 [4], in ");
+  t[1] = tc_zeros(TC_SHAPE(3), TC_I32);
+  EXPECT_ERROR(tc_archive_load(a, "model.", 2, here, t), TC_ERR_DTYPE, "'model.fc.bias' should be i32 [3], in ");
+  float got[9] = {0};
+  EXPECT_OK(tc_to_host(t[0], got, 24));
+  EXPECT(got[0] == 0, "a refused load changed a tensor");
+  t[1] = tc_zeros(TC_SHAPE(3), TC_F32);
+  EXPECT_OK(tc_archive_load(a, "model.", 2, here, t));
+  EXPECT_OK(tc_archive_load(a, "model.", 1, (const char *[]){"count"}, &count));
+  EXPECT_OK(tc_to_host(t[0], got, 24));
+  EXPECT_OK(tc_to_host(t[1], got + 6, 12));
+  for (int i = 0; i < 9; i++) EXPECT(got[i] == (i < 6 ? 1.5f : 2.5f), "element %d is %g", i, (double)got[i]);
+  int32_t n = 0;
+  EXPECT_OK(tc_item_i32(count, &n));
+  EXPECT(n == 7, "%d", n);
+  tc_archive_close(a);
+  tc_scope_end(scope);
+}
+
+static void wrong_calls_say_what_is_wrong(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor one = tc_ones(TC_SHAPE(1), TC_F32), two[] = {one, one};
+  const char *path = files_path("wrong.safetensors");
+  EXPECT_ERROR(tc_safetensors_open("/nonexistent/x"), TC_ERR_IO, "/nonexistent/x: No such file");
+  EXPECT_ERROR(tc_safetensors_open("/dev"), TC_ERR_IO, "not a file");
+  EXPECT_ERROR(tc_safetensors_open(NULL), TC_ERR_ARG, "path is NULL");
+  EXPECT_ERROR(tc_archive_get(NULL, "x"), TC_ERR_ARG, "no archive");
+  EXPECT_ERROR(tc_safetensors_save("/nonexistent/x", 1, (const char *[]){"x"}, two), TC_ERR_IO, "/nonexistent/x: No such file");
+  EXPECT_ERROR(tc_safetensors_save(path, 2, (const char *[]){"x", "x"}, two), TC_ERR_ARG, "'x' is given twice");
+  EXPECT_ERROR(tc_safetensors_save(path, 1, (const char *[]){""}, two), TC_ERR_ARG, "name 0 is empty");
+  EXPECT_ERROR(tc_safetensors_save(path, 1, (const char *[]){NULL}, two), TC_ERR_ARG, "name 0 is NULL");
+  EXPECT_ERROR(tc_safetensors_save(path, 1, (const char *[]){"\xff"}, two), TC_ERR_ARG, "no UTF-8");
+  EXPECT_ERROR(tc_safetensors_save(path, 1, (const char *[]){"__metadata__"}, two), TC_ERR_ARG, "taken");
+  EXPECT_ERROR(tc_safetensors_save(path, -1, NULL, NULL), TC_ERR_ARG, "-1 tensors");
+  EXPECT_ERROR(tc_safetensors_save(path, 1, (const char *[]){"x"}, &(tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
+  EXPECT_ERROR(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 1, (const char *[]){"k", "\xff"}), TC_ERR_ARG, "metadata");
+  EXPECT(access(path, F_OK) != 0, "a failed save left a file");
+  EXPECT_ERROR(tc_npz_open("/nonexistent/x"), TC_ERR_IO, "/nonexistent/x: No such file");
+  EXPECT_ERROR(tc_npz_save("/nonexistent/x", 1, (const char *[]){"x"}, two), TC_ERR_IO, "/nonexistent/x: No such file");
+  tc_scope_end(scope);
+}
+
+int main(void) {
+  if (!has_library(tc_safetensors_open_at) || !has_library(tc_npz_open_at)) return 77;
+  safetensors_are_read_and_written();
+  npz_are_read_and_written();
+  a_mapping_goes_with_its_last_tensor();
+  training_leaves_the_file_alone(false);
+  training_leaves_the_file_alone(true);
+  loading_takes_all_or_nothing();
+  wrong_calls_say_what_is_wrong();
+  EXPECT(files_fini() == 7, "temporaries are left");
+  tc_shutdown();
+  return expect_done("archives");
+}

@@ -1,0 +1,205 @@
+// Named parameters and modules: a state dict that PyTorch saved gives PyTorch's results (tests/golden/attention.safetensors, made by
+// tools/golden_io.py); initial values have the bounds and moments of torch.nn.init; a wrong name or shape is an error that says so.
+#include <math.h>
+#include <string.h>
+#include <tc/nn.h>
+
+#include "tests/plain/expect.h"
+#include "tests/plain/files.h"
+
+#define EXPECT_ERROR(call, code, words) \
+  do { \
+    tc_clear_error(); \
+    __typeof__(call) ignored = (call); \
+    (void)ignored; \
+    const tc_error *e = tc_last_error(); \
+    EXPECT(e->status == (code) && strstr(e->message, words) && strstr(e->message, "modules.c:"), "should say \"%s\"", words); \
+    tc_clear_error(); \
+  } while (0)
+
+static void expect_close(tc_tensor got, tc_tensor want, const char *what) {
+  bool same = false;
+  EXPECT_OK(tc_allclose(got, want, 1e-5, 1e-5, &same));
+  EXPECT(same, "%s differs from PyTorch's", what);
+}
+
+static tc_nn_params *golden_model(void) {
+  tc_nn_params *p = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_embedding(p, "embed", 11, 8));
+  EXPECT_OK(tc_nn_add_multihead_attention(p, "attn", 8, true));
+  EXPECT_OK(tc_nn_add_layer_norm(p, "norm", 8));
+  EXPECT_OK(tc_nn_add_linear(p, "fc", 8, 5, true));
+  return p;
+}
+
+static tc_tensor forward(const tc_nn_params *p, const tc_archive *a, const char *keys_of, tc_nn_attention_options o) {
+  tc_tensor x = tc_nn_embedding(p, "embed", tc_archive_get(a, "ids")), keys = tc_nn_embedding(p, "embed", tc_archive_get(a, keys_of));
+  x = tc_add(x, tc_nn_multihead_attention(p, "attn", x, keys, keys, o));
+  return tc_nn_linear(p, "fc", tc_nn_layer_norm(p, "norm", x, 1e-5));
+}
+
+static void a_state_dict_gives_pytorchs_results(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_archive *a = tc_safetensors_open("tests/golden/attention.safetensors");
+  tc_nn_params *p = golden_model();
+  EXPECT(tc_nn_count(p) == 9, "%d parameters", tc_nn_count(p));
+  EXPECT_OK(tc_nn_load(p, a, NULL));
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2}), tc_archive_get(a, "out.plain"), "attention");
+  expect_close(forward(p, a, "other", (tc_nn_attention_options){2}), tc_archive_get(a, "out.cross"), "attention over other keys");
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .causal = true}), tc_archive_get(a, "out.causal"), "causal attention");
+  tc_tensor seen = tc_archive_get(a, "seen"), added = tc_archive_get(a, "added");
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .mask = seen}), tc_archive_get(a, "out.seen"), "masked attention");
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .mask = added}), tc_archive_get(a, "out.added"), "attention with a bias");
+  tc_nn_set_training(p, false);
+  expect_close(forward(p, a, "ids", (tc_nn_attention_options){2, .dropout = 0.5}), tc_archive_get(a, "out.plain"), "dropout in evaluation");
+  tc_nn_set_training(p, true);
+  bool same = true;
+  EXPECT_OK(tc_allclose(forward(p, a, "ids", (tc_nn_attention_options){2, .dropout = 0.5}), tc_archive_get(a, "out.plain"), 1e-5, 1e-5, &same));
+  EXPECT(!same, "nothing was dropped in training");
+  // Saved and loaded under other names, it is the same model.
+  const char *path = files_path("saved.safetensors");
+  EXPECT_OK(tc_nn_save(p, path));
+  tc_archive *saved = tc_safetensors_open(path);
+  EXPECT(tc_archive_metadata(saved, "format") && strcmp(tc_archive_metadata(saved, "format"), "pt") == 0, "the mark of PyTorch's files");
+  tc_nn_params *q = golden_model();
+  EXPECT_OK(tc_nn_load(q, saved, ""));
+  expect_close(forward(q, a, "ids", (tc_nn_attention_options){2}), tc_archive_get(a, "out.plain"), "the saved model");
+  tc_archive_close(saved);
+  EXPECT_ERROR(tc_nn_load(p, a, "model."), TC_ERR_ARG, "has no 'model.embed.weight' (f32 [11, 8]); the nearest is 'embed.weight'");
+  tc_nn_params_destroy(q);
+  q = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_linear(q, "fc", 8, 6, true));
+  EXPECT_ERROR(tc_nn_load(q, a, NULL), TC_ERR_SHAPE, "'fc.weight' should be f32 [6, 8], in tests/golden/attention.safetensors it is f32 [5, 8]");
+  tc_nn_params_destroy(q);
+  tc_nn_params_destroy(p);
+  tc_archive_close(a);
+  tc_scope_end(scope);
+  EXPECT(files_fini() == 1, "temporaries are left");
+}
+
+// Extremes, mean and standard deviation of 40000 draws.
+static void expect_moments(tc_tensor t, double low, double high, double mean, double std, const char *what) {
+  float least = 0, most = 0, m = 0, s = 0;
+  EXPECT_OK(tc_item_f32(tc_min(t, TC_ALL, false), &least));
+  EXPECT_OK(tc_item_f32(tc_max(t, TC_ALL, false), &most));
+  EXPECT_OK(tc_item_f32(tc_mean(t, TC_ALL, false), &m));
+  EXPECT_OK(tc_item_f32(tc_std(t, TC_ALL, 1, false), &s));
+  double slack = (high - low) * 0.01;
+  bool bounded = isinf(low) || (least >= (float)low && least < low + slack && most <= (float)high && most > high - slack);
+  EXPECT(bounded, "%s lies in [%g, %g]", what, (double)least, (double)most);
+  EXPECT(fabs((double)m - mean) < 5 * std / 200, "%s has mean %g", what, (double)m);  // the mean's own deviation is std / sqrt(40000)
+  EXPECT(fabs((double)s - std) < 0.02 * std, "%s has standard deviation %g, should be %g", what, (double)s, std);
+}
+
+static void initial_values_are_pytorchs(void) {
+  tc_seed(11);
+  tc_scope scope = tc_scope_begin();
+  tc_dims shape = TC_SHAPE(100, 400), kernel = TC_SHAPE(100, 16, 5, 5);  // fan_in 400, fan_out 100; the kernel's 400 and 2500
+  double b = sqrt(6.0 / 500), k = 1 / sqrt(400);
+  expect_moments(tc_nn_uniform(shape, -2, 3), -2, 3, 0.5, 5 / sqrt(12), "uniform");
+  expect_moments(tc_nn_normal(shape, 1, 0.5), -INFINITY, INFINITY, 1, 0.5, "normal");
+  expect_moments(tc_nn_xavier_uniform(shape, 1), -b, b, 0, b / sqrt(3), "xavier_uniform");
+  expect_moments(tc_nn_xavier_normal(shape, 2), -INFINITY, INFINITY, 0, 2 * sqrt(2.0 / 500), "xavier_normal");
+  expect_moments(tc_nn_xavier_normal(kernel, 1), -INFINITY, INFINITY, 0, sqrt(2.0 / 2900), "xavier_normal of a kernel");
+  expect_moments(tc_nn_kaiming_uniform(shape, sqrt(5)), -k, k, 0, k / sqrt(3), "kaiming_uniform");
+  expect_moments(tc_nn_kaiming_uniform(kernel, 0), -sqrt(6.0 / 400), sqrt(6.0 / 400), 0, sqrt(2.0 / 400), "kaiming_uniform of a kernel");
+  EXPECT_ERROR(tc_nn_xavier_uniform(TC_SHAPE(3), 1), TC_ERR_SHAPE, "[3] has no fans");
+  EXPECT_ERROR(tc_nn_xavier_normal(TC_SCALAR, 1), TC_ERR_SHAPE, "[] has no fans");
+  EXPECT_ERROR(tc_nn_kaiming_uniform(TC_SHAPE(3), 1), TC_ERR_SHAPE, "[3] has no fans");
+
+  tc_nn_params *p = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_linear(p, "fc", 400, 100, true));
+  EXPECT_OK(tc_nn_add_linear(p, "wide", 4, 40000, true));
+  EXPECT_OK(tc_nn_add_embedding(p, "embed", 400, 100));
+  EXPECT_OK(tc_nn_add_multihead_attention(p, "attn", 100, true));
+  EXPECT_OK(tc_nn_add_layer_norm(p, "norm", 40000));
+  expect_moments(tc_nn_get(p, "fc.weight"), -k, k, 0, k / sqrt(3), "linear's weight");
+  expect_moments(tc_nn_get(p, "wide.bias"), -0.5, 0.5, 0, 0.5 / sqrt(3), "linear's bias");
+  expect_moments(tc_nn_get(p, "embed.weight"), -INFINITY, INFINITY, 0, 1, "embedding's weight");
+  double in = sqrt(6.0 / 400);
+  tc_tensor proj = tc_nn_get(p, "attn.in_proj_weight");  // [300, 100]
+  expect_moments(proj, -in, in, 0, in / sqrt(3), "attention's weight");
+  float ones = 0, zeros = 1;
+  EXPECT_OK(tc_item_f32(tc_sum(tc_nn_get(p, "norm.weight"), TC_ALL, false), &ones));
+  EXPECT_OK(tc_item_f32(tc_sum(tc_abs(tc_nn_get(p, "attn.in_proj_bias")), TC_ALL, false), &zeros));
+  EXPECT(ones == 40000 && zeros == 0, "%g %g", (double)ones, (double)zeros);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+static void names_are_checked(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_ones(TC_SHAPE(2, 3), TC_F32), w = tc_nn_add(p, TC_NN_PATH("layer.%d.weight", 3), x);
+  char path[TC_NN_PATH_BYTES + 8];
+  EXPECT(tc_requires_grad(w), "a parameter wants no gradient");
+  EXPECT(strcmp(tc_nn_names(p)[0], "layer.3.weight") == 0, "%s", tc_nn_names(p)[0]);
+  EXPECT(memcmp(&tc_nn_tensors(p)[0], &w, sizeof w) == 0, "the list has another handle");
+  EXPECT_ERROR(tc_nn_add(p, "layer.3.weight", x), TC_ERR_ARG, "the name 'layer.3.weight' is taken");
+  EXPECT_ERROR(tc_nn_add(p, "", x), TC_ERR_ARG, "without a name");
+  EXPECT_ERROR(tc_nn_add(NULL, "x", x), TC_ERR_ARG, "no list");
+  EXPECT_ERROR(tc_nn_add(p, "x", (tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
+  EXPECT_ERROR(tc_nn_get(p, "layer.3.wieght"), TC_ERR_ARG, "no parameter 'layer.3.wieght'; the nearest is 'layer.3.weight'");
+  EXPECT_ERROR(tc_nn_get(p, "x"), TC_ERR_ARG, "no parameter 'x', nor anything like it among 1");
+  EXPECT_ERROR(tc_nn_linear(p, "layer.4", x), TC_ERR_ARG, "no parameter 'layer.4.weight'");
+  EXPECT_ERROR(tc_nn_embedding(p, "layer.4", x), TC_ERR_ARG, "no parameter 'layer.4.weight'");
+  memset(path, 'x', sizeof path);
+  path[sizeof path - 1] = 0;
+  EXPECT_ERROR(tc_nn_linear(p, path, x), TC_ERR_ARG, "is longer than 256 bytes");
+  EXPECT_ERROR(tc_nn_add_linear(p, NULL, 3, 4, true), TC_ERR_ARG, "path is NULL");
+  EXPECT_ERROR(tc_nn_add_linear(p, "fc", -3, 4, true), TC_ERR_SHAPE, "-3");
+  tc_tensor y = tc_nn_linear(p, "layer.3", x);  // without a bias there is none
+  EXPECT(tc_shape(y).dim[1] == 2, "linear");
+  EXPECT(tc_nn_count(p) == 1, "%d parameters after failures", tc_nn_count(p));
+  tc_nn_params_destroy(p);
+  tc_nn_params_destroy(NULL);
+  EXPECT(!tc_is_valid(w), "a parameter outlived its list");
+  // A list that does not hold grows past its first room.
+  p = tc_nn_params_create();
+  for (int i = 0; i < 100; i++) (void)tc_nn_add(p, TC_NN_PATH("p%d", i), x);
+  for (int i = 0; i < 100; i++)
+    EXPECT(strcmp(tc_nn_names(p)[i], TC_NN_PATH("p%d", i)) == 0 && tc_is_valid(tc_nn_get(p, TC_NN_PATH("p%d", i))), "p%d", i);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+static void attention_refuses_what_does_not_fit(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor q = tc_ones(TC_SHAPE(2, 3, 8), TC_F32), k = tc_ones(TC_SHAPE(2, 5, 8), TC_F32), flat = tc_ones(TC_SHAPE(3, 8), TC_F32);
+  EXPECT_ERROR(tc_nn_attention(q, k, q, (tc_nn_attention_options){2}), TC_ERR_SHAPE, "query is [2, 3, 8], key [2, 5, 8], value [2, 3, 8]");
+  EXPECT_ERROR(tc_nn_attention(flat, flat, flat, (tc_nn_attention_options){2}), TC_ERR_SHAPE, "query is [3, 8]");
+  EXPECT_ERROR(tc_nn_attention(q, k, k, (tc_nn_attention_options){3}), TC_ERR_SHAPE, "3 heads of dim 8");
+  EXPECT_ERROR(tc_nn_attention(q, k, k, (tc_nn_attention_options){0}), TC_ERR_SHAPE, "0 heads");
+  EXPECT_ERROR(tc_nn_attention(q, k, k, (tc_nn_attention_options){2, .mask = tc_ones(TC_SHAPE(4, 5), TC_BOOL)}), TC_ERR_SHAPE, "4");
+  // Equal keys are seen alike: the result is the mean of the values, whatever is seen.
+  float got[48];
+  EXPECT_OK(tc_to_host(tc_nn_attention(q, k, k, (tc_nn_attention_options){2, .causal = true}), got, sizeof got));
+  for (int i = 0; i < 48; i++) EXPECT(fabsf(got[i] - 1) < 1e-6f, "element %d is %g", i, (double)got[i]);
+  tc_scope_end(scope);
+}
+
+static void dropout_is_of_training_alone(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_ones(TC_SHAPE(1000), TC_F32);
+  int64_t n = 0;
+  EXPECT(tc_nn_training(p), "a new list trains");
+  EXPECT_OK(tc_item_i64(tc_sum(tc_eq(tc_nn_dropout(p, x, 0.5), 0), TC_ALL, false), &n));
+  EXPECT(n > 400 && n < 600, "%d of 1000 dropped", (int)n);
+  tc_nn_set_training(p, false);
+  EXPECT_OK(tc_item_i64(tc_sum(tc_eq(tc_nn_dropout(p, x, 0.5), 0), TC_ALL, false), &n));
+  EXPECT(n == 0, "%d dropped in evaluation", (int)n);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+int main(void) {
+  bool files = has_library(tc_safetensors_open_at);
+  initial_values_are_pytorchs();
+  names_are_checked();
+  attention_refuses_what_does_not_fit();
+  dropout_is_of_training_alone();
+  if (files) a_state_dict_gives_pytorchs_results();
+  tc_shutdown();
+  return expect_done("modules");
+}
