@@ -87,7 +87,7 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   EXPECT_SAID(tc_nn_add_embedding(p, "negative", -1, 2), "nn_add_embedding", "-1");
   EXPECT_SAID(tc_nn_embedding(p, "words", x), "nn_embedding", "f32");
   EXPECT_SAID(tc_nn_add_layer_norm(p, "negative", -1), "nn_add_layer_norm", "-1");
-  EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "is 3");
+  EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "has 3");
   EXPECT_SAID(tc_nn_add_multihead_attention(p, "negative", -1, true), "nn_add_multihead_attention", "-1");
   EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}), "nn_multihead_attention",
               "2 heads of dim 3");
