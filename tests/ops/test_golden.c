@@ -125,7 +125,7 @@ static tc_num take_num(call *c) {
   ROW(T_A_I, (T, int, int64_t)) ROW(T_I_A, (T, int64_t, int)) ROW(PAD, (T, tc_dims, tc_dims, double)) ROW(LIST_A, (int, L, int))             \
   ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool))            \
   ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) ROW(T_A_T, (T, int, T))                \
-  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t))
+  ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t)) ROW(I_T, (int64_t, T))
 // clang-format on
 
 enum signature {
@@ -198,6 +198,7 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T_A_T: a = take_tensor(c), i = take_int(c); return ((fn_T_A_T *)f)(a, (int)i, take_tensor(c));
     case SIG_T2_A: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_A *)f)(a, b, (int)take_int(c));
     case SIG_T_A_T2: a = take_tensor(c), i = take_int(c), b = take_tensor(c); return ((fn_T_A_T2 *)f)(a, (int)i, b, take_tensor(c));
+    case SIG_I_T: i = take_int(c); return ((fn_I_T *)f)(i, take_tensor(c));
     case SIG_T2_F_I: a = take_tensor(c), b = take_tensor(c), x = take_float(c); return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
   }
   return (tc_tensor){0, 0};
@@ -339,7 +340,7 @@ static void run_group(const char *group) {
 // clang-format off
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
-  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several)
+  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(polygamma)
 // clang-format on
 
 #define ROW(name) \
