@@ -1,7 +1,7 @@
 // A small transformer that learns to write like this project's documentation, character by character: embeddings, two layers of causal attention
-// with four heads, AdamW. Exits 1 if the loss does not fall; prints a sample. tools/char_gpt_torch.py is the same program in PyTorch, with the same
-// weights at the start and the same batches.
-//   example-char_gpt [steps = 300] [file ..]     default files: docs/*.md and README.md
+// with four heads, dropout, AdamW. Exits 1 if the loss does not fall; prints a sample. tools/char_gpt_torch.py is the same program in PyTorch, with the
+// same weights at the start and the same batches, without dropout.
+//   example-char_gpt [steps = 300 [dropout = 0.1 [file ..]]]     default files: docs/*.md and README.md
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,22 +88,27 @@ static void model_create(void) {
   tc_scope_end(scope);
 }
 
-// ids [b, T] -> logits [b, T, n_chars].
-static tc_tensor forward(tc_tensor ids) {
+static tc_tensor maybe_drop(tc_tensor x, double dropout) {
+  return dropout > 0 ? tc_dropout(x, dropout) : x;
+}
+
+// ids [b, T] -> logits [b, T, n_chars]. dropout: 0 but in training.
+static tc_tensor forward(tc_tensor ids, double dropout) {
   tc_nn_attention_options heads = {.n_heads = HEADS, .causal = true};
   tc_tensor x = tc_add(tc_nn_embedding(model, "token", ids), tc_nn_get(model, "position.weight"));
   for (int l = 0; l < LAYERS; l++) {
     tc_tensor h = tc_nn_layer_norm(model, TC_NN_PATH("layer.%d.norm1", l), x, 1e-5);
-    x = tc_add(x, tc_nn_multihead_attention(model, TC_NN_PATH("layer.%d.attention", l), h, h, h, heads));
+    h = tc_nn_multihead_attention(model, TC_NN_PATH("layer.%d.attention", l), h, h, h, heads);
+    x = tc_add(x, maybe_drop(h, dropout));
     h = tc_nn_layer_norm(model, TC_NN_PATH("layer.%d.norm2", l), x, 1e-5);
     h = tc_gelu(tc_nn_linear(model, TC_NN_PATH("layer.%d.up", l), h));
-    x = tc_add(x, tc_nn_linear(model, TC_NN_PATH("layer.%d.down", l), h));
+    x = tc_add(x, maybe_drop(tc_nn_linear(model, TC_NN_PATH("layer.%d.down", l), h), dropout));
   }
   return tc_nn_linear(model, "head", tc_nn_layer_norm(model, "norm", x, 1e-5));
 }
 
 // One step on a random batch. The loss is read where out is not NULL: elsewhere nothing waits.
-static void train(tc_optimizer *opt, float *out) {
+static void train(tc_optimizer *opt, double dropout, float *out) {
   tc_scope scope = tc_scope_begin();
   tc_tensor inputs[BATCH], targets[BATCH];
   int64_t ids[T];
@@ -111,7 +116,7 @@ static void train(tc_optimizer *opt, float *out) {
     const char *s = text + random_below((uint32_t)(n_text - T));
     inputs[b] = ids_at(s, ids), targets[b] = ids_at(s + 1, ids);
   }
-  tc_tensor logits = tc_reshape(forward(tc_cat(BATCH, inputs, 0)), TC_SHAPE(BATCH * T, n_chars));
+  tc_tensor logits = tc_reshape(forward(tc_cat(BATCH, inputs, 0), dropout), TC_SHAPE(BATCH * T, n_chars));
   tc_tensor loss = tc_cross_entropy(logits, tc_reshape(tc_cat(BATCH, targets, 0), TC_SHAPE(BATCH * T)));
   check(tc_backward(loss));
   check(tc_optimizer_step(opt));
@@ -125,7 +130,7 @@ static char next_char(const char *s) {
   tc_scope scope = tc_scope_begin();
   int64_t ids[T];
   float prob[256];
-  tc_tensor last = tc_select(tc_select(forward(ids_at(s, ids)), 0, 0), 0, T - 1);
+  tc_tensor last = tc_select(tc_select(forward(ids_at(s, ids), 0), 0, 0), 0, T - 1);
   check(tc_to_host(tc_softmax(tc_div(last, 0.8), 0), prob, (size_t)n_chars * sizeof *prob));
   tc_scope_end(scope);
   double u = random_below(1u << 24) / (double)(1 << 24);
@@ -136,9 +141,11 @@ static char next_char(const char *s) {
 
 int main(int argc, char **argv) {
   int n_steps = argc > 1 ? atoi(argv[1]) : 300;
-  read_text(argc > 2 ? argc - 2 : 0, argv + 2);
+  double dropout = argc > 2 ? atof(argv[2]) : 0.1;
+  read_text(argc > 3 ? argc - 3 : 0, argv + 3);
   number_chars();
-  if (n_text < 4 * T || n_steps < 2) return fprintf(stderr, "usage: %s [steps] [file of text ..]\n", argv[0]), 1;
+  if (n_text < 4 * T || n_steps < 2) return fprintf(stderr, "usage: %s [steps [dropout [file of text ..]]]\n", argv[0]), 1;
+  tc_seed(1);
   model_create();
   tc_optimizer *opt = tc_adamw(tc_nn_tensors(model), tc_nn_count(model),
                                (tc_adam_options){.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01});
@@ -147,7 +154,7 @@ int main(int argc, char **argv) {
   float first = 0, loss = 0;
   for (int i = 0; i < n_steps; i++) {
     bool read = i % 20 == 0 || i == n_steps - 1;
-    train(opt, read ? &loss : NULL);
+    train(opt, dropout, read ? &loss : NULL);
     if (i == 0) first = loss;
     if (read) printf("step %4d  loss %.4f\n", i, (double)loss);
     fflush(stdout);

@@ -37,12 +37,14 @@ int main(int argc, char **argv) {
     check(tc_backward(loss));
     check(tc_optimizer_step(opt));
     check(tc_zero_grad(opt));
+    tc_keep(loss);  // of the step only the loss is left: then parameters are updated in place, and a step that is read is like any other
+    tc_scope_end(scope);
     if (i % 50 == 0 || i == n_steps - 1) {  // reading the loss waits for it, so not at every step
       check(tc_item_f32(loss, &now));
       if (i == 0) first = now;
       printf("step %3d  loss %.4f\n", i, (double)now);
     }
-    tc_scope_end(scope);
+    tc_release(loss);
   }
   tc_optimizer_destroy(opt);
   for (int i = 0; i < 4; i++) tc_release(p[i]);

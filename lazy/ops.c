@@ -89,7 +89,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
   return random_like("randn_like", TC_OP_RANDN, x, site);
 }
 
-// ---- Elementwise: one function per ELEM row of arity 1 and 2; cast (dtype "given") and where (arity 3) take more and follow ----
+// ---- Elementwise: one function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given") and where (arity 3) take more and follow ----
 
 #define UNARY(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \
@@ -156,6 +156,19 @@ tc_tensor tc_cast_at(tc_tensor x, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("cast", site);
   tc_node a = tc_op_in(t, x);
   return tc_op_end(t, tc_rec_cast(t, a, type));
+}
+
+static tc_tensor polygamma(const char *name, int64_t n, tc_tensor x, tc_site site) {
+  tc_trace *t = tc_op_begin(name, site);
+  return tc_op_end(t, tc_rec_polygamma(t, n, tc_op_in(t, x)));
+}
+
+tc_tensor tc_digamma_at(tc_tensor x, tc_site site) {
+  return polygamma("digamma", 0, x, site);
+}
+
+tc_tensor tc_polygamma_at(int64_t n, tc_tensor x, tc_site site) {
+  return polygamma("polygamma", n, x, site);
 }
 
 tc_tensor tc_where_at(tc_tensor cond, tc_tensor a, tc_tensor b, tc_site site) {

@@ -236,6 +236,14 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   return append(t, op, out, shape_of(t, a), 1, &a, 0, NULL, 0, NULL);
 }
 
+tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  if (n < 0) return tc_rec_fail(t, TC_ERR_ARG, "n is %lld, and may not be negative", (long long)n);
+  if (kind_of[type_of(t, a)] != KIND_FLOAT) a = tc_rec_cast(t, a, TC_F32);
+  uint64_t attr = (uint64_t)n;
+  return !ok(t, a) ? TC_NODE_ERR : append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+}
+
 // PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed one; f16 with bf16 is f32.
 static tc_type promote_types(tc_type a, tc_type b) {
   if (a == b) return a;

@@ -60,6 +60,7 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
 // TC_OP_RAND, RANDN, RANDINT, RANDPERM: takes the next counter of the thread's stream.
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high);
 tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a);  // integer operands of floating rows become f32
+tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a);  // type as of a floating row
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type);  // a itself if it has the type
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a,
                       tc_node b);  // promotes, broadcasts (operands are recorded unexpanded); DIV of integers is f32

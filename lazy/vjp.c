@@ -151,6 +151,14 @@ void tc_vjp_erfinv(tc_vjp *v) {
   tc_vjp_give(v, 0, mul(v, v->g, scale(v, e, 1 / M_2_SQRTPI)));
 }
 
+void tc_vjp_lgamma(tc_vjp *v) {
+  tc_vjp_give(v, 0, mul(v, v->g, tc_rec_polygamma(v->t, 0, tc_vjp_in(v, 0))));
+}
+
+void tc_vjp_polygamma(tc_vjp *v) {
+  tc_vjp_give(v, 0, mul(v, v->g, tc_rec_polygamma(v->t, (int64_t)v->attr[0] + 1, tc_vjp_in(v, 0))));
+}
+
 void tc_vjp_sigmoid(tc_vjp *v) {
   tc_node out = tc_vjp_out(v);
   tc_vjp_give(v, 0, mul(v, v->g, mul(v, num_minus(v, 1, out), out)));

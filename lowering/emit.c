@@ -322,6 +322,7 @@ static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known
     case TC_OP_ERF: return call(e, TC_NEST_MATH_ERF, a, 0, false);
     case TC_OP_ERFINV: return call(e, TC_NEST_MATH_ERFINV, a, 0, false);
     case TC_OP_LGAMMA: return call(e, TC_NEST_MATH_LGAMMA, a, 0, false);
+    case TC_OP_POLYGAMMA: return tc_emit_cast(e, call(e, TC_NEST_MATH_POLYGAMMA, b, a, true), tc_emit_type(e, a));
     case TC_OP_ATAN2: return call(e, TC_NEST_MATH_ATAN2, a, b, true);
     default: *known = false; return a;
   }
@@ -443,6 +444,7 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_ATANH:
     case TC_OP_ERFINV:
     case TC_OP_LGAMMA:
+    case TC_OP_POLYGAMMA:
     case TC_OP_ATAN2: return LIBM_COST;
     default: return 1;
   }

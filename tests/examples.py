@@ -91,16 +91,20 @@ def digits(program, way):
 
 
 def char_gpt(program, way):
-    out, log = run(program, way, "41", "LICENSE")
+    out, log = run(program, way, "41", "0", "LICENSE")
     training_settles(log)
     losses = {int(step): float(loss) for step, loss in re.findall(r"^step +(\d+)  loss ([\d.]+)$", out, re.M)}
     assert losses.keys() == GPT_LOSSES.keys(), out
     for step, want in GPT_LOSSES.items():
         assert abs(losses[step] - want) < 2e-3, (losses, GPT_LOSSES)
     assert len(out.split("---- sample ----\n")[1]) >= 200, out
+    dropped, log = run(program, way, "21", "0.1", "LICENSE")  # exits 1 if the loss does not fall
+    training_settles(log)
+    assert not set(dropped.splitlines()[1:3]) & set(out.splitlines()), dropped
+    assert len(dropped.split("---- sample ----\n")[1]) >= 200, dropped
 
 
-VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "LICENSE"]}
+VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
 
 
 def verify(name, program):
@@ -113,7 +117,7 @@ def verify(name, program):
 STEADY = {
     "mlp_regression": (["10000"], 10000, set()),
     "digits": (["8"], 8 * 1344, {112, 113} | {1344 * seed + k for seed in range(8) for k in (1, 2)}),
-    "char_gpt": (["1000", "LICENSE"], 1000, set()),
+    "char_gpt": (["1000", "0.1", "LICENSE"], 1000, set()),
 }
 
 

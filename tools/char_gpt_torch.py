@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/char_gpt.c in PyTorch: the same weights at the start, batches, model and optimizer; prints the losses that should come out there.
+"""examples/char_gpt.c in PyTorch: the same weights at the start, batches, model and optimizer; prints the losses that should come out there
+without dropout (example-char_gpt STEPS 0 FILE).
 
     python3 tools/char_gpt_torch.py STEPS FILE      losses of steps 0, 20, 40 .., one "step N  loss X" a line
 

@@ -890,8 +890,28 @@ def resizing():
     case("tc_interpolate", [[5], 0, 0], [x], F.interpolate(x, (5, 5), mode="nearest"), "bits")
 
 
+# New groups come last, so that the numbers of the values before them stay.
+def polygammas():
+    group("polygamma")
+    for ty in FLOATS:
+        x = tensor([0.0, -0.0, NAN, INF, 1e-3, 0.1, 0.5, 1.0, 1.25, 1.75, 2.0, 3.7, 9.5, 10.0, 33.3, 99.0, -0.25, -0.75, -1.5, -2.3, -10.75, -63.75, -1.0, -3.0], ty)
+        for n in range(4):
+            # At poles below 0 PyTorch has inf for n > 1 and, where its sine of pi misses 0, 1e32 for n = 1. At inf its even n have NaN, here 0.
+            keep = torch.ones_like(x, dtype=torch.bool)
+            keep[3] = n < 2
+            keep[-2:] = n != 1
+            tol = ulps(1 if ty in ("f16", "bf16") else 4, {"f64": 1e-14, "f32": 1e-6}.get(ty, 0) if n == 0 else 0)
+            if ty == "f64" and n > 0:
+                tol = ulps(5e6 if n == 1 else 200)  # PyTorch's trigamma has 9 digits; tests/kernels/test_math.c asks for more
+            want = torch.polygamma(n, x[keep].double()).to(x.dtype)
+            case("tc_polygamma", [n], [x[keep]], want, tol)
+            if n == 0:
+                case("tc_digamma", [], [x], want, tol)
+    case("tc_digamma", [], [tensor([1, 2, 9], "i32")], torch.digamma(tensor([1.0, 2.0, 9.0], "f64")).float(), ulps(4))
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

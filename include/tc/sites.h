@@ -159,6 +159,8 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_erf(...) tc_erf_at(__VA_ARGS__, TC_HERE)
 #define tc_erfinv(...) tc_erfinv_at(__VA_ARGS__, TC_HERE)
 #define tc_lgamma(...) tc_lgamma_at(__VA_ARGS__, TC_HERE)
+#define tc_digamma(...) tc_digamma_at(__VA_ARGS__, TC_HERE)
+#define tc_polygamma(...) tc_polygamma_at(__VA_ARGS__, TC_HERE)
 #define tc_sigmoid(...) tc_sigmoid_at(__VA_ARGS__, TC_HERE)
 #define tc_relu(...) tc_relu_at(__VA_ARGS__, TC_HERE)
 #define tc_isnan(...) tc_isnan_at(__VA_ARGS__, TC_HERE)

@@ -201,6 +201,18 @@ ROW(isnan, ONE, isnan(a) != 0, a != a)
 ROW(logical_not, ONE, a == 0, a == 0)
 ROW(cast, ONE, a, a)
 
+tc_status tc_ref_polygamma(const tc_ref_call *call) {
+  double x[TC_SPAN], out[TC_SPAN], n = (double)call->attr[0];
+  tc_walk w;
+  begin_map(&w, call);
+  while (tc_walk_next(&w)) {
+    tc_load_f64(call->in[0].type, call->in[0].ptr, w.offset[1], w.step[1], w.n, x);
+    for (int64_t i = 0; i < w.n; i++) out[i] = tc_math_polygamma(n, x[i]);
+    tc_store_f64(call->out.type, call->out.ptr, w.offset[0], w.step[0], w.n, out);
+  }
+  return TC_OK;
+}
+
 SPAN_FN(bitwise_not, i64, int64_t, ONE, ~a)
 tc_status tc_ref_bitwise_not(const tc_ref_call *call) {
   // ~1 is not 0, so bools need their own.

@@ -38,7 +38,7 @@ enum sample_id {
 #define SIGNATURES(ROW)                                                                                                                    \
   ROW(X, (tc_tensor)) ROW(X_TYPE, (tc_tensor, tc_type)) ROW(XY, (tc_tensor, tc_tensor)) ROW(XYZ, (tc_tensor, tc_tensor, tc_tensor))           \
   ROW(X_DIMS_KEEP, (tc_tensor, tc_dims, bool)) ROW(X_AXIS_KEEP, (tc_tensor, int, bool)) ROW(X_AXIS, (tc_tensor, int))                         \
-  ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor))
+  ROW(X_AXIS_I, (tc_tensor, int, tc_tensor)) ROW(X_AXIS_I_Y, (tc_tensor, int, tc_tensor, tc_tensor)) ROW(N_X, (int64_t, tc_tensor))
 // clang-format on
 enum signature {
 #define ROW(tag, params) SIG_##tag,
@@ -68,7 +68,7 @@ typedef struct operand {
 } operand;
 typedef struct call {
   operand x[3];
-  int n, axis;
+  int n, axis, n_th;
   bool keepdim;
   tc_type type;
 } call;
@@ -84,6 +84,7 @@ static tc_tensor call_op(const op_row *op, const call *c, const tc_tensor *x) {
     case SIG_X_AXIS_KEEP: return ((fn_X_AXIS_KEEP *)op->fn)(x[0], c->axis, c->keepdim);
     case SIG_X_AXIS: return ((fn_X_AXIS *)op->fn)(x[0], c->axis);
     case SIG_X_AXIS_I: return ((fn_X_AXIS_I *)op->fn)(x[0], c->axis, x[1]);
+    case SIG_N_X: return ((fn_N_X *)op->fn)(c->n_th, x[0]);
     case SIG_X_AXIS_I_Y: return ((fn_X_AXIS_I_Y *)op->fn)(x[0], c->axis, x[1], x[2]);
   }
   return (tc_tensor){0, 0};
@@ -211,7 +212,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
       for (int h = 0; h < 4; h++) {
         if (n_targets > 1 && (i % 4 != h % 4)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
-        call c = {.n = 1, .type = (tc_type)target};
+        call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
         // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
         bool to_int = n_targets > 1 && near_is_float(type) && !near_is_float(c.type) && c.type != TC_BOOL;
         c.x[0] = make(type, d, to_int && is_unsigned(c.type) ? 0 : s->low, s->high, s->edges && !to_int, hows[h]);
