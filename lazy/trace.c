@@ -196,9 +196,23 @@ static bool chunk_add(tc_trace *t) {
   return true;
 }
 
+// Takes handles released before their scope's end out of the innermost scope (or of what belongs to none): a loop may keep and release for ever. Looks
+// only once they may have become twice as many.
+static void pool_tidy(tc_trace *t) {
+  uint32_t from = t->n_mark ? t->mark[t->n_mark - 1] : 0, to = from;
+  if (t->n_pool - from < 2 * t->n_tidy + 64) return;
+  for (uint32_t i = from; i < t->n_pool; i++) {
+    tc_trace *owner;
+    if (tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen) t->pool[to++] = t->pool[i];
+  }
+  t->n_pool = to;
+  t->n_tidy = to - from;
+}
+
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
+  if (pooled && t->n_pool == t->cap_pool) pool_tidy(t);
   if (pooled && t->n_pool == t->cap_pool) {
     uint32_t cap = t->cap_pool ? t->cap_pool * 2 : 256;
     tc_tensor *pool = tc_realloc(t->pool, cap * sizeof *pool);
@@ -542,6 +556,7 @@ static void scope_end(tc_trace *t, uint32_t depth) {
   }
   t->n_pool = to;
   t->n_mark = depth - 1;
+  pool_tidy(t);
 }
 
 // site 0: a scope of the library's own; the program does not repeat there.

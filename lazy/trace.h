@@ -126,6 +126,7 @@ struct tc_trace {
   uint32_t n_want, cap_want;
   tc_tensor *pool;            // handles of open scopes, innermost last
   uint32_t n_pool, cap_pool;
+  uint32_t n_tidy;            // of the innermost scope when it was last tidied
   uint32_t mark[256], n_mark;
   uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
   uint32_t n_slots;           // in use; a trace outlives its thread until it is 0

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/arena.h"
 #include "tests/plain/expect.h"
 
 enum { WARM = 12, STEPS = 200 };
@@ -110,7 +111,30 @@ static void small_results(void) {
   free(data);
 }
 
+// Handles that are kept out of their scope, or made outside of any, and released: nothing is left of them.
+static void handles_leave_nothing(void) {
+  for (int nested = 0; nested < 2; nested++) {
+    tc_scope outer = tc_scope_begin();
+    if (!nested) tc_scope_end(outer);
+    for (int i = 0; i < 6000; i++) {
+      tc_scope s = tc_scope_begin();
+      tc_tensor a = tc_ones(TC_SHAPE(4), TC_F32), b = tc_keep(tc_add(a, 1));
+      tc_scope_end(s);
+      tc_tensor c = tc_mul(b, 2);
+      float v[4];
+      if (i % 100 == 0) EXPECT_OK(tc_to_host(c, v, sizeof v));
+      tc_release(b);
+      tc_release(c);
+      if (i == 1000) (void)tc_alloc_fail_at(0, 0);
+    }
+    uint64_t allocs = (uint64_t)tc_alloc_fail_at(0, 0);
+    EXPECT(allocs < 4, "%llu allocations in 5000 rounds", (unsigned long long)allocs);
+    if (nested) tc_scope_end(outer);
+  }
+}
+
 int main(void) {
+  handles_leave_nothing();
   carry("a running sum", running_sum, 199.0f);
   carry("many steps a sync", many_sums, 0);
   carry("a recurrent state", recurrent, 0);
