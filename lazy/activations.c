@@ -68,7 +68,7 @@ static tc_node elu_node(tc_trace *t, tc_node x, double alpha) {
 }
 ACTIVATION_OF(elu, alpha)
 
-// x within [low, high] with slope 0 on the bounds, unlike clamp; NaN stays NaN.
+// x within [low, high] with slope 0 on the bounds; NaN stays NaN.
 static tc_node squeeze_between(tc_trace *t, tc_node x, double low, double high) {
   tc_node y = f_fill(t, f_num(t, TC_OP_LE, x, low), low, x);
   return f_fill(t, f_num(t, TC_OP_GE, x, high), high, y);

@@ -37,17 +37,17 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (value != floor(value)) return bound(t, op, tc_rec_cast(t, a, TC_F32), value);
   int64_t least, most;
   tc_type_range(tc_node_type(t, a), &least, &most);
-  if (op == TC_OP_LT ? value <= (double)least : value >= (double)most) return a;
+  if (op == TC_OP_LE ? value <= (double)least : value >= (double)most) return a;
   int64_t whole = value <= (double)least ? least : value >= (double)most ? most : (int64_t)value;
   return f_fill(t, f_int(t, op, a, whole), (double)whole, a);
 }
 
-// Two wheres, not maximum and minimum: on a bound the slope is 1, as PyTorch's clamp has it. low > high gives high; NaN stays NaN.
+// Two wheres, not maximum and minimum: on a bound the slope is 0, as PyTorch's clamp has it (2.15). low > high gives high; NaN stays NaN.
 tc_tensor tc_clamp_at(tc_tensor x, double low, double high, tc_site site) {
   tc_trace *t = tc_op_begin("clamp", site);
   tc_node a = tc_op_in(t, x);
   if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g", low, high));
-  return tc_op_end(t, bound(t, TC_OP_GT, bound(t, TC_OP_LT, a, low), high));
+  return tc_op_end(t, bound(t, TC_OP_GE, bound(t, TC_OP_LE, a, low), high));
 }
 
 tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site site) {

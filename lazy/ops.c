@@ -236,26 +236,31 @@ ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 
 // ---- By index ----
 
+// Of a scalar everything goes as rows, index and src, too.
+
 tc_tensor tc_gather_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("gather", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_gather(t, a, k, i));
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = row_of(t, a), at = row == a ? i : row_of(t, i);
+  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, i, at, tc_rec_gather(t, row, k, at)));
 }
 
 tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("index_select", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_index_select(t, a, k, i));
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = row_of(t, a);
+  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  if (k >= 0 && row != a && i != TC_NODE_ERR && (tc_node_dims(t, i)->rank > 1 || tc_dims_count(tc_node_dims(t, i)) != 1))
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0; one index is needed"));
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_index_select(t, row, k, i)));
 }
 
 #define SCATTER(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src); \
-    int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0); \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_rec_scatter(t, TC_OP_##NAME, a, k, i, s)); \
+    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src), row = row_of(t, a); \
+    int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
+    if (row != a) i = row_of(t, i), s = row_of(t, s); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
   }
 SCATTER(SCATTER, scatter)
 SCATTER(SCATTER_ADD, scatter_add)

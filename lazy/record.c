@@ -230,8 +230,9 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (rule == RULE_floating && kind_of[type] != KIND_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
   if (rule == RULE_boolean) out = TC_BOOL;
   if (rule == RULE_integral && kind_of[type] == KIND_FLOAT) return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
-  if (rule == RULE_same && type == TC_BOOL && (op == TC_OP_NEG || op == TC_OP_SQUARE || op == TC_OP_SIGN || op == TC_OP_RELU))
-    return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
+  if (type == TC_BOOL && op == TC_OP_SIGN) return a;
+  if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);  // a power with a number, whose type is i64
+  if (type == TC_BOOL && (op == TC_OP_NEG || op == TC_OP_RELU)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (!ok(t, a)) return TC_NODE_ERR;
   return append(t, op, out, shape_of(t, a), 1, &a, 0, NULL, 0, NULL);
 }

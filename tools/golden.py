@@ -910,8 +910,29 @@ def polygammas():
     case("tc_digamma", [], [tensor([1, 2, 9], "i32")], torch.digamma(tensor([1.0, 2.0, 9.0], "f64")).float(), ulps(4))
 
 
+def bools():
+    group("bools")
+    x = tensor([False, True, True], "bool")
+    case("tc_square", [], [x], torch.square(x), "bits")
+    case("tc_sign", [], [x], torch.sign(x), "bits")
+
+
+def scalar_indexing():
+    group("scalar_index")
+    x = torch.tensor(5.0)
+    for axis, ity in ((0, torch.int64), (-1, torch.int32)):
+        for i in (torch.tensor(0), torch.tensor([0]), torch.tensor([0, 0]), torch.zeros([0], dtype=torch.int64)):
+            src, at = torch.full(i.shape, 7.0), i.to(ity)
+            case("tc_gather", [axis], [x, at], torch.gather(x, axis, i), "bits")
+            case("tc_scatter", [axis], [x, at, src], torch.scatter(x, axis, i, src), "bits")
+            case("tc_scatter_add", [axis], [x, at, src], torch.scatter_add(x, axis, i, src), "bits")
+            if i.numel() == 1:
+                case("tc_index_select", [axis], [x, at], torch.index_select(x, axis, i), "bits")
+                case("tc_index_add", [axis], [x, at, torch.tensor(7.0)], torch.index_add(x, axis, i, torch.tensor(7.0)), "bits")
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

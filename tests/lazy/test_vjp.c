@@ -281,6 +281,10 @@ SMOOTH(scatter, 2, -2, 2, tc_square(tc_scatter(x[0], 1, INDEX(S(2, 2), 0, 2, 1, 
 SMOOTH(scatter_of_repeats, 2, -2, 2, tc_square(tc_scatter(x[0], 0, INDEX(S(4), 1, 2, 1, 1), x[1])), S(3), S(4))
 SMOOTH(scatter_add, 2, -2, 2, tc_square(tc_scatter_add(x[0], 1, INDEX(S(2, 3), 0, 0, 1, 2, 2, 2), x[1])), S(2, 3), S(2, 3))
 SMOOTH(scatter_add_of_a_part, 2, -2, 2, tc_square(tc_scatter_add(x[0], 0, INDEX(S(1, 2), 0, 1), x[1])), S(3, 2), S(2, 3))
+SMOOTH(gather_of_a_scalar, 1, -2, 2, tc_square(tc_gather(x[0], 0, INDEX(S(2), 0, -1))), TC_SCALAR)
+SMOOTH(index_select_of_a_scalar, 1, -2, 2, tc_square(tc_index_select(x[0], 0, INDEX(TC_SCALAR, 0))), TC_SCALAR)
+SMOOTH(scatter_of_a_scalar, 2, -2, 2, tc_square(tc_scatter(x[0], 0, INDEX(TC_SCALAR, 0), x[1])), TC_SCALAR, TC_SCALAR)
+SMOOTH(scatter_add_of_a_scalar, 2, -2, 2, tc_square(tc_scatter_add(x[0], 0, INDEX(S(2), 0, 0), x[1])), TC_SCALAR, S(2))
 SMOOTH(index_add, 2, -2, 2, tc_square(tc_index_add(x[0], 0, INDEX(S(3), 1, 0, 1), x[1])), S(2, 2), S(3, 2))
 
 // ---- Zeros in products: the gradient and its gradient are finite ----
@@ -338,6 +342,19 @@ static tc_tensor cummax_of_line(const tc_tensor *x) {
 
 Test(vjp, cummax_gives_to_the_last_equal_place) {
   expect_grad(cummax_of_line, 1, (const double[]){1, 3, 2, 3, 0, 5}, 6, (const double[]){1, 2, 0, 2, 0, 1});
+}
+
+static tc_tensor clamped(const tc_tensor *x) {
+  return tc_clamp(x[0], -1, 2);
+}
+
+static tc_tensor clamped_crosswise(const tc_tensor *x) {
+  return tc_clamp(x[0], 2, 1);
+}
+
+Test(vjp, clamp_is_flat_on_its_bounds) {
+  expect_grad(clamped, 1, (const double[]){-1, 2, 0, 3, -2}, 5, (const double[]){0, 0, 1, 0, 0});
+  expect_grad(clamped_crosswise, 1, (const double[]){0, 1, 1.5, 2, 3}, 5, (const double[]){0, 0, 0, 0, 0});
 }
 
 Test(vjp, kinks_are_flat) {

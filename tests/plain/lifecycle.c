@@ -374,6 +374,8 @@ static void types_that_do_not_fit(void) {
   EXPECT_ERROR(tc_bitwise_not(f32(1, 2, 0)), TC_ERR_DTYPE, "bitwise_not", "f32", NULL);
   EXPECT_ERROR(tc_where(f32(1, 2, 0), f32(1, 2, 0), f32(1, 2, 0)), TC_ERR_DTYPE, "where", "f32", NULL);
   EXPECT_ERROR(tc_gather(f32(1, 2, 0), 0, f32(1, 2, 0)), TC_ERR_DTYPE, "gather", "f32", NULL);
+  EXPECT_ERROR(tc_index_select(tc_scalar(1), 0, tc_zeros(TC_SHAPE(2), TC_I64)), TC_ERR_SHAPE, "index_select", "one index", NULL);
+  EXPECT_ERROR(tc_gather(tc_scalar(1), 1, tc_zeros(TC_SCALAR, TC_I64)), TC_ERR_ARG, "gather", "axis 1", NULL);
   EXPECT_ERROR(tc_index_select(f32(1, 2, 0), 0, f32(1, 2, 0)), TC_ERR_DTYPE, "index_select", "f32", NULL);
   EXPECT_ERROR(tc_embedding(f32(2, 2, 2), f32(1, 2, 0)), TC_ERR_DTYPE, "embedding", NULL, NULL);
   tc_scope_end(s);
