@@ -489,7 +489,8 @@ static void report(const tc_plan *plan, const run *r, const tc_call *call) {
   if (s->kind == TC_STEP_CHECK) {
     const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
     long long at = find_bad_index(r, s, 0, s->extent), extent = (long long)r->num[s->first_num];
-    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)index[at], at, extent);
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(index[at]), at,
+            extent);
   } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
   }

@@ -342,6 +342,14 @@ static void numbers_that_do_not_fit_the_type(void) {
   }
   tc_scope c = tc_scope_begin();
   tc_tensor byte = tc_full_int(TC_SHAPE(1), 200, TC_U8), small = tc_full_int(TC_SHAPE(1), -100, TC_I8);
+  const float wide[] = {NAN, INFINITY, -INFINITY, 300.f, -5.f};
+  int8_t bytes[5];
+  uint8_t unsigned_bytes[5];
+  tc_tensor wide_values = tc_from_host(wide, TC_SHAPE(5), TC_F32);
+  EXPECT_OK(tc_to_host(tc_cast(wide_values, TC_I8), bytes, 5));
+  EXPECT_OK(tc_to_host(tc_cast(wide_values, TC_U8), unsigned_bytes, 5));
+  EXPECT(memcmp(bytes, (const int8_t[]){0, 127, -128, 127, -5}, 5) == 0, "floats beyond i8 become its nearest bound, NaN 0");
+  EXPECT(memcmp(unsigned_bytes, (const uint8_t[]){0, 255, 0, 255, 0}, 5) == 0, "and of u8");
   EXPECT(item(tc_clamp(byte, 0, 300)) == 200 && item(tc_clamp(byte, -5, 220)) == 200 && item(tc_clamp(byte, -5, 100)) == 100, "bounds beyond u8");
   EXPECT(item(tc_clamp(small, -300, 300)) == -100 && item(tc_clamp(small, -INFINITY, -101)) == -101, "bounds beyond i8");
   EXPECT(item(tc_clamp(tc_full_int(TC_SHAPE(1), 7, TC_I64), -1e300, 0x1p63)) == 7, "bounds beyond i64");
@@ -433,6 +441,12 @@ static void an_index_out_of_range_names_the_users_call(void) {
   }
   tc_tensor loss = tc_cross_entropy(scores, tc_from_host(bad, TC_SHAPE(2), TC_I64));
   EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", "index 3 at position 1", __LINE__ - 1);
+  static const int64_t negative[][2] = {{1, -1}, {0, -3}, {2, -4}, {0, INT64_MIN}};
+  static const char *const said[] = {"index -1 at position 1 is out of range for extent 3", "index -3", "index -4", "index -9223372036854775808"};
+  for (int i = 0; i < 4; i++) {
+    loss = tc_cross_entropy(scores, tc_from_host(negative[i], TC_SHAPE(2), TC_I64));
+    EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", said[i], __LINE__ - 1);
+  }
   tc_tensor near = tc_take_along_dim(scores, tc_full_int(TC_SHAPE(2, 1), -4, TC_I32), 1);
   EXPECT_INDEX(tc_eval(1, &near), "take_along_dim", "index -4 at position 0", __LINE__ - 1);
   tc_tensor added = tc_index_add(scores, 1, tc_full_int(TC_SHAPE(1), 5, TC_I32), f32(2, 2, 1));
