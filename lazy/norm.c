@@ -79,28 +79,27 @@ static tc_node grouped(tc_trace *t, tc_node a, const tc_dims *d, int64_t groups,
   return tc_rec_reshape(t, normalised(t, tc_rec_reshape(t, a, &rows), eps), d);
 }
 
-tc_tensor tc_group_norm_at(tc_tensor x, int64_t groups, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
-  tc_trace *t = tc_op_begin("group_norm", site);
+// groups: NULL for one a channel.
+static tc_tensor norm_of_groups(const char *name, tc_tensor x, const int64_t *groups, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
+  tc_trace *t = tc_op_begin(name, site);
   tc_node a, w, b;
   tc_type type;
   tc_dims d;
-  if (!norm_in(t, x, 2, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
-  if (groups < 1 || d.dim[1] % groups)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld channels cannot be cut into %lld groups", (long long)d.dim[1], (long long)groups));
+  if (!norm_in(t, x, groups ? 2 : 3, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
+  int64_t n = groups ? *groups : TC_MAX_OF(d.dim[1], 1);
+  if (n < 1 || d.dim[1] % n)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld channels cannot be cut into %lld groups", (long long)d.dim[1], (long long)n));
   if (!vector_in(t, weight, "weight", d.dim[1], d.rank - 2, &w) || !vector_in(t, bias, "bias", d.dim[1], d.rank - 2, &b))
     return tc_op_end(t, TC_NODE_ERR);
-  return norm_end(t, grouped(t, a, &d, groups, eps), w, b, type);
+  return norm_end(t, grouped(t, a, &d, n, eps), w, b, type);
+}
+
+tc_tensor tc_group_norm_at(tc_tensor x, int64_t groups, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
+  return norm_of_groups("group_norm", x, &groups, weight, bias, eps, site);
 }
 
 tc_tensor tc_instance_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
-  tc_trace *t = tc_op_begin("instance_norm", site);
-  tc_node a, w, b;
-  tc_type type;
-  tc_dims d;
-  if (!norm_in(t, x, 3, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
-  if (!vector_in(t, weight, "weight", d.dim[1], d.rank - 2, &w) || !vector_in(t, bias, "bias", d.dim[1], d.rank - 2, &b))
-    return tc_op_end(t, TC_NODE_ERR);
-  return norm_end(t, grouped(t, a, &d, TC_MAX_OF(d.dim[1], 1), eps), w, b, type);
+  return norm_of_groups("instance_norm", x, NULL, weight, bias, eps, site);
 }
 
 // running = (1 - momentum) * running + momentum * value, without history.

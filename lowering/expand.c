@@ -16,7 +16,7 @@ tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
 }
 
 tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what) {
-  bool made_here = n != TC_NONE && !s->gr->stored[tc_ex_root(s, n)];
+  bool made_here = n != TC_NONE && !s->gr->stored[tc_group_root(s->gr, n)];
   if (s->st == TC_OK) s->x->unsaid = made_here || s->n_path == 0 ? n : s->path[s->n_path - 1];
   return tc_ex_fail(s, TC_ERR_STATE, what);
 }
@@ -33,13 +33,8 @@ tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
 
 // ---- buffers and arguments ----
 
-uint32_t tc_ex_root(const tc_ex *s, uint32_t n) {
-  while (s->gr->alias[n] != n) n = s->gr->alias[n];
-  return n;
-}
-
 int tc_ex_buffer(tc_ex *s, uint32_t n) {
-  n = tc_ex_root(s, n);
+  n = tc_group_root(s->gr, n);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
   if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
@@ -305,7 +300,7 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
-  m = tc_ex_root(s, m);
+  m = tc_group_root(s->gr, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
@@ -679,7 +674,7 @@ void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
 static uint8_t depth_under(tc_ex *s, uint32_t n, bool *seen) {
-  n = tc_ex_root(s, n);
+  n = tc_group_root(s->gr, n);
   if (in_group(s, n) || s->gr->stored[n] || seen[n]) return s->fold_depth[n];
   const tc_gnode *x = &s->g->node[n];
   uint8_t d = 0;
@@ -717,7 +712,7 @@ static bool is_full(const tc_ex *s, uint32_t n) {
 
 // Notes that pass p computes node n and what it is made of.
 static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
-  n = tc_ex_root(s, n);
+  n = tc_group_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
   bool ours = in_group(s, n);
   if (p > 63 || (passes[n] >> p & 1) || (ours ? !is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD : s->gr->stored[n])) return;

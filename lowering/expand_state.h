@@ -62,7 +62,6 @@ tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what);
 tc_type tc_ex_compute_type(tc_type type);
 // A result rounded to its type, in the compute type.
 tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);
-uint32_t tc_ex_root(const tc_ex *s, uint32_t n);
 int tc_ex_buffer(tc_ex *s, uint32_t n);
 tc_val tc_ex_i64(tc_ex *s, int64_t v);
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);

@@ -140,8 +140,7 @@ static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_
   moved |= moves(x);
   for (int i = 0; i < x->n_in; i++) {
     if (x->op == TC_OP_ASSIGN && i == 1) continue;
-    uint32_t s = x->in[i];
-    while (gr->alias[s] != s) s = gr->alias[s];
+    uint32_t s = tc_group_root(gr, x->in[i]);
     if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
       visit(arg, s, moved);
     else

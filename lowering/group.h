@@ -38,6 +38,12 @@ typedef struct tc_grouping {
   uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
+// The node whose memory n has.
+static inline uint32_t tc_group_root(const tc_grouping *gr, uint32_t n) {
+  while (gr->alias[n] != n) n = gr->alias[n];
+  return n;
+}
+
 // forced: per node, whether it must be stored whatever the rules say (a view of it could not be said), and whether in a kernel of its own.
 enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
 // TIGHT: kernels are kept so small that none can read and write more tensors or scalars than it can name. THRIFTY: a kernel reads so few large

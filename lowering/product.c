@@ -120,7 +120,7 @@ static bool find_factor(product *p, int k, uint8_t row, uint8_t col, factor *f) 
   tc_index idx[TC_MAX_RANK], at[TC_MAX_RANK];
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_ex_unsaid(s, p->node, "a position cannot be said"), false;
   idx[d->rank - 2] = range(row), idx[d->rank - 1] = range(col);
-  while (!s->gr->stored[tc_ex_root(s, n)]) {
+  while (!s->gr->stored[tc_group_root(s->gr, n)]) {
     if (!tc_view_operand(s->g, n, 0, idx, &s->ext, at)) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
     n = s->g->node[n].in[0];
     memcpy(idx, at, sizeof idx);

@@ -51,7 +51,7 @@ static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
 
 // Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
 static uint32_t place_of(builder *b, uint32_t n) {
-  while (b->gr.alias[n] != n) n = b->gr.alias[n];
+  n = tc_group_root(&b->gr, n);
   if (b->place[n] != TC_PLACE_NONE) return b->place[n];
   const tc_gnode *x = &b->p->graph.node[n];
   if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
@@ -61,11 +61,6 @@ static uint32_t place_of(builder *b, uint32_t n) {
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
   p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0};
   return b->place[n] = ARENA_BIT | p->n_block++;
-}
-
-static uint32_t root_of(const builder *b, uint32_t n) {
-  while (b->gr.alias[n] != n) n = b->gr.alias[n];
-  return n;
 }
 
 static tc_step *add_step(builder *b, tc_step_kind kind) {
@@ -106,7 +101,7 @@ static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
 }
 
 static uint32_t after(const builder *b, uint32_t n) {
-  return b->made_in[root_of(b, n)];
+  return b->made_in[tc_group_root(&b->gr, n)];
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
@@ -116,10 +111,10 @@ static bool add_check(builder *b, uint32_t n, uint32_t index, int64_t extent) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     if (s->kind != TC_STEP_CHECK || p->num[s->first_num].value != (uint64_t)extent) continue;
-    if (root_of(b, p->graph.node[s->node].in[1]) == root_of(b, index)) return true;
+    if (tc_group_root(&b->gr, p->graph.node[s->node].in[1]) == tc_group_root(&b->gr, index)) return true;
   }
   b->wave = after(b, index);
-  b->made_in[root_of(b, index)] = b->wave + 1;
+  b->made_in[tc_group_root(&b->gr, index)] = b->wave + 1;
   tc_step *s = add_step(b, TC_STEP_CHECK);
   if (!s || !bind(b, s, place_of(b, index))) return false;
   s->node = n, s->op = p->graph.node[n].op;
@@ -203,7 +198,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   if (!GROW(p->num, p->n_num, p->cap_num, e.n_num)) return false;
   s->n_num = e.n_num;
   for (uint32_t i = 0; i < e.n_num; i++) p->num[p->n_num++] = (tc_num_source){e.num[i].is_arg, e.num[i].value};
-  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[root_of(b, e.written[i])] = b->wave + 1;
+  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_group_root(&b->gr, e.written[i])] = b->wave + 1;
   return true;
 }
 

@@ -45,11 +45,6 @@ typedef struct work {
   bool failed;
 } work;
 
-static uint32_t root_of(const tc_grouping *gr, uint32_t n) {
-  while (gr->alias[n] != n) n = gr->alias[n];
-  return n;
-}
-
 static bool has_memory(const work *w, uint32_t n) {
   return w->gr->stored[n] || w->g->node[n].leaf != TC_LEAF_NONE;
 }
@@ -111,7 +106,7 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   if (++c->size > MAX_SIZE) c->ok = false;
   for (int k = 0; k < x->n_in && c->ok; k++) {
     if (x->op == TC_OP_ASSIGN && k == 1) continue;
-    uint32_t s = root_of(w->gr, x->in[k]);
+    uint32_t s = tc_group_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
     bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
     if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))

@@ -77,14 +77,9 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
   }
 }
 
-static uint32_t memory_of(const tc_grouping *gr, uint32_t n) {
-  while (gr->alias[n] != n) n = gr->alias[n];
-  return n;
-}
-
 // Whether reading n in place reads source.
 static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
-  n = memory_of(gr, n);
+  n = tc_group_root(gr, n);
   if (n == source) return true;
   if (gr->of[n] != TC_GROUP_NONE || gr->stored[n]) return false;
   const tc_gnode *x = &gr->graph->node[n];
@@ -101,7 +96,7 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
     uint32_t s = x->in[k];
     tc_index at[TC_MAX_RANK], flat, want;
     if (x->op == TC_OP_ASSIGN && k == 1) continue;
-    uint32_t m = memory_of(gr, s);  // an alias has its memory's elements in the same order
+    uint32_t m = tc_group_root(gr, s);  // an alias has its memory's elements in the same order
     bool made = gr->of[m] != TC_GROUP_NONE || gr->stored[m];
     if (made && m != source) continue;
     bool masked = x->op == TC_OP_PAD || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;

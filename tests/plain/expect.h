@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <tc/tc.h>
 
 static atomic_int expect_n_failed, expect_n_checked;
@@ -20,6 +21,16 @@ static atomic_int expect_n_failed, expect_n_checked;
     } \
   } while (0)
 #define EXPECT_OK(call) EXPECT((call) == TC_OK, "failed")
+// The call fails with this status, these words and the place of the test.
+#define EXPECT_FAILS(call, code, words) \
+  do { \
+    tc_clear_error(); \
+    __typeof__(call) ignored = (call); \
+    (void)ignored; \
+    const tc_error *e = tc_last_error(); \
+    EXPECT(e->status == (code) && strstr(e->message, words) && strstr(e->message, __FILE__ ":"), "should say \"%s\"", words); \
+    tc_clear_error(); \
+  } while (0)
 
 static inline int expect_done(const char *name) {
   int failed = atomic_load(&expect_n_failed), checked = atomic_load(&expect_n_checked);
