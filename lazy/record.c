@@ -638,6 +638,15 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   return tc_rec_reshape(t, y, &shown);
 }
 
+tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out) {
+  if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+  tc_type type = promote_types(type_of(t, a), type_of(t, b));
+  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no convolution; cast it first");
+  a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
+  uint32_t shape = ok(t, a) && ok(t, b) ? intern(t, out) : TC_SHAPE_NONE;
+  return shape == TC_SHAPE_NONE ? TC_NODE_ERR : append(t, op, type, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
+}
+
 static bool good_index(tc_trace *t, tc_node index) {
   if (!ok(t, index)) return false;
   tc_type type = type_of(t, index);

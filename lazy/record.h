@@ -85,6 +85,9 @@ tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool k
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
+// Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p.., o], and its two transposes: CONV_INPUT of
+// (y [n, p.., o], w) -> [n, h.., c], CONV_WEIGHT of (x, y) -> [o, c / groups, r..]. attr: as at the head of ops.def. out has the shape that fits.
+tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);  // SCATTER, SCATTER_ADD, INDEX_ADD

@@ -198,3 +198,26 @@ void tc_vjp_matmul(tc_vjp *v) {
   if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, v->g, transposed(v, 1)));
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), v->g));
 }
+
+// y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is differentiated by the other two.
+static void give_conv(tc_vjp *v, int k, tc_op op, tc_node a, tc_node b) {
+  int n_attr = 2 * (tc_vjp_in_dims(v, 0)->rank - 2) + 1;
+  tc_vjp_give(v, k, tc_rec_conv(v->t, op, a, b, n_attr, v->attr, tc_vjp_in_dims(v, k)));
+}
+
+void tc_vjp_conv(tc_vjp *v) {
+  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, v->g, tc_vjp_in(v, 1));
+  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, tc_vjp_in(v, 0), v->g);
+}
+
+// Operands (y, w).
+void tc_vjp_conv_input(tc_vjp *v) {
+  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV, v->g, tc_vjp_in(v, 1));
+  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, v->g, tc_vjp_in(v, 0));
+}
+
+// Operands (x, y).
+void tc_vjp_conv_weight(tc_vjp *v) {
+  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, tc_vjp_in(v, 1), v->g);
+  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV, tc_vjp_in(v, 0), v->g);
+}

@@ -339,6 +339,10 @@ static tc_val guarded(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
   return v;
 }
 
+static tc_val zero(tc_ex *s, tc_type type) {
+  return tc_type_is_float(type) ? tc_emit_const_f(&s->e, type, 0) : tc_emit_const_i(&s->e, type, 0);
+}
+
 static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index at[TC_MAX_RANK];
   tc_val c = TC_NONE;
@@ -350,7 +354,9 @@ static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     c = in_range(s, &at[i], 0, from->dim[i], lo > 0, hi > 0, TC_NONE, c);
   }
   tc_val v = guarded(s, x->in[0], at, c);
-  return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, argument(s, x->arg, tc_ex_compute_type(x->type)));
+  if (c == TC_NONE) return v;
+  tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
+  return tc_emit_select(&s->e, c, v, x->n_arg ? argument(s, x->arg, type) : zero(s, type));
 }
 
 static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {

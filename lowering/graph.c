@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lazy/text.h"
+#include "lowering/conv.h"
 #include "lowering/layout.h"
 #include "lowering/simplify.h"
 #include "runtime/log.h"
@@ -302,6 +303,11 @@ static void log_graph(const tc_graph *g) {
   tc_log_end(&m, TC_LOG_PLAN);
 }
 
+static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
+  if (x->op != TC_OP_CONV && x->op != TC_OP_CONV_INPUT && x->op != TC_OP_CONV_WEIGHT) return false;
+  return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
@@ -310,6 +316,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
     tc_gnode *x = &g->node[n];
     if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
     if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
+    if (is_convolution(g, x)) ok = tc_conv_expand(g, n);
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);

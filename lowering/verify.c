@@ -67,6 +67,14 @@ typedef struct bound {
   bool by_log;  // the exponent of e is rounded: |log want| more units
 } bound;
 
+// At most so many terms has an element.
+static int64_t terms_of_conv(const tc_plan *p, uint32_t node) {
+  const tc_rec *r = tc_plan_rec(p, node);
+  const tc_shape_info *b = shape_of(p, tc_rec_in(r)[1]);
+  int axis = tc_rec_op(r) == TC_OP_CONV ? 0 : tc_rec_op(r) == TC_OP_CONV_INPUT ? 1 : b->d.rank - 1;
+  return b->count / TC_MAX_OF(b->d.dim[axis], 1);
+}
+
 static bound bound_of(const tc_plan *p, uint32_t node) {
   const tc_rec *r = tc_plan_rec(p, node);
   tc_type type = (tc_type)r->dtype;
@@ -81,6 +89,12 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       break;
     case TC_OP_MATMUL:
       terms = (double)x->d.dim[x->d.rank - 1];
+      b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
+      break;
+    case TC_OP_CONV:
+    case TC_OP_CONV_INPUT:
+    case TC_OP_CONV_WEIGHT:
+      terms = (double)terms_of_conv(p, node);
       b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
       break;
     case TC_OP_PROD:

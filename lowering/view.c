@@ -28,15 +28,18 @@ bool tc_view_position(const tc_group *gp, const tc_extents *e, tc_level level, c
   return tc_ix_unflatten(&flat, d, e, idx);
 }
 
-// An axis of extent one has only element 0, whatever the start's value.
+// Starts are arguments, or constants behind the steps where lowering made the node. An axis of extent one has only element 0, whatever its start.
 static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < x->shape->d.rank; i++) {
     out[i] = tc_ix_const(0);
     if (from->dim[i] == 1) continue;
-    tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, 1};
     int64_t step = (int64_t)x->attr[i];
     if (step > 1 && tc_planted("stride")) step--;
-    if (!tc_ix_add(&out[i], &idx[i], step) || !tc_ix_add_term(&out[i], start)) return false;
+    if (!tc_ix_add(&out[i], &idx[i], step)) return false;
+    if (x->n_arg == 0)
+      out[i].base += (int64_t)x->attr[x->shape->d.rank + i];
+    else if (!tc_ix_add_term(&out[i], (tc_term){TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, 1}))
+      return false;
   }
   return true;
 }
