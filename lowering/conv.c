@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+#include "kernels/winograd.h"
+#include "lowering/winograd.h"
+#include "runtime/options.h"
+
 #define AXES 3
 
 typedef struct conv {
@@ -162,22 +166,40 @@ static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
   return reshape(c, y, c->y);
 }
 
-static uint32_t forward(conv *c, uint32_t x, uint32_t w) {
-  return is_depthwise(c) ? by_channel(c, x, w) : by_product(c, x, w);
+// Outputs along a side of a tile of Winograd's algorithm; 0: not by that.
+static int winograd_size(const conv *c) {
+  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_options_get()->winograd;
+  for (int i = 0; i < c->n && fits; i++) fits = c->w.dim[2 + i] == 3 && c->stride[i] == 1 && c->dilation[i] == 1;
+  return fits ? tc_winograd_size(&c->x, c->y.dim[1], c->y.dim[2], c->y.dim[3]) : 0;
 }
 
-// ---- by the image ----
-
-// w [groups * out, in, r..] as [groups * in, out, r..], turned round.
+// w [groups * in, out, r..] as [groups * out, in, r..], turned round.
 static uint32_t turned_round(conv *c, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1];
   tc_dims d = c->w;
   uint64_t mask = 0;
   for (int i = 0; i < c->n; i++) mask |= UINT64_C(1) << (2 + i);
-  d.dim[0] = g * in, d.dim[1] = out;
-  w = permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps_of(c))), TC_AXES(0, 2, 1, 3));
+  w = permute(c, reshape(c, w, TC_SHAPE(g, in, out, taps_of(c))), TC_AXES(0, 2, 1, 3));
   return add(c, TC_OP_FLIP, d, 1, (uint32_t[]){reshape(c, w, d)}, 1, &mask);
 }
+
+static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool turned, int m) {
+  int64_t panel = tc_winograd_panel(c->y.dim[3]), panels = (c->y.dim[3] + panel - 1) / panel, places = (m + 2) * (m + 2);
+  uint64_t how[2] = {(uint64_t)m, turned},
+           attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1], (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
+  uint32_t u = add(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
+  return reshape(c, add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr), c->y);
+}
+
+// turned: w belongs to the convolution whose mirror this is.
+static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool turned) {
+  int m = winograd_size(c);
+  if (m) return by_winograd(c, x, w, turned, m);
+  if (turned) w = turned_round(c, w);
+  return is_depthwise(c) ? by_channel(c, x, w) : by_product(c, x, w);
+}
+
+// ---- by the image ----
 
 // The convolution of y that gives the image, where windows lie side by side and reach as far outside as they are padded.
 static bool mirrored(const conv *c, conv *out) {
@@ -194,9 +216,8 @@ static bool mirrored(const conv *c, conv *out) {
 }
 
 static uint32_t by_mirror(conv *c, conv *m, uint32_t y, uint32_t w) {
-  uint32_t turned = turned_round(c, w);
   m->ok = c->ok;
-  uint32_t x = forward(m, y, turned);
+  uint32_t x = forward(m, y, w, true);
   return c->ok = m->ok, x;
 }
 
@@ -335,7 +356,7 @@ bool tc_conv_expand(tc_graph *g, uint32_t n) {
     c.low[i] = (int64_t)(node->attr[c.n + i] & UINT32_MAX), c.high[i] = (int64_t)(node->attr[c.n + i] >> 32);
   }
   c.groups = (int64_t)node->attr[2 * c.n];
-  uint32_t y = op == TC_OP_CONV ? forward(&c, a, b) : op == TC_OP_CONV_INPUT ? by_image(&c, a, b) : by_weight(&c, a, b);
+  uint32_t y = op == TC_OP_CONV ? forward(&c, a, b, false) : op == TC_OP_CONV_INPUT ? by_image(&c, a, b) : by_weight(&c, a, b);
   if (!c.ok) return false;
   tc_gnode *x = &g->node[n];
   x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;

@@ -922,10 +922,19 @@ static void row_kernel(tc_ex *s) {
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
+static void contraction(tc_ex *s) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (s->g->node[s->gp->member[i]].op == TC_OP_WINOGRAD) {
+      tc_ex_winograd(s, s->gp->member[i]);
+      return;
+    }
+  tc_ex_product(s);
+}
+
 static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
-    tc_ex_product(s);
+    contraction(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
   else if (s->gp->kind == TC_GROUP_FLAT && s->turning)

@@ -90,5 +90,7 @@ void tc_ex_turning_kernel(tc_ex *s);
 
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
+// The same of a convolution, node, by Winograd's algorithm.
+void tc_ex_winograd(tc_ex *s, uint32_t node);
 
 #endif

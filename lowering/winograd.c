@@ -1,0 +1,361 @@
+// Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs with (m + 2)^2 multiplications instead of 9 m^2.
+//
+// [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a block of panels (of outputs):
+//   the tiles' inputs, transformed by B: V[place][tile][channel]
+//   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in product.c
+//                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
+// U, the weight transformed by G, is a tensor [panel][place][channel][lane] (kernels/ref/winograd.c).
+// Error: against the largest output about 4e-6 (m = 4) and 7e-7 (m = 2) in f32, where direct summing has 1e-6.
+// Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015: points 0, 1, -1, (2, -2,) infinity.
+#include "lowering/winograd.h"
+
+#include "kernels/winograd.h"
+#include "lowering/expand_state.h"
+#include "lowering/kernel.h"
+#include "runtime/team.h"
+
+#define LANES_IN 16              // channels transformed at once
+#define PITCH_MORE 16            // rows of V are no power of two apart, or all tiles would share the same lines of the cache
+#define BLOCK_BYTES 1572864      // of V and M in a worker's second-level cache
+#define MOST_TILES 64
+
+typedef struct winograd {
+  tc_ex *s;
+  uint32_t node;
+  int m, alpha;
+  int64_t images, h, w, c, o, p, q;  // extents of image and result
+  int64_t low_h, low_w;              // padding before
+  int64_t across, tiles;             // tiles in a row of an image, and in all
+  int64_t panel, n_panels;           // lanes of a panel
+  int lanes, rows;                   // of a register block
+  bool fused;
+  int64_t block, panels;             // tiles and panels of a unit
+  int64_t pitch, padded;             // elements of a row of V; rows of V
+  int64_t stride[4];                 // of the image: n, h, w, c
+  tc_index base;
+  tc_val at;                         // base, now
+  int image, weight;                 // buffers
+  int v, sums, pixels;               // tiles
+} winograd;
+
+#define E (&x->s->e)
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// ---- shorthand ----
+
+static tc_val i64(winograd *x, int64_t v) {
+  return tc_ex_i64(x->s, v);
+}
+static tc_val bin(winograd *x, tc_nest_op op, tc_val a, tc_val b) {
+  return tc_emit_bin(E, op, a, b);
+}
+static tc_val add(winograd *x, tc_val a, tc_val b) {
+  return bin(x, TC_N_ADD, a, b);
+}
+static tc_val sub(winograd *x, tc_val a, tc_val b) {
+  return bin(x, TC_N_SUB, a, b);
+}
+static tc_val times(winograd *x, tc_val a, int64_t b) {
+  return b == 0 ? i64(x, 0) : tc_ex_scaled(x->s, a, b);
+}
+static tc_val scaled(winograd *x, double b, tc_val a) {
+  return bin(x, TC_N_MUL, a, tc_emit_const_f(E, TC_F32, b));
+}
+static tc_val loop(winograd *x, tc_val from, tc_val to, int64_t step) {
+  x->s->depth++;
+  return tc_emit_loop(E, from, to, step);
+}
+static void end(winograd *x) {
+  tc_ex_leave(x->s);
+  tc_emit_end(E, TC_N_ENDLOOP);
+}
+static tc_val load(winograd *x, int buf, int lanes, tc_val at, tc_val mask) {
+  return tc_emit_raw(E, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
+}
+static void store(winograd *x, int buf, int lanes, tc_val at, tc_val v) {
+  (void)tc_emit_raw(E, TC_N_STORE, TC_F32, lanes, at, v, TC_NONE, buf);
+}
+
+// ---- transforms of alpha values d, in place ----
+
+static void transform_in(winograd *x, tc_val *d) {
+  if (x->m == 2) {
+    tc_val t1 = add(x, d[1], d[2]), t2 = sub(x, d[2], d[1]);
+    d[0] = sub(x, d[0], d[2]), d[3] = sub(x, d[1], d[3]), d[1] = t1, d[2] = t2;
+    return;
+  }
+  tc_val even = sub(x, d[4], scaled(x, 4, d[2])), odd = sub(x, d[3], scaled(x, 4, d[1]));
+  tc_val outer = sub(x, d[4], d[2]), inner = sub(x, d[3], d[1]), twice = scaled(x, 2, inner);
+  d[0] = add(x, scaled(x, 4, sub(x, d[0], d[2])), outer);
+  d[5] = sub(x, sub(x, d[5], d[3]), scaled(x, 4, inner));
+  d[1] = add(x, even, odd), d[2] = sub(x, even, odd), d[3] = add(x, outer, twice), d[4] = sub(x, outer, twice);
+}
+
+// Of which the first m are the result.
+static void transform_out(winograd *x, tc_val *d) {
+  tc_val sum = add(x, d[1], d[2]), difference = sub(x, d[1], d[2]);
+  if (x->m == 2) {
+    d[0] = add(x, d[0], sum), d[1] = sub(x, difference, d[3]);
+    return;
+  }
+  tc_val sum2 = add(x, d[3], d[4]), difference2 = sub(x, d[3], d[4]);
+  d[0] = add(x, add(x, d[0], sum), sum2);
+  d[1] = add(x, difference, scaled(x, 2, difference2));
+  d[2] = add(x, sum, scaled(x, 4, sum2));
+  d[3] = add(x, add(x, difference, scaled(x, 8, difference2)), d[5]);
+}
+
+// v[alpha][alpha], columns first; of the result rows and columns below `kept`.
+static void transform_both(winograd *x, tc_val v[6][6], void (*transform)(winograd *, tc_val *), int kept) {
+  tc_val column[6];
+  for (int j = 0; j < x->alpha; j++) {
+    for (int i = 0; i < x->alpha; i++) column[i] = v[i][j];
+    transform(x, column);
+    for (int i = 0; i < kept; i++) v[i][j] = column[i];
+  }
+  for (int i = 0; i < kept; i++) transform(x, v[i]);
+}
+
+// ---- one unit ----
+
+typedef struct tile_place {
+  tc_val image, y, x;  // of the first of its outputs
+} tile_place;
+
+static tile_place place_of(winograd *x, tc_val tile) {
+  int64_t down = ceil_div(x->p, x->m);
+  tc_val row = bin(x, TC_N_DIV, tile, i64(x, x->across)), column = bin(x, TC_N_REM, tile, i64(x, x->across));
+  tc_val image = bin(x, TC_N_DIV, row, i64(x, down)), y = bin(x, TC_N_REM, row, i64(x, down));
+  return (tile_place){image, times(x, y, x->m), times(x, column, x->m)};
+}
+
+// The channels of one tile: masked: where a place may lie outside the image.
+static void read_tile(winograd *x, tc_val from, const tc_val *row_in, const tc_val *column_in, tc_val to) {
+  tc_val c = loop(x, i64(x, 0), i64(x, x->c), LANES_IN), v[6][6];
+  from = add(x, from, c);
+  for (int i = 0; i < x->alpha; i++) {
+    for (int j = 0; j < x->alpha; j++) {
+      tc_val mask = row_in ? tc_emit_splat(E, bin(x, TC_N_AND, row_in[i], column_in[j]), LANES_IN) : TC_NONE;
+      v[i][j] = load(x, x->image, LANES_IN, add(x, from, i64(x, i * x->stride[1] + j * x->stride[2])), mask);
+    }
+  }
+  transform_both(x, v, transform_in, x->alpha);
+  for (int i = 0; i < x->alpha; i++)
+    for (int j = 0; j < x->alpha; j++) store(x, x->v, LANES_IN, add(x, add(x, to, c), i64(x, (i * x->alpha + j) * x->padded * x->pitch)), v[i][j]);
+  end(x);
+}
+
+static tc_val within(winograd *x, tc_val at, int64_t extent) {
+  return bin(x, TC_N_AND, bin(x, TC_N_GE, at, i64(x, 0)), bin(x, TC_N_LT, at, i64(x, extent)));
+}
+
+static void read_tiles(winograd *x, tc_val first, tc_val last) {
+  tc_val tile = loop(x, first, last, 1), row_in[6], column_in[6];
+  tile_place at = place_of(x, tile);
+  tc_val top = sub(x, at.y, i64(x, x->low_h)), left = sub(x, at.x, i64(x, x->low_w));
+  tc_val from = add(x, x->at, times(x, at.image, x->stride[0]));
+  from = add(x, from, add(x, times(x, top, x->stride[1]), times(x, left, x->stride[2])));
+  tc_val to = times(x, sub(x, tile, first), x->pitch), whole = TC_NONE;
+  for (int i = 0; i < x->alpha; i++) {
+    row_in[i] = within(x, add(x, top, i64(x, i)), x->h), column_in[i] = within(x, add(x, left, i64(x, i)), x->w);
+    tc_val both = bin(x, TC_N_AND, row_in[i], column_in[i]);
+    whole = whole == TC_NONE ? both : bin(x, TC_N_AND, whole, both);
+  }
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, whole, TC_NONE, TC_NONE, 0);
+  read_tile(x, from, NULL, NULL, to);
+  tc_emit_end(E, TC_N_ENDIF);
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, whole), TC_NONE, TC_NONE, 0);
+  read_tile(x, from, row_in, column_in, to);
+  tc_emit_end(E, TC_N_ENDIF);
+  end(x);
+}
+
+// rows x lanes sums of one place, from row `row` of V.
+static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to) {
+  tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
+  for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, zero);
+  tc_val k = loop(x, i64(x, 0), i64(x, x->c), 1);
+  tc_val b = load(x, x->weight, x->lanes, add(x, u, times(x, k, x->panel)), TC_NONE);
+  for (int i = 0; i < x->rows; i++) {
+    tc_val a = load(x, x->v, 1, add(x, add(x, v, k), i64(x, i * x->pitch)), TC_NONE);
+    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x, acc[i], bin(x, TC_N_MUL, a, b)));
+  }
+  end(x);
+  for (int i = 0; i < x->rows; i++) store(x, x->sums, x->lanes, add(x, to, i64(x, i * x->panel)), acc[i]);
+}
+
+static void multiply(winograd *x, tc_val panel) {
+  int64_t places = (int64_t)x->alpha * x->alpha;
+  tc_val place = loop(x, i64(x, 0), i64(x, places), 1);
+  tc_val u = times(x, add(x, times(x, panel, places), place), x->c * x->panel);
+  tc_val part = x->lanes < x->panel ? loop(x, i64(x, 0), i64(x, x->panel), x->lanes) : TC_NONE;
+  tc_val row = loop(x, i64(x, 0), i64(x, x->padded), x->rows);
+  tc_val at = add(x, times(x, place, x->padded), row), to = times(x, at, x->panel);
+  if (part != TC_NONE) u = add(x, u, part), to = add(x, to, part);
+  multiply_block(x, times(x, at, x->pitch), u, to);
+  end(x);
+  if (part != TC_NONE) end(x);
+  end(x);
+}
+
+// The outputs of one tile, and what follows them.
+static void write_tile(winograd *x, tc_val tile, tc_val from) {
+  tc_ex *s = x->s;
+  tc_val lane = loop(x, i64(x, 0), i64(x, x->panel), LANES_IN), v[6][6];
+  for (int i = 0; i < x->alpha; i++)
+    for (int j = 0; j < x->alpha; j++)
+      v[i][j] = load(x, x->sums, LANES_IN, add(x, add(x, from, lane), i64(x, (i * x->alpha + j) * x->padded * x->panel)), TC_NONE);
+  transform_both(x, v, transform_out, x->m);
+  for (int i = 0; i < x->m; i++)
+    for (int j = 0; j < x->m; j++) store(x, x->pixels, LANES_IN, add(x, lane, i64(x, (i * x->m + j) * x->panel)), v[i][j]);
+  end(x);
+  tile_place at = place_of(x, tile);
+  tc_val rows = bin(x, TC_N_MIN, i64(x, x->m), sub(x, i64(x, x->p), at.y)), columns = bin(x, TC_N_MIN, i64(x, x->m), sub(x, i64(x, x->q), at.x));
+  tc_val i = loop(x, i64(x, 0), rows, 1);
+  tc_val row = add(x, times(x, add(x, times(x, at.image, x->p), add(x, at.y, i)), x->q), at.x);
+  tc_val j = loop(x, i64(x, 0), columns, 1);
+  s->at[TC_RANGE_F] = add(x, row, j);
+  tc_ex_remember(s, x->node, load(x, x->pixels, s->lanes, times(x, add(x, times(x, i, x->m), j), x->panel), TC_NONE));
+  tc_ex_stores(s);
+  end(x);
+  end(x);
+}
+
+static void unit(winograd *x, tc_val block, tc_val first_panel) {
+  tc_ex *s = x->s;
+  tc_val first = times(x, block, x->block), last = bin(x, TC_N_MIN, add(x, first, i64(x, x->block)), i64(x, x->tiles));
+  read_tiles(x, first, last);
+  tc_val panel = loop(x, first_panel, bin(x, TC_N_MIN, add(x, first_panel, i64(x, x->panels)), i64(x, x->n_panels)), 1);
+  multiply(x, panel);
+  s->at[TC_RANGE_K] = times(x, panel, x->panel);
+  s->mask = TC_NONE;
+  if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x, x->o));
+  tc_val tile = loop(x, first, last, 1);
+  write_tile(x, tile, times(x, sub(x, tile, first), x->panel));
+  end(x);
+  end(x);
+}
+
+// ---- what and how much ----
+
+// Takes the stride of range r out of the index; false if it has none.
+static bool take_stride(tc_index *index, uint8_t r, int64_t *stride) {
+  tc_index rest = tc_ix_const(index->base);
+  *stride = 0;
+  for (int i = 0; i < index->n; i++) {
+    const tc_term *t = &index->term[i];
+    bool of_range = t->kind == TC_TERM_RANGE && t->range == r;
+    if (of_range && (t->div != 1 || t->mod != 0 || *stride != 0)) return false;
+    if (of_range) *stride = t->coef;
+    if (!of_range && !tc_ix_add_term(&rest, *t)) return false;
+  }
+  *index = rest;
+  return true;
+}
+
+// The image in memory, through views: n, h, w and c each by one stride, channels side by side.
+static bool find_image(winograd *x) {
+  static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
+  tc_ex *s = x->s;
+  uint32_t n = s->g->node[x->node].in[0];
+  tc_extents e = {{0}};
+  tc_index idx[TC_MAX_RANK], at[TC_MAX_RANK];
+  for (int i = 0; i < 4; i++) {
+    idx[i] = tc_ix_const(0);
+    e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
+    (void)tc_ix_add_term(&idx[i], (tc_term){TC_TERM_RANGE, range_of[i], 0, 1, 0, 1});
+  }
+  bool said = true;
+  while (said && !s->gr->stored[tc_group_root(s->gr, n)]) {
+    said = tc_view_operand(s->g, n, 0, idx, &e, at);
+    n = s->g->node[n].in[0];
+    for (int i = 0; i < TC_MAX_RANK; i++) idx[i] = at[i];
+  }
+  said = said && tc_ix_flatten(idx, &s->g->node[n].shape->d, &e, &x->base);
+  for (int i = 0; i < 4 && said; i++) said = take_stride(&x->base, range_of[i], &x->stride[i]);
+  if (!said || (x->stride[3] != 1 && x->c > 1)) {
+    s->x->unsaid = s->g->node[x->node].in[0];
+    return tc_ex_fail(s, TC_ERR_STATE, "the image cannot be said"), false;
+  }
+  x->image = tc_ex_buffer(s, n), x->weight = tc_ex_buffer(s, s->g->node[x->node].in[1]);
+  s->x->same &= ~(UINT64_C(1) << x->image) & ~(UINT64_C(1) << x->weight);
+  return true;
+}
+
+// Rows of a register block: the most that fill whole blocks, or nearly.
+static int choose_rows(int64_t n, int most) {
+  int best = most;
+  for (int r = most - 1; r >= TC_MAX_OF(most / 2, 1); r--)
+    if (ceil_div(n, r) * r < ceil_div(n, best) * best) best = r;
+  return best;
+}
+
+static void choose_blocks(winograd *x) {
+  int bytes = tc_kernel_vector_bytes(), vector = bytes / 4, registers = bytes == 64 ? 24 : 12;
+  int64_t places = (int64_t)x->alpha * x->alpha, threads = tc_team_threads();
+  x->fused = bytes >= 32;
+  x->lanes = (int)TC_MIN(x->panel, (int64_t)(bytes == 64 ? 4 * vector : 2 * vector));
+  int most = registers / TC_MAX_OF(x->lanes / vector, 1);
+  x->pitch = x->c + PITCH_MORE;
+  x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (x->pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
+  int64_t blocks = ceil_div(x->tiles, x->block);
+  if (blocks < threads) blocks = TC_MIN(threads, ceil_div(x->tiles, 32));
+  x->block = ceil_div(x->tiles, blocks);
+  x->rows = choose_rows(x->block, most);
+  x->padded = ceil_div(x->block, x->rows) * x->rows;
+  x->panels = ceil_div(x->n_panels, TC_MIN(ceil_div(threads, ceil_div(x->tiles, x->block)), x->n_panels));
+}
+
+void tc_ex_winograd(tc_ex *s, uint32_t node) {
+  winograd whole = {.s = s, .node = node}, *x = &whole;
+  const tc_gnode *n = &s->g->node[node];
+  const tc_dims *image = &s->g->node[n->in[0]].shape->d;
+  x->m = (int)n->attr[0], x->alpha = x->m + 2;
+  x->low_h = (int64_t)n->attr[1], x->low_w = (int64_t)n->attr[2], x->p = (int64_t)n->attr[3], x->q = (int64_t)n->attr[4];
+  x->images = image->dim[0], x->h = image->dim[1], x->w = image->dim[2], x->c = image->dim[3], x->o = s->gp->k;
+  x->across = ceil_div(x->q, x->m), x->tiles = x->images * ceil_div(x->p, x->m) * x->across;
+  x->panel = tc_winograd_panel(x->o), x->n_panels = ceil_div(x->o, x->panel);
+  if (!find_image(x)) return;
+  choose_blocks(x);
+  int64_t places = (int64_t)x->alpha * x->alpha;
+  x->v = tc_ex_tile(s, TC_F32, places * x->padded * x->pitch);
+  x->sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
+  x->pixels = tc_ex_tile(s, TC_F32, (int64_t)x->m * x->m * x->panel);
+  s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  int64_t blocks = ceil_div(x->tiles, x->block), columns = ceil_div(x->n_panels, x->panels);
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(x, begin, finish, 1), vec;
+  int64_t stride;
+  tc_val block = columns == 1 ? o : bin(x, TC_N_DIV, o, i64(x, columns));
+  tc_val column = columns == 1 ? i64(x, 0) : bin(x, TC_N_REM, o, i64(x, columns));
+  s->at[TC_RANGE_A] = i64(x, 0);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  x->at = tc_ex_index_value(s, x->base, &stride, &vec);
+  unit(x, block, times(x, column, x->panels));
+  s->mask = TC_NONE;
+  end(x);
+  s->x->extent = blocks * columns;
+  double flops = (double)(places * x->tiles) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
+  s->x->work = flops / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
+}
+
+static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {
+  double places = m == 0 ? 9 : (m + 2) * (m + 2), c = (double)image->dim[3];
+  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * ceil_div(p, m) * ceil_div(q, m));
+  double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
+  return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
+}
+
+int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
+  if (image->dim[3] % LANES_IN || o % LANES_IN) return 0;
+  double least = 0.9 * cost(0, image, p, q, o);
+  int best = 0;
+  for (int m = 2; m <= 4; m += 2)
+    if (cost(m, image, p, q, o) < least) least = cost(m, image, p, q, o), best = m;
+  return best;
+}

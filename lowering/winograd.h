@@ -1,0 +1,10 @@
+// Convolutions of 3 x 3 windows, side by side, by Winograd's algorithm: which shapes, and their kernel.
+#ifndef TC_LOWERING_WINOGRAD_H
+#define TC_LOWERING_WINOGRAD_H
+
+#include "lowering/expand.h"
+
+// Outputs along a side of a tile, 2 or 4; 0 where direct products are expected to be as fast. image [n, h, w, c] -> [n, p, q, o], f32. By shape alone.
+int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o);
+
+#endif
