@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "kernels/winograd.h"
 #include "lowering/winograd.h"
 #include "runtime/options.h"
 

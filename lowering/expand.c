@@ -923,12 +923,15 @@ static void row_kernel(tc_ex *s) {
 }
 
 static void contraction(tc_ex *s) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++)
-    if (s->g->node[s->gp->member[i]].op == TC_OP_WINOGRAD) {
-      tc_ex_winograd(s, s->gp->member[i]);
-      return;
-    }
-  tc_ex_product(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    tc_op op = s->g->node[n].op;
+    if (tc_op_kind_of(op) != TC_KIND_CONTRACT) continue;
+    if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
+    if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
+    if (op == TC_OP_MATMUL) tc_ex_product(s);
+    return;
+  }
 }
 
 static void generate(tc_ex *s) {

@@ -92,5 +92,6 @@ void tc_ex_turning_kernel(tc_ex *s);
 void tc_ex_product(tc_ex *s);
 // The same of a convolution, node, by Winograd's algorithm.
 void tc_ex_winograd(tc_ex *s, uint32_t node);
+void tc_ex_winograd_weight(tc_ex *s, uint32_t node);
 
 #endif

@@ -11,6 +11,7 @@
 #include "lowering/verify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
@@ -452,6 +453,7 @@ typedef struct run {
   char *arena;
   const uint64_t *num;  // all steps' scalars
   fault *fault;
+  bool timed;  // TC_PROFILE=2
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
@@ -515,7 +517,7 @@ static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t 
   return rows[x->op](&call);
 }
 
-static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+static void run_quietly(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
   if (s->kind == TC_STEP_KERNEL) {
     void *buf[TC_MAX_BUFS];
     for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
@@ -530,6 +532,16 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
   }
   tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
   if (st != TC_OK && w->status == TC_OK) w->status = stop(r, s, st);
+}
+
+static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (TC_LIKELY(!r->timed)) {
+    run_quietly(r, s, begin, end, w);
+    return;
+  }
+  uint64_t start = tc_now_ns();
+  run_quietly(r, s, begin, end, w);
+  tc_profile_kernel(s->kernel ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op], tc_now_ns() - start);
 }
 
 static void task(void *arg, int wave, int64_t index, tc_worker *w) {
@@ -570,7 +582,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
     for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
     fault stopped_by = {.step = NULL};
-    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, &stopped_by};
+    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, &stopped_by, tc_options_get()->profile > 1};
     int64_t one = 1;
     bool serial = p->work < SERIAL_NS;
     tc_job job = {.task = serial ? task_serial : task,

@@ -4,19 +4,19 @@
 //   the tiles' inputs, transformed by B: V[place][tile][channel]
 //   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in product.c
 //                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
-// U, the weight transformed by G, is a tensor [panel][place][channel][lane] (kernels/ref/winograd.c).
+// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight turned round
+// has the roles of outputs and channels changed, and each window is read from its end.
 // Error: against the largest output about 4e-6 (m = 4) and 7e-7 (m = 2) in f32, where direct summing has 1e-6.
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015: points 0, 1, -1, (2, -2,) infinity.
 #include "lowering/winograd.h"
 
-#include "kernels/winograd.h"
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
 #include "runtime/team.h"
 
 #define LANES_IN 16              // channels transformed at once
 #define PITCH_MORE 16            // rows of V are no power of two apart, or all tiles would share the same lines of the cache
-#define BLOCK_BYTES 1572864      // of V and M in a worker's second-level cache
+#define BLOCK_BYTES 786432       // of V and M; with the panel's weights they stay in a worker's second-level cache
 #define MOST_TILES 64
 
 typedef struct winograd {
@@ -256,11 +256,11 @@ static bool take_stride(tc_index *index, uint8_t r, int64_t *stride) {
   return true;
 }
 
-// The image in memory, through views: n, h, w and c each by one stride, channels side by side.
-static bool find_image(winograd *x) {
+// Operand k, of rank 4, in memory, through views: each axis by one stride.
+static bool find_operand(winograd *x, int k, int64_t *stride, int *buf) {
   static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
   tc_ex *s = x->s;
-  uint32_t n = s->g->node[x->node].in[0];
+  uint32_t n = s->g->node[x->node].in[k];
   tc_extents e = {{0}};
   tc_index idx[TC_MAX_RANK], at[TC_MAX_RANK];
   for (int i = 0; i < 4; i++) {
@@ -275,13 +275,26 @@ static bool find_image(winograd *x) {
     for (int i = 0; i < TC_MAX_RANK; i++) idx[i] = at[i];
   }
   said = said && tc_ix_flatten(idx, &s->g->node[n].shape->d, &e, &x->base);
-  for (int i = 0; i < 4 && said; i++) said = take_stride(&x->base, range_of[i], &x->stride[i]);
-  if (!said || (x->stride[3] != 1 && x->c > 1)) {
-    s->x->unsaid = s->g->node[x->node].in[0];
-    return tc_ex_fail(s, TC_ERR_STATE, "the image cannot be said"), false;
+  for (int i = 0; i < 4 && said; i++) said = take_stride(&x->base, range_of[i], &stride[i]);
+  if (!said) {
+    s->x->unsaid = s->g->node[x->node].in[k];
+    return tc_ex_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
   }
-  x->image = tc_ex_buffer(s, n), x->weight = tc_ex_buffer(s, s->g->node[x->node].in[1]);
-  s->x->same &= ~(UINT64_C(1) << x->image) & ~(UINT64_C(1) << x->weight);
+  *buf = tc_ex_buffer(s, n);
+  s->x->same &= ~(UINT64_C(1) << *buf);
+  return true;
+}
+
+// Channels of the image lie side by side.
+static bool find_image(winograd *x) {
+  tc_ex *s = x->s;
+  if (!find_operand(x, 0, x->stride, &x->image)) return false;
+  if (x->stride[3] != 1) {
+    s->x->unsaid = s->g->node[x->node].in[0];
+    return tc_ex_fail(s, TC_ERR_STATE, "channels lie apart"), false;
+  }
+  x->weight = tc_ex_buffer(s, s->g->node[x->node].in[1]);
+  s->x->same &= ~(UINT64_C(1) << x->weight);
   return true;
 }
 
@@ -342,6 +355,76 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->tiles) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
   s->x->work = flops / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
+}
+
+// ---- the weight ----
+
+// Three taps to alpha values: G's rows are the points.
+static void transform_weight(winograd *x, const tc_val *w, tc_val *d) {
+  tc_val ends = add(x, w[0], w[2]);
+  d[0] = x->m == 2 ? w[0] : scaled(x, 0.25, w[0]), d[x->alpha - 1] = w[2];
+  if (x->m == 2) {
+    d[1] = scaled(x, 0.5, add(x, ends, w[1])), d[2] = scaled(x, 0.5, sub(x, ends, w[1]));
+    return;
+  }
+  tc_val sixth = scaled(x, 1.0 / 6, w[1]), twelfth = scaled(x, 1.0 / 12, w[1]), sum = scaled(x, -1.0 / 6, ends);
+  tc_val wide = add(x, scaled(x, 1.0 / 24, w[0]), scaled(x, 1.0 / 6, w[2]));
+  d[1] = sub(x, sum, sixth), d[2] = add(x, sum, sixth), d[3] = add(x, wide, twelfth), d[4] = sub(x, wide, twelfth);
+}
+
+// [begin, end) counts pairs of a panel and a channel.
+void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
+  winograd whole = {.s = s, .node = node}, *x = &whole;
+  const tc_gnode *n = &s->g->node[node];
+  bool turned = n->attr[1];
+  int64_t stride[4], channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[turned];
+  int buf;
+  x->m = (int)n->attr[0], x->alpha = x->m + 2;
+  if (!find_operand(x, 0, stride, &buf)) return;
+  s->lanes = LANES_IN, s->vector = TC_RANGE_K;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), vec;
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(x, begin, finish, 1), c = bin(x, TC_N_REM, o, i64(x, channels)), p = bin(x, TC_N_DIV, o, i64(x, channels));
+  int64_t unused;
+  s->at[TC_RANGE_A] = i64(x, 0), s->at[TC_RANGE_F] = c;
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  tc_val at = add(x, tc_ex_index_value(s, x->base, &unused, &vec), times(x, c, stride[!turned]));
+  tc_val lane = loop(x, i64(x, 0), i64(x, panel), LANES_IN), output = add(x, times(x, p, panel), lane);
+  tc_val lanes = tc_ex_lane_numbers(s), there = TC_NONE, w[3][3], half[6][3], column[6], row[6];
+  if (outputs % LANES_IN || outputs % panel) there = bin(x, TC_N_LT, lanes, tc_emit_splat(E, sub(x, i64(x, outputs), output), LANES_IN));
+  at = add(x, tc_emit_splat(E, add(x, at, times(x, output, stride[turned])), LANES_IN), times(x, lanes, stride[turned]));
+  for (int i = 0; i < 9; i++) {
+    int tap = turned ? 8 - i : i;
+    tc_val from = add(x, at, tc_emit_splat(E, i64(x, tap / 3 * stride[2] + tap % 3 * stride[3]), LANES_IN));
+    w[i % 3][i / 3] = tc_emit_raw(E, TC_N_GATHER, TC_F32, LANES_IN, from, there, TC_NONE, buf);  // by columns
+  }
+  for (int j = 0; j < 3; j++) {
+    transform_weight(x, w[j], column);
+    for (int i = 0; i < x->alpha; i++) half[i][j] = column[i];
+  }
+  s->at[TC_RANGE_K] = lane;
+  tc_val first = times(x, p, (int64_t)x->alpha * x->alpha);
+  for (int i = 0; i < x->alpha; i++) {
+    transform_weight(x, half[i], row);
+    for (int j = 0; j < x->alpha; j++) {
+      s->depth++;
+      s->at[TC_RANGE_A] = add(x, first, i64(x, i * x->alpha + j));
+      tc_ex_remember(s, node, row[j]);
+      tc_ex_stores(s);
+      tc_ex_leave(s);
+    }
+  }
+  end(x);
+  end(x);
+  s->x->extent = n->shape->d.dim[0] * channels;
+  s->x->work = (double)n->shape->count * (tc_kernel_vector_bytes() == 64 ? 0.5 : 1);
+}
+
+int64_t tc_winograd_panel(int64_t outputs) {
+  int64_t best = 64;
+  for (int64_t panel = 64; panel >= 16; panel /= 2)
+    if (ceil_div(outputs, panel) * panel * 11 < ceil_div(outputs, best) * best * 10) best = panel;
+  return best;
 }
 
 static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {

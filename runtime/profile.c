@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/fork.h"
@@ -12,6 +13,7 @@
 #define N_SITES 256
 #define N_LATEST 256
 #define N_BINS 8
+#define N_KERNELS 512
 
 typedef struct site_sum {
   tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums
@@ -19,8 +21,15 @@ typedef struct site_sum {
   uint64_t bin[N_BINS];  // graphs of at most 10, 30, 100, ... nodes
 } site_sum;
 
+typedef struct kernel_sum {
+  char name[64];
+  uint64_t n, ns;
+} kernel_sum;
+
 static struct {
   pthread_mutex_t lock;
+  kernel_sum kernel[N_KERNELS];
+  int n_kernels;
   site_sum site[N_SITES];
   tc_sync_point latest[N_LATEST];  // number n is at n modulo N_LATEST
   int n_sites;
@@ -79,6 +88,21 @@ void tc_profile_add(const tc_sync_point *r) {
   if (tc_log_on(TC_LOG_SYNC)) log_line(r);
 }
 
+void tc_profile_kernel(const char *name, uint64_t ns) {
+  pthread_mutex_lock(&self.lock);
+  int i = 0;
+  while (i < self.n_kernels && strncmp(self.kernel[i].name, name, sizeof self.kernel[i].name - 1) != 0) i++;
+  if (i == N_KERNELS) i--;  // the last row takes what finds no room
+  kernel_sum *k = &self.kernel[i];
+  if (i == self.n_kernels) {
+    *k = (kernel_sum){.n = 0};
+    strncpy(k->name, name, sizeof k->name - 1);
+    self.n_kernels++;
+  }
+  k->n++, k->ns += ns;
+  pthread_mutex_unlock(&self.lock);
+}
+
 int tc_sync_points(int n, tc_sync_point *out) {
   if (!tc_enter("sync_points", 0)) return 0;
   pthread_mutex_lock(&self.lock);
@@ -104,6 +128,24 @@ static void print_row(const site_sum *s, FILE *out) {
   fputc('\n', out);
 }
 
+static int by_time(const void *a, const void *b) {
+  const kernel_sum *x = a, *y = b;
+  return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+}
+
+// pre: locked.
+static void print_kernels(FILE *out) {
+  uint64_t sum = 0;
+  for (int i = 0; i < self.n_kernels; i++) sum += self.kernel[i].ns;
+  qsort(self.kernel, (size_t)self.n_kernels, sizeof self.kernel[0], by_time);
+  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (times of all threads)", "calls", "ms", "us a call", "share");
+  for (int i = 0; i < self.n_kernels; i++) {
+    const kernel_sum *k = &self.kernel[i];
+    fprintf(out, "%-64s %10" PRIu64 " %12.3f %10.2f %5.1f%%\n", k->name, k->n, (double)k->ns * 1e-6, (double)k->ns * 1e-3 / (double)k->n,
+            100.0 * (double)k->ns / (double)TC_MAX_OF(sum, UINT64_C(1)));
+  }
+}
+
 void tc_profile_print(FILE *out) {
   static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish", "rest"};
   pthread_mutex_lock(&self.lock);
@@ -112,6 +154,7 @@ void tc_profile_print(FILE *out) {
   for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);
+  if (self.n_kernels) print_kernels(out);
   pthread_mutex_unlock(&self.lock);
 }
 

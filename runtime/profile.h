@@ -1,4 +1,4 @@
-// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and cause. TC_PROFILE=1 prints the sums at exit,
+// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and cause. TC_PROFILE=1 prints the sums at exit, 2 also what each kernel took,
 // TC_LOG=sync each record as it comes. Threads: thread-safe.
 #ifndef TC_RUNTIME_PROFILE_H
 #define TC_RUNTIME_PROFILE_H
@@ -7,6 +7,8 @@
 
 // cause and tier are static strings.
 void tc_profile_add(const tc_sync_point *record);
+// With TC_PROFILE=2: one call of a kernel, or a share of one, by one thread. name is copied.
+void tc_profile_kernel(const char *name, uint64_t ns);
 // Prints sums per site with a histogram of graph sizes.
 void tc_profile_print(FILE *out);
 

@@ -1,6 +1,7 @@
 // Convolution, pooling and norms beyond golden values: what a wrong call says, what batch norm leaves behind, and that windows are read where they lie.
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tc/tc.h>
 
@@ -158,4 +159,73 @@ Test(conv, windows_are_read_where_they_lie) {
   OK(tc_eval(1, &y));
   cr_expect_leq(kernels_of_last_sync(), 2, "%d kernels", (int)kernels_of_last_sync());
   cr_expect_lt(tc_memory_stats().peak_bytes - before, 64 * 332 * 8 * sizeof(float), "the windows were stored");
+}
+
+// ---- Each road that a convolution and its gradients may take, against the reference ----
+
+typedef struct road {
+  int n, c, h, w, o, size, stride, padding, dilation, groups;
+} road;
+
+static float *values_of(tc_tensor t, int64_t *count) {
+  tc_dims d = tc_shape(t);
+  *count = 1;
+  for (int i = 0; i < d.rank; i++) *count *= d.dim[i];
+  float *v = malloc((size_t)*count * sizeof *v + 1);
+  OK(tc_to_host(t, v, (size_t)*count * sizeof *v));
+  return v;
+}
+
+// What y and the gradients by x and w are on a device, for values that a formula gives.
+static void run_road(const road *r, const char *device, float *out[3], int64_t count[3]) {
+  OK(tc_set_default_device(device));
+  tc_scope s = tc_scope_begin();
+  tc_dims dx = S(r->n, r->c, r->h, r->w), dw = S(r->o, r->c / r->groups, r->size, r->size);
+  tc_tensor x = tc_param(tc_sin(tc_mul(tc_reshape(tc_arange(0, r->n * r->c * r->h * r->w, 1, TC_F32), dx), 0.37)));
+  tc_tensor w = tc_param(tc_cos(tc_mul(tc_reshape(tc_arange(0, r->o * (r->c / r->groups) * r->size * r->size, 1, TC_F32), dw), 0.73)));
+  tc_conv_options o = {.stride = S(r->stride), .padding = S(r->padding), .dilation = S(r->dilation), .groups = r->groups};
+  tc_tensor y = tc_conv2d(x, w, NONE, o), g[3] = {y};
+  tc_tensor loss = tc_sum(tc_mul(y, tc_sin(tc_reshape(tc_arange(0, tc_numel(y), 1, TC_F32), tc_shape(y)))), TC_ALL, false);
+  OK(tc_grads_of(loss, (tc_tensor[]){x, w}, 2, g + 1, 0));
+  for (int i = 0; i < 3; i++) out[i] = values_of(g[i], &count[i]);
+  tc_scope_end(s);
+  tc_release(x), tc_release(w);
+  OK(tc_set_default_device("tc:cpu"));
+}
+
+static void expect_road(const road *r, double allowed) {
+  float *got[3], *want[3];
+  int64_t n[3], m[3];
+  run_road(r, "tc:cpu", got, n);
+  run_road(r, "tc:ref", want, m);
+  for (int i = 0; i < 3; i++) {
+    double worst = 0, largest = 0;
+    cr_assert_eq(n[i], m[i]);
+    for (int64_t k = 0; k < n[i]; k++) {
+      double e = fabs((double)got[i][k] - (double)want[i][k]);
+      if (!(e <= worst)) worst = e;
+      largest = fmax(largest, fabs((double)want[i][k]));
+    }
+    cr_expect(worst <= allowed * largest, "[%d %d %d %d] by %d of %d, stride %d, padding %d, dilation %d, groups %d: %s is off by %g of %g", r->n,
+              r->c, r->h, r->w, r->o, r->size, r->stride, r->padding, r->dilation, r->groups, (const char *[]){"y", "dx", "dw"}[i], worst, largest);
+    free(got[i]), free(want[i]);
+  }
+}
+
+Test(conv, products_and_phases_and_windows_give_the_reference_s_values) {
+  static const road roads[] = {
+      {2, 3, 9, 11, 5, 3, 1, 1, 1, 1},  {1, 4, 12, 8, 8, 3, 2, 1, 1, 1}, {2, 8, 7, 7, 16, 1, 2, 0, 1, 1},  {1, 4, 10, 9, 6, 5, 3, 2, 1, 1},
+      {1, 3, 14, 14, 8, 7, 2, 3, 1, 1}, {1, 4, 9, 9, 4, 2, 3, 1, 1, 1},  {2, 4, 10, 10, 6, 3, 1, 2, 2, 2}, {1, 6, 8, 8, 6, 3, 1, 1, 1, 6},
+      {1, 4, 8, 9, 8, 3, 2, 1, 1, 4},   {1, 4, 9, 9, 4, 3, 2, 0, 2, 1},  {1, 2, 5, 5, 3, 2, 1, 2, 1, 1},   {3, 5, 4, 4, 7, 4, 4, 0, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 2e-6);
+}
+
+// Against the largest result, which is small beside the terms it sums. Tiles that hang over the edge, maps smaller than a tile, channels and outputs that fill no panel, more tiles than one block.
+Test(conv, winograd_is_within_its_error) {
+  static const road roads[] = {
+      {1, 16, 9, 9, 16, 3, 1, 1, 1, 1},   {2, 32, 8, 13, 48, 3, 1, 1, 1, 1},  {3, 16, 2, 3, 80, 3, 1, 2, 1, 1},
+      {1, 64, 14, 14, 32, 3, 1, 0, 1, 1}, {5, 16, 33, 30, 16, 3, 1, 1, 1, 1}, {4, 96, 4, 4, 96, 3, 1, 1, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 4e-5);
 }
