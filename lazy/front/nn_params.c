@@ -71,7 +71,7 @@ static tc_tensor make_buffer(tc_tensor init, tc_site site) {
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor t = tc_detach_at(init, site);
   if (tc_is_valid(t)) tc_retain_at(t, site);
-  tc_scope_end_at(scope, site);
+  tc_scope_end_at(scope, 0);
   return t;
 }
 
@@ -190,7 +190,7 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
     else
       st = (tc_status)t.gen;
   }
-  tc_scope_end_at(scope, site);
+  tc_scope_end_at(scope, 0);
   return st;
 }
 
