@@ -117,7 +117,7 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
   int i = tc_names_find(&p->names, name);
   if (i >= 0) return p->tensor[p->place[i]];
   if (optional) return (tc_tensor){0, 0};
-  const char *near = tc_names_nearest(&p->names, name);
+  const char *near = tc_names_nearest(&p->names, name, NULL);
   if (near) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s'; the nearest is '%.100s'", name, near));
   return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s', nor anything like it among %d", name, p->names.n));
 }
