@@ -1,0 +1,43 @@
+#include "examples/models/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// What follows prefix + stem in the i-th name; NULL if it begins otherwise.
+static const char *after(const tc_archive *a, int i, const char *prefix, const char *stem) {
+  const char *name = tc_archive_name(a, i);
+  size_t n = strlen(prefix), m = strlen(stem);
+  return strncmp(name, prefix, n) == 0 && strncmp(name + n, stem, m) == 0 ? name + n + m : NULL;
+}
+
+const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem) {
+  bool plain = false, longer = false;
+  for (int i = 0; i < tc_archive_count(a); i++) plain |= after(a, i, "", stem) != NULL, longer |= after(a, i, prefix, stem) != NULL;
+  return longer && !plain ? prefix : "";
+}
+
+int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem) {
+  int64_t n = 0;
+  for (int i = 0; i < tc_archive_count(a); i++) {
+    const char *s = after(a, i, prefix, stem);
+    if (s == NULL || *s < '0' || *s > '9') continue;
+    long k = strtol(s, NULL, 10);
+    if (k >= n && k < 10000) n = k + 1;
+  }
+  return n;
+}
+
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out) {
+  char full[2 * TC_NN_PATH_BYTES];
+  tc_scope scope = tc_scope_begin();
+  tc_tensor t = tc_archive_get(a, tc_nn_path(full, sizeof full, "%s%s", prefix, name));
+  tc_dims shape = tc_is_valid(t) ? tc_shape(t) : (tc_dims){.rank = -1};
+  tc_scope_end(scope);
+  if (shape.rank < 0)
+    fprintf(stderr, "%s\n", tc_last_error()->message);
+  else if (shape.rank != rank)
+    fprintf(stderr, "'%s' has rank %d, rank %d is asked for\n", full, shape.rank, rank);
+  for (int i = 0; i < rank; i++) out[i] = shape.dim[i];
+  return shape.rank == rank;
+}

@@ -1,0 +1,14 @@
+// What the models ask a file of weights about their sizes.
+#ifndef EXAMPLES_MODELS_WEIGHTS_H
+#define EXAMPLES_MODELS_WEIGHTS_H
+
+#include <tc/nn.h>
+
+// prefix if names in the file begin with prefix + stem, and none with stem: some checkpoints hold the model as a part of a larger one. Else "".
+const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem);
+// How many layers there are whose names begin with prefix + stem + number + ".": one more than the greatest number.
+int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem);
+// The shape of that tensor, which should have this rank; else false after saying so on standard error.
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out);
+
+#endif
