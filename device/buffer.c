@@ -26,6 +26,13 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 6)
 
+static _Atomic uint64_t last_stamp;
+static _Atomic(const tc_keeper *) keeper;
+
+static uint64_t new_stamp(void) {
+  return atomic_fetch_add_explicit(&last_stamp, 1, memory_order_relaxed) + 1;
+}
+
 static size_t class_bytes(int c) {
   int large = c - N_SMALL;
   return large < 0 ? (size_t)(4 + c % 4) << (c / 4 + 4) : (size_t)(16 + large % 16) << (large / 16 + 16);
@@ -121,6 +128,13 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   pthread_mutex_lock(&self.lock);
   uint64_t n_allocs = self.stats.n_allocs;
   tc_buffer *b = take_locked(c);
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  if (!b && k) {
+    pthread_mutex_unlock(&self.lock);
+    k->reclaim();
+    pthread_mutex_lock(&self.lock);
+    b = take_locked(c);
+  }
   bool fresh = self.stats.n_allocs != n_allocs;
   size_t live = self.stats.live_bytes, pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
   pthread_mutex_unlock(&self.lock);
@@ -129,6 +143,7 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   *out = b;
   return TC_OK;
 }
@@ -146,8 +161,26 @@ tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)
   return TC_OK;
 }
 
+static void replace_stamp(tc_buffer *b, uint64_t stamp) {
+  uint64_t old = atomic_exchange(&b->stamp, stamp);
+  if (atomic_exchange(&b->watched, false)) atomic_load_explicit(&keeper, memory_order_acquire)->changed(old);
+}
+
+void tc_buffer_restamp(tc_buffer *b) {
+  if (tc_buffer_stamp(b)) replace_stamp(b, new_stamp());
+}
+
+void tc_buffer_unstamp(tc_buffer *b) {
+  replace_stamp(b, 0);
+}
+
+void tc_buffer_set_keeper(const tc_keeper *k) {
+  atomic_store_explicit(&keeper, k, memory_order_release);
+}
+
 void tc_buffer_release(tc_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+  if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   pthread_mutex_lock(&self.lock);
   if (b->origin == TC_ORIGIN_OWNED) {
@@ -168,6 +201,8 @@ tc_memory tc_memory_stats(void) {
   tc_memory m = self.stats;
   m.cap_bytes = cap_locked();
   pthread_mutex_unlock(&self.lock);
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  m.prepared_bytes = k ? k->bytes() : 0;
   tc_leave();
   return m;
 }
@@ -183,8 +218,15 @@ tc_status tc_set_memory_cap_at(size_t bytes, tc_site site) {
   return TC_OK;
 }
 
+// What is kept by others goes to the pools.
+static void reclaim(void) {
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  if (k) k->reclaim();
+}
+
 void tc_trim(void) {
   if (!tc_enter("trim", 0)) return;
+  reclaim();
   pthread_mutex_lock(&self.lock);
   size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
@@ -195,6 +237,7 @@ void tc_trim(void) {
 // The caller's allocator may be gone by then.
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
+  reclaim();
   pthread_mutex_lock(&self.lock);
   if (!self.allocator.free) trim_locked();
   pthread_mutex_unlock(&self.lock);

@@ -2,6 +2,9 @@
 //
 // Runs on the CPU finish before the sync that started them returns, so references alone say when memory is quiet. The object and its memory are
 // pooled together: in steady state nothing is allocated. Threads: thread-safe; reference counts are atomic, pools are under one lock.
+//
+// A stamp names a content: no two contents of the process have the same, and a buffer gets another whenever it is written after it was made. What is
+// prepared from a content (lowering/prepared.h) is kept under its stamp.
 #ifndef TC_DEVICE_BUFFER_H
 #define TC_DEVICE_BUFFER_H
 
@@ -24,6 +27,8 @@ struct tc_buffer {
   void *ptr;
   void (*drop)(void *arg);  // borrowed memory: called when the last reference goes
   void *drop_arg;
+  _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
+  _Atomic bool watched;    // the keeper is told when this stamp is no more
   tc_buffer *next;        // in a pool
 };
 
@@ -36,8 +41,27 @@ static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {
   return b;
 }
 void tc_buffer_release(tc_buffer *b);  // NULL is fine
+static inline uint64_t tc_buffer_stamp(const tc_buffer *b) {
+  return atomic_load(&b->stamp);
+}
+// Another content is about to be written; the caller holds the only reference but its own.
+void tc_buffer_restamp(tc_buffer *b);
+// Others may write there from now on.
+void tc_buffer_unstamp(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
+}
+
+// Who keeps what was prepared from contents. Called without locks of the device; layers point one way, so it makes itself known.
+typedef struct tc_keeper {
+  void (*changed)(uint64_t stamp);  // a watched content is gone, and what was prepared from it of no use
+  void (*reclaim)(void);            // memory is short: gives back all that can be made again
+  size_t (*bytes)(void);            // kept now, counted among the live
+} tc_keeper;
+void tc_buffer_set_keeper(const tc_keeper *keeper);
+// pre: the caller holds a reference. A stamp read afterwards that is still the same is watched.
+static inline void tc_buffer_watch(tc_buffer *b) {
+  atomic_store(&b->watched, true);
 }
 
 #endif

@@ -180,7 +180,7 @@ tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share,
   *out_data = *out_share = NULL;
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
-  if (st == TC_OK) *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
+  if (st == TC_OK) tc_buffer_unstamp(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
   tc_leave();
   return st;
 }

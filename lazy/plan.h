@@ -35,7 +35,7 @@ typedef struct tc_plan {
   // facts for the profiler
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
   const char *tier;                       // how its kernels run, static
-  uint64_t bytes_moved, used;
+  uint64_t bytes_moved, used;             // of every run; what prepares is told by launch
   struct tc_plan *next;     // in its bucket
 } tc_plan;
 
@@ -55,12 +55,19 @@ void tc_plan_release(tc_plan *p);
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
 
+typedef struct tc_work_done {
+  uint32_t n_kernels;
+  uint64_t bytes;
+} tc_work_done;
+
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
   tc_status (*lower)(tc_plan *plan);
-  // Runs the plan to its end. leaf and out are memory in the plan's order. call: per node the user's call, for errors; NULL: not known.
-  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
+  // Runs the plan to its end. leaf and out are memory in the plan's order. call: per node the user's call, for errors; NULL: not known. held: the leaves'
+  // buffers; what is prepared from parameters is kept for later runs. NULL: it is not. prepared: added to by what that took in this run, if not NULL.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                      tc_work_done *prepared);
   void (*destroy)(void *program);
   // TC_VERIFY=1 (lowering/verify.h): what the plan should store, to be had before the run, which may write over its operands; NULL where nothing is to
   // be compared. After the run, how many results are wrong. A line for each goes to the file.

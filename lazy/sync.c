@@ -40,7 +40,7 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
   if (peek)
     for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
-  t->word[t->n_word + flag_words] = (uint64_t)tc_options_get()->eager;
+  t->word[t->n_word + flag_words] = (uint64_t)tc_options_get()->eager | (uint64_t)(tc_options_get()->prepare != 0) << 32;
   return n;
 }
 
@@ -55,6 +55,7 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
   for (uint32_t i = 0; i < p->n_out; i++) {
     if (p->out[i].home != TC_LEAF_NONE) {
       t->out[i] = tc_buffer_retain(t->leaf[p->out[i].home].buf);
+      tc_buffer_restamp(t->out[i]);
       continue;
     }
     tc_status st = tc_buffer_create(p->out[i].bytes, &t->out[i]);
@@ -80,13 +81,13 @@ static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
 }
 
 // TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are written in place still hold their old content.
-static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_sync_point *rec) {
+static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_work_done *prepared, tc_sync_point *rec) {
   tc_log_message before, m;
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
   if (to) fprintf(to, "TC_VERIFY: results differ\n");
   struct tc_verified *expected = text && to ? tc_lowering.verify_begin(p, leaf, t->arg, to) : NULL;
-  tc_status st = tc_lowering.launch(p, leaf, out, t->arg, t->call);
+  tc_status st = tc_lowering.launch(p, leaf, out, t->arg, t->call, t->leaf, prepared);
   if (expected) rec->n_wrong = tc_lowering.verify_end(p, leaf, out, expected, st == TC_OK, to);
   if (rec->n_wrong) {
     if (before.text) fputs(before.text, to);
@@ -98,12 +99,12 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   return st;
 }
 
-static tc_status launch(tc_trace *t, const tc_plan *p, tc_sync_point *rec) {
+static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, tc_sync_point *rec) {
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, rec);
-  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call);
+  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
+  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
 }
 
 // ---- runs ----
@@ -276,6 +277,7 @@ static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
         void *arg = user->drop_arg;
         uint16_t size_class = old->size_class;
         size_t old_bytes = old->bytes, user_bytes = user->bytes;
+        tc_buffer_unstamp(old);
         old->origin = TC_ORIGIN_USER, old->drop = drop, old->drop_arg = arg, old->bytes = user_bytes;
         user->origin = TC_ORIGIN_OWNED, user->drop = NULL, user->size_class = size_class, user->bytes = old_bytes;
         tc_buffer_release(t->user[i].buf);
@@ -337,7 +339,8 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
   uint64_t allocated = tc_now_ns();
-  if (taken) st = launch(t, p, &rec);
+  tc_work_done prepared = {0};
+  if (taken) st = launch(t, p, &prepared, &rec);
   uint64_t ran = tc_now_ns();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
@@ -354,7 +357,8 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
   if (p) {
-    rec.hash = p->hash.lo, rec.n_left = p->n_left, rec.n_kernels = p->n_kernels, rec.bytes = p->bytes_moved, rec.tier = p->tier;
+    rec.hash = p->hash.lo, rec.n_left = p->n_left, rec.tier = p->tier;
+    rec.n_kernels = p->n_kernels + prepared.n_kernels, rec.bytes = p->bytes_moved + prepared.bytes;
     rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
     tc_plan_release(p);
   }

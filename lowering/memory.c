@@ -14,7 +14,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
       if (place & ARENA_BIT) {
         block *k = &p->block[place & ~ARENA_BIT];
         k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
-      } else if (place >= plan->n_leaf) {
+      } else if (place >= plan->n_leaf && place < plan->n_leaf + plan->n_out) {
         made[place - plan->n_leaf] = TC_MIN(made[place - plan->n_leaf], wave);
       }
     }

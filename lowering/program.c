@@ -8,6 +8,7 @@
 #include "lowering/group.h"
 #include "lowering/memory.h"
 #include "lowering/nest_math.h"
+#include "lowering/prepared.h"
 #include "lowering/verify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -17,6 +18,7 @@
 
 #define SERIAL_NS 4000.0  // work below which a second thread does not pay (hot fork-join is 0.6 us, a wave 0.2 us)
 #define TASK_NS 8000.0    // work one task should have
+#define MOST_FORMS 5       // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
@@ -34,11 +36,17 @@ typedef struct builder {
   uint32_t *place;      // per node
   uint32_t *made_in;    // per node: the wave after which it is there
   uint32_t wave;        // of the step being added
+  bool preparing;       // that step makes prepared values
+  bool prepare;         // some may
   bool *emitted;        // per group
+  uint8_t *lasts;       // per node with memory: LASTS_*
   uint8_t *forced;      // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;      // the node to force next, or TC_NONE
   bool full;            // a group was more than a kernel can name
 } builder;
+
+// Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
+enum { LASTS_NOT, LASTS_LEAF, LASTS_MADE };
 
 #define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
 
@@ -58,22 +66,25 @@ static uint32_t place_of(builder *b, uint32_t n) {
   if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
   if (x->out != TC_LEAF_NONE) return b->place[n] = b->plan->n_leaf + x->out;
   tc_program *p = b->p;
-  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
+  if (b->lasts[n] == LASTS_MADE) {
+    if (!GROW(p->kept_bytes, p->n_kept, p->cap_kept, 1)) return TC_PLACE_NONE;
+    p->kept_bytes[p->n_kept] = bytes;
+    return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
+  }
+  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
   p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0};
   return b->place[n] = ARENA_BIT | p->n_block++;
 }
 
-static tc_step *add_step(builder *b, tc_step_kind kind) {
-  tc_program *p = b->p;
+static tc_step *add_step(builder *b, tc_program *p, tc_step_kind kind) {
   if (!GROW(p->step, p->n_step, p->cap_step, 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
   *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
   return s;
 }
 
-static bool bind(builder *b, tc_step *s, uint32_t place) {
-  tc_program *p = b->p;
+static bool bind(tc_program *p, tc_step *s, uint32_t place) {
   if (place == TC_PLACE_NONE || !GROW(p->bind, p->n_bind, p->cap_bind, 1)) return false;
   p->bind[p->n_bind++] = place;
   s->n_bind++;
@@ -101,8 +112,10 @@ static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
   }
 }
 
+// Prepared values are there before the first wave; among themselves they have waves of their own.
 static uint32_t after(const builder *b, uint32_t n) {
-  return b->made_in[tc_group_root(&b->gr, n)];
+  n = tc_group_root(&b->gr, n);
+  return b->lasts[n] == LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
@@ -116,8 +129,8 @@ static bool add_check(builder *b, uint32_t n, uint32_t index, int64_t extent) {
   }
   b->wave = after(b, index);
   b->made_in[tc_group_root(&b->gr, index)] = b->wave + 1;
-  tc_step *s = add_step(b, TC_STEP_CHECK);
-  if (!s || !bind(b, s, place_of(b, index))) return false;
+  tc_step *s = add_step(b, p, TC_STEP_CHECK);
+  if (!s || !bind(p, s, place_of(b, index))) return false;
   s->node = n, s->op = p->graph.node[n].op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
@@ -143,14 +156,14 @@ static bool add_row(builder *b, uint32_t n) {
   const tc_gnode *x = &p->graph.node[n];
   b->wave = 0;
   for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
-  tc_step *s = add_step(b, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
+  tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
   if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind(b, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    if (!bind(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
@@ -158,7 +171,7 @@ static bool add_row(builder *b, uint32_t n) {
   if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
-  if (!bind(b, s, place_of(b, n))) return false;
+  if (!bind(p, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
 }
@@ -175,25 +188,44 @@ static void drop_draft(tc_step *s) {
   s->draft = NULL;
 }
 
+// Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
+// products: where data is a parameter too, whole layers would be kept.
+static bool prepares(const builder *b, const tc_group *group, const tc_expansion *e) {
+  bool all = b->prepare && e->n_read > 0;
+  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != LASTS_NOT;
+  for (uint32_t i = 0; i < e->n_written && all; i++) {
+    const tc_gnode *x = &b->p->graph.node[tc_group_root(&b->gr, e->written[i])];
+    all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
+  }
+  for (uint32_t i = 0; i < group->n_member && all; i++) {
+    tc_op_kind kind = tc_op_kind_of(b->p->graph.node[group->member[i]].op);
+    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_CONTRACT;
+  }
+  return all;
+}
+
 static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
-  tc_program *p = b->p;
   tc_expansion e;
   tc_arena_reset(&b->expansion);
   *st = tc_expand_group(&e, &b->gr, group, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
+  b->preparing = prepares(b, group, &e);
+  tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
-  b->plan->bytes_moved += e.bytes;
-  tc_step *s = add_step(b, TC_STEP_KERNEL);
+  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_group_root(&b->gr, e.written[i])] = LASTS_MADE;
+  if (!b->preparing) b->plan->bytes_moved += e.bytes;
+  b->preparing = false;
+  tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_nest_destroy(&e.nest), false;
   draft->nest = e.nest;
   memcpy(draft->stem, e.stem, sizeof draft->stem);
   s->draft = draft;
-  s->extent = e.extent, s->work = e.work, s->writes = e.writes, s->same = e.same;
+  s->extent = e.extent, s->work = e.work, s->writes = e.writes, s->same = e.same, s->bytes = e.bytes;
   for (uint32_t i = 0; i < e.n_buf; i++) {
-    if (!bind(b, s, place_of(b, e.buf[i]))) return false;
+    if (!bind(p, s, place_of(b, e.buf[i]))) return false;
     s = &p->step[p->n_step - 1];
   }
   if (!GROW(p->num, p->n_num, p->cap_num, e.n_num)) return false;
@@ -204,9 +236,9 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
 }
 
 // Kernels are compiled once the steps are settled.
-static tc_status compile(builder *b) {
-  for (uint32_t i = 0; i < b->p->n_step; i++) {
-    tc_step *s = &b->p->step[i];
+static tc_status compile(builder *b, tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_step *s = &p->step[i];
     uint32_t compiled = 0;
     if (!s->draft) continue;
     TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, &s->kernel, &compiled));
@@ -247,12 +279,12 @@ static bool schedule(tc_program *p) {
 }
 
 // Steps of one wave with the same code are one kernel over several sets of tensors: the updates of a network's parameters.
-static uint32_t count_kernels(const tc_program *p) {
+static uint32_t count_kernels(const tc_program *p, const uint64_t *skip) {
   uint32_t n = 0;
   for (uint32_t w = 0; w < p->n_wave; w++)
     for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
-      bool first = p->step[i].kernel != NULL;
-      for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel;
+      bool first = p->step[i].kernel && !(skip && skip[i]);
+      for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel || (skip && skip[j]);
       n += first;
     }
   return n;
@@ -311,8 +343,9 @@ static bool build_steps(builder *b, tc_status *st) {
 
 void tc_program_destroy(void *program) {
   tc_program *p = program;
+  if (p->prepare) tc_program_destroy(p->prepare);
   for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
-  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks};
+  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
   tc_free(p);
@@ -321,13 +354,39 @@ void tc_program_destroy(void *program) {
 // Forgets the steps, to build them again.
 static void clear_steps(tc_program *p) {
   for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
-  p->n_step = p->n_bind = p->n_num = p->n_block = 0;
+  p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
+  if (p->prepare) clear_steps(p->prepare);
 }
 
 static size_t output_bytes(const tc_plan *plan) {
   size_t sum = 0;
   for (uint32_t o = 0; o < plan->n_out; o++) sum += plan->out[o].bytes;
   return sum;
+}
+
+// Parameters that the plan does not assign.
+static void find_lasting(builder *b) {
+  const tc_plan *plan = b->plan;
+  memset(b->lasts, LASTS_NOT, b->p->graph.n);
+  for (uint32_t n = 0; n < plan->n_node; n++)
+    if (plan->leaf_of[n] != TC_LEAF_NONE && (plan->flag[n] & TC_NODE_WANT)) b->lasts[n] = LASTS_LEAF;
+  for (uint32_t n = 0; n < plan->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(plan, n);
+    if (tc_rec_op(r) == TC_OP_ASSIGN) b->lasts[r->in[1]] = LASTS_NOT;
+  }
+}
+
+// Whether more would be kept than forms of parameters: then what the plan calls parameters is its data.
+static bool prepares_much(const builder *b) {
+  const tc_program *p = b->p, *q = p->prepare;
+  size_t made = 0, of = 0;
+  for (uint32_t i = 0; i < p->n_kept; i++) made += p->kept_bytes[i];
+  for (uint32_t n = 0; n < b->plan->n_node; n++) {
+    bool read = false;
+    for (uint32_t i = 0; i < q->n_bind && b->lasts[n] == LASTS_LEAF && !read; i++) read = q->bind[i] == b->plan->leaf_of[n];
+    if (read) of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
+  }
+  return made > MOST_FORMS * of + MOST_FORMS * 64 * (size_t)p->n_kept;
 }
 
 // Groups and expands; where fusion would hold more memory than op by op, thriftily if that helps; where a view cannot be said, stores what it shows and starts again; where a group is too much for one kernel, with small groups.
@@ -338,7 +397,9 @@ static tc_status build(builder *b) {
   b->emitted = tc_arena_alloc(&p->arena, n + 1);
   b->place = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->place);
   b->made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->made_in);
-  if (!b->forced || !b->emitted || !b->place || !b->made_in) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  b->lasts = tc_arena_alloc(&p->arena, n + 1);
+  p->prepare = tc_calloc(1, sizeof *p->prepare);
+  if (!b->forced || !b->emitted || !b->place || !b->made_in || !b->lasts || !p->prepare) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   size_t op_by_op, least = SIZE_MAX;
   if (!tc_memory_op_by_op(b->plan, &op_by_op)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (tc_group_mode mode = TC_GROUP_ANY;;) {
@@ -346,10 +407,16 @@ static tc_status build(builder *b) {
     memset(b->place, 0xFF, n * sizeof *b->place);
     memset(b->made_in, 0, n * sizeof *b->made_in);
     memset(b->emitted, 0, n);
+    find_lasting(b);
     b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
     tc_arena_reset(&b->grouping);
     TC_TRY(tc_group_build(&b->gr, &p->graph, &b->grouping, b->forced, mode));
     if (build_steps(b, &st)) {
+      if (b->prepare && prepares_much(b)) {
+        b->prepare = false;
+        clear_steps(p);
+        continue;
+      }
       if (!tc_memory_order(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
       size_t bytes = p->arena_bytes + output_bytes(b->plan);
       bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > op_by_op + op_by_op / 16;
@@ -369,17 +436,26 @@ static tc_status build(builder *b) {
       b->forced[b->unsaid]++;
     clear_steps(p);
   }
-  TC_TRY(compile(b));
-  return schedule(p) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  TC_TRY(compile(b, p));
+  TC_TRY(compile(b, p->prepare));
+  return schedule(p) && schedule(p->prepare) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
-// One step a line: wave, what runs, and where it reads and writes (l leaf, o output, a arena block).
-static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
-  fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
-          p->arena_bytes);
+static void print_place(const tc_plan *plan, uint32_t at, FILE *out) {
+  uint32_t n_leaf = plan->n_leaf, n_out = plan->n_out;
+  if (at & ARENA_BIT)
+    fprintf(out, "a%u", at & ~ARENA_BIT);
+  else if (at < n_leaf)
+    fprintf(out, "l%u", at);
+  else
+    fprintf(out, at < n_leaf + n_out ? "o%u" : "p%u", at < n_leaf + n_out ? at - n_leaf : at - n_leaf - n_out);
+}
+
+// One step a line: wave, what runs, and where it reads and writes (l leaf, o output, p prepared, a arena block).
+static void print_steps(const tc_program *p, const tc_plan *plan, const char *what, FILE *out) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    fprintf(out, "  wave %u %s", s->wave,
+    fprintf(out, "  %s %u %s", what, s->wave,
             s->kind == TC_STEP_KERNEL  ? s->kernel->name
             : s->kind == TC_STEP_CHECK ? "check"
             : s->kind == TC_STEP_ZERO  ? "zero"
@@ -387,16 +463,18 @@ static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
       bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
-      fprintf(out, " %s%s%u", writes ? ">" : "",
-              at & ARENA_BIT      ? "a"
-              : at < plan->n_leaf ? "l"
-                                  : "o",
-              at & ARENA_BIT      ? at & ~ARENA_BIT
-              : at < plan->n_leaf ? at
-                                  : at - plan->n_leaf);
+      fprintf(out, writes ? " >" : " ");
+      print_place(plan, at, out);
     }
     fprintf(out, "\n");
   }
+}
+
+static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
+  fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
+          p->arena_bytes);
+  print_steps(p->prepare, plan, "prepare", out);
+  print_steps(p, plan, "wave", out);
   for (uint32_t o = 0; o < plan->n_out; o++)
     if (plan->out[o].home != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].home);
 }
@@ -420,7 +498,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  builder b = {.p = p, .plan = plan};
+  builder b = {.p = p, .plan = plan, .prepare = tc_options_get()->prepare != 0};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
   tc_arena_fini(&b.grouping);
@@ -428,7 +506,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st != TC_OK) return tc_program_destroy(p), st;
   choose_homes(&b);
   if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  plan->n_kernels = count_kernels(p);
+  plan->n_kernels = count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
   if (tc_log_on(TC_LOG_PLAN)) log_program(p, plan);
@@ -448,10 +526,11 @@ typedef struct fault {
 
 typedef struct run {
   const tc_program *p;
-  void **place;  // leaves, then outputs
+  void **place;  // leaves, then outputs, then prepared values
   char *const *output;  // behind the leaves in place
   char *arena;
   const uint64_t *num;  // all steps' scalars
+  const uint64_t *skip;  // steps that need not run; NULL: none
   fault *fault;
   bool timed;  // TC_PROFILE=2
 } run;
@@ -535,6 +614,7 @@ static void run_quietly(const run *r, const tc_step *s, int64_t begin, int64_t e
 }
 
 static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (r->skip && r->skip[s - r->p->step]) return;
   if (TC_LIKELY(!r->timed)) {
     run_quietly(r, s, begin, end, w);
     return;
@@ -568,32 +648,120 @@ static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
   for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
 }
 
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call) {
-  const tc_program *p = plan->program;
-  uint64_t fixed[512], *num = fixed;
-  uint32_t n_place = plan->n_leaf + plan->n_out;
-  size_t lists = (p->n_num + n_place) * sizeof *num <= sizeof fixed ? 0 : (p->n_num + n_place) * sizeof *num;
-  tc_buffer *arena = NULL;
-  tc_status st = p->arena_bytes + lists ? tc_buffer_create(p->arena_bytes + lists, &arena) : TC_OK;
-  if (st == TC_OK) {
-    if (lists) num = (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
-    void **place = (void **)(num + p->n_num);
-    for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
-    for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
-    for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
-    fault stopped_by = {.step = NULL};
-    run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, &stopped_by, tc_options_get()->profile > 1};
-    int64_t one = 1;
-    bool serial = p->work < SERIAL_NS;
-    tc_job job = {.task = serial ? task_serial : task,
-                  .arg = &r,
-                  .n_waves = serial ? 1 : (int)p->n_wave,
-                  .n_tasks = serial ? &one : p->wave_tasks,
-                  .scratch_bytes = p->scratch_bytes,
-                  .max_threads = serial ? 1 : 1024};
-    if (p->n_step) st = (tc_status)tc_team_run(&job);
-    if (stopped_by.step) report(plan, &r, call);
+static tc_status run_steps(run *r) {
+  const tc_program *p = r->p;
+  int64_t one = 1;
+  bool serial = p->work < SERIAL_NS;
+  tc_job job = {.task = serial ? task_serial : task,
+                .arg = r,
+                .n_waves = serial ? 1 : (int)p->n_wave,
+                .n_tasks = serial ? &one : p->wave_tasks,
+                .scratch_bytes = p->scratch_bytes,
+                .max_threads = serial ? 1 : 1024};
+  return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
+}
+
+static void fill_nums(const tc_program *p, const uint64_t *arg, uint64_t *num) {
+  for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
+}
+
+// ---- prepared values ----
+
+// What a step of preparing reads and gives.
+typedef struct preparing {
+  tc_prepared_key key;
+  uint64_t stamp[TC_MAX_BUFS];
+  tc_buffer *in[TC_MAX_BUFS], *out[TC_MAX_BUFS];
+  uint32_t n_in, n_out, kept[TC_MAX_BUFS];  // kept: which prepared value a result is
+  bool lasting;  // all it reads has a stamp
+} preparing;
+
+static void describe(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num, const tc_leaf *held, tc_buffer *const *kept,
+                     preparing *x) {
+  uint32_t first_kept = plan->n_leaf + plan->n_out;
+  x->n_in = x->n_out = 0, x->lasting = held != NULL;
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    uint32_t place = q->bind[s->first_bind + j];
+    if (s->writes >> j & 1) {
+      x->kept[x->n_out++] = place - first_kept;
+      continue;
+    }
+    tc_buffer *b = place >= first_kept ? kept[place - first_kept] : held ? held[place].buf : NULL;
+    x->stamp[x->n_in] = b ? tc_buffer_stamp(b) : 0;
+    x->lasting &= x->stamp[x->n_in] != 0;
+    x->in[x->n_in++] = b;
   }
+  x->key = (tc_prepared_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
+}
+
+// Memory for what a step makes in this run.
+static tc_status take_results(const tc_program *p, preparing *x) {
+  for (uint32_t i = 0; i < x->n_out; i++) {
+    tc_status st = tc_buffer_create(p->kept_bytes[x->kept[i]], &x->out[i]);
+    if (st != TC_OK) {
+      while (i-- > 0) tc_buffer_release(x->out[i]);
+      return st;
+    }
+    if (!x->lasting) tc_buffer_unstamp(x->out[i]);
+  }
+  return TC_OK;
+}
+
+// Finds prepared values, or makes and keeps them. kept: their buffers, retained where not NULL on return, whatever the status.
+static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list, tc_buffer **kept,
+                         tc_work_done *done) {
+  const tc_program *q = whole->p->prepare;
+  uint64_t *skip = list, *num = list + q->n_step;
+  uint32_t n_made = 0;
+  preparing x;
+  fill_nums(q, arg, num);
+  for (uint32_t i = 0; i < q->n_step; i++) {
+    describe(q, plan, &q->step[i], num, held, kept, &x);
+    skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
+    if (!skip[i]) TC_TRY(take_results(whole->p, &x));
+    n_made += !skip[i];
+    for (uint32_t k = 0; k < x.n_out; k++) {
+      kept[x.kept[k]] = x.out[k];
+      whole->place[plan->n_leaf + plan->n_out + x.kept[k]] = x.out[k]->ptr;
+    }
+  }
+  if (n_made == 0) return TC_OK;
+  run r = *whole;
+  r.p = q, r.num = num, r.skip = skip;
+  TC_TRY(run_steps(&r));
+  done->n_kernels += count_kernels(q, skip);
+  for (uint32_t i = 0; i < q->n_step; i++) {
+    if (skip[i]) continue;
+    done->bytes += q->step[i].bytes;
+    describe(q, plan, &q->step[i], num, held, kept, &x);
+    for (uint32_t k = 0; k < x.n_out; k++) x.out[k] = kept[x.kept[k]];
+    if (x.lasting) tc_prepared_keep(&x.key, x.n_out, x.out, x.in);
+  }
+  return TC_OK;
+}
+
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                            tc_work_done *prepared) {
+  const tc_program *p = plan->program, *q = p->prepare;
+  uint64_t fixed[512], *num = fixed;
+  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_list = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
+  size_t lists = n_list * sizeof *num <= sizeof fixed ? 0 : n_list * sizeof *num;
+  tc_buffer *arena = NULL;
+  tc_work_done ignored = {0};
+  TC_TRY(p->arena_bytes + lists ? tc_buffer_create(p->arena_bytes + lists, &arena) : TC_OK);
+  if (lists) num = (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+  void **place = (void **)(num + p->n_num);
+  tc_buffer **kept = (tc_buffer **)(place + n_place);
+  fill_nums(p, arg, num);
+  for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
+  for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
+  for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
+  fault stopped_by = {.step = NULL};
+  run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &stopped_by, tc_options_get()->profile > 1};
+  tc_status st = q->n_step ? prepare(&r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
+  if (st == TC_OK) st = run_steps(&r);
+  if (stopped_by.step) report(plan, &r, call);
+  for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
   tc_buffer_release(arena);
   return st;
 }
@@ -607,12 +775,17 @@ static tc_status lower(tc_plan *plan) {
   return TC_OK;
 }
 
+static void clear(void) {
+  tc_prepared_clear();
+  tc_kernel_cache_clear();
+}
+
 const tc_lowering_ops tc_lowering = {
     .lower = lower,
     .launch = tc_program_launch,
     .destroy = tc_program_destroy,
     .verify_begin = tc_verify_begin,
     .verify_end = tc_verify_end,
-    .clear = tc_kernel_cache_clear,
+    .clear = clear,
     .stats = tc_kernel_stats,
 };

@@ -1,6 +1,6 @@
 // A program: the steps a plan runs, where their values live, and which scalars they read. Holds sizes and offsets, never addresses.
 //
-// A place says where a value is: a leaf, an output, or an offset in the run's arena. Steps of a wave are independent; between waves the team has a
+// A place says where a value is: a leaf, an output, a prepared value (lowering/prepared.h), or an offset in the run's arena. Steps of a wave are independent; between waves the team has a
 // barrier. Threads: immutable once made; many threads may run one program, each with an arena of its own.
 #ifndef TC_LOWERING_PROGRAM_H
 #define TC_LOWERING_PROGRAM_H
@@ -12,9 +12,9 @@
 
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
-  TC_STEP_ROW,     // a reference kernel, in shares where it can be split
-  TC_STEP_ZERO,    // zeros over a whole tensor
-  TC_STEP_CHECK,   // indices of operand 0 lie within the extent in arg
+  TC_STEP_ROW,  // a reference kernel, in shares where it can be split
+  TC_STEP_ZERO,  // zeros over a whole tensor
+  TC_STEP_CHECK,  // indices of operand 0 lie within the extent in arg
 } tc_step_kind;
 
 // A kernel to be compiled.
@@ -25,18 +25,19 @@ typedef struct tc_draft {
 
 typedef struct tc_step {
   uint8_t kind;
-  tc_kernel *kernel;          // KERNEL: retained
-  tc_draft *draft;            // KERNEL: owned, until it is compiled
-  tc_op op;                   // ROW
+  tc_kernel *kernel;  // KERNEL: retained
+  tc_draft *draft;  // KERNEL: owned, until it is compiled
+  tc_op op;  // ROW
   uint32_t first_bind, n_bind;  // places; ROW: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
-  int64_t extent;             // units of the outermost range
-  int64_t grain;              // units of one task
+  int64_t extent;  // units of the outermost range
+  int64_t grain;  // units of one task
   uint32_t wave;
-  uint32_t node;              // the node a ROW or ZERO gives, and a CHECK is for
-  double work;                // estimated nanoseconds on one thread
-  uint64_t writes;            // KERNEL: binds it writes
-  uint64_t same;              // KERNEL: binds it reads only at the element it writes, before it writes it
+  uint32_t node;  // the node a ROW or ZERO gives, and a CHECK is for
+  double work;  // estimated nanoseconds on one thread
+  uint64_t writes;  // KERNEL: binds it writes
+  uint64_t bytes;  // KERNEL: read and written
+  uint64_t same;  // KERNEL: binds it reads only at the element it writes, before it writes it
 } tc_step;
 
 typedef struct tc_num_source {
@@ -47,6 +48,8 @@ typedef struct tc_num_source {
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call);
+// See tc_lowering_ops.
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                            tc_work_done *prepared);
 
 #endif

@@ -165,7 +165,7 @@ static bool run_record(const tc_plan *p, uint32_t node, tc_device device, void *
   tc_plan *q = NULL;
   *out = NULL;
   bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create(bytes_of(p, node), out) == TC_OK &&
-            tc_program_launch(q, operand, &(*out)->ptr, arg + p->arg_at[node], NULL) == TC_OK;
+            tc_program_launch(q, operand, &(*out)->ptr, arg + p->arg_at[node], NULL, NULL, NULL) == TC_OK;
   tc_plan_release(q);
   return ok;
 }

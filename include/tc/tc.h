@@ -139,11 +139,12 @@ TC_API int tc_num_threads(void);
 typedef struct tc_memory {
   size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;  // tensors and arenas in use, their maximum, kept for reuse, cap (0: none)
   uint64_t n_allocs;                                       // calls to the system allocator since start
+  size_t prepared_bytes;                                   // of the live: forms of parameters kept for later runs
 } tc_memory;
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
 TC_API tc_status tc_set_memory_cap(size_t bytes);
-// Gives pooled memory back to the system.
+// Gives pooled memory back to the system, and what is prepared from parameters and can be made again.
 TC_API void tc_trim(void);
 // Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
 TC_API void tc_shutdown(void);

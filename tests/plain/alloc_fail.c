@@ -90,8 +90,12 @@ static tc_status use(const mlp *m, float *out) {
   tc_status st = tc_save_npy(path, m->params[2]);
   tc_tensor back = st == TC_OK ? tc_load_npy(path) : m->x, positive = tc_gt(m->params[2], 0);
   const tc_tensor pair[] = {m->x, m->params[0]};
-  const tc_tensor made[] = {back, tc_masked_select(m->params[2], positive), tc_cast(tc_nonzero(positive), TC_F32), tc_cast(tc_unique(m->y), TC_F32),
-                            tc_einsum("ij,jk->k", 2, pair)};
+  const tc_tensor made[] = {back,
+                            tc_masked_select(m->params[2], positive),
+                            tc_cast(tc_nonzero(positive), TC_F32),
+                            tc_cast(tc_unique(m->y), TC_F32),
+                            tc_einsum("ij,jk->k", 2, pair),
+                            tc_matmul(m->x, tc_neg(m->params[0]))};
   tc_tensor sum = tc_scalar(0);
   for (size_t k = 0; k < sizeof made / sizeof *made && st == TC_OK; k++) {
     st = status_of(made[k]);

@@ -1,0 +1,277 @@
+// Prepared values: what a run makes of parameters alone is kept for the next one, has the same bits, goes when a parameter is written or released, is
+// shared by plans, counted, and given back when memory is short.
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/options.h"
+#include "tests/plain/expect.h"
+
+enum { C = 16, SIDE = 8, N_OUT = 10 };
+
+typedef struct net {
+  tc_tensor filter[2], gain, bias, fc;
+  tc_optimizer *opt;
+} net;
+
+static tc_tensor numbers(tc_dims d, double scale) {
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
+  return tc_reshape(tc_mul(tc_sin(tc_mul(tc_arange(0, (double)n, 1, TC_F32), 0.7)), scale), d);
+}
+
+static net net_make(void) {
+  tc_scope s = tc_scope_begin();
+  net m = {.filter = {tc_param(numbers(TC_SHAPE(C, C, 3, 3), 0.1)), tc_param(numbers(TC_SHAPE(C, C, 3, 3), 0.2))},
+           .gain = tc_param(numbers(TC_SHAPE(C, 1, 1), 1)),
+           .bias = tc_param(numbers(TC_SHAPE(N_OUT), 1)),
+           .fc = tc_param(numbers(TC_SHAPE(N_OUT, C), 0.3))};
+  tc_tensor all[] = {m.filter[0], m.filter[1], m.gain, m.bias, m.fc};
+  EXPECT_OK(tc_eval(5, all));
+  m.opt = tc_sgd(all, 5, (tc_sgd_options){.lr = 0.01});
+  tc_scope_end(s);
+  return m;
+}
+
+static void net_drop(net *m) {
+  tc_optimizer_destroy(m->opt);
+  tc_tensor all[] = {m->filter[0], m->filter[1], m->gain, m->bias, m->fc};
+  for (int i = 0; i < 5; i++) tc_release(all[i]);
+}
+
+static tc_tensor forward(const net *m, int batch) {
+  tc_conv_options same = {.padding = TC_SHAPE(1)};
+  tc_tensor h = numbers(TC_SHAPE(batch, C, SIDE, SIDE), 1);
+  for (int i = 0; i < 2; i++) h = tc_relu(tc_mul(tc_conv2d(h, m->filter[i], (tc_tensor){0, 0}, same), tc_rsqrt(tc_add(tc_square(m->gain), 1e-5))));
+  return tc_linear(tc_mean(h, TC_AXES(2, 3), false), m->fc, m->bias);
+}
+
+// The results of a run, and its kernels.
+static tc_sync_point run(const net *m, int batch, float *out) {
+  tc_sync_point p = {0};
+  tc_scope s = tc_scope_begin();
+  tc_no_grad_begin();
+  tc_tensor y = forward(m, batch);
+  tc_no_grad_end();
+  EXPECT_OK(tc_to_host(y, out, (size_t)batch * N_OUT * sizeof *out));
+  EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
+  tc_scope_end(s);
+  return p;
+}
+
+static size_t kept(void) {
+  return tc_memory_stats().prepared_bytes;
+}
+
+static void set_option(const char *value) {
+  setenv("TC_PREPARE", value, 1);
+  tc_options_reload();
+}
+
+// What runs without prepared values give now.
+static void expect_like_unprepared(const net *m, const float *got, const char *when) {
+  float want[N_OUT];
+  set_option("0");
+  run(m, 1, want);
+  set_option("1");
+  EXPECT(memcmp(got, want, sizeof want) == 0, "%s: %g, should be %g", when, (double)got[0], (double)want[0]);
+}
+
+static void second_run_skips(void) {
+  net m = net_make();
+  float first[N_OUT], second[N_OUT], off[N_OUT];
+  EXPECT(kept() == 0, "%zu bytes kept before anything ran", kept());
+  tc_sync_point a = run(&m, 1, first), b = run(&m, 1, second);
+  EXPECT(kept() >= 2 * C * C * 9 * sizeof(float), "%zu bytes kept", kept());
+  EXPECT(a.n_kernels > b.n_kernels && a.bytes > b.bytes, "%u kernels, then %u; %llu bytes, then %llu", a.n_kernels, b.n_kernels,
+         (unsigned long long)a.bytes, (unsigned long long)b.bytes);
+  set_option("0");
+  tc_sync_point c = run(&m, 1, off), d = run(&m, 1, off);
+  set_option("1");
+  EXPECT(c.n_kernels == a.n_kernels && d.n_kernels == a.n_kernels && d.bytes == a.bytes, "%u and %u kernels when nothing is prepared, %u when all is",
+         c.n_kernels, d.n_kernels, a.n_kernels);
+  EXPECT(!memcmp(first, second, sizeof first) && !memcmp(first, off, sizeof first), "bits differ");
+  net_drop(&m);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(kept() == 0, "%zu bytes kept of parameters that are gone", kept());
+}
+
+static void plans_share(void) {
+  net m = net_make();
+  float out[3 * N_OUT];
+  run(&m, 1, out);
+  size_t of_one = kept();
+  tc_sync_point p = run(&m, 3, out), q = run(&m, 3, out);
+  EXPECT(!p.hit && kept() == of_one, "another batch: %zu bytes kept, %zu before", kept(), of_one);
+  EXPECT(p.n_kernels == q.n_kernels, "another batch prepares again: %u kernels, then %u", p.n_kernels, q.n_kernels);
+  net_drop(&m);
+}
+
+static void writes_are_seen(void) {
+  net m = net_make();
+  float before[N_OUT], after[N_OUT];
+  int64_t at[] = {0, 0, 0, 0};
+  run(&m, 1, before);
+  for (int way = 0; way < 4; way++) {
+    static const char *const said[] = {"assign", "assign_slice", "copy from host", "optimizer step"};
+    static float host[C * C * 9];
+    size_t had = kept();
+    tc_scope s = tc_scope_begin();
+    if (way == 0) EXPECT_OK(tc_assign(m.filter[0], tc_mul(m.filter[0], 1.5)));
+    if (way == 1) EXPECT_OK(tc_assign_slice(m.filter[1], at, NULL, NULL, tc_ones(TC_SHAPE(C, C, 1, 1), TC_F32)));
+    for (int i = 0; i < C * C * 9; i++) host[i] = (float)(i % 7) * 0.1f;
+    if (way == 2) EXPECT_OK(tc_assign(m.filter[0], tc_from_host(host, TC_SHAPE(C, C, 3, 3), TC_F32)));
+    if (way == 3) {
+      EXPECT_OK(tc_backward(tc_mean(forward(&m, 1), TC_ALL, false)));
+      EXPECT_OK(tc_optimizer_step(m.opt));
+      EXPECT_OK(tc_zero_grad(m.opt));
+    }
+    tc_scope_end(s);
+    EXPECT_OK(tc_sync(NULL));
+    EXPECT(kept() < had, "%s: %zu bytes kept as before", said[way], kept());
+    run(&m, 1, after);
+    EXPECT(memcmp(before, after, sizeof before) != 0, "%s: not seen", said[way]);
+    expect_like_unprepared(&m, after, said[way]);
+    EXPECT(kept() == had, "%s: %zu bytes kept, %zu before", said[way], kept(), had);
+    memcpy(before, after, sizeof before);
+  }
+  net_drop(&m);
+}
+
+// In the trace of the run, where nothing may be kept of what is written.
+static void writes_in_the_same_trace(void) {
+  net m = net_make();
+  float out[N_OUT];
+  run(&m, 1, out);
+  for (int i = 0; i < 3; i++) {
+    tc_scope s = tc_scope_begin();
+    EXPECT_OK(tc_assign(m.filter[0], tc_mul(m.filter[0], 0.9)));
+    tc_scope_end(s);
+    run(&m, 1, out);
+    expect_like_unprepared(&m, out, "assigned before the run");
+  }
+  net_drop(&m);
+}
+
+static void eval_and_train_do_not_grow(void) {
+  net m = net_make();
+  float out[N_OUT];
+  size_t of_first = 0, live = 0;
+  for (int i = 0; i < 12; i++) {
+    run(&m, 1, out);
+    tc_scope s = tc_scope_begin();
+    EXPECT_OK(tc_backward(tc_mean(forward(&m, 2), TC_ALL, false)));
+    EXPECT_OK(tc_optimizer_step(m.opt));
+    EXPECT_OK(tc_zero_grad(m.opt));
+    tc_scope_end(s);
+    EXPECT_OK(tc_sync(NULL));
+    if (i == 1) of_first = kept(), live = tc_memory_stats().live_bytes;
+    if (i > 1) EXPECT(kept() == of_first && tc_memory_stats().live_bytes == live, "round %d: %zu bytes kept of %zu", i, kept(), of_first);
+  }
+  net_drop(&m);
+}
+
+static void memory_is_given_back(void) {
+  net m = net_make();
+  float out[N_OUT], again[N_OUT];
+  run(&m, 1, out);
+  tc_trim();
+  EXPECT(kept() == 0, "%zu bytes kept after trim", kept());
+  run(&m, 1, again);
+  EXPECT(kept() > 0 && !memcmp(out, again, sizeof out), "after trim");
+  tc_cache_clear();
+  EXPECT(kept() == 0, "%zu bytes kept after the caches were emptied", kept());
+  run(&m, 1, out);
+  // Where the cap leaves room for all but what is kept, that goes first.
+  size_t had = kept();
+  tc_tensor big = tc_ones(TC_SHAPE(1 << 18), TC_F32);
+  EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + ((size_t)1 << 20) - had / 2));
+  EXPECT_OK(tc_eval(1, &big));
+  EXPECT(kept() == 0, "%zu bytes kept where memory is short", kept());
+  EXPECT_OK(tc_set_memory_cap(0));
+  run(&m, 1, again);
+  EXPECT(!memcmp(out, again, sizeof out), "after memory was short");
+  net_drop(&m);
+}
+
+// No more than a few bytes for a byte of parameters: data that is a parameter is no reason to keep all that is made of it.
+static void data_is_not_kept(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor data = tc_param(numbers(TC_SHAPE(64, 64), 1)), sum = tc_zeros(TC_SHAPE(64, 64), TC_F32);
+  EXPECT_OK(tc_eval(1, &data));
+  for (int i = 0; i < 20; i++) sum = tc_add(sum, tc_cumsum(tc_mul(data, i), 1));
+  EXPECT_OK(tc_eval(1, &sum));
+  EXPECT(kept() == 0, "%zu bytes kept of %d", kept(), 64 * 64 * 4);
+  tc_release(data);
+  tc_scope_end(s);
+}
+
+// The scalar is no part of the plan, but of what is kept: one form at a time.
+static void scalars_count(void) {
+  float got[4], want[4] = {0};
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_param(tc_ones(TC_SHAPE(4, 4), TC_F32)), x = tc_ones(TC_SHAPE(1, 4), TC_F32);
+  tc_tensor all[] = {w, x};
+  EXPECT_OK(tc_eval(2, all));
+  size_t of_one = 0;
+  for (int i = 1; i < 6; i++) {
+    tc_tensor y = tc_matmul(x, tc_mul(w, i / 2));
+    for (int k = 0; k < 4; k++) want[k] = (float)(4 * (i / 2));
+    EXPECT_OK(tc_to_host(y, got, sizeof got));
+    EXPECT(!memcmp(got, want, sizeof got), "times %d: %g", i / 2, (double)got[0]);
+    if (i == 1) of_one = kept();
+    EXPECT(of_one > 0 && kept() == of_one, "times %d: %zu bytes kept of %zu", i / 2, kept(), of_one);
+  }
+  // What is lent may be written by others, and so is no longer kept.
+  const void *seen;
+  void *share;
+  EXPECT_OK(tc_map_shared(w, &seen, &share));
+  EXPECT(kept() == 0, "%zu bytes kept of what is lent", kept());
+  EXPECT_OK(tc_to_host(tc_matmul(x, tc_mul(w, 2)), got, sizeof got));
+  EXPECT(kept() == 0 && got[0] == 8, "%zu bytes kept of what is lent", kept());
+  tc_unmap_shared(share);
+  tc_release(w);
+  tc_scope_end(s);
+}
+
+static void children_go_on(void) {
+  net m = net_make();
+  float before[N_OUT], after[N_OUT];
+  run(&m, 1, before);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    tc_sync_point p = run(&m, 1, after);
+    bool same = memcmp(before, after, sizeof before) == 0 && kept() > 0 && p.hit;
+    EXPECT_OK(tc_assign(m.filter[0], tc_mul(m.filter[0], 2)));
+    run(&m, 1, after);
+    _exit(same && memcmp(before, after, sizeof before) != 0 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends with %d", status);
+  run(&m, 1, after);
+  EXPECT(!memcmp(before, after, sizeof before), "the parent is as it was");
+  net_drop(&m);
+}
+
+int main(void) {
+  set_option("1");
+  second_run_skips();
+  plans_share();
+  writes_are_seen();
+  writes_in_the_same_trace();
+  eval_and_train_do_not_grow();
+  memory_is_given_back();
+  data_is_not_kept();
+  scalars_count();
+  children_go_on();
+  EXPECT(kept() == 0, "%zu bytes kept at the end", kept());
+  tc_shutdown();
+  net m = net_make();
+  float out[N_OUT];
+  run(&m, 1, out);
+  EXPECT(kept() > 0, "nothing is kept after a shutdown");
+  tc_shutdown();
+  EXPECT(kept() == 0 && tc_memory_stats().live_bytes == 0, "%zu bytes kept, %zu in use", kept(), tc_memory_stats().live_bytes);
+  return expect_done("prepared");
+}
