@@ -198,8 +198,9 @@ static bool prepares(const builder *b, const tc_group *group, const tc_expansion
     all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
   }
   for (uint32_t i = 0; i < group->n_member && all; i++) {
-    tc_op_kind kind = tc_op_kind_of(b->p->graph.node[group->member[i]].op);
-    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_CONTRACT;
+    tc_op op = b->p->graph.node[group->member[i]].op;
+    tc_op_kind kind = tc_op_kind_of(op);
+    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
   }
   return all;
 }
