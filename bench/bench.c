@@ -6,6 +6,7 @@
 #include "bench/bench.h"
 
 #include <math.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,7 +240,7 @@ static void print_line(const bench_row *row, int threads, const verdict *v, cons
   char roof[48] = "-", peer[96] = "unmeasured";
   if (v->of_roof > 0) snprintf(roof, sizeof(roof), "%.0f%% of %.4g", 100 * v->of_roof, v->roof);
   if (v->best) snprintf(peer, sizeof(peer), "%.2fx %s", v->ratio, v->best->name);
-  printf("%-8s %-14s %2d  %9.4g %-7s min %-8.4g p99 %-8.4g %-15s %-30s", row->bench, row->name, threads, v->value, row->unit, v->min, v->p99, roof,
+  printf("%-8s %-20s %2d  %9.4g %-7s min %-8.4g p99 %-8.4g %-15s %-30s", row->bench, row->name, threads, v->value, row->unit, v->min, v->p99, roof,
          peer);
   for (int i = 0; i < v->n_floors; i++) {
     static const char *const states[] = {"", " MISSED", " unmeasured"};
@@ -311,9 +312,13 @@ static bool measure_all(const bench_row *row, int threads, series *tc, series *r
   return ok;
 }
 
+bool bench_wants(const char *name) {
+  return run.only_case == NULL || fnmatch(run.only_case, name, 0) == 0;
+}
+
 void bench_measure(const bench_row *row) {
   static series tc, roof, peers[2 * BENCH_MAX_PEERS];
-  if (run.only_case && strcmp(run.only_case, row->name) != 0) return;
+  if (!bench_wants(row->name)) return;
   run.n_rows++;
   if (tc_set_num_threads(row->threads ? row->threads : run.threads) != TC_OK) return fail_row(row, "number of threads");
   int threads = tc_num_threads(), n_peers = row->n_peers + run.n_peers;
@@ -348,7 +353,7 @@ static const struct {
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]) };
 
 static int usage(void) {
-  printf("tc-bench NAME..|all [--case CASE] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND]..\n\n");
+  printf("tc-bench NAME..|all [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND]..\n\n");
   for (int i = 0; i < N_BENCHES; i++) printf("  %-10s %s\n", benches[i].name, benches[i].meaning);
   return 2;
 }

@@ -46,6 +46,8 @@ typedef struct bench_row {
 
 // Measures, prints and judges one row, unless the command line leaves it out.
 void bench_measure(const bench_row *row);
+// Whether the command line wants the case; to be asked before much data is made for it.
+bool bench_wants(const char *name);
 // Thread counts asked for: those of a row that is measured at one thread and at all. Returns how many, at most 2.
 int bench_threads(int out[2]);
 

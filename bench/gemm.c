@@ -1,4 +1,5 @@
-// Square f32 products at one thread and at all, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where they are installed.
+// f32 products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
+// they are installed.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
 
@@ -24,8 +25,15 @@ static struct {
   void (*set_threads)(int n);  // of its OpenMP runtime
 } onednn;
 
+// [m, k] by [k, n]; turned operands lie transposed in memory, as the weight [n, k] of a layer does, or the left factor of a weight's gradient.
+typedef struct shape {
+  const char *name;
+  int64_t m, k, n;
+  bool turned_a, turned_b;
+} shape;
+
 typedef struct product {
-  int64_t n;
+  const shape *shape;
   tc_tensor a, b;
   float *host_a, *host_b, *host_c;
 } product;
@@ -65,12 +73,17 @@ static bool have_onednn(void) {
   return onednn.sgemm != NULL && onednn.set_threads != NULL;
 }
 
+static tc_tensor recorded(const product *p) {
+  tc_tensor a = p->shape->turned_a ? tc_transpose(p->a, 0, 1) : p->a, b = p->shape->turned_b ? tc_transpose(p->b, 0, 1) : p->b;
+  return tc_matmul(a, b);
+}
+
 static double multiply(void *arg, int n) {
   const product *p = arg;
   double start = bench_now();
   for (int i = 0; i < n; i++) {
     tc_scope scope = tc_scope_begin();
-    tc_tensor c = tc_matmul(p->a, p->b);
+    tc_tensor c = recorded(p);
     tc_status st = tc_eval(1, &c);
     tc_scope_end(scope);
     if (st != TC_OK) return -1;
@@ -80,46 +93,56 @@ static double multiply(void *arg, int n) {
 
 static double multiply_openblas(void *arg, int n) {
   const product *p = arg;
-  enum { ROW_MAJOR = 101, NO_TRANS = 111 };
-  int size = (int)p->n;
+  const shape *s = p->shape;
+  enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+  int rows = (int)s->m, inner = (int)s->k, columns = (int)s->n;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    openblas.sgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, size, size, size, 1, p->host_a, size, p->host_b, size, 0, p->host_c, size);
+    openblas.sgemm(ROW_MAJOR, s->turned_a ? TRANS : NO_TRANS, s->turned_b ? TRANS : NO_TRANS, rows, columns, inner, 1, p->host_a,
+                   s->turned_a ? rows : inner, p->host_b, s->turned_b ? inner : columns, 0, p->host_c, columns);
   return bench_now() - start;
 }
 
 static double multiply_onednn(void *arg, int n) {
   const product *p = arg;
+  const shape *s = p->shape;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    if (onednn.sgemm('N', 'N', p->n, p->n, p->n, 1, p->host_a, p->n, p->host_b, p->n, 0, p->host_c, p->n) != 0) return -1;
+    if (onednn.sgemm(s->turned_a ? 'T' : 'N', s->turned_b ? 'T' : 'N', s->m, s->n, s->k, 1, p->host_a, s->turned_a ? s->m : s->k, p->host_b,
+                     s->turned_b ? s->k : s->n, 0, p->host_c, s->n) != 0)
+      return -1;
   return bench_now() - start;
 }
 
 static bool product_right(void *arg) {
   const product *p = arg;
-  int64_t row = p->n / 3, column = p->n / 2;
+  const shape *s = p->shape;
+  int64_t row = s->m / 3, column = s->n / 2;
   double want = 0;
-  for (int64_t k = 0; k < p->n; k++) want += (double)p->host_a[row * p->n + k] * (double)p->host_b[k * p->n + column];
+  for (int64_t k = 0; k < s->k; k++) {
+    float a = p->host_a[s->turned_a ? k * s->m + row : row * s->k + k], b = p->host_b[s->turned_b ? column * s->k + k : k * s->n + column];
+    want += (double)a * (double)b;
+  }
   tc_scope scope = tc_scope_begin();
-  float got = bench_element(tc_matmul(p->a, p->b), row * p->n + column);
+  float got = bench_element(recorded(p), row * s->n + column);
   tc_scope_end(scope);
   return bench_near(got, want, 1e-4);
 }
 
-static void measure_size(int64_t n, int threads) {
-  char name[16];
-  snprintf(name, sizeof(name), "%d", (int)n);
-  product p = {.n = n, .host_a = bench_floats(n * n, 1), .host_b = bench_floats(n * n, 2), .host_c = calloc((size_t)(n * n), sizeof(float))};
+static void measure_shape(const shape *s, int threads) {
+  if (!bench_wants(s->name)) return;
+  product p = {.shape = s, .host_a = bench_floats(s->m * s->k, 1), .host_b = bench_floats(s->k * s->n, 2)};
+  p.host_c = calloc((size_t)(s->m * s->n), sizeof(float));
+  bool reads = s->m == 1;  // such a product takes as long as reading the right factor
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c) {
-    p.a = tc_from_host(p.host_a, TC_SHAPE(n, n), TC_F32);
-    p.b = tc_from_host(p.host_b, TC_SHAPE(n, n), TC_F32);
+    p.a = tc_from_host(p.host_a, s->turned_a ? TC_SHAPE(s->k, s->m) : TC_SHAPE(s->m, s->k), TC_F32);
+    p.b = tc_from_host(p.host_b, s->turned_b ? TC_SHAPE(s->n, s->k) : TC_SHAPE(s->k, s->n), TC_F32);
     bench_row row = {.bench = "gemm",
-                     .name = name,
-                     .unit = "GFLOP/s",
-                     .work = 2.0 * (double)n * (double)n * (double)n,
-                     .roof = BENCH_FMA,
+                     .name = s->name,
+                     .unit = reads ? "GB/s" : "GFLOP/s",
+                     .work = reads ? 4.0 * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
+                     .roof = reads ? BENCH_READ : BENCH_FMA,
                      .threads = threads,
                      .run = multiply,
                      .arg = &p,
@@ -136,9 +159,38 @@ static void measure_size(int64_t n, int threads) {
   free(p.host_c);
 }
 
+#define SQUARE(n) {#n, n, n, n, false, false}
+#define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false}
+#define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true}
+#define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false}
+
 void bench_gemm(void) {
-  static const int64_t sizes[] = {64, 128, 256, 512, 1024, 2048, 4096};
+  static const shape shapes[] = {SQUARE(64),
+                                 SQUARE(128),
+                                 SQUARE(256),
+                                 SQUARE(512),
+                                 SQUARE(1024),
+                                 SQUARE(2048),
+                                 SQUARE(4096),
+                                 PLAIN(1, 4096, 4096),
+                                 PLAIN(32, 4096, 4096),
+                                 PLAIN(4096, 64, 4096),
+                                 PLAIN(512, 3072, 768),
+                                 LINEAR(1, 4096, 4096),
+                                 LINEAR(8, 768, 3072),
+                                 LINEAR(32, 4096, 4096),
+                                 LINEAR(128, 768, 768),
+                                 LINEAR(128, 768, 3072),
+                                 LINEAR(128, 3072, 768),
+                                 LINEAR(1024, 768, 768),
+                                 LINEAR(1024, 768, 2304),
+                                 LINEAR(1024, 768, 3072),
+                                 LINEAR(1024, 3072, 768),
+                                 LINEAR(1024, 1024, 1024),
+                                 WEIGHT_GRADIENT(768, 512, 3072),
+                                 WEIGHT_GRADIENT(3072, 512, 768),
+                                 WEIGHT_GRADIENT(1024, 1024, 1024)};
   int threads[2], n_threads = bench_threads(threads);
-  for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-    for (int t = 0; t < n_threads; t++) measure_size(sizes[s], threads[t]);
+  for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
+    for (int t = 0; t < n_threads; t++) measure_shape(&shapes[s], threads[t]);
 }

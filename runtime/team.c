@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +44,9 @@ typedef fenv_t float_mode;
 #endif
 
 #define LINE 64
+#define HUGE_PAGE ((size_t)2 << 20)
+// From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
+#define HUGE_SCRATCH ((size_t)256 << 10)
 #define MOST_THREADS 256
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
@@ -158,11 +162,13 @@ static void scratch_free(scratch *s) {
 static bool scratch_reserve(scratch *s, size_t bytes) {
   if (TC_LIKELY(bytes <= s->bytes)) return true;
   scratch_free(s);
-  if (bytes > SIZE_MAX - 2 * LINE) return false;
-  bytes = (bytes + LINE - 1) & ~(size_t)(LINE - 1);
-  void *base = tc_malloc(bytes + LINE);
+  size_t align = bytes >= HUGE_SCRATCH ? HUGE_PAGE : LINE;
+  if (bytes > SIZE_MAX - 2 * align) return false;
+  bytes = (bytes + align - 1) & ~(align - 1);
+  void *base = tc_malloc(bytes + align);
   if (!base) return false;
-  *s = (scratch){base, (void *)(((uintptr_t)base + LINE - 1) & ~(uintptr_t)(LINE - 1)), bytes};
+  *s = (scratch){base, (void *)(((uintptr_t)base + align - 1) & ~(uintptr_t)(align - 1)), bytes};
+  if (align == HUGE_PAGE) madvise(s->aligned, bytes, MADV_HUGEPAGE);
   return true;
 }
 

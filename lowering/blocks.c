@@ -1,0 +1,87 @@
+#include "lowering/blocks.h"
+
+#include "lowering/kernel.h"
+#include "runtime/topology.h"
+
+#define LONG_K 1024       // beyond it k goes in chunks of about CHUNK, with sums kept in memory between them
+#define CHUNK 512
+#define SUMS_BYTES (4 << 20)  // of a unit's sums
+#define A_TILES 8         // of a packed at a time
+#define MANY_TILES 64     // of rows that use packed columns
+// Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile; turned besides.
+#define PACK_COST 8.0
+#define TURN_COST 14.0
+#define READ_A_COST 6.0   // of a, for each time it is read
+#define UNIT_COST 20000.0 // of a unit, and of the wait for the last one
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
+static int choose_lanes(int64_t n, int vector, int most) {
+  int best = most;
+  for (int lanes = most; lanes >= vector; lanes /= 2)
+    if (ceil_div(n, lanes) * lanes * 11 < ceil_div(n, best) * best * 10) best = lanes;
+  while (best > 1 && best / 2 >= n) best /= 2;
+  return best;
+}
+
+static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *right) {
+  int size = (int)tc_type_bytes(acc), bytes = tc_kernel_vector_bytes(), registers = bytes == 64 ? 24 : 12;
+  int vector = TC_MIN(bytes / size, LANES), most = TC_MIN(bytes == 64 ? 4 * vector : 2 * vector, LANES);
+  bool along_k = right->row == 1 && right->col != 1 && right->type == acc && size >= 4 && vector >= 4;
+  b->lanes = choose_lanes(of->n, vector, most);
+  // The turned block takes as many registers as a vector has lanes.
+  b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= vector;
+  while (b->turn && b->lanes > vector && b->lanes / vector * of->m * 4 > registers) b->lanes /= 2;
+  b->rows = registers / TC_MAX_OF(b->lanes / vector, 1);
+  b->tiles = ceil_div(of->m, b->rows);
+  b->rows = (int)ceil_div(of->m, b->tiles);
+  b->tall = of->m - b->tiles * (b->rows - 1);
+  b->n_panels = ceil_div(of->n, b->lanes);
+}
+
+static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right, int64_t cache) {
+  int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
+  bool far = pitch >= 4096 || pitch * of->k > cache / 4;  // each k in a page of its own, or all of them a good part of the second-level cache
+  b->pack = !b->turn && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
+  b->pack_a = !left->scattered && left->segment == of->k && left->row == 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64 &&
+              b->tiles > 1;
+  b->a_tiles = TC_MIN(A_TILES, b->tiles);
+  b->chunk = of->k;
+  if (!(b->pack && of->k > LONG_K) && !(b->pack_a && of->k > CHUNK)) return;
+  b->chunk = ceil_div(ceil_div(of->k, ceil_div(of->k, CHUNK)), 16) * 16;
+  b->chunk = TC_MAX_OF(b->chunk / left->segment, 1) * TC_MIN(left->segment, b->chunk);
+}
+
+// Estimated time of the product on all threads, cut into units of so many tiles and panels.
+static double time_of(const tc_blocks *b, const tc_extent3 *of, int threads, int64_t tiles, int64_t panels, double pack_cost) {
+  int64_t units = of->batch * ceil_div(b->tiles, tiles) * ceil_div(b->n_panels, panels);
+  double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes);
+  double unit = (rows * columns + (b->pack ? columns * pack_cost : 0) + rows * READ_A_COST) * (double)of->k + UNIT_COST;
+  return (double)ceil_div(units, threads) * unit;
+}
+
+// Units: what they read again, against how evenly they fill the threads.
+static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, bool turns, int64_t cache) {
+  int threads = tc_topology_get()->n_threads;
+  int64_t most = b->n_panels, tall = b->tiles;
+  // The packed columns stay in the second-level cache. Where few rows use them, or they are packed from many rows, what they are packed from takes as much.
+  if (b->pack) most = TC_MAX_OF(TC_MIN(cache / (turns || b->tiles < MANY_TILES ? 4 : 2) / (b->chunk * b->lanes * size), most), 1);
+  double best = 0, pack_cost = turns ? TURN_COST : PACK_COST;
+  for (int64_t panels = most; panels >= 1; panels -= panels > 64 ? panels / 16 : 1)
+    for (int64_t blocks = 1; blocks <= TC_MIN(b->tiles, 4 * threads); blocks++) {
+      tall = ceil_div(b->tiles, blocks);
+      if (b->chunk < of->k) tall = TC_MAX_OF(TC_MIN(tall, SUMS_BYTES / (b->rows * b->lanes * panels * size)), 1);
+      double time = time_of(b, of, threads, tall, panels, pack_cost);
+      if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;
+    }
+}
+
+void tc_blocks_choose(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right) {
+  int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
+  choose_registers(b, of, acc, right);
+  choose_packing(b, of, acc, left, right, cache);
+  choose_units(b, of, (int64_t)tc_type_bytes(acc), right->col != 1, cache);
+}

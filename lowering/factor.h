@@ -1,0 +1,24 @@
+// An operand of a matrix product, found in memory through views. Inside expansion, for product.c and blocks.c.
+#ifndef TC_LOWERING_FACTOR_H
+#define TC_LOWERING_FACTOR_H
+
+#include "lowering/expand_state.h"
+
+// Element base + row * row_stride + column * col_stride. The left one may lie in pieces, as windows and moved axes do:
+// base + rows(row) + segments(k) + (k % segment) * col_stride.
+typedef struct tc_factor {
+  int buf;
+  tc_type type;
+  tc_index base;  // over A and arguments
+  int64_t row, col;
+  bool scattered;          // rows have no one stride
+  tc_index rows, segments; // over F; over K0 at the start of a segment
+  int64_t segment;         // steps of k at stride col; the extent of K0 if there is one
+  tc_val at;      // base of the present batch
+} tc_factor;
+
+// Finds operand k of the product; its rows follow range row and its columns range col, of which K0 is the one summed over. False if it must be stored
+// first, which the expansion then says.
+bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
+
+#endif
