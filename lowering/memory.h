@@ -27,7 +27,6 @@ struct tc_program {
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
-  double work;
   tc_graph graph;        // attributes of ROW steps point into its arena
   tc_arena arena;
 };
