@@ -155,6 +155,7 @@ static bool add_row(builder *b, uint32_t n) {
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
+  if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
   if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
