@@ -16,9 +16,9 @@ enum { MAX_STATES = 2 };
 typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
 
 typedef struct entry {
-  tc_tensor param;              // retained
+  tc_tensor param;  // retained
   tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
-  int64_t n_steps;              // with a gradient
+  int64_t n_steps;  // with a gradient
   tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
 } entry;
 
@@ -30,14 +30,14 @@ struct tc_optimizer {
   tc_sgd_options sgd;
   tc_adam_options adam;
   tc_rmsprop_options rmsprop;
-  int n, n_states;        // parameters; state tensors of each
-  bool counts;            // whether the step count is state
-  struct adam_bias {      // of the step counted last: parameters mostly have the same
+  int n, n_states;  // parameters; state tensors of each
+  bool counts;  // whether the step count is state
+  struct adam_bias {  // of the step counted last: parameters mostly have the same
     int64_t step;
     double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
   } bias;
   entry *entries;
-  state_name *names;      // n * names_each(opt)
+  state_name *names;  // n * names_each(opt)
 };
 
 static bool is_none(tc_tensor x) {
@@ -225,8 +225,7 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
 static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_adam_options *o = &opt->adam;
   int64_t step = e->n_steps + 1;
-  if (opt->bias.step != step)
-    opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
+  if (opt->bias.step != step) opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
   if (opt->weight_decay != 0) {
     if (o->decoupled)
       p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);

@@ -17,7 +17,7 @@
 // What a second thread must save in a wave. A wave of two empty tasks takes 0.4 to 0.9 us; the operands must come from the other core's cache besides:
 // a step of an MLP, two waves that could save 1.7 and 2 us, takes 12.7 us on two threads and 8.6 on one.
 #define SPLIT_NS 3000.0
-#define TASK_NS 8000.0    // work one task should have
+#define TASK_NS 8000.0  // work one task should have
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
@@ -32,13 +32,13 @@ typedef struct builder {
   tc_plan *plan;
   tc_grouping gr;
   tc_arena grouping, expansion;  // scratch of one grouping, of one kernel
-  uint32_t *place;      // per node
-  uint32_t *made_in;    // per node: the wave after which it is there
-  uint32_t wave;        // of the step being added
-  bool *emitted;        // per group
-  uint8_t *forced;      // per node: stored, or alone too, because a view of it could not be said
-  uint32_t unsaid;      // the node to force next, or TC_NONE
-  bool full;            // a group was more than a kernel can name
+  uint32_t *place;  // per node
+  uint32_t *made_in;  // per node: the wave after which it is there
+  uint32_t wave;  // of the step being added
+  bool *emitted;  // per group
+  uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
+  uint32_t unsaid;  // the node to force next, or TC_NONE
+  bool full;  // a group was more than a kernel can name
 } builder;
 
 #define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))

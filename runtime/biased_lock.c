@@ -1,7 +1,7 @@
 #include "runtime/biased_lock.h"
 
-#include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -15,7 +15,7 @@
 #define MAY_BIAS 1
 #endif
 
-// linux/membarrier.h; old headers lack the file or the names.
+// Commands of membarrier(2), whose header old systems lack.
 #define MEMBARRIER_PRIVATE_EXPEDITED 8
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
@@ -65,8 +65,8 @@ void tc_biased_lock_other(tc_biased_lock *l) {
   atomic_store_explicit(&l->biased, false, memory_order_relaxed);
   // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all that is left.
   (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
-  // Acquire: what the owner wrote while it held the lock.
-  while (atomic_load_explicit(&l->held, memory_order_acquire)) sched_yield();
+  // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what it wrote while it held the lock.
+  while (atomic_load_explicit(&l->held, memory_order_acquire)) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
 // Another thread may be taking the bias while the owner forks: it has the mutex then and is waited for.

@@ -20,7 +20,7 @@
 typedef struct tc_biased_lock {
   pthread_mutex_t mutex;
   atomic_bool biased;  // only the owner uses the lock; cleared by others under the mutex, set by the owner under it
-  atomic_bool held;    // written by the owner: it holds the lock by its bias, or is about to look whether it may
+  atomic_bool held;  // written by the owner: it holds the lock by its bias, or is about to look whether it may
 } tc_biased_lock;
 
 void tc_biased_lock_init(tc_biased_lock *l);
