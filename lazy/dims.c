@@ -8,28 +8,19 @@
 #include "runtime/fork.h"
 #include "runtime/hash.h"
 
-#define CHUNK 256
-#define N_CHUNKS 16384
 #define MEMO 64
 
 static struct {
   pthread_mutex_t lock;
-  _Atomic(tc_shape_info *) chunk[N_CHUNKS];
   uint32_t n;
   uint32_t *table;  // open addressing; id + 1, 0 is empty
   uint32_t cap;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 5)
 
+_Atomic(tc_shape_info *) tc_shape_chunk[TC_SHAPE_CHUNKS];
+
 static _Thread_local uint32_t memo[MEMO];  // id + 1 by hash
-
-const tc_shape_info *tc_dims_at(uint32_t id) {
-  return atomic_load_explicit(&self.chunk[id / CHUNK], memory_order_acquire) + id % CHUNK;
-}
-
-bool tc_dims_equal(const tc_dims *a, const tc_dims *b) {
-  return a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
-}
 
 bool tc_dims_product(const tc_dims *d, int64_t *out) {
   *out = 0;
@@ -76,13 +67,13 @@ static uint32_t intern_locked(const tc_dims *d, uint32_t h) {
   uint32_t i = h & (self.cap - 1);
   for (; self.table[i]; i = (i + 1) & (self.cap - 1))
     if (tc_dims_equal(&tc_dims_at(self.table[i] - 1)->d, d)) return self.table[i] - 1;
-  if (self.n == CHUNK * N_CHUNKS) return TC_SHAPE_NONE;
-  if (self.n % CHUNK == 0) {
-    tc_shape_info *chunk = tc_calloc(CHUNK, sizeof *chunk);
+  if (self.n == TC_SHAPES_EACH * TC_SHAPE_CHUNKS) return TC_SHAPE_NONE;
+  if (self.n % TC_SHAPES_EACH == 0) {
+    tc_shape_info *chunk = tc_calloc(TC_SHAPES_EACH, sizeof *chunk);
     if (!chunk) return TC_SHAPE_NONE;
-    atomic_store_explicit(&self.chunk[self.n / CHUNK], chunk, memory_order_release);
+    atomic_store_explicit(&tc_shape_chunk[self.n / TC_SHAPES_EACH], chunk, memory_order_release);
   }
-  tc_shape_info *info = self.chunk[self.n / CHUNK] + self.n % CHUNK;
+  tc_shape_info *info = tc_shape_chunk[self.n / TC_SHAPES_EACH] + self.n % TC_SHAPES_EACH;
   info->d.rank = d->rank;
   memcpy(info->d.dim, d->dim, (size_t)d->rank * sizeof d->dim[0]);
   tc_dims_product(d, &info->count);
@@ -102,7 +93,7 @@ uint32_t tc_dims_intern(const tc_dims *d) {
 
 void tc_dims_free_all(void) {
   pthread_mutex_lock(&self.lock);
-  for (uint32_t c = 0; c * CHUNK < self.n; c++) tc_free(atomic_exchange(&self.chunk[c], NULL));
+  for (uint32_t c = 0; c * TC_SHAPES_EACH < self.n; c++) tc_free(atomic_exchange(&tc_shape_chunk[c], NULL));
   tc_free(self.table);
   self.table = NULL;
   self.n = self.cap = 0;

@@ -137,7 +137,7 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
   if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK) return tc_leave(), NULL;
   tc_trace *t;
   (void)tc_slot_find(h, &t);
-  pthread_mutex_lock(&t->lock);
+  tc_trace_lock(t);
   bool room = t->n_map < t->cap_map;
   if (!room) {
     uint32_t cap = t->cap_map ? t->cap_map * 2 : 16;
@@ -147,7 +147,7 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
   }
   const void *at = room ? v.buf->ptr : NULL;
   if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf};  // with our reference
-  pthread_mutex_unlock(&t->lock);
+  tc_trace_unlock(t);
   if (!room) {
     tc_buffer_release(v.buf);
     tc_fail(TC_ERR_MEMORY, "map", site, "no room to remember the mapping");
@@ -163,13 +163,13 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   if (!tc_slot_find(h, &t)) return tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
   TC_TRY(tc_trace_here(t, "unmap", site));
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
-  pthread_mutex_lock(&t->lock);
+  tc_trace_lock(t);
   for (uint32_t i = t->n_map; i-- > 0 && !buf;) {
     if (t->map[i].handle.slot != h.slot || t->map[i].handle.gen != h.gen) continue;
     buf = t->map[i].buf;
     t->map[i] = t->map[--t->n_map];
   }
-  pthread_mutex_unlock(&t->lock);
+  tc_trace_unlock(t);
   tc_buffer_release(buf);
   tc_leave();
   return buf ? TC_OK : tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped");
@@ -297,8 +297,8 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   t->slot_of[old] = TC_SLOT_NONE;
   t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   tc_buffer_release(s->buf);
-  tc_run_release(s->run);
-  s->buf = NULL, s->run = NULL, s->err = TC_OK;
+  tc_slot_set_run(s, NULL);
+  s->buf = NULL, s->err = TC_OK;
   s->epoch = t->epoch, s->node = n;
   t->slot_of[n] = h.slot;
   t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);

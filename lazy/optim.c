@@ -1,5 +1,6 @@
 // Optimizers: one op per step that records every parameter's update and assigns it.
-// The formulas and their order are PyTorch's single-tensor ones. Learning rate, decay and bias corrections are numbers computed here and passed as
+// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the inverse of the second correction's root where PyTorch
+// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are numbers computed here and passed as
 // arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and never changes.
 // State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. All new values are
 // recorded before the first is assigned: a step that fails while recording changes nothing.
@@ -15,9 +16,9 @@ enum { MAX_STATES = 2 };
 typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
 
 typedef struct entry {
-  tc_tensor param;              // retained
+  tc_tensor param;  // retained
   tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
-  int64_t n_steps;              // with a gradient
+  int64_t n_steps;  // with a gradient
   tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
 } entry;
 
@@ -29,10 +30,14 @@ struct tc_optimizer {
   tc_sgd_options sgd;
   tc_adam_options adam;
   tc_rmsprop_options rmsprop;
-  int n, n_states;        // parameters; state tensors of each
-  bool counts;            // whether the step count is state
+  int n, n_states;  // parameters; state tensors of each
+  bool counts;  // whether the step count is state
+  struct adam_bias {  // of the step counted last: parameters mostly have the same
+    int64_t step;
+    double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
+  } bias;
   entry *entries;
-  state_name *names;      // n * names_each(opt)
+  state_name *names;  // n * names_each(opt)
 };
 
 static bool is_none(tc_tensor x) {
@@ -217,10 +222,10 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
   e->next_param = add_scaled(t, p, g, -opt->lr);
 }
 
-static void adam_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_adam_options *o = &opt->adam;
-  double step = (double)(e->n_steps + 1);
-  double correction1 = 1 - pow(o->beta1, step), correction2 = 1 - pow(o->beta2, step);
+  int64_t step = e->n_steps + 1;
+  if (opt->bias.step != step) opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
   if (opt->weight_decay != 0) {
     if (o->decoupled)
       p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);
@@ -229,9 +234,9 @@ static void adam_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node 
   }
   tc_node avg = lerp(t, tc_op_in(t, e->state[0]), g, 1 - o->beta1);
   tc_node square = decay_square(t, tc_op_in(t, e->state[1]), g, o->beta2, 1 - o->beta2);
-  tc_node root = num(t, TC_OP_DIV, tc_rec_unary(t, TC_OP_SQRT, square), sqrt(correction2));
+  tc_node root = num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
   e->next_state[0] = avg, e->next_state[1] = square;
-  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(opt->lr / correction1));
+  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(opt->lr / opt->bias.first));
 }
 
 static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
@@ -264,7 +269,7 @@ static tc_status ensure_states(const tc_optimizer *opt, tc_site site) {
 }
 
 // Records the entry's new values; false after a failure.
-static bool record_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
+static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
   e->next_param = TC_NODE_ERR;
   tc_node g = tc_rec_grad(t, e->param);
   if (g == TC_NODE_ERR) return true;

@@ -163,6 +163,17 @@ static bool good_number(tc_trace *t, tc_type type, double v) {
   return tc_rec_fail(t, TC_ERR_ARG, "%g cannot become %s", v, tc_type_name(type)), false;
 }
 
+// Of rank 0.
+static tc_node scalar_bits(tc_trace *t, tc_type type, uint64_t bits, tc_device device) {
+  static _Atomic uint32_t known;  // the shape's number + 1
+  uint32_t id = atomic_load_explicit(&known, memory_order_acquire);
+  if (TC_UNLIKELY(id == 0)) {
+    if ((id = intern(t, &(tc_dims){0}) + 1) == 0) return TC_NODE_ERR;
+    atomic_store_explicit(&known, id, memory_order_release);
+  }
+  return tc_trace_append(t, TC_OP_FULL, type, id - 1, 0, NULL, 0, NULL, 1, &bits, device);
+}
+
 static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64_t bits, tc_device device) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   uint32_t id = intern(t, shape);
@@ -187,8 +198,7 @@ tc_node tc_rec_number(tc_trace *t, tc_node n, double value) {
 
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value) {
   if (!ok(t, n)) return TC_NODE_ERR;
-  tc_dims scalar = {0};
-  return full_bits(t, &scalar, type_of(t, n), number_bits(type_of(t, n), value), (tc_device)t->dev[n]);
+  return scalar_bits(t, type_of(t, n), number_bits(type_of(t, n), value), (tc_device)t->dev[n]);
 }
 
 tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double start, double step) {
@@ -220,7 +230,7 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
 
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
   if (!ok(t, a) || !good_type(t, type)) return TC_NODE_ERR;
-  return type_of(t, a) == type ? a : append(t, TC_OP_CAST, type, shape_of(t, a), 1, &a, 0, NULL, 0, NULL);
+  return type_of(t, a) == type ? a : tc_trace_append_plain(t, TC_OP_CAST, type, shape_of(t, a), false, a, 0);
 }
 
 tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
@@ -234,7 +244,7 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);  // a power with a number, whose type is i64
   if (type == TC_BOOL && (op == TC_OP_NEG || op == TC_OP_RELU)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (!ok(t, a)) return TC_NODE_ERR;
-  return append(t, op, out, shape_of(t, a), 1, &a, 0, NULL, 0, NULL);
+  return tc_trace_append_plain(t, op, out, shape_of(t, a), false, a, 0);
 }
 
 tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
@@ -257,7 +267,7 @@ static tc_type promote_types(tc_type a, tc_type b) {
 // Operands of rank 0 only decide when their kind is higher, as in PyTorch.
 static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   tc_type ta = type_of(t, a), tb = type_of(t, b);
-  if (ta == tb) return ta;
+  if (TC_LIKELY(ta == tb)) return ta;
   bool sa = tc_node_dims(t, a)->rank == 0, sb = tc_node_dims(t, b)->rank == 0;
   if (sa == sb) return promote_types(ta, tb);
   tc_type tensor = sa ? tb : ta, scalar = sa ? ta : tb;
@@ -268,6 +278,7 @@ static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
 static uint32_t broadcast(tc_trace *t, uint32_t sa, uint32_t sb) {
   if (TC_LIKELY(sa == sb)) return sa;
   const tc_dims *a = &tc_dims_at(sa)->d, *b = &tc_dims_at(sb)->d;
+  if (a->rank == 0 || b->rank == 0) return a->rank == 0 ? sb : sa;
   tc_dims out = {.rank = TC_MAX_OF(a->rank, b->rank)};
   for (int i = 0; i < out.rank; i++) {
     int ia = i - (out.rank - a->rank), ib = i - (out.rank - b->rank);
@@ -303,8 +314,9 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   uint32_t shape = broadcast(t, shape_of(t, a), shape_of(t, b));
   if (type_of(t, a) != type) a = tc_rec_cast(t, a, type);
   if (type_of(t, b) != type) b = tc_rec_cast(t, b, type);
-  if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
-  return append(t, op, rule_of[op] == RULE_compare ? TC_BOOL : type, shape, 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
+  tc_device device;
+  if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b) || !same_device(t, 2, (tc_node[]){a, b}, &device)) return TC_NODE_ERR;
+  return tc_trace_append_plain(t, op, rule_of[op] == RULE_compare ? TC_BOOL : type, shape, true, a, b);
 }
 
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
@@ -312,9 +324,7 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   tc_type type = type_of(t, a);
   if ((!b.is_int || is_real(op)) && kind_of[type] != KIND_FLOAT) type = TC_F32;  // before the number is put into the tensor's type
   if (b.is_int && type == TC_BOOL) type = TC_I64;
-  tc_dims scalar = {0};
-  uint64_t bits = kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i;
-  tc_node n = full_bits(t, &scalar, type, bits, (tc_device)t->dev[a]);
+  tc_node n = scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
 }
 

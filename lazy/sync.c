@@ -258,9 +258,8 @@ static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     tc_buffer *stored = stored_at(t, p, n);
     bool history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(t->flag[n] & TC_NODE_WANT);
     tc_buffer_release(s->buf);
-    tc_run_release(s->run);
     s->buf = stored ? tc_buffer_retain(stored) : NULL;
-    s->run = run && (history || !stored) ? tc_run_retain(run) : NULL;
+    tc_slot_set_run(s, history || !stored ? run : NULL);
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
@@ -302,9 +301,8 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
     for (uint32_t i = 0; i < t->n_leaf; i++)
       if (t->leaf[i].node == old) buf = t->leaf[i].buf;
     tc_buffer_release(s->buf);
-    tc_run_release(s->run);
     s->buf = buf ? tc_buffer_retain(buf) : NULL;
-    s->run = !buf && run ? tc_run_retain(run) : NULL;
+    tc_slot_set_run(s, buf ? NULL : run);
     s->home = old;
     s->err = buf || run ? TC_OK : st;
   }
@@ -414,12 +412,12 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
   TC_TRY(tc_trace_here(t, op, site));
-  pthread_mutex_lock(&t->lock);
+  tc_trace_lock(t);
   tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);
   }
-  pthread_mutex_unlock(&t->lock);
+  tc_trace_unlock(t);
   return st;
 }

@@ -12,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/reentry.h"
+#include "runtime/team.h"
 
 #define N_CHUNKS 16384
 
@@ -44,6 +45,20 @@ static _Thread_local tc_trace *mine __attribute__((tls_model("initial-exec")));
 // What an op gets that cannot be recorded at all; nothing is written to them.
 static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
 
+void tc_trace_lock(tc_trace *t) {
+  if (TC_LIKELY(t == mine))
+    tc_biased_lock_own(&t->lock);
+  else
+    tc_biased_lock_other(&t->lock);
+}
+
+void tc_trace_unlock(tc_trace *t) {
+  if (TC_LIKELY(t == mine))
+    tc_biased_unlock_own(&t->lock);
+  else
+    tc_biased_unlock_other(&t->lock);
+}
+
 void tc_trace_reset(tc_trace *t) {
   for (uint32_t i = 0; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
   for (uint32_t i = 0; i < t->n_past; i++) tc_run_release(t->past[i].run);
@@ -53,6 +68,7 @@ void tc_trace_reset(tc_trace *t) {
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
+  t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
   t->epoch++;
 }
 
@@ -64,7 +80,7 @@ static void trace_free(tc_trace *t) {
                          t->leaf, t->past, t->want,   t->pool,    t->todo, t->out,  t->user, t->map};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&t->walk);
-  pthread_mutex_destroy(&t->lock);
+  tc_biased_lock_fini(&t->lock);
   tc_free(t);
 }
 
@@ -80,14 +96,14 @@ static void unlock_or_retire(tc_trace *t) {
     self.n_traces--;
     pthread_mutex_unlock(&self.lock);
   }
-  pthread_mutex_unlock(&t->lock);
+  tc_trace_unlock(t);
 }
 
 // The thread ends: its scopes close; the trace lives on while handles of it do.
 static void thread_end(void *arg) {
   tc_trace *t = arg;
   mine = NULL;
-  pthread_mutex_lock(&t->lock);
+  tc_biased_lock_other(&t->lock);
   while (t->n_pool) {
     tc_tensor h = t->pool[--t->n_pool];
     tc_slot_release(t, h);
@@ -117,11 +133,11 @@ static void at_exit_of_process(void) {
 // In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written. Its own is
 // locked around the fork, since another thread may be reading a tensor of it; registered after the other locks, so taken before them.
 static void before_fork(void) {
-  if (mine && !tc_inside) pthread_mutex_lock(&mine->lock);
+  if (mine && !tc_inside) tc_biased_lock_fork(&mine->lock);
 }
 
 static void after_fork(void) {
-  if (mine && !tc_inside) pthread_mutex_unlock(&mine->lock);
+  if (mine && !tc_inside) tc_biased_unlock_fork(&mine->lock);
 }
 
 static void forked(void) {
@@ -152,13 +168,14 @@ tc_trace *tc_trace_self(void) {
       pthread_mutex_unlock(&self.lock);
       return NULL;
     }
-    pthread_mutex_init(&t->lock, NULL);
+    tc_biased_lock_init(&t->lock);
     t->free_slot = TC_SLOT_NONE;
-    t->epoch = 1;
+    tc_trace_reset(t);  // epoch 1
   }
   t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->synced_ns = 0;
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
+  tc_biased_lock_begin(&t->lock);
   return mine = t;
 }
 
@@ -209,6 +226,12 @@ static void pool_tidy(tc_trace *t) {
   t->n_tidy = to - from;
 }
 
+static tc_buffer *leaf_of(const tc_trace *t, tc_node n) {
+  uint32_t i = t->n_leaf - 1;
+  while (t->leaf[i].node != n) i--;
+  return t->leaf[i].buf;
+}
+
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
@@ -223,35 +246,30 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_slot *s = tc_slot_find(h, &owner);
   t->free_slot = s->next;
   h.gen = s->gen + 1;
-  *s = (tc_slot){.gen = h.gen, .refs = 1, .flags = pooled ? TC_SLOT_POOLED : 0};
+  s->gen = h.gen, s->refs = 1, s->epoch = 0, s->flags = pooled ? TC_SLOT_POOLED : 0, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;  // no buf, no run
   if (n != TC_NODE_ERR) {
     const tc_rec *r = tc_rec_of(t, n);
     s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
     t->slot_of[n] = h.slot;
     t->flag[n] |= TC_NODE_LIVE;
-    if (tc_rec_op(r) == TC_OP_LEAF)  // data: the slot has its value already
-      for (uint32_t i = t->n_leaf; i-- > 0 && !s->buf;)
-        if (t->leaf[i].node == n) s->buf = tc_buffer_retain(t->leaf[i].buf);
+    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(leaf_of(t, n));  // data: the slot has its value already
   }
   t->n_slots++;
   if (pooled) t->pool[t->n_pool++] = h;
   return h;
 }
 
-// pre: gen matches.
-void tc_slot_release(tc_trace *t, tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s->gen != h.gen || --s->refs > 0) return;
+static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
+  if (--s->refs > 0) return;
   if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
     t->slot_of[s->node] = TC_SLOT_NONE;
     t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
-  tc_buffer_release(s->buf);
-  tc_run_release(s->run);
+  if (s->buf) tc_buffer_release(s->buf);
+  tc_slot_set_run(s, NULL);
   tc_tensor grad = s->grad;
   s->gen++;
-  s->buf = NULL, s->run = NULL;
+  s->buf = NULL;
   if (s->gen != UINT32_MAX) {  // a slot whose generation wraps is retired
     s->next = t->free_slot;
     t->free_slot = h.slot;
@@ -260,22 +278,28 @@ void tc_slot_release(tc_trace *t, tc_tensor h) {
   if (grad.gen) tc_slot_release(t, grad);
 }
 
+void tc_slot_release(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (s->gen == h.gen) slot_release(t, s, h);
+}
+
 // ---- records ----
 
-static bool reserve(tc_trace *t, uint32_t words, uint32_t args) {
-  if (TC_UNLIKELY(t->n_word + words > t->cap_word)) {
+bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args) {
+  if (t->n_word + words > t->cap_word) {
     uint32_t cap = TC_MAX_OF(t->cap_word * 2, t->n_word + words + 1024);
     uint64_t *p = tc_realloc(t->word, cap * sizeof *p);
     if (!p) return false;
     t->word = p, t->cap_word = cap;
   }
-  if (TC_UNLIKELY(t->n_arg + args > t->cap_arg)) {
+  if (t->n_arg + args > t->cap_arg) {
     uint32_t cap = TC_MAX_OF(t->cap_arg * 2, t->n_arg + args + 256);
     uint64_t *p = tc_realloc(t->arg, cap * sizeof *p);
     if (!p) return false;
     t->arg = p, t->cap_arg = cap;
   }
-  if (TC_LIKELY(t->n_node < t->cap_node)) return true;
+  if (t->n_node < t->cap_node) return true;
   uint32_t cap = t->cap_node ? t->cap_node * 2 : 512;
   bool ok = true;
 #define GROW(field) \
@@ -302,8 +326,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   bool wide = tc_op_arity[op] > 2;
   uint32_t extra = (uint32_t)(wide ? (n_in + 1) / 2 : 0) + (uint32_t)n_attr;
   if (extra > 255 || n_arg > 63) return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
-  if (TC_UNLIKELY(!reserve(t, 2 + extra, (uint32_t)n_arg))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-  tc_node n = t->n_node;
+  if (TC_UNLIKELY(!tc_trace_room(t, 2 + extra, (uint32_t)n_arg))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
   r->op_args = (uint16_t)(op | (uint32_t)n_arg << 10);
   r->dtype = (uint8_t)type, r->n_extra = (uint8_t)extra, r->shape = shape;
@@ -320,11 +343,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   uint8_t tape = 0;
   if (t->tape)
     for (int i = 0; i < n_in; i++) tape |= t->flag[in[i]] & TC_NODE_TAPE;
-  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->call[n] = (tc_call){t->op, t->op_site};
-  t->flag[n] = tape, t->dev[n] = (uint8_t)device;
-  t->n_word += 2 + extra, t->n_arg += (uint32_t)n_arg;
-  t->n_node = n + 1;
-  return n;
+  return tc_trace_take(t, 2 + extra, (uint32_t)n_arg, tape, device);
 }
 
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags) {
@@ -372,8 +391,7 @@ static tc_node mark_param(tc_trace *t, tc_node n, tc_tensor h) {
   return n == TC_NODE_ERR || !tc_trace_want(t, n, h) ? TC_NODE_ERR : n;
 }
 
-tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
-  if (s->epoch == t->epoch) return s->node;
+static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   tc_node n;
   if (s->err) return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   if (s->buf) {
@@ -396,6 +414,10 @@ tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
   return n;
 }
 
+tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
+  return s->epoch == t->epoch ? s->node : node_of_stored(t, s, h);
+}
+
 // ---- ops ----
 
 // Whether memory that only the trace holds is over its bound. Looked at again when leaves have grown by another such amount.
@@ -415,12 +437,13 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
     tc_leave();
     return &roomless;
   }
-  pthread_mutex_lock(&t->lock);
+  tc_biased_lock_own(&t->lock);
   t->op = tc_inside_call.op;  // name, or of the function written over this one
   t->op_site = site;
   t->op_status = TC_OK;
   t->tape = t->no_grad == 0;
-  if (TC_UNLIKELY((int64_t)t->n_node / 4 >= tc_options_get()->max_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
+  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
+  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
     if (tc_trace_sync(t, TC_CAUSE_BOUND, site, 0, NULL) != TC_OK) t->op_status = tc_last_error()->status;
   return t;
 }
@@ -428,7 +451,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
   if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
-  pthread_mutex_unlock(&t->lock);
+  tc_biased_unlock_own(&t->lock);
   tc_leave();
   return st;
 }
@@ -455,9 +478,9 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
   tc_stored v;
   t->dropped = true;
-  pthread_mutex_unlock(&t->lock);
+  tc_biased_unlock_own(&t->lock);
   tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, &v);
-  pthread_mutex_lock(&t->lock);
+  tc_biased_lock_own(&t->lock);
   t->dropped = false;
   if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
   tc_node n = TC_NODE_ERR;
@@ -469,7 +492,8 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   return n;
 }
 
-tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+// Of what is not in the trace, or no good.
+static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
   tc_slot *s = tc_slot_find(h, &owner);
@@ -479,6 +503,13 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
     return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
   }
   return tc_trace_node(t, s, h);
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  const tc_slot *s = tc_slot_find(h, &owner);
+  if (TC_LIKELY(s && s->gen == h.gen && owner == t && s->epoch == t->epoch && t->op_status == TC_OK)) return s->node;
+  return op_in_slow(t, h);
 }
 
 tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
@@ -526,14 +557,14 @@ tc_scope tc_scope_begin_at(tc_site site) {
   tc_scope scope = {0, 0};
   if (!tc_enter("scope_begin", site)) return scope;
   tc_trace *t = tc_trace_self();
-  if (t) pthread_mutex_lock(&t->lock);
+  if (t) tc_biased_lock_own(&t->lock);
   if (t && t->n_mark < sizeof t->mark / sizeof t->mark[0]) {
     t->mark[t->n_mark++] = t->n_pool;
     scope = (tc_scope){t->n_mark, t->n_pool};
   } else {
     (void)TC_FAIL(t ? TC_ERR_STATE : TC_ERR_MEMORY, t ? "scopes nest too deeply" : "no room for a trace");
   }
-  if (t) pthread_mutex_unlock(&t->lock);
+  if (t) tc_biased_unlock_own(&t->lock);
   tc_leave();
   return scope;
 }
@@ -551,7 +582,7 @@ static void scope_end(tc_trace *t, uint32_t depth) {
       if (s->epoch == t->epoch && !(s->flags & TC_SLOT_GRAD)) t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
       t->pool[to++] = h;
     } else {
-      tc_slot_release(t, h);
+      slot_release(t, s, h);
     }
   }
   t->n_pool = to;
@@ -563,19 +594,19 @@ static void scope_end(tc_trace *t, uint32_t depth) {
 void tc_scope_end_at(tc_scope scope, tc_site site) {
   if (scope.depth == 0 || !tc_enter("scope_end", site)) return;
   tc_trace *t = tc_trace_self();
-  if (t) pthread_mutex_lock(&t->lock);
+  if (t) tc_biased_lock_own(&t->lock);
   if (t && scope.depth <= t->n_mark && t->mark[scope.depth - 1] == scope.mark) {
     scope_end(t, scope.depth);
     if (site) tc_trace_landmark(t, site, true);
   } else {
     (void)TC_FAIL(TC_ERR_STATE, "the scope has ended already, or belongs to another thread");
   }
-  if (t) pthread_mutex_unlock(&t->lock);
+  if (t) tc_biased_unlock_own(&t->lock);
   tc_leave();
 }
 
 void tc_slot_unlock(tc_trace *owner) {
-  pthread_mutex_unlock(&owner->lock);
+  tc_trace_unlock(owner);
   tc_leave();
 }
 
@@ -587,7 +618,7 @@ tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **ow
   }
   if (!what && (*owner)->forks != atomic_load(&self.forks)) return NULL;
   if (tc_trace_here(*owner, what, site) != TC_OK || !tc_enter(what ? what : "is_valid", site)) return NULL;
-  pthread_mutex_lock(&(*owner)->lock);
+  tc_trace_lock(*owner);
   if (s->gen == h.gen && h.gen) return s;
   tc_slot_unlock(*owner);
   if (what) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");
@@ -639,7 +670,7 @@ void tc_trace_close_all(void) {
     tc_chunk *chunk = atomic_load_explicit(&self.chunk[c], memory_order_acquire);
     tc_trace *t = chunk ? chunk->owner : NULL;
     if (!t || t->forks != atomic_load(&self.forks)) continue;
-    pthread_mutex_lock(&t->lock);
+    tc_trace_lock(t);
     tc_trace_reset(t);
     t->n_pool = t->n_mark = 0;
     while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);

@@ -11,13 +11,12 @@
 #ifndef TC_LAZY_TRACE_H
 #define TC_LAZY_TRACE_H
 
-#include <pthread.h>
-
 #include "device/buffer.h"
 #include "device/device.h"
 #include "lazy/dims.h"
 #include "lazy/record.h"
 #include "runtime/arena.h"
+#include "runtime/biased_lock.h"
 
 #define TC_SLOT_NONE UINT32_MAX
 #define TC_CHUNK_SLOTS 1024
@@ -86,6 +85,7 @@ typedef struct tc_want {
 // What a sync leaves behind where values or history may still be asked for.
 struct tc_run {
   _Atomic uint32_t refs;
+  uint32_t n_slots;           // that name it and share one reference; under their trace's lock
   uint64_t serial;            // later runs have greater ones
   struct tc_plan *plan;       // retained
   tc_buffer *memory;          // this run's own, from the pool: training steps allocate nothing
@@ -106,7 +106,7 @@ struct tc_run {
 };
 
 struct tc_trace {
-  pthread_mutex_t lock;
+  tc_biased_lock lock;        // towards the thread whose trace it is
   bool dropped;               // the owner is inside an op with the lock dropped: nodes must keep their numbers
   bool ready;
   uint64_t epoch;
@@ -128,6 +128,7 @@ struct tc_trace {
   uint32_t n_pool, cap_pool;
   uint32_t n_tidy;            // of the innermost scope when it was last tidied
   uint32_t mark[256], n_mark;
+  uint64_t most_nodes;        // beyond so many the trace is cut
   uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
   uint32_t n_slots;           // in use; a trace outlives its thread until it is 0
   bool orphan;                // its thread has ended
@@ -163,6 +164,8 @@ struct tc_trace {
   uint32_t n_map, cap_map;
 };
 
+void tc_trace_lock(tc_trace *t);
+void tc_trace_unlock(tc_trace *t);
 // Forgets what is pending: leaves, origins and records.
 void tc_trace_reset(tc_trace *t);
 // This thread's trace; NULL out of memory.
@@ -204,6 +207,26 @@ static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
   return tc_op_arity[tc_rec_op(r)] > 2 ? extra + (r->in[0] + 1) / 2 : extra;
 }
 
+// Room for a record of so many words and args, slow part: false out of memory.
+bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args);
+static inline bool tc_trace_room(tc_trace *t, uint32_t words, uint32_t args) {
+  return (TC_LIKELY(t->n_word + words <= t->cap_word && t->n_arg + args <= t->cap_arg && t->n_node < t->cap_node)) || tc_trace_grow(t, words, args);
+}
+// The node of the record whose words and args lie behind the others.
+static inline tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args, uint8_t flag, tc_device device) {
+  tc_node n = t->n_node++;
+  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->call[n] = (tc_call){t->op, t->op_site};
+  t->flag[n] = flag, t->dev[n] = (uint8_t)device;
+  t->n_word += words, t->n_arg += args;
+  return n;
+}
+// What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0. Checks nothing. TC_NODE_ERR after reporting when out of memory.
+static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a, tc_node b) {
+  if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
+  *(tc_rec *)(void *)(t->word + t->n_word) = (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
+  uint8_t tape = two ? t->flag[a] | t->flag[b] : t->flag[a];
+  return tc_trace_take(t, 2, 0, t->tape ? tape & TC_NODE_TAPE : 0, (tc_device)t->dev[a]);
+}
 // Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                         const uint64_t *arg, tc_device device);
@@ -225,6 +248,13 @@ static inline tc_run *tc_run_retain(tc_run *r) {
   return r;
 }
 void tc_run_release(tc_run *r);
+// pre: the slot's trace is locked; a run's slots are all of the trace that made it.
+static inline void tc_slot_set_run(tc_slot *s, tc_run *run) {
+  tc_run *was = s->run;
+  if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
+  s->run = run;
+  if (was && --was->n_slots == 0) tc_run_release(was);
+}
 // The value of a run's node in trace t, with its history: a leaf if stored, else its recipe recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
 // Drops what only differentiation needed.

@@ -27,7 +27,6 @@ struct tc_program {
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
-  double work;
   tc_program *prepare;   // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
   size_t *kept_bytes;    // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;

@@ -16,9 +16,11 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define SERIAL_NS 4000.0  // work below which a second thread does not pay (hot fork-join is 0.6 us, a wave 0.2 us)
-#define TASK_NS 8000.0    // work one task should have
-#define MOST_FORMS 5       // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
+// What a second thread must save in a wave. A wave of two empty tasks takes 0.4 to 0.9 us; the operands must come from the other core's cache besides:
+// a step of an MLP, two waves that could save 1.7 and 2 us, takes 12.7 us on two threads and 8.6 on one.
+#define SPLIT_NS 3000.0
+#define TASK_NS 8000.0  // work one task should have
+#define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
@@ -33,16 +35,16 @@ typedef struct builder {
   tc_plan *plan;
   tc_grouping gr;
   tc_arena grouping, expansion;  // scratch of one grouping, of one kernel
-  uint32_t *place;      // per node
-  uint32_t *made_in;    // per node: the wave after which it is there
-  uint32_t wave;        // of the step being added
-  bool preparing;       // that step makes prepared values
-  bool prepare;         // some may
-  bool *emitted;        // per group
-  uint8_t *lasts;       // per node with memory: LASTS_*
-  uint8_t *forced;      // per node: stored, or alone too, because a view of it could not be said
-  uint32_t unsaid;      // the node to force next, or TC_NONE
-  bool full;            // a group was more than a kernel can name
+  uint32_t *place;  // per node
+  uint32_t *made_in;  // per node: the wave after which it is there
+  uint32_t wave;  // of the step being added
+  bool preparing;  // that step makes prepared values
+  bool prepare;  // some may
+  bool *emitted;  // per group
+  uint8_t *lasts;  // per node with memory: LASTS_*
+  uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
+  uint32_t unsaid;  // the node to force next, or TC_NONE
+  bool full;  // a group was more than a kernel can name
 } builder;
 
 // Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
@@ -167,6 +169,7 @@ static bool add_row(builder *b, uint32_t n) {
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
+  if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
   if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
@@ -249,6 +252,25 @@ static tc_status compile(builder *b, tc_program *p) {
   return TC_OK;
 }
 
+static int64_t tasks_of(const tc_step *s) {
+  return TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
+}
+
+// Divides the wave's steps into tasks; returns how many. One: the whole wave, on the thread that launched.
+static int64_t divide_wave(tc_program *p, uint32_t wave) {
+  double work = 0, longest = 0;
+  int64_t n = 0;
+  for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
+    tc_step *s = &p->step[i];
+    int64_t tasks = TC_MIN((int64_t)(s->work / TASK_NS) + 1, TC_MAX_OF(s->extent, 1));
+    s->grain = TC_MAX_OF((s->extent + tasks - 1) / tasks, 1);
+    n += tasks_of(s);
+    work += s->work, longest = TC_MAX_OF(longest, s->work / (double)tasks_of(s));
+  }
+  double together = TC_MAX_OF(longest, work / TC_MAX_OF(tc_team_threads(), 2));
+  return work - together < SPLIT_NS ? 1 : n;
+}
+
 // Steps in an order that respects waves; tasks per wave.
 static bool schedule(tc_program *p) {
   uint32_t n_wave = 0;
@@ -267,15 +289,9 @@ static bool schedule(tc_program *p) {
       if ((p->step[i].kind == TC_STEP_CHECK) == checks) sorted[p->wave_first[p->step[i].wave + 1]++] = p->step[i];
   tc_free(p->step);
   p->step = sorted;
-  for (uint32_t w = 0; w < n_wave; w++)
-    for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
-      tc_step *s = &p->step[i];
-      p->work += s->work;
-      int64_t tasks = (int64_t)(s->work / TASK_NS) + 1;
-      s->grain = TC_MAX_OF((s->extent + tasks - 1) / tasks, 1);
-      p->wave_tasks[w] += TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
-      if (s->kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
-    }
+  for (uint32_t w = 0; w < n_wave; w++) p->wave_tasks[w] = divide_wave(p, w);
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, p->step[i].kernel->scratch_bytes);
   return true;
 }
 
@@ -628,37 +644,20 @@ static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end,
 static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   const run *r = arg;
   const tc_program *p = r->p;
+  const tc_step *s = p->step + p->wave_first[wave], *end = p->step + p->wave_first[wave + 1];
   w->math = tc_nest_math_table();
-  if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
-  for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
-    const tc_step *s = &p->step[i];
-    int64_t tasks = TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
-    if (index < tasks) {
-      run_step(r, s, index * s->grain, TC_MIN((index + 1) * s->grain, s->extent), w);
-      return;
-    }
-    index -= tasks;
+  if (p->wave_tasks[wave] == 1) {
+    for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++) run_step(r, s, 0, s->extent, w);
+    return;
   }
-}
-
-// The whole program on one thread, as one task.
-static void task_serial(void *arg, int wave, int64_t index, tc_worker *w) {
-  (void)wave, (void)index;
-  const run *r = arg;
-  w->math = tc_nest_math_table();
-  for (uint32_t i = 0; i < r->p->n_step && w->status == TC_OK; i++) run_step(r, &r->p->step[i], 0, r->p->step[i].extent, w);
+  if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
+  while (index >= tasks_of(s)) index -= tasks_of(s++);
+  run_step(r, s, index * s->grain, TC_MIN((index + 1) * s->grain, s->extent), w);
 }
 
 static tc_status run_steps(run *r) {
   const tc_program *p = r->p;
-  int64_t one = 1;
-  bool serial = p->work < SERIAL_NS;
-  tc_job job = {.task = serial ? task_serial : task,
-                .arg = r,
-                .n_waves = serial ? 1 : (int)p->n_wave,
-                .n_tasks = serial ? &one : p->wave_tasks,
-                .scratch_bytes = p->scratch_bytes,
-                .max_threads = serial ? 1 : 1024};
+  tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes};
   return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
 }
 

@@ -52,6 +52,7 @@ typedef fenv_t float_mode;
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
 // A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
 #define SPIN_NS 50000
+#define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
 #define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 45
 
 typedef struct scratch {
@@ -90,6 +91,7 @@ static struct {
 } team;
 
 static _Thread_local scratch own_scratch;  // of this thread as a caller
+static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers took part in
 static _Thread_local bool in_job;  // this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
@@ -465,8 +467,10 @@ int tc_team_run(const tc_job *job) {
   if (n_threads > 1 && team_try_take()) {
     status = job_run_together(job, n_threads, memory);
     team_give();
+    jobs_alone = 0;
   } else {
     status = job_run_alone(job, memory);
+    jobs_alone += jobs_alone < LONELY_JOBS;
   }
   in_job = false;
   float_mode_restore(before);
@@ -474,7 +478,7 @@ int tc_team_run(const tc_job *job) {
 }
 
 void tc_team_warm(void) {
-  workers_wake(MOST_THREADS);
+  if (jobs_alone < LONELY_JOBS) workers_wake(MOST_THREADS);
 }
 
 // Fewer threads: the rest is stopped, for every wake would wake it too.

@@ -30,7 +30,7 @@ typedef struct tc_job {
 
 // Runs the job to its end and returns the first non-zero worker status. Blocks. Thread-safe.
 int tc_team_run(const tc_job *job);
-// Wakes parked workers, so that a job soon to come finds them spinning. Cheap when they are awake.
+// Wakes parked workers, so that a job soon to come finds them spinning, if jobs of this thread have had use for them lately. Cheap when they are awake.
 void tc_team_warm(void);
 // 0: back to the topology's count.
 void tc_team_set_threads(int n);

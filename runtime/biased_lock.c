@@ -1,0 +1,82 @@
+#include "runtime/biased_lock.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define MAY_BIAS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MAY_BIAS 1
+#endif
+#endif
+#if !defined(MAY_BIAS)
+#define MAY_BIAS 1
+#endif
+
+// Commands of membarrier(2), whose header old systems lack.
+#define MEMBARRIER_PRIVATE_EXPEDITED 8
+#define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_barrier;
+
+static bool barrier(int command) {
+#ifdef SYS_membarrier
+  return syscall(SYS_membarrier, command, 0, 0) == 0;
+#else
+  (void)command;
+  return false;
+#endif
+}
+
+// A registration lasts as long as the process and is its children's too.
+static void find_barrier(void) {
+  has_barrier = MAY_BIAS && barrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && barrier(MEMBARRIER_PRIVATE_EXPEDITED);
+}
+
+void tc_biased_lock_init(tc_biased_lock *l) {
+  pthread_mutex_init(&l->mutex, NULL);
+  atomic_init(&l->biased, false);
+  atomic_init(&l->held, false);
+}
+
+void tc_biased_lock_fini(tc_biased_lock *l) {
+  pthread_mutex_destroy(&l->mutex);
+}
+
+void tc_biased_lock_begin(tc_biased_lock *l) {
+  pthread_once(&once, find_barrier);
+  pthread_mutex_lock(&l->mutex);
+  atomic_store_explicit(&l->biased, has_barrier, memory_order_relaxed);
+  pthread_mutex_unlock(&l->mutex);
+}
+
+// The owner found its bias taken.
+void tc_biased_lock_slow(tc_biased_lock *l) {
+  atomic_store_explicit(&l->held, false, memory_order_relaxed);
+  pthread_mutex_lock(&l->mutex);
+}
+
+void tc_biased_lock_other(tc_biased_lock *l) {
+  pthread_mutex_lock(&l->mutex);
+  if (TC_LIKELY(!atomic_load_explicit(&l->biased, memory_order_acquire))) return;
+  atomic_store_explicit(&l->biased, false, memory_order_relaxed);
+  // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all that is left.
+  (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what it wrote while it held the lock.
+  while (atomic_load_explicit(&l->held, memory_order_acquire)) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+// Another thread may be taking the bias while the owner forks: it has the mutex then and is waited for.
+void tc_biased_lock_fork(tc_biased_lock *l) {
+  // Release: who takes the mutex first and sees this needs no barrier to see what the owner wrote before.
+  atomic_store_explicit(&l->biased, false, memory_order_release);
+  pthread_mutex_lock(&l->mutex);
+}
+
+void tc_biased_unlock_fork(tc_biased_lock *l) {
+  atomic_store_explicit(&l->biased, has_barrier, memory_order_relaxed);
+  pthread_mutex_unlock(&l->mutex);
+}
