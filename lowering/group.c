@@ -42,7 +42,8 @@ static bool is_extern(const work *w, const tc_gnode *x) {
   if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
   switch (tc_op_kind_of(x->op)) {
     case TC_KIND_RNG: return x->op == TC_OP_RANDPERM;
-    case TC_KIND_SCAN: return true;
+    case TC_KIND_SCAN:
+    case TC_KIND_ATTENTION: return true;
     case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
     default: break;
   }
