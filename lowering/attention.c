@@ -16,13 +16,13 @@
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
 
-#define ROWS 6               // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
-#define KEYS 512             // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
+#define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
+#define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
 #define LONG_HEAD 128
-#define BLOCK_ROWS 96        // of a block of rows, backward
-#define STATE_BYTES 262144   // of a unit's mixes so far
+#define BLOCK_ROWS 96  // of a block of rows, backward
+#define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
-#define FEW_ROWS 12          // for which packing values does not pay
+#define FEW_ROWS 12  // for which packing values does not pay
 
 // An operand in memory: element at + row * stride + column, columns side by side.
 typedef struct factor {
@@ -43,11 +43,11 @@ typedef struct side {
 
 typedef struct attention {
   tc_ex *s;
-  uint32_t node;            // any of the members
+  uint32_t node;  // any of the members
   uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
   int64_t n, hq, hkv, group, l, keys, e, ev;
   bool causal, has_length, has_mask, heads_as_rows, backward;
-  int64_t a, f;             // heads, and rows of each
+  int64_t a, f;  // heads, and rows of each
   tc_type acc;
   int vector, lanes, step;  // lanes of a register, of a panel, of the softmax
   bool fused, one_block;
@@ -337,8 +337,7 @@ static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val f
   tc_val k = loop(p, from, to, 1);
   tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p, b.at, times(p, k, b.step)), TC_NONE), p->acc);
   tc_val at = add(p, a.at, times(p, k, a.step));
-  for (int i = 0; i < rows; i++)
-    tc_emit_set(E, acc[i], multiply_add(p, load(p, a.buf, a.type, 1, plus(p, at, i * a.row), TC_NONE), w, acc[i]));
+  for (int i = 0; i < rows; i++) tc_emit_set(E, acc[i], multiply_add(p, load(p, a.buf, a.type, 1, plus(p, at, i * a.row), TC_NONE), w, acc[i]));
   end(p);
 }
 
@@ -354,8 +353,8 @@ static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t st
 static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to) {
   tc_val acc[ROWS], key = loop(p, whole(p, 0), count, p->lanes);
   clear(p, (int)p->rows, p->lanes, acc);
-  multiply(p, (int)p->rows, p->lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0), whole(p, columns),
-           acc);
+  multiply(p, (int)p->rows, p->lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0),
+           whole(p, columns), acc);
   for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
   end(p);
 }
@@ -657,8 +656,8 @@ static void forward_kernel(attention *p) {
 typedef struct backward {
   attention *p;
   int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
-  int64_t e, ev;       // columns as packed
-  tc_val unit, head;   // head: of the query, within the key head's
+  int64_t e, ev;  // columns as packed
+  tc_val unit, head;  // head: of the query, within the key head's
   tc_val k0, k1, row0, n_rows;
 } backward;
 
@@ -732,8 +731,7 @@ static void backward_rows(backward *b) {
   tc_val i = loop(p, whole(p, 0), b->n_rows, p->rows), row = add(p, b->row0, i), at = times(p, i, p->pitch);
   tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p, stop, b->k0);
   with_panels(p, tile_side(p, b->queries, times(p, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at);
-  if (wants_slopes(p))
-    with_panels(p, tile_side(p, b->douts, times(p, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at);
+  if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at);
   tc_val k = loop(p, whole(p, 0), whole(p, p->rows), 1);
   slope_row(b, add(p, row, k), add(p, at, times(p, k, p->pitch)), count);
   end(p);

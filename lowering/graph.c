@@ -252,7 +252,8 @@ static bool turn_products(tc_graph *g) {
 static bool turn_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
   const uint64_t order = 0x03010200;  // of a permutation of four axes that swaps heads and rows, and undoes it
-  if (kind_of[y->op] != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order) return true;
+  if (kind_of[y->op] != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
+    return true;
   uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);
   if (!attr) return false;
   uint32_t *in = x->in;

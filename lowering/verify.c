@@ -65,6 +65,7 @@ typedef struct bound {
   double relative, per_size, absolute;
   bool sized;   // size: the record's value by the reference from sizes of its operands' elements (size_of)
   bool by_log;  // the exponent of e is rounded: |log want| more units
+  double of_greatest;  // relative to the greatest element of the result
 } bound;
 
 static bound bound_of(const tc_plan *p, uint32_t node) {
@@ -92,6 +93,14 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       terms = x->d.rank ? (double)x->d.dim[tc_rec_attr(r)[0]] : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
       *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
+      break;
+    case TC_OP_ATTENTION:
+    case TC_OP_ATTENTION_LSE:
+    case TC_OP_ATTENTION_DQ:
+    case TC_OP_ATTENTION_DK:
+    case TC_OP_ATTENTION_DV:  // scores are sums over a head, rounded before they are exponents; what is summed may cancel
+      terms = (double)(x->d.dim[3] + x->d.dim[2] + shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
+      b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
       break;
     case TC_OP_SIN:
     case TC_OP_COS: b.absolute += f.epsilon; break;  // near their zeros
@@ -127,8 +136,12 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
   tc_type type = type_of(p, node);
   int64_t count = shape_of(p, node)->count, n_wrong = 0, first = 0;
   char dims[128];
+  bound here = b ? *b : (bound){0};
+  double greatest = 0;
+  for (int64_t i = 0; here.of_greatest > 0 && i < count; i++) greatest = fmax(greatest, fabs(tc_get_f64(type, want, i)));
+  here.absolute += here.of_greatest * (isfinite(greatest) ? greatest : 0);
   for (int64_t i = 0; i < count; i++)
-    if (!(b ? is_near(type, b, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
+    if (!(b ? is_near(type, &here, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
   if (!n_wrong) return false;
   fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, %s %.9g\n", node, tc_op_names[tc_rec_op(tc_plan_rec(p, node))],
           tc_type_name(type), tc_dims_text(&shape_of(p, node)->d, dims, sizeof dims), (long long)n_wrong, (long long)count, (long long)first,
