@@ -8,8 +8,8 @@
 //   for each block of keys, each query head that reads it, each block of rows: weights again from lse, then five products.
 // Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
 // When there is one query row to a head and several heads to a key head, those heads are the rows.
-// Order: scores add over e, mixes over keys block by block, sums of weights in `step` lanes combined by halves; gradients over keys or rows in order.
-// Blocks of keys and `step` depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
+// Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
+// Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +18,8 @@
 
 #define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
+#define STEP 16  // lanes of the softmax
+#define WIDEST 64  // lanes of a panel
 #define LONG_HEAD 128
 #define BLOCK_ROWS 96  // of a block of rows, backward
 #define STATE_BYTES 262144  // of a unit's mixes so far
@@ -49,7 +51,7 @@ typedef struct attention {
   bool causal, has_length, has_mask, heads_as_rows, backward;
   int64_t a, f;  // heads, and rows of each
   tc_type acc;
-  int vector, lanes, step;  // lanes of a register, of a panel, of the softmax
+  int vector, lanes;  // lanes of a register, of a panel
   bool fused, one_block;
   int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
   factor q, k, v, dout, sums, delta, mask;
@@ -241,14 +243,13 @@ static void choose_blocks(attention *p) {
   int size = (int)tc_type_bytes(p->acc), bytes = tc_kernel_vector_bytes();
   p->fused = bytes >= 32;
   p->vector = bytes / size;
-  p->step = TC_MAX_OF(tc_ex_lanes_for(p->keys), 16);
-  p->lanes = TC_MIN(bytes == 64 ? 4 * p->vector : 2 * p->vector, p->step);
+  p->lanes = TC_MIN(bytes == 64 ? 4 * p->vector : 2 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), STEP));
   p->block = TC_MAX_OF(p->e, p->ev) > LONG_HEAD ? KEYS / 2 : KEYS;
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
-  p->block = TC_MIN(p->block, ceil_to(p->keys, p->step));
+  p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
   p->rows = (p->f + (p->f + ROWS - 1) / ROWS - 1) / ((p->f + ROWS - 1) / ROWS);
-  p->pitch = p->block + p->step + 16;
+  p->pitch = p->block + WIDEST + STEP;
   int64_t state = ceil_to(p->ev, p->vector) * size, most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
   int64_t units = (WANTED_UNITS + p->a - 1) / p->a, rows = TC_MAX_OF((p->f + units - 1) / units, 8 * p->rows);
   p->row_block = ceil_to(TC_MIN(TC_MIN(most_rows, rows), p->f), p->rows);
@@ -411,25 +412,57 @@ static tc_val last_row(attention *p, tc_val stop) {
   return plus(p, least(p, stop, whole(p, p->f)), -1);
 }
 
-// Which of the `step` keys from c on, of the present block, a row sees that sees `count` of the block; TC_NONE: all.
-static tc_val seen_lanes(attention *p, tc_val c, tc_val count) {
-  if (!p->causal && !p->has_length && p->keys % p->step == 0 && p->keys % p->block == 0) return TC_NONE;
-  return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I32, p->step), tc_emit_cast(E, sub(p, count, c), TC_I32));
+// Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole, then the others, with `limit` of each row.
+typedef struct steps {
+  int turn;
+  tc_val at, keys;  // the first key, and the numbers of all, where they are compared
+  tc_val limit[ROWS];
+} steps;
+
+static bool sees_all(const attention *p) {
+  return !p->causal && !p->has_length && p->keys % STEP == 0;
 }
 
-// The scores at c with the mask's part, whose own lanes past the row are not read; *seen is narrowed by a mask of bools.
+// How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the last.
+static steps steps_of(attention *p, const tc_val *rows, tc_val k0, tc_val k1) {
+  steps x = {0};
+  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p, least(p, limit_of(p, rows[i]), k1), k0), TC_I32);
+  return x;
+}
+
+static bool next_steps(attention *p, steps *x, tc_val count) {
+  if (x->turn) end(p);
+  tc_val whole_steps = count;
+  if (!sees_all(p))
+    whole_steps = times(p, tc_emit_bin(E, TC_N_DIV, most(p, whole(p, 0), tc_emit_cast(E, x->limit[0], TC_I64)), whole(p, STEP)), STEP);
+  if (x->turn == 0) {
+    x->at = loop(p, whole(p, 0), whole_steps, STEP), x->keys = TC_NONE;
+  } else if (x->turn == 1 && !sees_all(p)) {
+    x->at = loop(p, whole_steps, count, STEP);
+    x->keys = add(p, lane_numbers(p, TC_I32, STEP), tc_emit_cast(E, x->at, TC_I32));
+  } else {
+    return false;
+  }
+  return ++x->turn;
+}
+
+static tc_val seen_by(attention *p, const steps *x, int i) {
+  return x->keys == TC_NONE ? TC_NONE : tc_emit_bin(E, TC_N_LT, x->keys, x->limit[i]);
+}
+
+// The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is narrowed by a mask of bools.
 static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
   if (!p->has_mask) return scores;
   tc_val at = add(p, p->mask.at, times(p, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
-    m = tc_emit_splat(E, load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE), p->step);
+    m = tc_emit_splat(E, load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE), STEP);
   } else {
     at = add(p, at, times(p, key, p->mask.col));
     if (p->mask.col == 1) {
-      m = load(p, p->mask.buf, p->mask.type, p->step, at, *seen);
+      m = load(p, p->mask.buf, p->mask.type, STEP, at, *seen);
     } else {
-      tc_val lanes = times(p, lane_numbers(p, TC_I64, p->step), p->mask.col);
-      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, p->step, add(p, lanes, at), *seen, TC_NONE, p->mask.buf);
+      tc_val lanes = times(p, lane_numbers(p, TC_I64, STEP), p->mask.col);
+      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, STEP, add(p, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
   if (p->mask.type != TC_BOOL) return add(p, scores, tc_emit_cast(E, m, p->acc));
@@ -439,6 +472,11 @@ static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val
 
 static tc_val only(attention *p, tc_val seen, tc_val v, double other) {
   return seen == TC_NONE ? v : tc_emit_select(E, seen, v, number(p, other));
+}
+
+// The tile's rows; those past the last are the last.
+static void rows_from(attention *p, tc_val row, tc_val *rows) {
+  for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), whole(p, p->f - 1));
 }
 
 // ---- forward ----
@@ -451,37 +489,45 @@ typedef struct forward {
   tc_val k0, k1, r0;
 } forward;
 
-// Turns a row of scores into weights; leaves its greatest score and sum, and by how much what came before shrinks.
-static void softmax_row(forward *f, tc_val row, tc_val i, tc_val count) {
+// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
+// waits for another's chain.
+static void softmax(forward *f, tc_val row, tc_val count) {
   attention *p = f->p;
-  tc_val from = times(p, i, p->pitch), zero = whole(p, 0), unseen = number(p, -INFINITY);
-  tc_val clamped = least(p, row, whole(p, p->f - 1)), sees = sub(p, least(p, limit_of(p, clamped), f->k1), f->k0);
-  tc_val top = tc_emit_var(E, tc_emit_splat(E, unseen, p->step)), c = loop(p, zero, count, p->step);
-  tc_val seen = seen_lanes(p, c, sees), v = load(p, f->scores, p->acc, p->step, add(p, from, c), TC_NONE);
-  v = masked(p, v, clamped, add(p, f->k0, c), &seen);
-  v = only(p, seen, v, -INFINITY);
-  if (p->has_mask) store(p, f->scores, add(p, from, c), v);
-  tc_emit_set(E, top, most(p, top, v));
-  end(p);
-  tc_val before = TC_NONE, state = add(p, sub(p, row, f->r0), zero), greatest = reduce(p, top, TC_N_MAX);
-  if (!p->one_block) before = load(p, f->greatest, p->acc, 1, state, TC_NONE), greatest = most(p, before, greatest);
-  tc_val less = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
-  tc_val sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), p->step));
-  c = loop(p, zero, count, p->step);
-  seen = p->has_mask ? TC_NONE : seen_lanes(p, c, sees);
-  v = exp_of(p, sub(p, load(p, f->scores, p->acc, p->step, add(p, from, c), TC_NONE), less));
-  v = only(p, seen, v, 0);
-  store(p, f->scores, add(p, from, c), v);
-  tc_emit_set(E, sum, add(p, sum, v));
-  end(p);
-  tc_val total = reduce(p, sum, TC_N_ADD);
-  if (!p->one_block) {
-    tc_val shrink = exp_of(p, sub(p, before, less));
-    total = add(p, mul(p, load(p, f->sums, p->acc, 1, state, TC_NONE), shrink), total);
-    store(p, f->shrink, i, shrink);
+  int n = (int)p->rows;
+  tc_val rows[ROWS], top[ROWS], sum[ROWS], less[ROWS], before[ROWS], unseen = number(p, -INFINITY),
+                                                                     state = p->one_block ? whole(p, 0) : sub(p, row, f->r0);
+  rows_from(p, row, rows);
+  for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, STEP));
+  for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
+    for (int i = 0; i < n; i++) {
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p, f->scores, p->acc, STEP, at, TC_NONE);
+      v = only(p, seen, masked(p, v, rows[i], add(p, f->k0, x.at), &seen), -INFINITY);
+      if (p->has_mask) store(p, f->scores, at, v);
+      tc_emit_set(E, top[i], most(p, top[i], v));
+    }
+  for (int i = 0; i < n; i++) {
+    tc_val greatest = reduce(p, top[i], TC_N_MAX);
+    if (!p->one_block) before[i] = load(p, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
+    less[i] = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
+    store(p, f->greatest, plus(p, state, i), greatest);
+    sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), STEP));
   }
-  store(p, f->greatest, p->one_block ? i : state, greatest);
-  store(p, f->sums, p->one_block ? i : state, total);
+  for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
+    for (int i = 0; i < n; i++) {
+      tc_val at = plus(p, x.at, i * p->pitch), seen = p->has_mask ? TC_NONE : seen_by(p, &x, i);
+      tc_val v = only(p, seen, exp_of(p, sub(p, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i])), 0);
+      store(p, f->scores, at, v);
+      tc_emit_set(E, sum[i], add(p, sum[i], v));
+    }
+  for (int i = 0; i < n; i++) {
+    tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
+    if (!p->one_block) {
+      tc_val shrink = exp_of(p, sub(p, before[i], less[i]));
+      total = add(p, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      store(p, f->shrink, whole(p, i), shrink);
+    }
+    store(p, f->sums, at, total);
+  }
 }
 
 static tc_val inverse_of_sum(forward *f, tc_val at) {
@@ -560,12 +606,10 @@ static void forward_tile(forward *f, tc_val row) {
   int64_t width = ceil_to(p->e, p->vector);
   pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, p->scale);
   with_panels(p, tile_side(p, f->queries, whole(p, 0), width, 1), f->panels, p->e, count, f->scores, whole(p, 0));
-  tc_val i = loop(p, whole(p, 0), whole(p, p->rows), 1);
-  softmax_row(f, add(p, row, i), i, count);
-  end(p);
+  softmax(f, row, count);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
-    i = loop(p, whole(p, 0), least(p, whole(p, p->rows), sub(p, whole(p, p->f), row)), 1);
+    tc_val i = loop(p, whole(p, 0), least(p, whole(p, p->rows), sub(p, whole(p, p->f), row)), 1);
     store_lse(f, add(p, row, i), i);
     end(p);
   }
@@ -666,22 +710,24 @@ static bool wants_slopes(const attention *p) {
 }
 
 // Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
-static void slope_row(backward *b, tc_val row, tc_val at, tc_val count) {
+static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   attention *p = b->p;
-  tc_val clamped = least(p, row, whole(p, p->f - 1)), sees = sub(p, least(p, limit_of(p, clamped), b->k1), b->k0);
-  tc_val lse = load(p, p->sums.buf, p->sums.type, 1, add(p, p->sums.at, times(p, clamped, p->sums.stride)), TC_NONE);
-  tc_val delta = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, clamped, p->delta.stride)), TC_NONE);
-  tc_val c = loop(p, whole(p, 0), plus(p, count, ROWS - 1), p->step), here = add(p, at, c);
-  tc_val seen = tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I32, p->step), tc_emit_cast(E, sub(p, sees, c), TC_I32));
-  tc_val v = load(p, b->weights, p->acc, p->step, here, TC_NONE);
-  v = masked(p, v, clamped, add(p, b->k0, c), &seen);
-  v = only(p, seen, exp_of(p, sub(p, v, lse)), 0);
-  store(p, b->weights, here, v);
-  if (wants_slopes(p)) {
-    tc_val g = sub(p, load(p, b->slopes, p->acc, p->step, here, TC_NONE), delta);
-    store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
+  tc_val rows[ROWS], lse[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
+  rows_from(p, row, rows);
+  for (int i = 0; i < p->rows; i++) {
+    lse[i] = load(p, p->sums.buf, p->sums.type, 1, add(p, p->sums.at, times(p, rows[i], p->sums.stride)), TC_NONE);
+    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, rows[i], p->delta.stride)), TC_NONE);
   }
-  end(p);
+  for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
+    for (int i = 0; i < p->rows; i++) {
+      tc_val here = plus(p, add(p, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
+      v = masked(p, v, rows[i], add(p, b->k0, x.at), &seen);
+      v = only(p, seen, exp_of(p, sub(p, v, lse[i])), 0);
+      store(p, b->weights, here, v);
+      if (!wants_slopes(p)) continue;
+      tc_val g = sub(p, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
+      store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
+    }
 }
 
 // dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
@@ -732,9 +778,7 @@ static void backward_rows(backward *b) {
   tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p, stop, b->k0);
   with_panels(p, tile_side(p, b->queries, times(p, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at);
   if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at);
-  tc_val k = loop(p, whole(p, 0), whole(p, p->rows), 1);
-  slope_row(b, add(p, row, k), add(p, at, times(p, k, p->pitch)), count);
-  end(p);
+  slopes(b, row, at, count);
   if (p->dq != TC_NONE) sum_queries(b, row, at, count);
   end(p);
   if (p->dk == TC_NONE && p->dv == TC_NONE) return;
