@@ -127,6 +127,13 @@ static tc_node softsign_node(tc_trace *t, tc_node x, double p) {
 ACTIVATION(softsign)
 
 // x times the mask times the scale, so that NaN and infinity show through as in PyTorch. The draw is f32 whatever x is.
+tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p) {
+  if (a == TC_NODE_ERR || p == 0.0) return a;
+  tc_node draw = tc_rec_rng(t, TC_OP_RAND, tc_node_dims(t, a), TC_F32, 0, 0);
+  tc_node mask = tc_rec_cast(t, f_num(t, TC_OP_LT, draw, 1.0 - p), tc_node_type(t, a));
+  return f_mul(t, a, f_num(t, TC_OP_MUL, mask, p < 1.0 ? 1.0 / (1.0 - p) : 0.0));
+}
+
 tc_tensor tc_dropout_at(tc_tensor x, double p, tc_site site) {
   tc_trace *t = tc_op_begin("dropout", site);
   tc_node a = tc_op_in(t, x);
@@ -134,7 +141,5 @@ tc_tensor tc_dropout_at(tc_tensor x, double p, tc_site site) {
   if (a == TC_NODE_ERR || p == 0.0) return tc_op_end(t, a);
   if (!tc_type_is_float(tc_node_type(t, a)))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, a floating type is needed", tc_type_name(tc_node_type(t, a))));
-  tc_node draw = tc_rec_rng(t, TC_OP_RAND, tc_node_dims(t, a), TC_F32, 0, 0);
-  tc_node mask = tc_rec_cast(t, f_num(t, TC_OP_LT, draw, 1.0 - p), tc_node_type(t, a));
-  return tc_op_end(t, f_mul(t, a, f_num(t, TC_OP_MUL, mask, p < 1.0 ? 1.0 / (1.0 - p) : 0.0)));
+  return tc_op_end(t, tc_compose_dropout(t, a, p));
 }

@@ -1,5 +1,5 @@
 // Short names for the arithmetic of formulas over nodes, so that compositions read like the mathematics they come from.
-// Private to the compositions: lazy/compose.c, conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
+// Private to the compositions: lazy/compose.c, attention.c, conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
 #ifndef TC_LAZY_FORMULA_H
 #define TC_LAZY_FORMULA_H
 
@@ -59,6 +59,8 @@ tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim
 tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
 // min(x, 0) - log(1 + exp(-|x|)), with slope 1/2 at zero (lazy/activations.c).
 tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
+// Zero with probability p, else a / (1 - p); a is floating (lazy/activations.c).
+tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p);
 // n numbers from an option's list of n, or of one for all; an empty list is `none` for all. False after reporting one below `least` (lazy/conv.c).
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out);
 // [n, c, ..] as [n, .., c] (lazy/conv.c).

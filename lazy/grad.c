@@ -222,7 +222,7 @@ static void visit(walk *w, segment *s, uint32_t n) {
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
   if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);
-  tc_vjp v = {.t = w->t, .g = g, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .walk = w};
+  tc_vjp v = {.t = w->t, .g = g, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .create_graph = w->create_graph, .walk = w};
   rules[op](&v);
 }
 

@@ -121,6 +121,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define ROW_FOLD(NAME, name, arity, dtype)
 #define ROW_SCAN(NAME, name, arity, dtype)
 #define ROW_CONTRACT(NAME, name, arity, dtype)
+#define ROW_ATTENTION(NAME, name, arity, dtype)
 #define ROW_INDEX(NAME, name, arity, dtype)
 #define ROW_COMPOSED(NAME, name, arity, dtype)
 #define ROW_EFFECT(NAME, name, arity, dtype)

@@ -13,7 +13,19 @@
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
 typedef enum saves { SAVES_none, SAVES_in, SAVES_out, SAVES_both } saves;
-typedef enum kind { KIND_ELEM, KIND_GEN, KIND_RNG, KIND_MOVE, KIND_FOLD, KIND_SCAN, KIND_CONTRACT, KIND_INDEX, KIND_COMPOSED, KIND_EFFECT } kind;
+typedef enum kind {
+  KIND_ELEM,
+  KIND_GEN,
+  KIND_RNG,
+  KIND_MOVE,
+  KIND_FOLD,
+  KIND_SCAN,
+  KIND_CONTRACT,
+  KIND_ATTENTION,
+  KIND_INDEX,
+  KIND_COMPOSED,
+  KIND_EFFECT
+} kind;
 
 static const uint8_t saves_of[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = SAVES_##saves,
@@ -52,6 +64,7 @@ static bool is_dear(const tc_plan *p, uint32_t node) {
     case KIND_FOLD:
     case KIND_SCAN:
     case KIND_CONTRACT:
+    case KIND_ATTENTION:
     case KIND_INDEX:
     case KIND_COMPOSED: return true;
     default: return false;

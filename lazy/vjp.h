@@ -16,6 +16,7 @@ typedef struct tc_vjp {
   tc_op op;
   int n_in;
   const uint64_t *attr, *arg;  // as recorded; layout at the head of ops.def
+  bool create_graph;      // what the rule records will be differentiated
   void *walk;             // the walk's own
 } tc_vjp;
 

@@ -51,7 +51,7 @@ static int num_of(tc_ex *s, bool is_arg, uint64_t value) {
   return (int)s->x->n_num++;
 }
 
-static tc_val argument(tc_ex *s, uint32_t arg, tc_type type) {
+tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type) {
   return tc_emit_raw(&s->e, TC_N_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, true, arg));
 }
 
@@ -121,7 +121,7 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
     if (t->kind == TC_TERM_ARG) {
-      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, tc_ex_scaled(s, argument(s, t->id, TC_I64), t->coef));
+      sum = tc_emit_bin(&s->e, TC_N_ADD, sum, tc_ex_scaled(s, tc_ex_argument(s, t->id, TC_I64), t->coef));
       continue;
     }
     if (t->kind == TC_TERM_VALUE) {
@@ -356,7 +356,7 @@ static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_val v = guarded(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
   tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
-  return tc_emit_select(&s->e, c, v, x->n_arg ? argument(s, x->arg, type) : zero(s, type));
+  return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : zero(s, type));
 }
 
 static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -421,7 +421,7 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   tc_type type = tc_type_is_float(x->type) ? TC_F64 : TC_I64;
   tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), type);
-  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, argument(s, x->arg + 1, type), i));
+  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, type), i));
   return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
 }
 
@@ -445,8 +445,8 @@ static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   bool run = is_run(s, &flat);
   tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
   draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : whole_index(s, &flat);
-  draw.seed = argument(s, x->arg, TC_I64), draw.counter = argument(s, x->arg + 1, TC_I64);
-  if (x->op == TC_OP_RANDINT) draw.low = argument(s, x->arg + 2, TC_I64), draw.high = argument(s, x->arg + 3, TC_I64);
+  draw.seed = tc_ex_argument(s, x->arg, TC_I64), draw.counter = tc_ex_argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = tc_ex_argument(s, x->arg + 2, TC_I64), draw.high = tc_ex_argument(s, x->arg + 3, TC_I64);
   return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
 }
 
@@ -468,7 +468,7 @@ static tc_val compute(tc_ex *s, uint32_t n, const tc_index *idx) {
 static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   const tc_gnode *x = &s->g->node[n];
   switch (x->op) {
-    case TC_OP_FULL: return tc_ex_rounded(s, argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
+    case TC_OP_FULL: return tc_ex_rounded(s, tc_ex_argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota(s, x, idx);
     case TC_OP_RAND:
     case TC_OP_RANDN:
@@ -851,7 +851,7 @@ void tc_ex_preload(tc_ex *s) {
     for (int k = 0; k < x->n_in; k++) {
       uint32_t m = x->in[k];
       const tc_gnode *y = &s->g->node[m];
-      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !in_group(s, m)) (void)argument(s, y->arg, tc_ex_compute_type(y->type));
+      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !in_group(s, m)) (void)tc_ex_argument(s, y->arg, tc_ex_compute_type(y->type));
     }
   }
 }
@@ -938,6 +938,8 @@ static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
     contraction(s);
+  else if (s->gp->kind == TC_GROUP_ATTENTION)
+    tc_ex_attention(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
     flat_kernel(s);
   else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
@@ -949,7 +951,7 @@ static void generate(tc_ex *s) {
 // The extent of K's lower part: the smallest cut, if every other cut and K are multiples of it; 0: none.
 static int64_t choose_split(const tc_ex *s) {
   int64_t k = s->gp->k, least = k;
-  if (s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM) return 0;
+  if (s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
   for (int i = 0; i < s->n_points; i++)
     if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
   if (least == k || k % least) return 0;

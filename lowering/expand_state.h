@@ -88,6 +88,11 @@ int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
 // FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
 void tc_ex_turning_kernel(tc_ex *s);
 
+// A run-time argument of the plan.
+tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
+
+// Attention or its gradients, as many of its rows as the group has.
+void tc_ex_attention(tc_ex *s);
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
 // The same of a convolution, node, by Winograd's algorithm.

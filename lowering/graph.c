@@ -249,6 +249,37 @@ static bool turn_products(tc_graph *g) {
   return true;
 }
 
+// Attention whose result is stored with its heads before its rows is made so, rather than made the other way and moved.
+static bool turn_attention(tc_graph *g, uint32_t n) {
+  tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
+  const uint64_t order = 0x03010200;  // of a permutation of four axes that swaps heads and rows, and undoes it
+  if (kind_of[y->op] != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
+    return true;
+  uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);
+  if (!attr) return false;
+  uint32_t *in = x->in;
+  memcpy(attr, y->attr, 3 * sizeof *attr);
+  attr[3] = 1, attr[4] = order;
+  x->op = y->op, x->in = y->in, x->n_in = y->n_in, x->attr = attr, x->n_attr = 4;
+  y->op = TC_OP_PERMUTE, y->in = in, y->n_in = 1, y->attr = attr + 4, y->n_attr = 1;
+  in[0] = n;
+  return true;
+}
+
+static bool turn_attentions(tc_graph *g) {
+  bool *stored = tc_arena_alloc(g->arena, g->n + 1);
+  if (!stored) return false;
+  memset(stored, 0, g->n);
+  for (uint32_t n = g->n; n-- > 0;) {
+    const tc_gnode *x = &g->node[n];
+    stored[n] |= x->out != TC_LEAF_NONE;
+    if (stored[n] && (x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH)) stored[x->in[0]] = true;
+  }
+  for (uint32_t n = 0; n < g->n; n++)
+    if (stored[n] && g->node[n].op == TC_OP_PERMUTE && tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && !turn_attention(g, n)) return false;
+  return true;
+}
+
 // Orders needed nodes, operands first (decomposition appends out of order).
 static bool order_nodes(tc_graph *g) {
   size_t n_edges = g->n;
@@ -320,7 +351,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
-  ok = ok && turn_products(g) && order_nodes(g);
+  ok = ok && turn_products(g) && turn_attentions(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
 }

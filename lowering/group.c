@@ -64,6 +64,10 @@ static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
   return empty;
 }
 
+static bool multiplies(const tc_gnode *x) {
+  return tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION;
+}
+
 static bool is_view(const tc_gnode *x) {
   return tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT;
 }
@@ -207,7 +211,7 @@ static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
 static tc_level level_in(work *w, const tc_group *gp, uint32_t n, uint32_t source, tc_group *adopted) {
   const tc_gnode *x = &w->g->node[n];
   *adopted = *gp;
-  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT) return TC_LEVEL_NONE;
+  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return TC_LEVEL_NONE;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) {
     int64_t a, f, k;
     fold_domain(w, n, &a, &f, &k);
@@ -323,8 +327,38 @@ static bool too_large(const work *w, uint32_t n, uint32_t group) {
   return c.n > w->max_large;
 }
 
+// Whether two rows of attention read the same operands, but for the values that the log-sum-exp does not read.
+static bool attends_alike(const tc_gnode *a, const tc_gnode *b) {
+  if (a->op == b->op || memcmp(a->attr, b->attr, 3 * sizeof a->attr[0]) != 0) return false;
+  if (a->op == TC_OP_ATTENTION && b->op == TC_OP_ATTENTION_LSE)
+    return memcmp(a->in, b->in, 2 * sizeof a->in[0]) == 0 && memcmp(a->in + 3, b->in + 2, (size_t)(b->n_in - 2) * sizeof a->in[0]) == 0;
+  bool gradients = a->op > TC_OP_ATTENTION_LSE && b->op > TC_OP_ATTENTION_LSE;
+  return gradients && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
+}
+
+// The group of a row of attention: that of a row it shares its work with, or one of its own.
+static uint32_t place_attention(work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  for (uint32_t g = 0; g < w->gr->n_group; g++) {
+    const tc_group *gp = &w->gr->group[g];
+    if (gp->kind != TC_GROUP_ATTENTION) continue;
+    bool alike = true;
+    for (uint32_t i = 0; i < gp->n_member; i++) {
+      const tc_gnode *y = &w->g->node[gp->member[i]];
+      alike = alike && (attends_alike(x, y) || attends_alike(y, x));
+    }
+    if (alike && !makes_cycle(w, g, n)) return g;
+  }
+  const tc_dims *d = &x->shape->d;
+  int64_t k = d->dim[d->rank - 1];
+  uint32_t g = group_add(w, TC_GROUP_ATTENTION, x->shape->count / k, 1, k);
+  w->gr->group[g].alone = true;
+  return g;
+}
+
 static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
+  if (tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return *level = TC_LEVEL_FULL, place_attention(w, n);
   seen_groups seen = {.gr = w->gr};
   tc_group_each_source(w->gr, n, note_group, &seen);
   for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
@@ -474,12 +508,13 @@ static void require_memory(work *w, const uint8_t *forced) {
     for (int k = 0; k < x->n_in; k++) {
       if (x->op == TC_OP_ASSIGN && k == 1) continue;
       if (tc_group_is_filled(g, n, k)) continue;
+      if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL && g->node[x->in[k]].shape->d.rank == 0) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
-      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {
+      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || multiplies(x)) {
         uint32_t root = tc_view_root(w->gr, x->in[k]);
         bool computed = tc_op_kind_of(g->node[root].op) == TC_KIND_ELEM && !is_extern(w, &g->node[root]);
-        if (!computed || tc_op_kind_of(x->op) == TC_KIND_CONTRACT) w->gr->stored[root] = true;
+        if (!computed || multiplies(x)) w->gr->stored[root] = true;
       }
     }
   }

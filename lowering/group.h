@@ -4,6 +4,7 @@
 //   ROW   folds over the last axes (K = 1): a row at a time, lanes along F; softmax and norms are one group
 //   COL   folds over outer axes: a block of columns at a time, lanes along K
 //   GEMM  a product over [A, F = m, K = n] with what follows it elementwise, applied to the accumulators
+//   ATTENTION  rows of attention that read the same operands: a result and its log-sum-exp, or gradients
 // Everything else (constants, ranges, views) is made where it is read.
 #ifndef TC_LOWERING_GROUP_H
 #define TC_LOWERING_GROUP_H
@@ -14,7 +15,7 @@
 #define TC_GROUP_NONE UINT32_MAX
 #define TC_LARGE_BYTES 65536  // of a temporary that thrift is about
 
-typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_EXTERN } tc_group_kind;
+typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_ATTENTION, TC_GROUP_EXTERN } tc_group_kind;
 typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED } tc_level;
 
 typedef struct tc_group {

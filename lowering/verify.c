@@ -64,9 +64,9 @@ static format format_of(tc_type type) {
 // |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is infinite. Half types accumulate in f32.
 typedef struct bound {
   double relative, per_size, absolute;
-  double of_largest;  // Winograd's algorithm rounds in proportion to what lies in a tile: to the largest element
   bool sized;   // size: the record's value by the reference from sizes of its operands' elements (size_of)
   bool by_log;  // the exponent of e is rounded: |log want| more units
+  double of_greatest;  // relative to the greatest element of the result: what Winograd's algorithm rounds is a tile's
 } bound;
 
 // At most so many terms has an element.
@@ -97,7 +97,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_CONV_INPUT:
     case TC_OP_CONV_WEIGHT:
       terms = (double)terms_of_conv(p, node);
-      if (type == TC_F32 && tc_options_get()->winograd) b.of_largest = 0x1p-17;
+      if (type == TC_F32 && tc_options_get()->winograd) b.of_greatest = 0x1p-17;
       b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
       break;
     case TC_OP_PROD:
@@ -109,6 +109,14 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       terms = x->d.rank ? (double)x->d.dim[tc_rec_attr(r)[0]] : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
       *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
+      break;
+    case TC_OP_ATTENTION:
+    case TC_OP_ATTENTION_LSE:
+    case TC_OP_ATTENTION_DQ:
+    case TC_OP_ATTENTION_DK:
+    case TC_OP_ATTENTION_DV:  // scores are sums over a head, rounded before they are exponents; what is summed may cancel
+      terms = (double)(x->d.dim[3] + x->d.dim[2] + shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
+      b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
       break;
     case TC_OP_SIN:
     case TC_OP_COS: b.absolute += f.epsilon; break;  // near their zeros
@@ -122,13 +130,13 @@ static double within(double v, const format *f) {
 }
 
 // size: NULL where the bound needs none.
-static bool is_near(tc_type type, const bound *b, double largest, const void *got, const void *want, const void *size, int64_t i) {
+static bool is_near(tc_type type, const bound *b, const void *got, const void *want, const void *size, int64_t i) {
   if (!tc_type_is_float(type)) return tc_get_i64(type, got, i) == tc_get_i64(type, want, i);
   double x = tc_get_f64(type, got, i), y = tc_get_f64(type, want, i), s = size ? tc_get_f64(type, size, i) : 0;
   if (x == y || isinf(s)) return true;
   if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
   format f = format_of(type);
-  double allowed = b->relative * fabs(within(y, &f)) + b->per_size * s + b->absolute + b->of_largest * largest;
+  double allowed = b->relative * fabs(within(y, &f)) + b->per_size * s + b->absolute;
   if (b->by_log && y > 0) allowed += fabs(log(y)) * f.epsilon * y;
   return fabs(within(x, &f) - within(y, &f)) <= allowed;
 }
@@ -144,13 +152,12 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
   tc_type type = type_of(p, node);
   int64_t count = shape_of(p, node)->count, n_wrong = 0, first = 0;
   char dims[128];
-  double largest = 0;
-  for (int64_t i = 0; b && b->of_largest > 0 && i < count; i++) {
-    double v = fabs(tc_get_f64(type, want, i));
-    if (isfinite(v)) largest = fmax(largest, v);
-  }
+  bound here = b ? *b : (bound){0};
+  double greatest = 0;
+  for (int64_t i = 0; here.of_greatest > 0 && i < count; i++) greatest = fmax(greatest, fabs(tc_get_f64(type, want, i)));
+  here.absolute += here.of_greatest * (isfinite(greatest) ? greatest : 0);
   for (int64_t i = 0; i < count; i++)
-    if (!(b ? is_near(type, b, largest, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
+    if (!(b ? is_near(type, &here, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
   if (!n_wrong) return false;
   fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, %s %.9g\n", node, tc_op_names[tc_rec_op(tc_plan_rec(p, node))],
           tc_type_name(type), tc_dims_text(&shape_of(p, node)->d, dims, sizeof dims), (long long)n_wrong, (long long)count, (long long)first,

@@ -931,8 +931,52 @@ def scalar_indexing():
                 case("tc_index_add", [axis], [x, at, torch.tensor(7.0)], torch.index_add(x, axis, i, torch.tensor(7.0)), "bits")
 
 
+# ---- Attention ----
+def attend(q, k, v, mask, causal, scale, length):
+    """PyTorch's own, but for a count of valid keys: it has none, so they are cut off, and causality is said by a mask."""
+    n, rows = length or k.shape[-2], q.shape[-2]
+    k, v = k[..., :n, :], v[..., :n, :]
+    heads = q.shape[-3] if q.dim() > 2 else 1
+    if k.dim() > 2 and k.shape[-3] != heads:
+        k, v = k.repeat_interleave(heads // k.shape[-3], -3), v.repeat_interleave(heads // v.shape[-3], -3)
+    seen = torch.ones(rows, n, dtype=torch.bool).tril(n - rows if length else 0) if causal else torch.ones(rows, n, dtype=torch.bool)
+    if mask is not None:
+        mask = mask[..., :n] if mask.shape[-1] != 1 else mask
+        seen = seen & mask if mask.dtype == torch.bool else torch.where(seen, mask.double(), -INF)
+    return F.scaled_dot_product_attention(q, k, v, seen, scale=scale or None)
+
+
+def attention():
+    group("attention")
+    table = [
+        ([2, 3, 5, 8], [2, 3, 7, 8], 8, None, {}), ([2, 3, 5, 8], [2, 3, 7, 8], 6, None, dict(causal=True)), ([1, 4, 9, 16], [1, 2, 9, 16], 16, None, dict(causal=True, scale=0.3)),
+        ([7, 8], [11, 8], 5, [7, 11], {}), ([3, 1, 10], [3, 70, 10], 3, None, dict(causal=True, length=65)), ([2, 2, 6, 4], [2, 1, 5, 4], 4, [2, 1, 1, 5], {}),
+        ([2, 1, 2, 3, 4], [3, 1, 6, 4], 4, [2, 1, 1, 3, 6], dict(causal=True, length=4)), ([1, 2, 13, 64], [1, 2, 130, 64], 64, [1, 130], {}), ([2, 4, 1, 8], [2, 1, 9, 8], 8, None, dict(length=6)),
+        ([1, 1, 3, 260], [1, 1, 4, 260], 260, None, dict(causal=True)), ([1, 2, 3, 4], [1, 2, 5, 4], 300, [3, 1], {}),
+    ]
+    for n, (qs, ks, ev, ms, o) in enumerate(table):
+        o = dict(causal=False, scale=0.0, length=0) | o
+        at = [o["causal"], o["scale"], o["length"], 0.0]
+        for ty in FLOATS if n < 4 else ("f32",):
+            q, k, v = randn(qs, ty), randn(ks, ty), randn(ks[:-1] + [ev], ty)
+            masks = [None] if ms is None else [randn(ms, ty), torch.from_numpy(np.asarray(rng.integers(0, 3, ms) > 0))]
+            for m in masks:
+                if m is not None and m.dtype == torch.bool and m.dim() > 1 and m.shape[-2] > 2:
+                    m[..., 1, :] = False  # a row that sees nothing
+                grads = [0, 1, 2] + ([3] if m is not None and m.dtype != torch.bool else []) if ty in ("f32", "f64") else []
+                with_grads("tc_scaled_dot_product_attention", at, lambda q, k, v, d: attend(q, k, v, m if m is not None and m.dtype == torch.bool else d, **o), [q, k, v, m], ty,
+                           lambda g: ulps(2, 64 * EPS[ty] * (1 + float(g.double().abs().max()))), grads)
+        for how in ("T", "S", "R") if n < 2 else ():
+            q, k, v = randn(qs, "f32"), randn(ks, "f32"), randn(ks[:-1] + [ev], "f32")
+            case("tc_scaled_dot_product_attention", at, [(q, how), (k, how), (v, how), None], attend(q.double(), k.double(), v.double(), None, **o).float(), ulps(2, 1e-5))
+    q, k = randn([1, 2, 3, 4], "f32"), torch.zeros([1, 2, 0, 4])
+    case("tc_scaled_dot_product_attention", [False, 0.0, 0, 0.0], [q, k, k, None], torch.zeros([1, 2, 3, 4]), ulps(0))
+    case("tc_scaled_dot_product_attention", [False, 0.0, 0, 0.0], [k, q, q, None], torch.zeros([1, 2, 0, 4]), ulps(0))
+
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, attention):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

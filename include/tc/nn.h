@@ -24,7 +24,7 @@ typedef struct tc_nn_attention_options {
   int n_heads;
   bool causal;  // query i sees keys 0 to i
   // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
-  // nothing gives NaN.
+  // nothing gives zeros.
   tc_tensor mask;
   double dropout;  // probability, applied to the weights; tc_nn_multihead_attention does so in training mode alone
 } tc_nn_attention_options;

@@ -266,6 +266,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_linear(...) tc_linear_at(__VA_ARGS__, TC_HERE)
 #define tc_dot(...) tc_dot_at(__VA_ARGS__, TC_HERE)
 #define tc_outer(...) tc_outer_at(__VA_ARGS__, TC_HERE)
+#define tc_scaled_dot_product_attention(...) tc_scaled_dot_product_attention_at(__VA_ARGS__, TC_HERE)
 #define tc_gelu(...) tc_gelu_at(__VA_ARGS__, TC_HERE)
 #define tc_gelu_tanh(...) tc_gelu_tanh_at(__VA_ARGS__, TC_HERE)
 #define tc_silu(...) tc_silu_at(__VA_ARGS__, TC_HERE)

@@ -342,6 +342,12 @@ typedef struct tc_interpolate_options {
   tc_interpolation mode;
   bool align_corners;  // the first and last elements stay where they are
 } tc_interpolate_options;
+typedef struct tc_attention_options {
+  bool causal;  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to key_length - l + i
+  double scale;  // of q k^T; 0: 1 / sqrt(e)
+  int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
+  double dropout;  // probability, applied to the weights
+} tc_attention_options;
 
 // ---- Ops: every row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__

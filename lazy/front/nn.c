@@ -150,23 +150,14 @@ static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value
   return TC_OK;
 }
 
-static tc_tensor hide(tc_tensor scores, tc_tensor seen, tc_site site) {
-  return tc_masked_fill_at(scores, tc_logical_not_at(seen, site), -INFINITY, site);
-}
-
 tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options o, tc_site site) {
   TC_CALLED_AS("nn_attention");
   tc_status st = check_attention(query, key, value, &o, site);
   if (st != TC_OK) return tc_poison(st);
-  tc_dims q = tc_shape_at(query, site), k = tc_shape_at(key, site);
-  double scale = 1 / sqrt((double)(q.dim[2] / o.n_heads));
-  tc_tensor keys = tc_transpose_at(split_heads(key, o.n_heads, site), -2, -1, site);
-  tc_tensor scores = tc_mul_num_at(tc_matmul_at(split_heads(query, o.n_heads, site), keys, site), tc_num_float(scale), site);
-  if (o.causal) scores = hide(scores, tc_tri_at(q.dim[1], k.dim[1], 0, TC_BOOL, site), site);
-  if (!is_none(o.mask)) scores = tc_dtype_at(o.mask, site) == TC_BOOL ? hide(scores, o.mask, site) : tc_add_at(scores, o.mask, site);
-  tc_tensor weights = tc_softmax_at(scores, -1, site);
-  if (o.dropout > 0) weights = tc_dropout_at(weights, o.dropout, site);
-  tc_tensor mixed = tc_matmul_at(weights, split_heads(value, o.n_heads, site), site);
+  tc_dims q = tc_shape_at(query, site);
+  tc_attention_options options = {.causal = o.causal, .dropout = o.dropout};
+  tc_tensor mixed = tc_scaled_dot_product_attention_at(split_heads(query, o.n_heads, site), split_heads(key, o.n_heads, site),
+                                                       split_heads(value, o.n_heads, site), o.mask, options, site);
   return tc_reshape_at(tc_permute_at(mixed, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site), q, site);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <tc/tc.h>
 
+#define NONE ((tc_tensor){0, 0})
+
 enum { MAX_IN = 3, MAX_ELEMENTS = 64 };
 
 typedef tc_tensor function(const tc_tensor *x);
@@ -137,7 +139,6 @@ static void check_twice(const gradient_case *c) {
 }
 
 #define S(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
-#define NONE ((tc_tensor){0, 0})
 // GRADIENT(name, n inputs, low, high, expression in x[0].., shapes): first order. SMOOTH: first and second.
 #define CASE_(name, n_in, low_, high_, expr, ...) \
   static tc_tensor f_##name(const tc_tensor *x) { \
@@ -242,6 +243,12 @@ SMOOTH(cumprod, 1, -2, 2, tc_cumprod(x[0], 0), S(6, 2))
 GRADIENT(cummax, 1, -2, 2, tc_cummax(x[0], 1), S(2, 6))
 SMOOTH(softmax, 1, -2, 2, tc_softmax(x[0], 1), S(2, 4))
 SMOOTH(log_softmax, 1, -2, 2, tc_log_softmax(x[0], 0), S(4, 2))
+SMOOTH(attention, 3, -1, 1, tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.causal = true}), S(1, 4, 3, 2),
+       S(2, 3, 2), S(2, 3, 3))
+SMOOTH(attention_to_a_length, 3, -1, 1,
+       tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.scale = 1.5, .key_length = 4}), S(3, 2), S(5, 2), S(5, 1))
+SMOOTH(attention_with_a_bias, 3, -1, 1, tc_scaled_dot_product_attention(x[0], x[1], x[1], x[2], (tc_attention_options){0}), S(2, 3, 2), S(2, 4, 2),
+       S(3, 4))
 SMOOTH(matmul, 2, -2, 2, tc_matmul(x[0], x[1]), S(2, 3), S(3, 4))
 SMOOTH(matmul_of_batches, 2, -2, 2, tc_matmul(x[0], x[1]), S(3, 1, 2, 2), S(2, 2, 3))
 SMOOTH(matmul_of_vectors, 2, -2, 2, tc_square(tc_matmul(x[0], x[1])), S(4), S(4))

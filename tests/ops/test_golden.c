@@ -125,6 +125,11 @@ static tc_batch_norm_options take_batch_norm(call *c) {
   o.momentum = take_float(c), o.eps = take_float(c);
   return o;
 }
+static tc_attention_options take_attention(call *c) {
+  tc_attention_options o = {.causal = take_int(c) != 0};
+  o.scale = take_float(c), o.key_length = take_int(c), o.dropout = take_float(c);
+  return o;
+}
 static tc_interpolate_options take_resize(call *c) {
   tc_interpolate_options o = {.mode = take_int(c) ? TC_LINEAR : TC_NEAREST};
   o.align_corners = take_int(c) != 0;
@@ -147,6 +152,7 @@ static tc_interpolate_options take_resize(call *c) {
   ROW(T_I, (T, int64_t)) ROW(TO, (T, const char *)) ROW(T_DIMS_B, (T, tc_dims, bool)) ROW(T_DIMS_F_B, (T, tc_dims, double, bool))            \
   ROW(T_F_DIMS_B, (T, double, tc_dims, bool)) ROW(T_A_B, (T, int, bool)) ROW(T3_F, (T, T, T, double)) ROW(T_A_T, (T, int, T))                \
   ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t)) ROW(T_A_I2, (T, int, int64_t, int64_t))           \
+  ROW(ATTENTION, (T, T, T, T, tc_attention_options))                                                                                         \
   ROW(CONV, (T, T, T, tc_conv_options)) ROW(POOL, (T, tc_dims, tc_pool_options)) ROW(BATCH_NORM, (T, T, T, T, T, tc_batch_norm_options))     \
   ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))
 // clang-format on
@@ -224,6 +230,9 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_I_T: i = take_int(c); return ((fn_I_T *)f)(i, take_tensor(c));
     case SIG_T2_F_I: a = take_tensor(c), b = take_tensor(c), x = take_float(c); return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
     case SIG_T_A_I2: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_A_I2 *)f)(a, (int)i, j, take_int(c));
+    case SIG_ATTENTION:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c), e = take_tensor(c);
+      return ((fn_ATTENTION *)f)(a, b, d, e, take_attention(c));
     case SIG_CONV: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_CONV *)f)(a, b, d, take_conv(c));
     case SIG_POOL: a = take_tensor(c), s = take_dims(c); return ((fn_POOL *)f)(a, s, take_pool(c));
     case SIG_BATCH_NORM:
@@ -378,7 +387,7 @@ static void run_group(const char *group) {
 // clang-format off
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
-  ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
+  ROW(attention) ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
   ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index)
 // clang-format on
 

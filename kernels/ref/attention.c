@@ -1,0 +1,187 @@
+// Attention and its gradients by plain loops, a query row and a key at a time, in double. What a row does not see is not read.
+// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, and 0 as its lse.
+// Threads: thread-safe, pure. Own nothing.
+#include <math.h>
+
+#include "kernels/ref/convert.h"
+#include "runtime/status.h"
+
+#define MAX_HEAD 256  // elements; recording composes longer ones of other rows
+
+typedef struct attention {
+  const tc_view *q, *k, *v, *dout, *lse, *delta, *mask;
+  double scale;
+  bool causal;
+  int64_t n_keys, first_seen;  // of row 0, causal: keys up to first_seen are seen
+} attention;
+
+// A row of queries: its batch, head and number, and its elements.
+typedef struct query {
+  int64_t n, h, i;
+  double x[MAX_HEAD];
+} query;
+
+// tail: the operand that is the scale; a length and a mask may follow.
+static attention attention_of(const tc_ref_call *call, int tail) {
+  attention a = {.q = &call->in[0], .k = &call->in[1], .v = tail > 2 ? &call->in[2] : NULL, .causal = call->attr[0]};
+  if (tail > 3) a.dout = &call->in[3], a.lse = &call->in[4], a.delta = &call->in[5];
+  a.scale = tc_get_f64(call->in[tail].type, call->in[tail].ptr, 0);
+  a.n_keys = a.k->dim[2];
+  if (call->attr[1]) {
+    int64_t length = tc_get_i64(TC_I64, call->in[++tail].ptr, 0);
+    a.n_keys = TC_MIN(TC_MAX_OF(length, INT64_C(0)), a.n_keys);
+    a.first_seen = a.n_keys - a.q->dim[2];
+  }
+  if (call->attr[2]) a.mask = &call->in[tail + 1];
+  return a;
+}
+
+static void load_row(const tc_view *x, int64_t n, int64_t h, int64_t i, double *out) {
+  tc_load_f64(x->type, x->ptr, n * x->stride[0] + h * x->stride[1] + i * x->stride[2], x->stride[3], x->dim[3], out);
+}
+
+static double at_row(const tc_view *x, const query *q) {
+  return tc_get_f64(x->type, x->ptr, q->n * x->stride[0] + q->h * x->stride[1] + q->i * x->stride[2]);
+}
+
+static int64_t key_head(const attention *a, int64_t h) {
+  return h / (a->q->dim[1] / a->k->dim[1]);
+}
+
+static query query_at(const attention *a, int64_t n, int64_t h, int64_t i) {
+  query q = {.n = n, .h = h, .i = i};
+  load_row(a->q, n, h, i, q.x);
+  return q;
+}
+
+static double dot(int64_t n, const double *x, const double *y) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+  return sum;
+}
+
+// The score of key j, whose elements are returned; false where the row does not see it.
+static bool score(const attention *a, const query *q, int64_t j, double *key, double *out) {
+  double bias = 0;
+  if (j >= a->n_keys || (a->causal && j > a->first_seen + q->i)) return false;
+  if (a->mask) {
+    const tc_view *m = a->mask;
+    const int64_t at[4] = {q->n, q->h, q->i, j};
+    int64_t flat = 0;
+    for (int d = 0; d < 4; d++) flat += m->dim[d] == 1 ? 0 : at[d] * m->stride[d];
+    bias = tc_get_f64(m->type, m->ptr, flat);
+    if (m->type == TC_BOOL) {
+      if (bias == 0) return false;
+      bias = 0;
+    }
+  }
+  load_row(a->k, q->n, key_head(a, q->h), j, key);
+  *out = dot(a->q->dim[3], q->x, key) * a->scale + bias;
+  return true;
+}
+
+// The row's greatest score and the sum of exponentials below it; with v, their mean of values. *max is -inf where nothing is seen.
+static void mix(const attention *a, const query *q, double *max, double *sum, double *out) {
+  double key[MAX_HEAD], value[MAX_HEAD], s;
+  int64_t ev = a->v ? a->v->dim[3] : 0;
+  *max = -INFINITY, *sum = 0;
+  for (int64_t c = 0; c < ev; c++) out[c] = 0;
+  for (int64_t j = 0; j < a->n_keys; j++) {
+    if (!score(a, q, j, key, &s) || s == -INFINITY) continue;
+    if (s > *max || isnan(s)) {
+      double shrink = exp(*max - s);
+      *sum *= shrink, *max = s;
+      for (int64_t c = 0; c < ev; c++) out[c] *= shrink;
+    }
+    double p = exp(s - *max);
+    *sum += p;
+    if (!ev) continue;
+    load_row(a->v, q->n, key_head(a, q->h), j, value);
+    for (int64_t c = 0; c < ev; c++) out[c] += p * value[c];
+  }
+  for (int64_t c = 0; c < ev; c++) out[c] = *sum == 0 ? 0 : out[c] / *sum;
+}
+
+#define EACH_ROW(a, n_, h_, i_) \
+  for (int64_t n_ = 0; n_ < (a).q->dim[0]; n_++) \
+    for (int64_t h_ = 0; h_ < (a).q->dim[1]; h_++) \
+      for (int64_t i_ = 0; i_ < (a).q->dim[2]; i_++)
+
+tc_status tc_ref_attention(const tc_ref_call *call) {
+  attention a = attention_of(call, 3);
+  const tc_view *o = &call->out;
+  double out[MAX_HEAD], max, sum;
+  EACH_ROW(a, n, h, i) {
+    query q = query_at(&a, n, h, i);
+    mix(&a, &q, &max, &sum, out);
+    tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], out);
+  }
+  return TC_OK;
+}
+
+tc_status tc_ref_attention_lse(const tc_ref_call *call) {
+  attention a = attention_of(call, 2);
+  const tc_view *o = &call->out;
+  double max, sum;
+  EACH_ROW(a, n, h, i) {
+    query q = query_at(&a, n, h, i);
+    mix(&a, &q, &max, &sum, NULL);
+    tc_set_f64(o->type, o->ptr, n * o->stride[0] + h * o->stride[1] + i * o->stride[2], max == -INFINITY ? 0 : max + log(sum));
+  }
+  return TC_OK;
+}
+
+// Of row q and key j: its weight, and the gradient of its score. False where the row does not see the key.
+static bool weigh(const attention *a, const query *q, int64_t j, double *key, double *dout, double *p, double *ds) {
+  double value[MAX_HEAD], s;
+  if (!score(a, q, j, key, &s)) return false;
+  load_row(a->v, q->n, key_head(a, q->h), j, value);
+  load_row(a->dout, q->n, q->h, q->i, dout);
+  *p = exp(s - at_row(a->lse, q));
+  *ds = *p * (dot(a->v->dim[3], dout, value) - at_row(a->delta, q)) * a->scale;
+  return true;
+}
+
+tc_status tc_ref_attention_dq(const tc_ref_call *call) {
+  attention a = attention_of(call, 6);
+  const tc_view *o = &call->out;
+  double key[MAX_HEAD], dout[MAX_HEAD], p, ds;
+  EACH_ROW(a, n, h, i) {
+    double sum[MAX_HEAD] = {0};
+    query q = query_at(&a, n, h, i);
+    for (int64_t j = 0; j < a.n_keys; j++) {
+      if (!weigh(&a, &q, j, key, dout, &p, &ds)) continue;
+      for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += ds * key[c];
+    }
+    tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
+  }
+  return TC_OK;
+}
+
+// Gradients of keys (or values): each sums over the rows of the query heads that read its head.
+static tc_status of_keys(const tc_ref_call *call, bool values) {
+  attention a = attention_of(call, 6);
+  const tc_view *o = &call->out;
+  int64_t group = a.q->dim[1] / TC_MAX_OF(a.k->dim[1], INT64_C(1));
+  double key[MAX_HEAD], dout[MAX_HEAD], p, ds;
+  for (int64_t n = 0; n < o->dim[0]; n++)
+    for (int64_t j = 0; j < o->dim[1]; j++)
+      for (int64_t h = 0; h < o->dim[2]; h++) {
+        double sum[MAX_HEAD] = {0};
+        for (int64_t r = 0; r < group * a.q->dim[2]; r++) {
+          query q = query_at(&a, n, h * group + r / a.q->dim[2], r % a.q->dim[2]);
+          if (!weigh(&a, &q, j, key, dout, &p, &ds)) continue;
+          for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += values ? p * dout[c] : ds * q.x[c];
+        }
+        tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
+      }
+  return TC_OK;
+}
+
+tc_status tc_ref_attention_dk(const tc_ref_call *call) {
+  return of_keys(call, false);
+}
+
+tc_status tc_ref_attention_dv(const tc_ref_call *call) {
+  return of_keys(call, true);
+}

@@ -1,0 +1,894 @@
+// Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a time, and its gradients likewise.
+//
+// Forward. [begin, end) counts units, a unit being a block of query rows of one head:
+//   for each block of keys: keys are turned into panels of `lanes`, values packed as rows where they are not read well in place
+//     for each tile of `rows` rows: scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values
+//   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
+// Backward. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up over the blocks;
+//   for each block of keys, each query head that reads it, each block of rows: weights again from lse, then five products.
+// Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
+// When there is one query row to a head and several heads to a key head, those heads are the rows.
+// Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
+// Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
+#include <math.h>
+#include <string.h>
+
+#include "lowering/expand_state.h"
+#include "lowering/kernel.h"
+
+#define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
+#define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
+#define STEP 16  // lanes of the softmax
+#define WIDEST 64  // lanes of a panel
+#define LONG_HEAD 128
+#define BLOCK_ROWS 96  // of a block of rows, backward
+#define STATE_BYTES 262144  // of a unit's mixes so far
+#define WANTED_UNITS 32
+#define FEW_ROWS 12  // for which packing values does not pay
+
+// An operand in memory: element at + row * stride + column, columns side by side.
+typedef struct factor {
+  int buf;
+  tc_type type;
+  tc_index base;  // over A and arguments
+  int64_t stride, col;
+  tc_val at;
+} factor;
+
+// One side of a product: element at + i * row + k * step, i counting accumulators. An operand's buffer or a tile.
+typedef struct side {
+  int buf;
+  tc_type type;
+  tc_val at;
+  int64_t row, step;
+} side;
+
+typedef struct attention {
+  tc_ex *s;
+  uint32_t node;  // any of the members
+  uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
+  int64_t n, hq, hkv, group, l, keys, e, ev;
+  bool causal, has_length, has_mask, heads_as_rows, backward;
+  int64_t a, f;  // heads, and rows of each
+  tc_type acc;
+  int vector, lanes;  // lanes of a register, of a panel
+  bool fused, one_block;
+  int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
+  factor q, k, v, dout, sums, delta, mask;
+  tc_val scale, n_keys, first_seen;
+} attention;
+
+#define E (&p->s->e)
+
+// ---- short names ----
+
+static tc_val add(attention *p, tc_val a, tc_val b) {
+  return tc_emit_bin(E, TC_N_ADD, a, b);
+}
+static tc_val sub(attention *p, tc_val a, tc_val b) {
+  return tc_emit_bin(E, TC_N_SUB, a, b);
+}
+static tc_val mul(attention *p, tc_val a, tc_val b) {
+  return tc_emit_bin(E, TC_N_MUL, a, b);
+}
+static tc_val least(attention *p, tc_val a, tc_val b) {
+  return tc_emit_bin(E, TC_N_MIN, a, b);
+}
+static tc_val most(attention *p, tc_val a, tc_val b) {
+  return tc_emit_bin(E, TC_N_MAX, a, b);
+}
+static tc_val whole(attention *p, int64_t v) {
+  return tc_ex_i64(p->s, v);
+}
+static tc_val plus(attention *p, tc_val a, int64_t b) {
+  return b == 0 ? a : add(p, a, whole(p, b));
+}
+static tc_val times(attention *p, tc_val a, int64_t b) {
+  return b == 0 ? whole(p, 0) : tc_ex_scaled(p->s, a, b);
+}
+static tc_val number(attention *p, double v) {
+  return tc_emit_const_f(E, p->acc, v);
+}
+static tc_val loop(attention *p, tc_val from, tc_val to, int64_t step) {
+  p->s->depth++;
+  return tc_emit_loop(E, from, to, step);
+}
+static void end(attention *p) {
+  tc_ex_leave(p->s);
+  tc_emit_end(E, TC_N_ENDLOOP);
+}
+static void begin_if(attention *p, tc_val cond) {
+  p->s->depth++;
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+}
+static void end_if(attention *p) {
+  tc_ex_leave(p->s);
+  tc_emit_end(E, TC_N_ENDIF);
+}
+static tc_val load(attention *p, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
+  return tc_emit_raw(E, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
+}
+static void store(attention *p, int buf, tc_val at, tc_val v) {
+  (void)tc_emit_raw(E, TC_N_STORE, tc_emit_type(E, v), tc_emit_lanes(E, v), at, v, TC_NONE, buf);
+}
+static tc_val lane_numbers(attention *p, tc_type type, int lanes) {
+  return tc_emit_raw(E, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+static tc_val reduce(attention *p, tc_val v, tc_nest_op op) {
+  return tc_emit_raw(E, TC_N_HREDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
+}
+static tc_val multiply_add(attention *p, tc_val a, tc_val b, tc_val c) {
+  return p->fused ? tc_emit_fma(E, a, b, c) : add(p, c, mul(p, a, b));
+}
+static int64_t ceil_to(int64_t n, int64_t of) {
+  return (n + of - 1) / of * of;
+}
+
+// ---- operands ----
+
+static tc_index part(attention *p, uint8_t range, int64_t div, int64_t mod) {
+  tc_index x = tc_ix_const(0);
+  (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, range, 0, div, mod, 1});
+  tc_ix_simplify(&x, &p->s->ext);
+  return x;
+}
+
+// Takes the terms of range r out of x as a stride; false if they are not one multiple of it.
+static bool take_stride(tc_index *x, uint8_t r, int64_t *stride) {
+  tc_index rest = tc_ix_const(x->base);
+  *stride = 0;
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != r) {
+      if (!tc_ix_add_term(&rest, *t)) return false;
+    } else if (t->div != 1 || t->mod != 0 || *stride != 0) {
+      return false;
+    } else {
+      *stride = t->coef;
+    }
+  }
+  *x = rest;
+  return true;
+}
+
+enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l], the mask
+
+// Finds operand number k of the rows in memory, through views. columns: its elements side by side; a row's may be left to be any distance apart.
+static bool find(attention *p, int k, int kind, int64_t columns, factor *f) {
+  tc_ex *s = p->s;
+  uint32_t first = s->g->node[p->node].in[k], n = first;
+  s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
+  int64_t heads = p->heads_as_rows ? p->hkv : p->hq;
+  tc_index batch = part(p, TC_RANGE_A, heads, 0), row = part(p, TC_RANGE_F, 1, 0), idx[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_index query_head = part(p, TC_RANGE_A, 1, heads), key_head = p->heads_as_rows ? query_head : part(p, TC_RANGE_A, p->group, p->hkv);
+  if (p->heads_as_rows) {
+    tc_index of_group = query_head;
+    query_head = row;
+    if (!tc_ix_add(&query_head, &of_group, p->group)) return false;
+    row = tc_ix_const(0);
+  }
+  idx[0] = batch, idx[1] = kind == OF_KEYS ? key_head : query_head;
+  idx[2] = kind == OF_KEYS ? part(p, TC_RANGE_K0, 1, 0) : row, idx[3] = part(p, TC_RANGE_K, 1, 0);
+  const tc_dims *d = &s->g->node[n].shape->d;
+  for (int i = 0; kind == OF_SCORES && i < 4; i++)
+    if (d->dim[i] == 1) idx[i] = tc_ix_const(0);
+  bool said = true;
+  while (said && !s->gr->stored[tc_group_root(s->gr, n)]) {
+    said = tc_view_operand(s->g, n, 0, idx, &s->ext, at);
+    n = s->g->node[n].in[0];
+    memcpy(idx, at, sizeof idx);
+  }
+  const tc_gnode *root = &s->g->node[n];
+  said = said && tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base) && take_stride(&f->base, TC_RANGE_K, &f->col) &&
+         take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
+  if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
+  if (!said) return s->x->unsaid = first, tc_ex_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
+  f->buf = tc_ex_buffer(s, n);
+  f->type = root->type;
+  return true;
+}
+
+static tc_val base_of(attention *p, const factor *f) {
+  int64_t stride;
+  tc_val vec;
+  return tc_ex_index_value(p->s, f->base, &stride, &vec);
+}
+
+// A rank-0 operand: an argument, or a tensor of one element.
+static tc_val scalar(attention *p, int k, tc_type type) {
+  uint32_t n = p->s->g->node[p->node].in[k];
+  const tc_gnode *x = &p->s->g->node[n];
+  if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_ex_argument(p->s, x->arg, type);
+  return tc_emit_cast(E, load(p, tc_ex_buffer(p->s, n), x->type, 1, whole(p, 0), TC_NONE), type);
+}
+
+static uint32_t member_of(const attention *p, tc_op op) {
+  for (uint32_t i = 0; i < p->s->gp->n_member; i++)
+    if (p->s->g->node[p->s->gp->member[i]].op == op) return p->s->gp->member[i];
+  return TC_NONE;
+}
+
+// What the members say, and where operands are.
+static bool take_members(attention *p) {
+  tc_ex *s = p->s;
+  p->out = member_of(p, TC_OP_ATTENTION), p->lse = member_of(p, TC_OP_ATTENTION_LSE);
+  p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK), p->dv = member_of(p, TC_OP_ATTENTION_DV);
+  p->node = p->out != TC_NONE ? p->out : s->gp->member[0];
+  const tc_gnode *x = &s->g->node[p->node];
+  const int64_t *q = s->g->node[x->in[0]].shape->d.dim, *k = s->g->node[x->in[1]].shape->d.dim;
+  p->backward = p->out == TC_NONE && p->lse == TC_NONE;
+  p->n = q[0], p->hq = q[1], p->l = q[2], p->e = q[3], p->hkv = k[1], p->keys = k[2];
+  p->group = p->hq / p->hkv;
+  int tail = p->backward ? 6 : p->out != TC_NONE ? 3 : 2;
+  p->ev = tail == 2 ? 1 : s->g->node[x->in[2]].shape->d.dim[3];
+  p->causal = x->attr[0], p->has_length = x->attr[1], p->has_mask = x->attr[2];
+  p->acc = tc_ex_compute_type(s->g->node[x->in[0]].type);
+  p->heads_as_rows = !p->backward && p->l == 1 && p->group > 1;
+  p->f = p->heads_as_rows ? p->group : p->l, p->a = p->n * p->hq * p->l / p->f;
+  s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
+  int mask = tail + 1 + p->has_length;
+  bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) && (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
+  if (p->backward) ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 1, &p->sums) && find(p, 5, OF_ROWS, 1, &p->delta);
+  if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
+  if (!ok) return false;
+  p->scale = scalar(p, tail, p->acc);
+  p->n_keys = whole(p, p->keys), p->first_seen = whole(p, 0);
+  if (!p->has_length) return true;
+  p->n_keys = most(p, whole(p, 0), least(p, scalar(p, tail + 1, TC_I64), p->n_keys));
+  p->first_seen = sub(p, p->n_keys, whole(p, p->l));
+  return true;
+}
+
+static void choose_blocks(attention *p) {
+  int size = (int)tc_type_bytes(p->acc), bytes = tc_kernel_vector_bytes();
+  p->fused = bytes >= 32;
+  p->vector = bytes / size;
+  p->lanes = TC_MIN(bytes == 64 ? 4 * p->vector : 2 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), STEP));
+  p->block = TC_MAX_OF(p->e, p->ev) > LONG_HEAD ? KEYS / 2 : KEYS;
+  if (p->backward) p->block /= 2;
+  p->one_block = p->keys <= p->block;
+  p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
+  p->rows = (p->f + (p->f + ROWS - 1) / ROWS - 1) / ((p->f + ROWS - 1) / ROWS);
+  p->pitch = p->block + WIDEST + STEP;
+  int64_t state = ceil_to(p->ev, p->vector) * size, most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
+  int64_t units = (WANTED_UNITS + p->a - 1) / p->a, rows = TC_MAX_OF((p->f + units - 1) / units, 8 * p->rows);
+  p->row_block = ceil_to(TC_MIN(TC_MIN(most_rows, rows), p->f), p->rows);
+}
+
+// ---- packing ----
+
+// Columns of a packed row: whole panels, and what is left in one as narrow as holds it.
+static int last_lanes(const attention *p, int64_t columns) {
+  int lanes = p->vector;
+  while (lanes < columns % p->lanes) lanes *= 2;
+  return TC_MIN(lanes, p->lanes);
+}
+
+static int64_t packed_columns(const attention *p, int64_t columns) {
+  return columns / p->lanes * p->lanes + (columns % p->lanes ? last_lanes(p, columns) : 0);
+}
+
+// `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from `columns` on are zeros.
+static tc_val load_part(attention *p, const factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+  tc_val at = add(p, add(p, f->at, times(p, row, f->stride)), column);
+  return tc_emit_cast(E, load(p, f->buf, f->type, lanes, at, mask), p->acc);
+}
+
+static tc_val column_mask(attention *p, int64_t from, int64_t columns, int lanes) {
+  return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), whole(p, columns - from));
+}
+
+// Rows first .. first + count - 1 into a tile, `pitch` apart; past `last` the last one again. by: a factor, or TC_NONE.
+static void pack_rows(attention *p, const factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile, tc_val by) {
+  tc_val i = loop(p, whole(p, 0), count, 1), row = least(p, add(p, first, i), last), to = times(p, i, pitch);
+  int lanes = p->vector;
+  int64_t full = columns / lanes * lanes;
+  if (full) {
+    tc_val c = loop(p, whole(p, 0), whole(p, full), lanes), v = load_part(p, f, row, c, lanes, TC_NONE);
+    store(p, tile, add(p, to, c), by == TC_NONE ? v : mul(p, v, by));
+    end(p);
+  }
+  if (full < columns) {
+    tc_val v = load_part(p, f, row, whole(p, full), lanes, column_mask(p, full, columns, lanes));
+    store(p, tile, plus(p, to, full), by == TC_NONE ? v : mul(p, v, by));
+    full += lanes;
+  }
+  if (full < pitch) {
+    tc_val c = loop(p, whole(p, full), whole(p, pitch), lanes);
+    store(p, tile, add(p, to, c), tc_emit_splat(E, number(p, 0), lanes));
+    end(p);
+  }
+  end(p);
+}
+
+// A block of columns of `size` keys: read along columns, turned in registers, stored along keys.
+static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to) {
+  tc_val v[64];
+  for (int i = 0; i < size; i++) v[i] = load_part(p, f, least(p, plus(p, key, i), last), column, size, mask);
+  tc_emit_turn(E, v, size);
+  for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
+}
+
+// Keys k0 .. k1 - 1 into panels: element (key, c) at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key again: nobody looks there.
+static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, int64_t columns, int tile) {
+  int size = TC_MIN(p->vector, p->lanes);
+  int64_t full = columns / size * size, padded = ceil_to(columns, size);
+  tc_val last = plus(p, k1, -1), key = loop(p, k0, k1, p->lanes), panel = times(p, sub(p, key, k0), padded);
+  for (int first = 0; first < p->lanes; first += size) {
+    if (full) {
+      tc_val c = loop(p, whole(p, 0), whole(p, full), size);
+      turn_block(p, f, plus(p, key, first), last, c, size, TC_NONE, tile, plus(p, add(p, panel, times(p, c, p->lanes)), first));
+      end(p);
+    }
+    if (full < columns)
+      turn_block(p, f, plus(p, key, first), last, whole(p, full), size, column_mask(p, full, columns, size), tile,
+                 plus(p, panel, full * p->lanes + first));
+  }
+  end(p);
+}
+
+static int64_t panel_columns(const attention *p, int64_t columns) {
+  return ceil_to(columns, TC_MIN(p->vector, p->lanes));
+}
+
+// ---- products ----
+
+// acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k), a's elements one at a time, b's in vectors.
+static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
+  tc_val k = loop(p, from, to, 1);
+  tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p, b.at, times(p, k, b.step)), TC_NONE), p->acc);
+  tc_val at = add(p, a.at, times(p, k, a.step));
+  for (int i = 0; i < rows; i++) tc_emit_set(E, acc[i], multiply_add(p, load(p, a.buf, a.type, 1, plus(p, at, i * a.row), TC_NONE), w, acc[i]));
+  end(p);
+}
+
+static void clear(attention *p, int rows, int lanes, tc_val *acc) {
+  for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
+}
+
+static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t step) {
+  return (side){tile, p->acc, at, row, step};
+}
+
+// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile.
+static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to) {
+  tc_val acc[ROWS], key = loop(p, whole(p, 0), count, p->lanes);
+  clear(p, (int)p->rows, p->lanes, acc);
+  multiply(p, (int)p->rows, p->lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0),
+           whole(p, columns), acc);
+  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
+  end(p);
+}
+
+// The panels of `columns` columns, each of its width: begin gives the first column, as a value, and its lanes; until end_panels.
+typedef struct panels {
+  int64_t columns;
+  int turn, lanes;
+  tc_val at;
+} panels;
+
+static bool next_panel(attention *p, panels *x) {
+  int64_t full = x->columns / p->lanes * p->lanes;
+  if (x->turn == 1 && full) end(p);
+  if (x->turn == 0 && full) {
+    x->turn = 1, x->lanes = p->lanes;
+    x->at = loop(p, whole(p, 0), whole(p, full), p->lanes);
+    return true;
+  }
+  if (x->turn < 2 && full < x->columns) {
+    x->turn = 2, x->lanes = last_lanes(p, x->columns);
+    x->at = whole(p, full);
+    return true;
+  }
+  return false;
+}
+
+// ---- softmax ----
+
+// e^x in f32 for x up to about zero, within 2 ULP: x = n ln 2 + r, a polynomial in r times 2^n. Below -87 it is 0.
+static tc_val exp_of(attention *p, tc_val x) {
+  static const double c[] = {1.0 / 720, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1};
+  const double rounder = 12582912.0, lowest = -87;  // 1.5 * 2^23: adding it rounds to a whole number, which the low bits then hold
+  if (p->acc != TC_F32) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
+  tc_val t = tc_emit_fma(E, x, number(p, 1.44269504088896341), number(p, rounder)), n = sub(p, t, number(p, rounder));
+  tc_val r = tc_emit_fma(E, n, number(p, 2.12194440e-4), tc_emit_fma(E, n, number(p, -0.693359375), x)), y = number(p, c[0]);
+  for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
+  int lanes = tc_emit_lanes(E, x);
+  tc_val bits = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
+  bits = add(p, tc_emit_bin(E, TC_N_SHL, bits, tc_emit_const_i(E, TC_I32, 23)), tc_emit_const_i(E, TC_I32, 0x3F800000));
+  tc_val power = tc_emit_raw(E, TC_N_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, number(p, lowest)), number(p, 0), mul(p, y, power));
+}
+
+// How many keys a row sees: those below it.
+static tc_val limit_of(attention *p, tc_val row) {
+  if (!p->causal) return p->n_keys;
+  tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p, p->first_seen, row), 1);
+  return most(p, whole(p, 0), least(p, p->n_keys, limit));
+}
+
+// The last row of a tile or block that ends before `stop`.
+static tc_val last_row(attention *p, tc_val stop) {
+  return plus(p, least(p, stop, whole(p, p->f)), -1);
+}
+
+// Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole, then the others, with `limit` of each row.
+typedef struct steps {
+  int turn;
+  tc_val at, keys;  // the first key, and the numbers of all, where they are compared
+  tc_val limit[ROWS];
+} steps;
+
+static bool sees_all(const attention *p) {
+  return !p->causal && !p->has_length && p->keys % STEP == 0;
+}
+
+// How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the last.
+static steps steps_of(attention *p, const tc_val *rows, tc_val k0, tc_val k1) {
+  steps x = {0};
+  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p, least(p, limit_of(p, rows[i]), k1), k0), TC_I32);
+  return x;
+}
+
+static bool next_steps(attention *p, steps *x, tc_val count) {
+  if (x->turn) end(p);
+  tc_val whole_steps = count;
+  if (!sees_all(p))
+    whole_steps = times(p, tc_emit_bin(E, TC_N_DIV, most(p, whole(p, 0), tc_emit_cast(E, x->limit[0], TC_I64)), whole(p, STEP)), STEP);
+  if (x->turn == 0) {
+    x->at = loop(p, whole(p, 0), whole_steps, STEP), x->keys = TC_NONE;
+  } else if (x->turn == 1 && !sees_all(p)) {
+    x->at = loop(p, whole_steps, count, STEP);
+    x->keys = add(p, lane_numbers(p, TC_I32, STEP), tc_emit_cast(E, x->at, TC_I32));
+  } else {
+    return false;
+  }
+  return ++x->turn;
+}
+
+static tc_val seen_by(attention *p, const steps *x, int i) {
+  return x->keys == TC_NONE ? TC_NONE : tc_emit_bin(E, TC_N_LT, x->keys, x->limit[i]);
+}
+
+// The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is narrowed by a mask of bools.
+static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
+  if (!p->has_mask) return scores;
+  tc_val at = add(p, p->mask.at, times(p, row, p->mask.stride)), m;
+  if (p->mask.col == 0) {
+    m = tc_emit_splat(E, load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE), STEP);
+  } else {
+    at = add(p, at, times(p, key, p->mask.col));
+    if (p->mask.col == 1) {
+      m = load(p, p->mask.buf, p->mask.type, STEP, at, *seen);
+    } else {
+      tc_val lanes = times(p, lane_numbers(p, TC_I64, STEP), p->mask.col);
+      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, STEP, add(p, lanes, at), *seen, TC_NONE, p->mask.buf);
+    }
+  }
+  if (p->mask.type != TC_BOOL) return add(p, scores, tc_emit_cast(E, m, p->acc));
+  *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_N_AND, *seen, m);
+  return scores;
+}
+
+static tc_val only(attention *p, tc_val seen, tc_val v, double other) {
+  return seen == TC_NONE ? v : tc_emit_select(E, seen, v, number(p, other));
+}
+
+// The tile's rows; those past the last are the last.
+static void rows_from(attention *p, tc_val row, tc_val *rows) {
+  for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), whole(p, p->f - 1));
+}
+
+// ---- forward ----
+
+typedef struct forward {
+  attention *p;
+  int queries, panels, values, scores, greatest, sums, shrink, mix;  // tiles
+  bool pack_values;
+  int64_t value_pitch;
+  tc_val k0, k1, r0;
+} forward;
+
+// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
+// waits for another's chain.
+static void softmax(forward *f, tc_val row, tc_val count) {
+  attention *p = f->p;
+  int n = (int)p->rows;
+  tc_val rows[ROWS], top[ROWS], sum[ROWS], less[ROWS], before[ROWS], unseen = number(p, -INFINITY),
+                                                                     state = p->one_block ? whole(p, 0) : sub(p, row, f->r0);
+  rows_from(p, row, rows);
+  for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, STEP));
+  for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
+    for (int i = 0; i < n; i++) {
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p, f->scores, p->acc, STEP, at, TC_NONE);
+      v = only(p, seen, masked(p, v, rows[i], add(p, f->k0, x.at), &seen), -INFINITY);
+      if (p->has_mask) store(p, f->scores, at, v);
+      tc_emit_set(E, top[i], most(p, top[i], v));
+    }
+  for (int i = 0; i < n; i++) {
+    tc_val greatest = reduce(p, top[i], TC_N_MAX);
+    if (!p->one_block) before[i] = load(p, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
+    less[i] = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
+    store(p, f->greatest, plus(p, state, i), greatest);
+    sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), STEP));
+  }
+  for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
+    for (int i = 0; i < n; i++) {
+      tc_val at = plus(p, x.at, i * p->pitch), seen = p->has_mask ? TC_NONE : seen_by(p, &x, i);
+      tc_val v = only(p, seen, exp_of(p, sub(p, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i])), 0);
+      store(p, f->scores, at, v);
+      tc_emit_set(E, sum[i], add(p, sum[i], v));
+    }
+  for (int i = 0; i < n; i++) {
+    tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
+    if (!p->one_block) {
+      tc_val shrink = exp_of(p, sub(p, before[i], less[i]));
+      total = add(p, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      store(p, f->shrink, whole(p, i), shrink);
+    }
+    store(p, f->sums, at, total);
+  }
+}
+
+static tc_val inverse_of_sum(forward *f, tc_val at) {
+  attention *p = f->p;
+  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  return tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
+}
+
+// Where row `row` of the unit's head begins in a result: heads inside or outside.
+static tc_val result_row(attention *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
+  const tc_gnode *x = &p->s->g->node[node];
+  if (x->n_attr > 3 || p->heads_as_rows) return times(p, add(p, times(p, head, p->heads_as_rows ? p->f : rows), row), columns);
+  tc_val batch = tc_emit_bin(E, TC_N_DIV, head, whole(p, heads)), inner = tc_emit_bin(E, TC_N_REM, head, whole(p, heads));
+  tc_val outer = add(p, times(p, batch, rows), row);
+  return times(p, add(p, times(p, outer, heads), inner), columns);
+}
+
+static int result_buffer(attention *p, uint32_t node) {
+  int buf = tc_ex_buffer(p->s, node);
+  p->s->x->writes |= UINT64_C(1) << buf;
+  return buf;
+}
+
+// `lanes` columns from the column on to a result, as many as there are.
+static void store_part(attention *p, uint32_t node, tc_val at, const panels *x, tc_val v) {
+  tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes ? column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
+  tc_type type = p->s->g->node[node].type;
+  (void)tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
+}
+
+static void begin_row(attention *p, tc_val row) {
+  if (p->f % p->rows) begin_if(p, tc_emit_bin(E, TC_N_LT, row, whole(p, p->f)));
+}
+
+static void end_row(attention *p) {
+  if (p->f % p->rows) end_if(p);
+}
+
+// Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
+static void mix_values(forward *f, tc_val row, tc_val count) {
+  attention *p = f->p;
+  int rows = (int)p->rows;
+  for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
+    tc_val acc[ROWS], at = f->pack_values ? x.at : add(p, add(p, p->v.at, times(p, f->k0, p->v.stride)), x.at);
+    side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->acc : p->v.type, at, 0, f->value_pitch};
+    clear(p, rows, x.lanes, acc);
+    multiply(p, rows, x.lanes, tile_side(p, f->scores, whole(p, 0), p->pitch, 1), values, whole(p, 0), count, acc);
+    for (int i = 0; i < rows; i++) {
+      tc_val r = plus(p, row, i), at_i = whole(p, i);
+      if (p->one_block) {
+        begin_row(p, r);
+        store_part(p, p->out, result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, mul(p, acc[i], inverse_of_sum(f, at_i)));
+        end_row(p);
+        continue;
+      }
+      tc_val mix_at = add(p, times(p, sub(p, r, f->r0), packed_columns(p, p->ev)), x.at), shrink = load(p, f->shrink, p->acc, 1, at_i, TC_NONE);
+      tc_val before = load(p, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
+      store(p, f->mix, mix_at, add(p, mul(p, before, shrink), acc[i]));
+    }
+  }
+}
+
+// The logarithm of a row's sum of exponentials; 0 where it sees nothing, so that exp(-inf - 0) is what it weighs.
+static void store_lse(forward *f, tc_val row, tc_val at) {
+  attention *p = f->p;
+  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
+  tc_val v = tc_emit_select(E, none, number(p, 0), add(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), log));
+  store(p, result_buffer(p, p->lse), add(p, times(p, p->s->at[TC_RANGE_A], p->f), row), v);
+}
+
+static void forward_tile(forward *f, tc_val row) {
+  attention *p = f->p;
+  tc_val stop = p->causal ? least(p, f->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p, stop, f->k0);
+  if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, whole(p, 0)));
+  int64_t width = ceil_to(p->e, p->vector);
+  pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, p->scale);
+  with_panels(p, tile_side(p, f->queries, whole(p, 0), width, 1), f->panels, p->e, count, f->scores, whole(p, 0));
+  softmax(f, row, count);
+  if (p->out != TC_NONE) mix_values(f, row, count);
+  if (p->lse != TC_NONE && p->one_block) {
+    tc_val i = loop(p, whole(p, 0), least(p, whole(p, p->rows), sub(p, whole(p, p->f), row)), 1);
+    store_lse(f, add(p, row, i), i);
+    end(p);
+  }
+  if (!p->one_block && p->causal) end_if(p);
+}
+
+static void begin_state(forward *f) {
+  attention *p = f->p;
+  tc_val i = loop(p, whole(p, 0), whole(p, p->row_block), 1);
+  store(p, f->greatest, i, number(p, -INFINITY));
+  store(p, f->sums, i, number(p, 0));
+  end(p);
+  if (p->out == TC_NONE) return;
+  i = loop(p, whole(p, 0), whole(p, p->row_block * packed_columns(p, p->ev)), p->vector);
+  store(p, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
+  end(p);
+}
+
+static void finish_state(forward *f, tc_val r1) {
+  attention *p = f->p;
+  tc_val row = loop(p, f->r0, r1, 1), at = sub(p, row, f->r0);
+  if (p->lse != TC_NONE) store_lse(f, row, at);
+  if (p->out != TC_NONE) {
+    tc_val inverse = inverse_of_sum(f, at), to = result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
+    for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
+      tc_val v = load(p, f->mix, p->acc, x.lanes, add(p, times(p, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      store_part(p, p->out, to, &x, mul(p, v, inverse));
+    }
+  }
+  end(p);
+}
+
+static void forward_unit(forward *f, tc_val r1) {
+  attention *p = f->p;
+  tc_val stop = limit_of(p, last_row(p, r1));
+  f->k0 = whole(p, 0), f->k1 = stop;
+  if (!p->one_block) {
+    begin_state(f);
+    f->k0 = loop(p, whole(p, 0), stop, p->block);
+    f->k1 = least(p, stop, plus(p, f->k0, p->block));
+  }
+  turn_keys(p, &p->k, f->k0, f->k1, p->e, f->panels);
+  if (f->pack_values) pack_rows(p, &p->v, f->k0, sub(p, f->k1, f->k0), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, TC_NONE);
+  tc_val row = loop(p, f->r0, r1, p->rows);
+  forward_tile(f, row);
+  end(p);
+  if (p->one_block) return;
+  end(p);
+  finish_state(f, r1);
+}
+
+// Values are read in place where a few rows read them, or where they lie as they would be packed.
+static bool packs_values(const attention *p) {
+  bool whole_vectors = packed_columns(p, p->ev) == p->ev;
+  if (!whole_vectors) return true;
+  if (p->f <= FEW_ROWS) return false;
+  return p->v.type != p->acc || p->v.stride * (int64_t)tc_type_bytes(p->acc) > 1024;
+}
+
+static void forward_kernel(attention *p) {
+  tc_ex *s = p->s;
+  forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
+  int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
+  f.value_pitch = f.pack_values ? columns : p->v.stride;
+  f.panels = tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes) * panel_columns(p, p->e));
+  if (f.pack_values) f.values = tc_ex_tile(s, p->acc, p->block * columns);
+  f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
+  f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
+  f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);
+  if (!p->one_block) f.shrink = tc_ex_tile(s, p->acc, p->rows);
+  if (!p->one_block && p->out != TC_NONE) f.mix = tc_ex_tile(s, p->acc, states * columns);
+  int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val unit = loop(p, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, whole(p, blocks));
+  s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, whole(p, blocks)), s->bound[TC_RANGE_A] = true;
+  p->q.at = base_of(p, &p->q), p->k.at = base_of(p, &p->k);
+  if (p->out != TC_NONE) p->v.at = base_of(p, &p->v);
+  if (p->has_mask) p->mask.at = base_of(p, &p->mask);
+  f.r0 = times(p, block, p->row_block);
+  forward_unit(&f, least(p, whole(p, p->f), plus(p, f.r0, p->row_block)));
+  end(p);
+  s->x->extent = p->a * blocks;
+}
+
+// ---- backward ----
+
+typedef struct backward {
+  attention *p;
+  int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
+  int64_t e, ev;  // columns as packed
+  tc_val unit, head;  // head: of the query, within the key head's
+  tc_val k0, k1, row0, n_rows;
+} backward;
+
+static bool wants_slopes(const attention *p) {
+  return p->dq != TC_NONE || p->dk != TC_NONE;
+}
+
+// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
+static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
+  attention *p = b->p;
+  tc_val rows[ROWS], lse[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
+  rows_from(p, row, rows);
+  for (int i = 0; i < p->rows; i++) {
+    lse[i] = load(p, p->sums.buf, p->sums.type, 1, add(p, p->sums.at, times(p, rows[i], p->sums.stride)), TC_NONE);
+    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, rows[i], p->delta.stride)), TC_NONE);
+  }
+  for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
+    for (int i = 0; i < p->rows; i++) {
+      tc_val here = plus(p, add(p, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
+      v = masked(p, v, rows[i], add(p, b->k0, x.at), &seen);
+      v = only(p, seen, exp_of(p, sub(p, v, lse[i])), 0);
+      store(p, b->weights, here, v);
+      if (!wants_slopes(p)) continue;
+      tc_val g = sub(p, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
+      store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
+    }
+}
+
+// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
+static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
+  attention *p = b->p;
+  int rows = (int)p->rows;
+  for (panels x = {.columns = p->e}; next_panel(p, &x);) {
+    tc_val acc[ROWS], so_far = TC_NONE;
+    if (p->one_block) {
+      clear(p, rows, x.lanes, acc);
+    } else {
+      so_far = add(p, times(p, add(p, times(p, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
+      for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, load(p, b->dq, p->acc, x.lanes, plus(p, so_far, i * b->e), TC_NONE));
+    }
+    multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), whole(p, 0), count, acc);
+    for (int i = 0; i < rows; i++) {
+      tc_val r = plus(p, row, i);
+      if (!p->one_block) {
+        store(p, b->dq, plus(p, so_far, i * b->e), acc[i]);
+        continue;
+      }
+      begin_if(p, tc_emit_bin(E, TC_N_LT, r, whole(p, p->f)));
+      store_part(p, p->dq, result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
+      end_if(p);
+    }
+  }
+}
+
+// Adds the block of rows to the sums of `ROWS` keys: weights by dout, or slopes by queries.
+static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
+  attention *p = b->p;
+  tc_val first = whole(p, 0);
+  if (p->causal) first = most(p, first, sub(p, sub(p, add(p, b->k0, key), p->first_seen), b->row0));
+  for (panels x = {.columns = columns}; next_panel(p, &x);) {
+    tc_val acc[ROWS], at = add(p, times(p, key, pitch), x.at);
+    for (int i = 0; i < ROWS; i++) acc[i] = tc_emit_var(E, load(p, sums, p->acc, x.lanes, plus(p, at, i * pitch), TC_NONE));
+    multiply(p, ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
+    for (int i = 0; i < ROWS; i++) store(p, sums, plus(p, at, i * pitch), acc[i]);
+  }
+}
+
+static void backward_rows(backward *b) {
+  attention *p = b->p;
+  tc_val last = whole(p, p->f - 1), padded = times(p, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), whole(p, p->rows)), p->rows);
+  pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, p->scale);
+  pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, TC_NONE);
+  tc_val i = loop(p, whole(p, 0), b->n_rows, p->rows), row = add(p, b->row0, i), at = times(p, i, p->pitch);
+  tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p, stop, b->k0);
+  with_panels(p, tile_side(p, b->queries, times(p, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at);
+  if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at);
+  slopes(b, row, at, count);
+  if (p->dq != TC_NONE) sum_queries(b, row, at, count);
+  end(p);
+  if (p->dk == TC_NONE && p->dv == TC_NONE) return;
+  tc_val key = loop(p, whole(p, 0), sub(p, b->k1, b->k0), ROWS);
+  if (p->dv != TC_NONE) sum_keys(b, key, b->weights, b->douts, b->dv, p->ev, b->ev);
+  if (p->dk != TC_NONE) sum_keys(b, key, b->slopes, b->queries, b->dk, p->e, b->e);
+  end(p);
+}
+
+static void fill_zero(attention *p, int tile, int64_t n) {
+  tc_val i = loop(p, whole(p, 0), whole(p, n), p->vector);
+  store(p, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
+  end(p);
+}
+
+// Sums of a block of keys, or of all rows, to their result.
+static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns,
+                       int64_t pitch, tc_val by) {
+  attention *p = b->p;
+  for (panels x = {.columns = columns}; next_panel(p, &x);) {
+    tc_val v = load(p, tile, p->acc, x.lanes, add(p, times(p, tile_row, pitch), x.at), TC_NONE);
+    store_part(p, node, result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
+  }
+}
+
+static void enter_head(backward *b) {
+  attention *p = b->p;
+  p->s->at[TC_RANGE_A] = add(p, times(p, b->unit, p->group), b->head);
+  p->q.at = base_of(p, &p->q), p->dout.at = base_of(p, &p->dout), p->sums.at = base_of(p, &p->sums), p->delta.at = base_of(p, &p->delta);
+  if (p->has_mask) p->mask.at = base_of(p, &p->mask);
+}
+
+static void backward_block(backward *b, tc_val key_end) {
+  attention *p = b->p;
+  tc_val zero = whole(p, 0), n_here = most(p, zero, sub(p, b->k1, b->k0));
+  if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + ROWS) * b->e);
+  if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + ROWS) * b->ev);
+  turn_keys(p, &p->k, b->k0, b->k1, p->e, b->key_panels);
+  if (wants_slopes(p)) turn_keys(p, &p->v, b->k0, b->k1, p->ev, b->value_panels);
+  if (p->dq != TC_NONE) pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, TC_NONE);
+  b->head = loop(p, zero, whole(p, p->group), 1);
+  enter_head(b);
+  tc_val first = p->causal ? most(p, zero, sub(p, b->k0, p->first_seen)) : zero;
+  if (p->one_block) first = zero;  // rows that see nothing get their zeros
+  b->row0 = loop(p, first, whole(p, p->l), BLOCK_ROWS);
+  b->n_rows = least(p, whole(p, BLOCK_ROWS), sub(p, whole(p, p->l), b->row0));
+  backward_rows(b);
+  end(p);
+  end(p);
+  tc_val key = loop(p, b->k0, key_end, 1), at = sub(p, key, b->k0);
+  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, TC_NONE);
+  if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
+  end(p);
+}
+
+static void backward_unit(backward *b) {
+  attention *p = b->p;
+  int64_t head_rows = ceil_to(p->l, p->rows) + p->rows;
+  if (p->one_block) {
+    b->k0 = whole(p, 0), b->k1 = p->n_keys;
+    backward_block(b, whole(p, p->keys));
+    return;
+  }
+  if (p->dq != TC_NONE) fill_zero(p, b->dq, p->group * head_rows * b->e);
+  b->k0 = loop(p, whole(p, 0), whole(p, p->keys), p->block);
+  tc_val stop = plus(p, b->k0, p->block);
+  b->k1 = least(p, p->n_keys, stop);
+  backward_block(b, least(p, stop, whole(p, p->keys)));
+  end(p);
+  if (p->dq == TC_NONE) return;
+  tc_val head = loop(p, whole(p, 0), whole(p, p->group), 1), row = loop(p, whole(p, 0), whole(p, p->l), 1);
+  store_sums(b, p->dq, b->dq, add(p, times(p, head, head_rows), row), add(p, times(p, b->unit, p->group), head), row, p->hq, p->l, p->e, b->e,
+             p->scale);
+  end(p);
+  end(p);
+}
+
+static void backward_kernel(attention *p) {
+  tc_ex *s = p->s;
+  backward b = {.p = p, .e = packed_columns(p, p->e), .ev = packed_columns(p, p->ev)};
+  int64_t keys = ceil_to(p->block, p->lanes), rows = BLOCK_ROWS + p->rows;
+  b.key_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->e));
+  if (wants_slopes(p)) b.value_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->ev));
+  if (p->dq != TC_NONE) b.keys = tc_ex_tile(s, p->acc, p->block * b.e);
+  b.queries = tc_ex_tile(s, p->acc, rows * b.e), b.douts = tc_ex_tile(s, p->acc, rows * b.ev);
+  b.weights = tc_ex_tile(s, p->acc, rows * p->pitch);
+  if (wants_slopes(p)) b.slopes = tc_ex_tile(s, p->acc, rows * p->pitch);
+  if (p->dq != TC_NONE && !p->one_block) b.dq = tc_ex_tile(s, p->acc, p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e);
+  if (p->dk != TC_NONE) b.dk = tc_ex_tile(s, p->acc, (p->block + ROWS) * b.e);
+  if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + ROWS) * b.ev);
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  b.unit = loop(p, begin, finish, 1);
+  s->at[TC_RANGE_A] = times(p, b.unit, p->group), s->bound[TC_RANGE_A] = true;
+  p->k.at = base_of(p, &p->k), p->v.at = base_of(p, &p->v);
+  backward_unit(&b);
+  end(p);
+  s->x->extent = p->n * p->hkv;
+}
+
+void tc_ex_attention(tc_ex *s) {
+  attention at = {.s = s}, *p = &at;
+  if (!take_members(p)) return;
+  choose_blocks(p);
+  s->lanes = p->lanes, s->vector = -1;
+  if (p->backward)
+    backward_kernel(p);
+  else
+    forward_kernel(p);
+  double products = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);
+  double pairs = (double)(p->n * p->hq * p->l) * (double)p->keys * (p->causal && !p->has_length ? 0.5 : 1);
+  s->x->work = pairs * (products / (tc_kernel_vector_bytes() == 64 ? 150 : 70) + 0.2) + 50;
+}

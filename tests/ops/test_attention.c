@@ -1,0 +1,343 @@
+// Attention over the shapes where the generated code differs: one row, tiles and panels cut short, several blocks of keys, heads of 1 to 256 elements,
+// key heads shared, masks that broadcast, valid keys counted at run time, operands that lie as projections leave them. Expected values are sums in double,
+// by plain loops; gradients, those of the same formula. tc:cpu only.
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tc/tc.h>
+#include <unistd.h>
+
+#define NONE ((tc_tensor){0, 0})
+
+enum mask { NO_MASK, BOOLS, FLOATS };
+
+typedef struct shape {
+  int n, hq, hkv, l, s, e, ev;
+  bool causal;
+  int length;
+  enum mask mask;
+  int mask_dims;  // of n, hq, l, s which the mask has, as bits from the right
+  bool projected;  // operands are parts of [n, rows, heads * elements]
+} shape;
+
+static const shape shapes[] = {
+    {1, 1, 1, 1, 1, 1, 1, false, 0, NO_MASK, 0, false},       {2, 3, 3, 5, 7, 8, 8, false, 0, NO_MASK, 0, false},
+    {1, 2, 2, 13, 13, 16, 16, true, 0, NO_MASK, 0, true},     {2, 2, 2, 70, 70, 64, 64, true, 0, NO_MASK, 0, true},
+    {1, 1, 1, 6, 64, 64, 64, false, 0, NO_MASK, 0, false},    {1, 1, 1, 100, 131, 10, 3, true, 0, NO_MASK, 0, false},
+    {1, 4, 2, 9, 40, 24, 80, true, 0, NO_MASK, 0, false},     {1, 6, 2, 1, 77, 32, 32, false, 50, NO_MASK, 0, false},
+    {2, 4, 1, 1, 600, 64, 64, true, 513, NO_MASK, 0, true},   {1, 2, 1, 3, 40, 64, 64, true, 33, NO_MASK, 0, false},
+    {1, 2, 2, 7, 1100, 16, 20, false, 0, NO_MASK, 0, false},  {1, 2, 2, 530, 1030, 8, 8, true, 0, NO_MASK, 0, false},
+    {1, 1, 1, 520, 520, 40, 40, true, 0, NO_MASK, 0, false},  {1, 1, 1, 30, 300, 256, 200, true, 0, NO_MASK, 0, false},
+    {1, 1, 1, 5, 300, 129, 256, false, 0, NO_MASK, 0, false}, {2, 3, 1, 11, 19, 8, 8, false, 0, BOOLS, 15, false},
+    {2, 3, 3, 11, 19, 8, 8, true, 0, BOOLS, 1, false},        {2, 2, 2, 11, 70, 8, 8, false, 0, FLOATS, 3, false},
+    {2, 2, 2, 20, 600, 8, 8, true, 580, FLOATS, 9, false},    {1, 2, 2, 6, 33, 8, 8, false, 20, BOOLS, 2, false},
+    {1, 3, 3, 4, 2, 8, 8, true, 1, NO_MASK, 0, false},        {3, 8, 2, 1, 64, 16, 16, true, 64, FLOATS, 5, true},
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0], RESULTS = 4 };
+
+static uint32_t draws;
+static double draw(void) {
+  draws = draws * 1664525u + 1013904223u;
+  return ((int)(draws >> 16) % 33 - 16) / 16.0;
+}
+
+typedef struct problem {
+  shape c;
+  double *q, *k, *v, *w, *mask;  // as [n, heads, rows, elements]; w: by which the result is multiplied for the gradient
+  double *want[RESULTS];  // out, dq, dk, dv
+  size_t count[RESULTS];
+  tc_tensor tq, tk, tv, tw, tmask;
+  tc_type type;
+} problem;
+
+static double *drawn(size_t n, tc_type type) {
+  double *x = malloc((n + 1) * sizeof *x);
+  for (size_t i = 0; i < n; i++) x[i] = draw();
+  (void)type;  // sixteenths from -1 to 1 are numbers of every type
+  return x;
+}
+
+static tc_tensor given(const double *x, const shape *c, int heads, int rows, int columns, tc_type type) {
+  const int64_t d[4] = {c->n, heads, rows, columns}, moved[4] = {0, 2, 1, 3};
+  tc_tensor t = tc_cast(tc_from_host(x, tc_dims_of(4, d), TC_F64), type);
+  if (c->projected) t = tc_permute(t, tc_dims_of(4, moved));
+  cr_assert_eq(tc_eval(1, &t), TC_OK, "%s", tc_last_error()->message);
+  return c->projected ? tc_permute(t, tc_dims_of(4, moved)) : t;
+}
+
+static size_t mask_at(const shape *c, int n, int h, int i, int j) {
+  const int at[4] = {n, h, i, j}, dim[4] = {c->n, c->hq, c->l, c->s};
+  size_t flat = 0;
+  for (int d = 0; d < 4; d++)
+    if (c->mask_dims >> (3 - d) & 1) flat = flat * (size_t)dim[d] + (size_t)at[d];
+  return flat;
+}
+
+static bool sees(const problem *p, int n, int h, int i, int j, double *bias) {
+  const shape *c = &p->c;
+  int count = c->length ? c->length : c->s;
+  *bias = c->mask == FLOATS ? p->mask[mask_at(c, n, h, i, j)] : 0;
+  if (j >= count || (c->causal && j > (c->length ? count - c->l : 0) + i)) return false;
+  return c->mask != BOOLS || p->mask[mask_at(c, n, h, i, j)] != 0;
+}
+
+// One row of queries: its part of every result.
+static void expect_row(problem *p, int n, int h, int i, double *weight) {
+  const shape *c = &p->c;
+  size_t row = ((size_t)n * (size_t)c->hq + (size_t)h) * (size_t)c->l + (size_t)i, head = (size_t)n * (size_t)c->hkv + (size_t)(h / (c->hq / c->hkv));
+  const double *q = p->q + row * (size_t)c->e, *w = p->w + row * (size_t)c->ev;
+  double scale = 1 / sqrt(c->e), sum = 0, most = -INFINITY, delta = 0, bias;
+  for (int j = 0; j < c->s; j++) {
+    const double *k = p->k + (head * (size_t)c->s + (size_t)j) * (size_t)c->e;
+    weight[j] = -INFINITY;
+    if (!sees(p, n, h, i, j, &bias)) continue;
+    weight[j] = bias;
+    for (int x = 0; x < c->e; x++) weight[j] += q[x] * k[x] * scale;
+    most = fmax(most, weight[j]);
+  }
+  for (int j = 0; j < c->s; j++) sum += weight[j] = most == -INFINITY ? 0 : exp(weight[j] - most);
+  double *out = p->want[0] + row * (size_t)c->ev;
+  for (int j = 0; j < c->s && sum > 0; j++) {
+    const double *v = p->v + (head * (size_t)c->s + (size_t)j) * (size_t)c->ev;
+    weight[j] /= sum;
+    for (int x = 0; x < c->ev; x++) out[x] += weight[j] * v[x];
+  }
+  for (int x = 0; x < c->ev; x++) delta += out[x] * w[x];
+  for (int j = 0; j < c->s; j++) {
+    size_t key = head * (size_t)c->s + (size_t)j;
+    double slope = -delta;
+    if (weight[j] == 0) continue;
+    for (int x = 0; x < c->ev; x++)
+      slope += w[x] * p->v[key * (size_t)c->ev + (size_t)x], p->want[3][key * (size_t)c->ev + (size_t)x] += weight[j] * w[x];
+    slope *= weight[j] * scale;
+    for (int x = 0; x < c->e; x++) {
+      p->want[1][row * (size_t)c->e + (size_t)x] += slope * p->k[key * (size_t)c->e + (size_t)x];
+      p->want[2][key * (size_t)c->e + (size_t)x] += slope * q[x];
+    }
+  }
+}
+
+static tc_tensor mask_of(problem *p) {
+  const shape *c = &p->c;
+  const int dim[4] = {c->n, c->hq, c->l, c->s};
+  tc_dims d = {.rank = 4};
+  size_t count = 1;
+  for (int i = 0; i < 4; i++) d.dim[i] = c->mask_dims >> (3 - i) & 1 ? dim[i] : 1, count *= (size_t)d.dim[i];
+  if (c->mask == NO_MASK) return NONE;
+  p->mask = drawn(count, TC_F64);
+  for (size_t i = 0; i < count; i++) p->mask[i] = c->mask == FLOATS ? (i % 7 == 3 ? -INFINITY : p->mask[i]) : p->mask[i] > -0.4;
+  return tc_cast(tc_from_host(p->mask, d, TC_F64), c->mask == FLOATS ? p->type : TC_BOOL);
+}
+
+static problem make(const shape *c, tc_type type, bool expect) {
+  size_t rows = (size_t)c->n * (size_t)c->hq * (size_t)c->l, keys = (size_t)c->n * (size_t)c->hkv * (size_t)c->s;
+  problem p = {.c = *c, .type = type, .count = {rows * (size_t)c->ev, rows * (size_t)c->e, keys * (size_t)c->e, keys * (size_t)c->ev}};
+  draws = 1;
+  p.q = drawn(p.count[1], type), p.k = drawn(p.count[2], type), p.v = drawn(p.count[3], type), p.w = drawn(p.count[0], type);
+  p.tq = given(p.q, c, c->hq, c->l, c->e, type), p.tk = given(p.k, c, c->hkv, c->s, c->e, type);
+  p.tv = given(p.v, c, c->hkv, c->s, c->ev, type), p.tw = given(p.w, c, c->hq, c->l, c->ev, type);
+  p.tmask = mask_of(&p);
+  for (int i = 0; i < RESULTS; i++) p.want[i] = calloc(p.count[i] + 1, sizeof(double));
+  double *weight = malloc((size_t)c->s * sizeof *weight);
+  for (int n = 0; n < c->n && expect; n++)
+    for (int h = 0; h < c->hq; h++)
+      for (int i = 0; i < c->l; i++) expect_row(&p, n, h, i, weight);
+  free(weight);
+  return p;
+}
+
+static void drop(problem *p) {
+  for (int i = 0; i < RESULTS; i++) free(p->want[i]);
+  free(p->q), free(p->k), free(p->v), free(p->w), free(p->mask);
+}
+
+static tc_tensor attend(const problem *p) {
+  return tc_scaled_dot_product_attention(p->tq, p->tk, p->tv, p->tmask, (tc_attention_options){.causal = p->c.causal, .key_length = p->c.length});
+}
+
+// The result and the gradients of its product with w.
+static void results(const problem *p, tc_tensor *out) {
+  tc_tensor x[3] = {p->tq, p->tk, p->tv};
+  for (int i = 0; i < 3; i++) cr_assert_eq(tc_set_requires_grad(x[i], true), TC_OK);
+  out[0] = attend(p);
+  cr_assert_eq(tc_grads_of(tc_sum(tc_cast(tc_mul(out[0], p->tw), TC_F64), TC_ALL, false), x, 3, out + 1, 0), TC_OK, "%s", tc_last_error()->message);
+}
+
+static void each(tc_type type, double tolerance) {
+  static const char *const name[] = {"out", "dq", "dk", "dv"};
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) {
+    tc_scope scope = tc_scope_begin();
+    problem p = make(&shapes[i], type, true);
+    tc_tensor got[RESULTS];
+    results(&p, got);
+    for (int r = 0; r < RESULTS; r++) {
+      double *x = malloc(p.count[r] * sizeof *x), size = 0;
+      cr_assert_eq(tc_to_host(tc_cast(got[r], TC_F64), x, p.count[r] * sizeof *x), TC_OK, "%s", tc_last_error()->message);
+      for (size_t k = 0; k < p.count[r]; k++) size = fmax(size, fabs(p.want[r][k]));
+      for (size_t k = 0; k < p.count[r]; k++)
+        cr_assert(fabs(x[k] - p.want[r][k]) <= tolerance * (0.05 + size), "shape %d, %s: element %zu is %.9g, should be %.9g", i, name[r], k, x[k],
+                  p.want[r][k]);
+      free(x);
+    }
+    drop(&p);
+    tc_scope_end(scope);
+  }
+}
+
+Test(attention, f32) {
+  each(TC_F32, 4e-6);
+}
+
+Test(attention, f64) {
+  each(TC_F64, 1e-14);
+}
+
+Test(attention, bf16_computes_in_f32) {
+  each(TC_BF16, 0.012);
+}
+
+Test(attention, f16_computes_in_f32) {
+  each(TC_F16, 0.0015);
+}
+
+// ---- The same bits ----
+
+static size_t bytes_of_all(void) {
+  size_t bytes = 0;
+  for (int i = 0; i < N_SHAPES; i++) {
+    const shape *c = &shapes[i];
+    bytes += ((size_t)c->n * (size_t)c->hq * (size_t)c->l + (size_t)c->n * (size_t)c->hkv * (size_t)c->s) * (size_t)(c->e + c->ev) * sizeof(float);
+  }
+  return bytes;
+}
+
+static void compute_all(char *to) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) {
+    tc_scope scope = tc_scope_begin();
+    problem p = make(&shapes[i], TC_F32, false);
+    tc_tensor got[RESULTS];
+    results(&p, got);
+    for (int r = 0; r < RESULTS; r++) {
+      cr_assert_eq(tc_to_host(got[r], to, p.count[r] * sizeof(float)), TC_OK, "%s", tc_last_error()->message);
+      to += p.count[r] * sizeof(float);
+    }
+    drop(&p);
+    tc_scope_end(scope);
+  }
+}
+
+static bool take(int from, char *to, size_t bytes) {
+  while (bytes) {
+    ssize_t n = read(from, to, bytes);
+    if (n <= 0) return false;
+    to += n, bytes -= (size_t)n;
+  }
+  return true;
+}
+
+// All results by a process of its own, with a variable set.
+static void compute_apart(const char *variable, const char *value, char *to, size_t bytes) {
+  int ends[2], status;
+  cr_assert_eq(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    setenv(variable, value, 1);
+    compute_all(to);
+    for (size_t at = 0; at < bytes;) {
+      ssize_t n = write(ends[1], to + at, bytes - at);
+      if (n <= 0) _exit(1);
+      at += (size_t)n;
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  bool whole = take(ends[0], to, bytes);
+  close(ends[0]);
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  cr_assert(whole && status == 0, "%s=%s", variable, value);
+}
+
+Test(attention, interpreter_and_one_thread_give_the_same_bits) {
+  static const char *const variables[][2] = {{"TC_COMPILER", "interp"}, {"TC_NUM_THREADS", "1"}};
+  size_t bytes = bytes_of_all();
+  char *here = malloc(bytes), *apart = malloc(bytes);
+  for (int i = 0; i < 2; i++) {  // before this process uses the library
+    compute_apart(variables[i][0], variables[i][1], i ? apart : here, bytes);
+  }
+  cr_assert_arr_eq(here, apart, bytes, "the interpreter and one thread");
+  compute_all(here);
+  cr_assert_arr_eq(here, apart, bytes, "two threads");
+  free(here), free(apart);
+}
+
+Test(attention, narrower_vectors_give_the_same_bits) {
+  size_t bytes = bytes_of_all();
+  char *here = malloc(bytes), *apart = malloc(bytes);
+  compute_apart("TC_ISA", "avx2", apart, bytes);
+  compute_all(here);
+  cr_assert_arr_eq(here, apart, bytes);
+  free(here), free(apart);
+}
+
+// ---- Decoding ----
+
+Test(attention, a_longer_cache_makes_no_new_plan_and_is_not_read_beyond_its_length) {
+  enum { S = 96, E = 16, HEADS = 2 };
+  static float cache[HEADS * S * E], query[HEADS * E], got[HEADS * E], want[HEADS * E];
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < HEADS * S * E; i++) cache[i] = i / E % S < 50 ? (float)draw() : NAN;
+  for (int i = 0; i < HEADS * E; i++) query[i] = (float)draw();
+  tc_tensor q = tc_from_host(query, TC_SHAPE(HEADS, 1, E), TC_F32), k = tc_from_host(cache, TC_SHAPE(HEADS, S, E), TC_F32);
+  uint64_t before = 0;
+  for (int length = 40; length < 50; length++) {
+    tc_scope scope = tc_scope_begin();
+    tc_tensor out = tc_scaled_dot_product_attention(q, k, k, NONE, (tc_attention_options){.causal = true, .key_length = length});
+    cr_assert_eq(tc_to_host(out, got, sizeof got), TC_OK);
+    if (length == 40) before = tc_cache_stats().plan_misses;
+    cr_expect_eq(tc_cache_stats().plan_misses, before, "a new plan");
+    tc_scope_end(scope);
+  }
+  tc_tensor valid = tc_slice(k, 1, 0, 49, 1);
+  cr_assert_eq(tc_to_host(tc_scaled_dot_product_attention(q, valid, valid, NONE, (tc_attention_options){0}), want, sizeof want), TC_OK);
+  for (int i = 0; i < HEADS * E; i++) cr_expect(fabsf(got[i] - want[i]) <= 1e-6f, "%g, should be %g", (double)got[i], (double)want[i]);
+}
+
+// ---- Memory ----
+
+Test(attention, holds_no_matrix_of_scores) {
+  enum { S = 1024, E = 16, HEADS = 4 };  // scores: 16 MiB; an operand: 256 KiB
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  tc_tensor x[4];
+  for (int i = 0; i < 4; i++) x[i] = tc_randn(TC_SHAPE(1, HEADS, S, E), TC_F32);
+  cr_assert_eq(tc_eval(4, x), TC_OK);
+  for (int i = 0; i < 3; i++) cr_assert_eq(tc_set_requires_grad(x[i], true), TC_OK);
+  size_t before = tc_memory_stats().live_bytes;
+  tc_tensor out[4] = {tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.causal = true})};
+  cr_assert_eq(tc_grads_of(tc_sum(tc_mul(out[0], x[3]), TC_ALL, false), x, 3, out + 1, 0), TC_OK);
+  cr_assert_eq(tc_eval(4, out), TC_OK);
+  size_t most = tc_memory_stats().peak_bytes - before;
+  cr_expect(most < 3u << 20, "%zu bytes for four results of 256 KiB", most);
+}
+
+// ---- Refusals ----
+
+static void expect_refusal(tc_tensor x, tc_status status, const char *text) {
+  cr_expect_eq(tc_eval(1, &x), status);
+  cr_expect(strstr(tc_last_error()->message, text) != NULL, "%s, not %s", tc_last_error()->message, text);
+  tc_clear_error();
+}
+
+Test(attention, refuses_what_does_not_fit) {
+  tc_tensor q = tc_zeros(TC_SHAPE(1, 3, 4, 8), TC_F32), k = tc_zeros(TC_SHAPE(1, 2, 5, 8), TC_F32), one = tc_zeros(TC_SHAPE(1, 3, 5, 8), TC_F32);
+  tc_attention_options none = {0};
+  expect_refusal(tc_scaled_dot_product_attention(q, k, k, NONE, none), TC_ERR_SHAPE, "q is [1, 3, 4, 8], k [1, 2, 5, 8], v [1, 2, 5, 8]");
+  expect_refusal(tc_scaled_dot_product_attention(q, tc_cast(one, TC_F16), one, NONE, none), TC_ERR_DTYPE, "one floating type was expected");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(3, 5), TC_BOOL), none), TC_ERR_SHAPE, "the mask is [3, 5]");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(4, 5), TC_I32), none), TC_ERR_DTYPE, "the mask is i32");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.key_length = 6}), TC_ERR_ARG, "key_length is 6 of 5");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.dropout = 2}), TC_ERR_ARG, "dropout is 2");
+}
