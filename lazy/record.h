@@ -83,6 +83,11 @@ tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);
 tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);  // SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
+// Positions (i64) along an axis in the order of the values, equal ones in theirs, NaN as the greatest: of all, or of the first k.
+tc_node tc_rec_argsort(tc_trace *t, tc_node a, int axis, bool descending);
+tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);
+// sorted [n], or [.., n] with values [.., m]: where each value would go, before equals or after them (right).
+tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);

@@ -341,6 +341,10 @@ typedef struct tc_interpolate_options {
   tc_interpolation mode;
   bool align_corners;  // the first and last elements stay where they are
 } tc_interpolate_options;
+typedef struct tc_rotary_options {
+  bool interleaved;  // pairs are neighbours (GPT-J), not elements of the two halves (LLaMA)
+  int64_t offset;    // position of the first row; changing it makes no new plan
+} tc_rotary_options;
 
 // ---- Ops: every row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__
