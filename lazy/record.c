@@ -33,7 +33,18 @@ static const uint8_t rule_of[TC_N_OP_ROWS] = {
 #undef TC_OP
 };
 
+typedef enum row_kind { ROW_ELEM, ROW_GEN, ROW_RNG, ROW_MOVE, ROW_FOLD, ROW_SCAN, ROW_CONTRACT, ROW_INDEX, ROW_COMPOSED, ROW_EFFECT } row_kind;
+static const uint8_t row_kind_of[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = ROW_##kind,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
 #define SMALL_OPERANDS 16
+
+bool tc_op_is_elementwise(tc_op op) {
+  return row_kind_of[op] == ROW_ELEM;
+}
 
 bool tc_type_is_float(tc_type type) {
   return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
@@ -545,6 +556,11 @@ tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis) {
     type = promote_types(type, type_of(t, xs[i]));
   }
   return cat_some(t, n, xs, axis, type);
+}
+
+tc_node tc_rec_pool(tc_trace *t, tc_node y, tc_node a, int n_attr, const uint64_t *attr) {
+  if (!ok(t, y) || !ok(t, a)) return TC_NODE_ERR;
+  return append(t, TC_OP_POOL, type_of(t, y), shape_of(t, y), 2, (tc_node[]){y, a}, n_attr, attr, 0, NULL);
 }
 
 tc_node tc_rec_detach(tc_trace *t, tc_node a) {

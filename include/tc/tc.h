@@ -329,7 +329,9 @@ typedef struct tc_conv_options {
 } tc_conv_options;
 typedef struct tc_pool_options {
   tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling
-  bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
+  bool exclude_padding;      // an average is over what lies in the image: count_include_pad=False
+  bool ceil_mode;            // windows that begin in the image or before it may end behind it
+  int64_t divisor_override;  // what an average divides by; 0: the number of elements
 } tc_pool_options;
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
 typedef struct tc_batch_norm_options {
