@@ -231,6 +231,8 @@ tc_tensor tc_argmax_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 ALONG(CUMSUM, cumsum, tc_rec_scan)
 ALONG(CUMPROD, cumprod, tc_rec_scan)
 ALONG(CUMMAX, cummax, tc_rec_scan)
+ALONG(CUMMIN, cummin, tc_rec_scan)
+ALONG(LOGCUMSUMEXP, logcumsumexp, tc_rec_scan)
 ALONG(SOFTMAX, softmax, tc_rec_softmax)
 ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 

@@ -600,6 +600,7 @@ tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool k
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis) {
   if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
   if (rule_of[op] == RULE_sum && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_I64);
+  if (rule_of[op] == RULE_floating && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_F32);
   uint64_t attr = (uint64_t)axis;
   return !ok(t, a) ? TC_NODE_ERR : append(t, op, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
 }
