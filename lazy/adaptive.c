@@ -9,7 +9,7 @@
 
 typedef struct stretches {
   tc_node at, inside;  // [n, longest]: elements, and whether they belong to the stretch
-  tc_node count;       // [n]
+  tc_node count;  // [n]
 } stretches;
 
 static stretches cut(tc_trace *t, int64_t l, int64_t n) {

@@ -3,7 +3,7 @@
 // Idea: pooling folds windows, which are movement: one pass over the image. A POOL record then stands for the fold's value and has the gradient of
 // pooling (vjp_pool.c): what a fold of windows would get would be as large as all windows. Where x was made by moving channels to the front, as convolutions make
 // it, windows are folded before that move: neighbours in memory are then channels, which all windows treat alike.
-// Source: aten/src/ATen/native/Pool.h, cpu/MaxPoolKernel.cpp and AvgPoolKernel.cpp.
+// Source: aten/src/ATen/native/cpu/MaxPoolKernel.cpp and AvgPoolKernel.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/pool.h"

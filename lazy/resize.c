@@ -1,7 +1,7 @@
 // Resizing of images. The first two axes are kept, the others are spatial.
 //
 // Idea: neighbours are read by index and mixed, an axis after the other.
-// Source: aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp.
+// Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/pool.h"

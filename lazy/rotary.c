@@ -41,12 +41,13 @@ static bool fits(tc_trace *t, tc_node x, tc_node cos, tc_node sin, int64_t offse
   for (int i = 0; good && i < dc->rank; i++) good = dc->dim[i] == ds->dim[i];
   good = good && 2 * dc->dim[dc->rank - 1] <= d->dim[d->rank - 1];
   if (!good)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "x %s, cos %s and sin %s are not [.., n, d], [.., positions, half] and the same", tc_dims_text(d, tx, sizeof tx),
-                       tc_dims_text(dc, tc, sizeof tc), tc_dims_text(ds, ts, sizeof ts)),
+    return tc_rec_fail(t, TC_ERR_SHAPE, "x %s, cos %s and sin %s are not [.., n, d], [.., positions, half] and the same",
+                       tc_dims_text(d, tx, sizeof tx), tc_dims_text(dc, tc, sizeof tc), tc_dims_text(ds, ts, sizeof ts)),
            false;
   int64_t n = d->dim[d->rank - 2], rows = dc->dim[dc->rank - 2];
   if (offset >= 0 && offset <= rows - n) return true;
-  return tc_rec_fail(t, TC_ERR_ARG, "%lld positions from %lld on are not within the %lld of cos", (long long)n, (long long)offset, (long long)rows), false;
+  return tc_rec_fail(t, TC_ERR_ARG, "%lld positions from %lld on are not within the %lld of cos", (long long)n, (long long)offset, (long long)rows),
+         false;
 }
 
 tc_tensor tc_rotary_embedding_at(tc_tensor x, tc_tensor cos, tc_tensor sin, tc_rotary_options options, tc_site site) {

@@ -2,7 +2,7 @@
 //
 // Idea: nothing is scattered. An element looks at the few windows that reach it, in their order, and adds the gradient of those that are its own:
 // elementwise work, in which windows are read by index and small tables say for each axis which window is meant and what an element's place in it is.
-// Sums do so an axis after the other. Where many windows reach an element (wide windows, small strides) gradients are scattered after all.
+// Where many windows reach an element (wide windows, small strides) sums go an axis after the other, or gradients are scattered after all.
 // Threads: under the trace's lock. Owns nothing.
 #include <stdlib.h>
 
@@ -26,13 +26,13 @@ static int64_t reach(const tc_pool *p, int i) {
   return (p->dilation[i] * (p->size[i] - 1) + p->stride[i]) / p->stride[i];
 }
 
-// For the elements of axis i, the last window that reaches them, or the one `back` before it, and the element's place in it along this axis, in steps of
-// `pitch`; NOWHERE if it is in none.
+// For the elements of axis i, the last window that reaches them, or the one `back` before it, in steps of `step`, and the element's place in it along this
+// axis, in steps of `pitch`; NOWHERE if it is in none.
 typedef struct looks {
   tc_node window, place;
 } looks;
 
-static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t pitch) {
+static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step, int64_t pitch) {
   int64_t l = p->d.dim[p->first + i];
   looks at = {TC_NODE_ERR, TC_NODE_ERR};
   int64_t *window = malloc((size_t)l * sizeof *window);
@@ -40,15 +40,13 @@ static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t pitc
   for (int64_t h = 0; h < l && window && place; h++) {
     int64_t w = (h + p->padding[i]) / p->stride[i] - back, within = h + p->padding[i] - w * p->stride[i], r = within / p->dilation[i];
     bool there = w >= 0 && w < p->out[i] && r < p->size[i] && r * p->dilation[i] == within;
-    window[h] = there ? w : 0, place[h] = there ? (int32_t)(r * pitch) : NOWHERE;
+    window[h] = there ? w * step : 0, place[h] = there ? (int32_t)(r * pitch) : NOWHERE;
   }
   tc_dims line = TC_SHAPE(l);
-  if (window && place) {
-    at.window = tc_rec_data(v->t, window, &line, TC_I64);
-    at.place = tc_pool_on_axis(v->t, tc_rec_data(v->t, place, &line, TC_I32), p->d.rank, p->first + i);
-  } else {
+  if (window && place)
+    at = (looks){tc_rec_data(v->t, window, &line, TC_I64), tc_rec_data(v->t, place, &line, TC_I32)};
+  else
     tc_rec_fail(v->t, TC_ERR_MEMORY, "no room for %lld windows", (long long)l);
-  }
   free(window), free(place);
   return at;
 }
@@ -57,31 +55,45 @@ static tc_node plus(tc_vjp *v, tc_node sum, tc_node a) {
   return sum == TC_NODE_ERR ? a : add(v, sum, a);
 }
 
-// ---- Of the greatest ----
+// ---- Few windows ----
 
 typedef looks table[TC_POOL_AXES][MOST_REACH];
 
-// Adds to sum what the windows give that axes from i on reach. want: the place an element must have in them.
-static tc_node add_windows(tc_vjp *v, const tc_pool *p, const table at, int i, tc_node g, tc_node place, tc_node want, tc_node sum) {
-  if (i == p->n || i == TC_POOL_AXES)
-    return plus(v, sum, only_where(v, bin(v, TC_OP_EQ, tc_rec_cast(v->t, place, TC_I32), want), f_widen(v->t, g)));
-  for (int64_t back = reach(p, i); back-- > 0;) {
-    looks here = at[i][back];
-    if (here.window == TC_NODE_ERR || here.place == TC_NODE_ERR) return TC_NODE_ERR;
-    tc_node there = tc_rec_index_select(v->t, g, p->first + i, here.window), placed = tc_rec_index_select(v->t, place, p->first + i, here.window);
-    sum = add_windows(v, p, at, i + 1, there, placed, plus(v, want, here.place), sum);
-  }
+// The tables of several axes added up, over the image: that of axis i varies along it.
+static tc_node over_image(tc_vjp *v, const tc_pool *p, const tc_node *part) {
+  tc_node sum = TC_NODE_ERR;
+  for (int i = 0; i < p->n; i++) sum = plus(v, sum, tc_pool_on_axis(v->t, part[i], p->n, i));
   return sum;
 }
 
-static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place, int64_t taps) {
+// place: where in each window its greatest is; TC_NODE_ERR: each element is given the gradient.
+static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place) {
   table at;
-  int64_t pitch = 1;
-  for (int i = p->n; i-- > 0; pitch *= p->size[i])
-    for (int64_t back = 0; back < reach(p, i); back++) at[i][back] = look(v, p, i, back, pitch);
-  place = tc_rec_cast(v->t, place, taps <= UINT8_MAX ? TC_U8 : TC_I32);  // less to read again
-  return add_windows(v, p, (const looks(*)[MOST_REACH])at, 0, v->g, place, TC_NODE_ERR, TC_NODE_ERR);
+  int64_t pitch = 1, step = 1, n_windows = 1, count = 1;
+  bool some = place != TC_NODE_ERR;
+  for (int i = p->n; i-- > 0; pitch *= p->size[i], step *= p->out[i]) {
+    n_windows *= reach(p, i), count *= p->d.dim[p->first + i];
+    for (int64_t back = 0; back < reach(p, i); back++) at[i][back] = look(v, p, i, back, step, pitch);
+  }
+  tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d), line = TC_SHAPE(count);
+  tc_node g = tc_rec_reshape(v->t, v->g, &rows), sum = TC_NODE_ERR;
+  if (some) place = tc_rec_reshape(v->t, tc_rec_cast(v->t, place, pitch <= UINT8_MAX ? TC_U8 : TC_I32), &rows);  // less to read again
+  for (int64_t k = n_windows; k-- > 0;) {
+    tc_node window[TC_POOL_AXES], want[TC_POOL_AXES];
+    int64_t rest = k;
+    for (int i = p->n; i-- > 0; rest /= reach(p, i)) window[i] = at[i][rest % reach(p, i)].window, want[i] = at[i][rest % reach(p, i)].place;
+    tc_node from = tc_rec_reshape(v->t, over_image(v, p, window), &line);
+    tc_node mine = tc_pool_on_axis(v->t, tc_rec_reshape(v->t, over_image(v, p, want), &line), image.rank, p->first);
+    if (some)
+      mine = bin(v, TC_OP_EQ, tc_rec_cast(v->t, tc_rec_index_select(v->t, place, p->first, from), TC_I32), mine);
+    else
+      mine = num(v, TC_OP_GE, mine, 0);
+    sum = plus(v, sum, only_where(v, mine, f_widen(v->t, tc_rec_index_select(v->t, g, p->first, from))));
+  }
+  return tc_rec_reshape(v->t, sum, &p->d);
 }
+
+// ---- Many windows ----
 
 static tc_node scattered(tc_vjp *v, const tc_pool *p, tc_node place) {
   tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d);
@@ -90,23 +102,14 @@ static tc_node scattered(tc_vjp *v, const tc_pool *p, tc_node place) {
   return tc_rec_reshape(v->t, sum, &p->d);
 }
 
-static tc_node of_greatest(tc_vjp *v, const tc_pool *p) {
-  int64_t all = 1, taps = 1;
-  for (int i = 0; i < p->n && all <= MOST_REACH; i++) all *= reach(p, i);
-  for (int i = 0; i < p->n; i++) taps *= p->size[i];
-  tc_node place = tc_pool_place(v->t, p, tc_rec_detach(v->t, tc_vjp_in(v, 1)), tc_rec_detach(v->t, tc_vjp_in(v, 0)));
-  return all > MOST_REACH || taps >= -(int64_t)NOWHERE ? scattered(v, p, place) : gathered(v, p, place, taps);
-}
-
-// ---- Of sums ----
-
 // To the elements of axis i from its windows.
 static tc_node spread(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   tc_node sum = TC_NODE_ERR;
   for (int64_t back = reach(p, i); back-- > 0 && g != TC_NODE_ERR;) {
-    looks at = look(v, p, i, back, 1);
+    looks at = look(v, p, i, back, 1, 1);
     if (at.window == TC_NODE_ERR || at.place == TC_NODE_ERR) return TC_NODE_ERR;
-    sum = plus(v, sum, only_where(v, num(v, TC_OP_GE, at.place, 0), tc_rec_index_select(v->t, g, p->first + i, at.window)));
+    tc_node mine = tc_pool_on_axis(v->t, num(v, TC_OP_GE, at.place, 0), p->d.rank, p->first + i);
+    sum = plus(v, sum, only_where(v, mine, tc_rec_index_select(v->t, g, p->first + i, at.window)));
   }
   return sum;
 }
@@ -131,7 +134,16 @@ static tc_node spread_wide(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   return tc_rec_scatter(v->t, TC_OP_INDEX_ADD, zeros, axis, only_where(v, inside, at), each);
 }
 
-static tc_node of_sum(tc_vjp *v, const tc_pool *p) {
+static tc_node image_grad(tc_vjp *v, const tc_pool *p) {
+  int64_t all = 1, taps = 1;
+  for (int i = 0; i < p->n && all <= MOST_REACH; i++) all *= reach(p, i);
+  for (int i = 0; i < p->n; i++) taps *= p->size[i];
+  bool few = all <= MOST_REACH && taps < -(int64_t)NOWHERE;
+  if (v->attr[0]) {
+    tc_node place = tc_pool_place(v->t, p, tc_rec_detach(v->t, tc_vjp_in(v, 1)), tc_rec_detach(v->t, tc_vjp_in(v, 0)));
+    return place == TC_NODE_ERR ? place : few ? gathered(v, p, place) : scattered(v, p, place);
+  }
+  if (few) return gathered(v, p, TC_NODE_ERR);
   tc_node g = v->g;
   for (int i = 0; i < p->n && g != TC_NODE_ERR; i++) g = (reach(p, i) <= MOST_REACH ? spread : spread_wide)(v, p, i, g);
   return g;
@@ -141,8 +153,5 @@ static tc_node of_sum(tc_vjp *v, const tc_pool *p) {
 void tc_vjp_pool(tc_vjp *v) {
   if (!tc_vjp_wants(v, 1)) return;
   tc_pool p = pool_of(v);
-  if (tc_dims_count(&p.d) == 0)
-    tc_vjp_give(v, 1, zeros_in(v, 1));
-  else
-    tc_vjp_give(v, 1, v->attr[0] ? of_greatest(v, &p) : of_sum(v, &p));
+  tc_vjp_give(v, 1, tc_dims_count(&p.d) == 0 ? zeros_in(v, 1) : image_grad(v, &p));
 }

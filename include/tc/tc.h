@@ -329,8 +329,8 @@ typedef struct tc_conv_options {
 } tc_conv_options;
 typedef struct tc_pool_options {
   tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling
-  bool exclude_padding;      // an average is over what lies in the image: count_include_pad=False
-  bool ceil_mode;            // windows that begin in the image or before it may end behind it
+  bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
+  bool ceil_mode;  // windows that begin in the image or before it may end behind it
   int64_t divisor_override;  // what an average divides by; 0: the number of elements
 } tc_pool_options;
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
@@ -345,7 +345,7 @@ typedef struct tc_interpolate_options {
 } tc_interpolate_options;
 typedef struct tc_rotary_options {
   bool interleaved;  // pairs are neighbours (GPT-J), not elements of the two halves (LLaMA)
-  int64_t offset;    // position of the first row; changing it makes no new plan
+  int64_t offset;  // position of the first row; changing it makes no new plan
 } tc_rotary_options;
 
 // ---- Ops: every row of api.def, and the same with a call site ----

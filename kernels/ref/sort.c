@@ -53,8 +53,7 @@ static void load_keys(tc_type type, const void *p, int64_t at, int64_t step, int
       for (int64_t k = 0; k < m; k++) key[i + k] = (type == TC_F64 ? key_of_f64(x[k]) : key_of_f32((float)x[k])) ^ flip;
     } else {
       tc_load_i64(type, p, at + i * step, step, m, w);
-      for (int64_t k = 0; k < m; k++)
-        key[i + k] = (type == TC_I64 ? (uint64_t)w[k] ^ UINT64_C(1) << 63 : (uint32_t)w[k] ^ UINT32_C(1) << 31) ^ flip;
+      for (int64_t k = 0; k < m; k++) key[i + k] = (type == TC_I64 ? (uint64_t)w[k] ^ UINT64_C(1) << 63 : (uint32_t)w[k] ^ UINT32_C(1) << 31) ^ flip;
     }
   }
 }

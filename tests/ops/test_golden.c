@@ -117,7 +117,8 @@ static tc_conv_options take_conv(call *c) {
 }
 static tc_pool_options take_pool(call *c) {
   tc_pool_options o = {.stride = take_dims(c)};
-  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0, o.ceil_mode = take_int(c) != 0, o.divisor_override = take_int(c);
+  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0, o.ceil_mode = take_int(c) != 0,
+  o.divisor_override = take_int(c);
   return o;
 }
 static tc_rotary_options take_rotary(call *c) {
