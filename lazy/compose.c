@@ -30,10 +30,14 @@ tc_tensor tc_isfinite_at(tc_tensor x, tc_site site) {
   return tc_op_end(t, isfinite_node(t, a));
 }
 
-// Where a op bound, the bound. An integer tensor stays one unless the bound has a fraction; bounds outside its type's range bound nothing.
+// Where a op bound, the bound, else a, whose slope is 1 only strictly within: 0 on a bound and for NaN, which stays NaN, as PyTorch's clamp has it (2.15).
+// An integer tensor stays one unless the bound has a fraction; bounds outside its type's range bound nothing.
 static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (a == TC_NODE_ERR) return a;
-  if (tc_type_is_float(tc_node_type(t, a))) return f_fill(t, f_num(t, op, a, value), value, a);
+  if (tc_type_is_float(tc_node_type(t, a))) {
+    tc_node within = f_num(t, op == TC_OP_LE ? TC_OP_GT : TC_OP_LT, a, value);
+    return tc_rec_where(t, within, a, f_num(t, op == TC_OP_LE ? TC_OP_MAXIMUM : TC_OP_MINIMUM, tc_rec_detach(t, a), value));
+  }
   if (value != floor(value)) return bound(t, op, tc_rec_cast(t, a, TC_F32), value);
   int64_t least, most;
   tc_type_range(tc_node_type(t, a), &least, &most);
@@ -42,7 +46,7 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   return f_fill(t, f_int(t, op, a, whole), (double)whole, a);
 }
 
-// Two wheres, not maximum and minimum: on a bound the slope is 0, as PyTorch's clamp has it (2.15). low > high gives high; NaN stays NaN.
+// low > high gives high.
 tc_tensor tc_clamp_at(tc_tensor x, double low, double high, tc_site site) {
   tc_trace *t = tc_op_begin("clamp", site);
   tc_node a = tc_op_in(t, x);

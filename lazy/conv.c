@@ -159,3 +159,7 @@ tc_tensor tc_conv_transpose1d_at(tc_tensor x, tc_tensor weight, tc_tensor bias, 
 tc_tensor tc_conv_transpose2d_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_conv_options options, tc_site site) {
   return convolve_transposed("conv_transpose2d", 2, x, weight, bias, &options, site);
 }
+
+tc_tensor tc_conv_transpose3d_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_conv_options options, tc_site site) {
+  return convolve_transposed("conv_transpose3d", 3, x, weight, bias, &options, site);
+}

@@ -196,21 +196,21 @@ FOLD(ANY, any)
 FOLD(ALL, all)
 
 // A scalar has one axis to be named, as in PyTorch: it goes as a row of one element, and what becomes of it is a scalar again.
-static tc_node row_of(tc_trace *t, tc_node a) {
+tc_node tc_compose_row_of(tc_trace *t, tc_node a) {
   tc_dims row = TC_SHAPE(1);
   return a != TC_NODE_ERR && tc_node_dims(t, a)->rank == 0 ? tc_rec_reshape(t, a, &row) : a;
 }
 
-static tc_node like_row_of(tc_trace *t, tc_node a, tc_node row, tc_node result) {
+tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result) {
   tc_dims scalar = TC_SCALAR;
   return a == row ? result : tc_rec_reshape(t, result, &scalar);
 }
 
 static tc_tensor arg_fold(const char *name, tc_op op, tc_tensor x, int axis, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  tc_node a = tc_op_in(t, x), row = row_of(t, a);
+  tc_node a = tc_op_in(t, x), row = tc_compose_row_of(t, a);
   int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
 }
 
 tc_tensor tc_argmin_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
@@ -225,13 +225,15 @@ tc_tensor tc_argmax_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 #define ALONG(NAME, name, record) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), row = row_of(t, a); \
+    tc_node a = tc_op_in(t, x), row = tc_compose_row_of(t, a); \
     int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, record(t, TC_OP_##NAME, row, k))); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, record(t, TC_OP_##NAME, row, k))); \
   }
 ALONG(CUMSUM, cumsum, tc_rec_scan)
 ALONG(CUMPROD, cumprod, tc_rec_scan)
 ALONG(CUMMAX, cummax, tc_rec_scan)
+ALONG(CUMMIN, cummin, tc_rec_scan)
+ALONG(LOGCUMSUMEXP, logcumsumexp, tc_rec_scan)
 ALONG(SOFTMAX, softmax, tc_rec_softmax)
 ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 
@@ -241,27 +243,27 @@ ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 
 tc_tensor tc_gather_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("gather", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = row_of(t, a), at = row == a ? i : row_of(t, i);
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = tc_compose_row_of(t, a), at = row == a ? i : tc_compose_row_of(t, i);
   int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, i, at, tc_rec_gather(t, row, k, at)));
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, i, at, tc_rec_gather(t, row, k, at)));
 }
 
 tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("index_select", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = row_of(t, a);
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = tc_compose_row_of(t, a);
   int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
   if (k >= 0 && row != a && i != TC_NODE_ERR && (tc_node_dims(t, i)->rank > 1 || tc_dims_count(tc_node_dims(t, i)) != 1))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0; one index is needed"));
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_index_select(t, row, k, i)));
+  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_index_select(t, row, k, i)));
 }
 
 #define SCATTER(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src), row = row_of(t, a); \
+    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src), row = tc_compose_row_of(t, a); \
     int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
-    if (row != a) i = row_of(t, i), s = row_of(t, s); \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : like_row_of(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
+    if (row != a) i = tc_compose_row_of(t, i), s = tc_compose_row_of(t, s); \
+    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
   }
 SCATTER(SCATTER, scatter)
 SCATTER(SCATTER_ADD, scatter_add)

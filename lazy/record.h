@@ -40,6 +40,7 @@ tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attri
 // Shape and type of a node (not of TC_NODE_ERR). The pointer lives as long as the process.
 const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
 tc_type tc_node_type(const tc_trace *t, tc_node n);
+bool tc_op_is_elementwise(tc_op op);
 bool tc_type_is_float(tc_type type);
 // The least and the greatest value of an integer type; 0 and 1 of bool.
 void tc_type_range(tc_type type, int64_t *low, int64_t *high);
@@ -83,6 +84,11 @@ tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);
 tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);  // SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
+// Positions (i64) along an axis in the order of the values, equal ones in theirs, NaN as the greatest: of all, or of the first k.
+tc_node tc_rec_argsort(tc_trace *t, tc_node a, int axis, bool descending);
+tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);
+// sorted [n], or [.., n] with values [.., m]: where each value would go, before equals or after them (right).
+tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
 // Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p.., o], and its two transposes: CONV_INPUT of
@@ -91,6 +97,8 @@ tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, con
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);  // SCATTER, SCATTER_ADD, INDEX_ADD
+// y, the greatest or the sum of each window over axes of a: with its gradient. attr as ops.def has it.
+tc_node tc_rec_pool(tc_trace *t, tc_node y, tc_node a, int n_attr, const uint64_t *attr);
 tc_node tc_rec_detach(tc_trace *t, tc_node a);
 
 // The handle stands for node n from here on (n has the handle's shape and type). A parameter stays a leaf.

@@ -2,6 +2,8 @@
 // prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that gradient. Both are differentiated as if they had been
 // written as log2(n) rounds of plain products, whose rule is exact at every order.
 // Threads: under the trace's lock. Owns nothing.
+#include <math.h>
+
 #include "lazy/vjp_short.h"
 
 enum { MAX_ROUNDS = 64 };  // halvings of an int64_t extent
@@ -144,7 +146,7 @@ void tc_vjp_cumprod(tc_vjp *v) {
   tc_vjp_give(v, 0, g);
 }
 
-// To the position of the running maximum: the last place so far where the operand equals it (nan stands where it came), as in torch.
+// To the position of the running maximum or minimum: the last place so far where the operand equals it (nan stands where it came), as in torch.
 void tc_vjp_cummax(tc_vjp *v) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   if (d->rank == 0 || tc_dims_count(d) == 0) {
@@ -160,6 +162,25 @@ void tc_vjp_cummax(tc_vjp *v) {
   tc_node reached = bin(v, TC_OP_LOGICAL_OR, bin(v, TC_OP_EQ, x, tc_vjp_out(v)), un(v, TC_OP_ISNAN, x));
   tc_node from = tc_rec_scan(v->t, TC_OP_CUMMAX, only_where(v, reached, position), axis);
   tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), axis, from, v->g));
+}
+
+// out_i = log(sum of e^x_j, j <= i): x_j gets e^x_j times the sum of g_i e^-out_i, i >= j. That sum is taken in logarithms, of the positive and the negative
+// part of g apart, so that nothing overflows. Source: logcumsumexp_backward in torch/csrc/autograd/FunctionsManual.cpp.
+static tc_node log_part(tc_vjp *v, tc_node g, uint32_t axis) {
+  tc_node out = tc_vjp_out(v), there = num(v, TC_OP_GT, out, -(double)INFINITY);  // before that nothing was added up
+  tc_node some = bin(v, TC_OP_LOGICAL_AND, num(v, TC_OP_GT, g, 0), there);
+  tc_node log = bin(v, TC_OP_SUB, un(v, TC_OP_LOG, tc_rec_where(v->t, some, g, tc_rec_const(v->t, g, 1))), only_where(v, there, out));
+  log = tc_rec_where(v->t, some, log, tc_rec_const(v->t, log, -(double)INFINITY));
+  tc_node sum = tc_rec_scan(v->t, TC_OP_LOGCUMSUMEXP, tc_rec_flip(v->t, log, 1u << axis), (int)axis);
+  return un(v, TC_OP_EXP, add(v, tc_rec_flip(v->t, sum, 1u << axis), tc_vjp_in(v, 0)));
+}
+
+void tc_vjp_logcumsumexp(tc_vjp *v) {
+  uint32_t axis = (uint32_t)v->attr[0];
+  if (tc_vjp_in_dims(v, 0)->rank == 0)
+    tc_vjp_give(v, 0, v->g);
+  else
+    tc_vjp_give(v, 0, bin(v, TC_OP_SUB, log_part(v, v->g, axis), log_part(v, neg(v, v->g), axis)));
 }
 
 // ---- Softmax: half-precision types are computed in f32, where the sum over the axis does not lose the small terms ----

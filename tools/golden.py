@@ -830,22 +830,22 @@ def pooling():
             x = randn(xs, ty)
             for dilated in ({}, dict(dilation=2)) if k in (1, 3) else ({},):
                 om = {**o, **dilated}
-                with_grads("tc_max_pool%dd" % n, [sizes] + lists(om, n, names) + [0], lambda v: getattr(F, "max_pool%dd" % n)(v, size, **om), [x], ty, lambda g: ulps(0, 0) if g.numel() and g.shape != x.shape else ulps(1, 4 * EPS[ty]), grads)
+                with_grads("tc_max_pool%dd" % n, [sizes] + lists(om, n, names) + [0, 0, 0], lambda v: getattr(F, "max_pool%dd" % n)(v, size, **om), [x], ty, lambda g: ulps(0, 0) if g.numel() and g.shape != x.shape else ulps(1, 4 * EPS[ty]), grads)
             for include in (True, False):
-                with_grads("tc_avg_pool%dd" % n, [sizes] + lists(o, n, names) + [int(not include)],
+                with_grads("tc_avg_pool%dd" % n, [sizes] + lists(o, n, names) + [int(not include), 0, 0],
                            lambda v: getattr(F, "avg_pool%dd" % n)(v, size, o.get("stride"), o.get("padding", 0), count_include_pad=include), [x], ty, lambda g: loose(ty, g, 4), grads)
     x = tensor([[[1.0, 1.0, 1.0, 0.0, 2.0, 2.0, -1.0]]], "f32")  # equals: the first has the gradient
-    with_grads("tc_max_pool1d", [[3], [2], [], [], 0], lambda v: F.max_pool1d(v, 3, 2), [x], "f32", lambda g: ulps(0))
+    with_grads("tc_max_pool1d", [[3], [2], [], [], 0, 0, 0], lambda v: F.max_pool1d(v, 3, 2), [x], "f32", lambda g: ulps(0))
     x = torch.zeros([1, 1, 5, 5])
-    with_grads("tc_max_pool2d", [[3], [1], [1], [], 0], lambda v: F.max_pool2d(v, 3, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
+    with_grads("tc_max_pool2d", [[3], [1], [1], [], 0, 0, 0], lambda v: F.max_pool2d(v, 3, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
     x = tensor([[[-INF, -INF, -INF, 1.0, NAN, 0.0, INF, 3.0]]], "f32")
-    case("tc_max_pool1d", [[3], [1], [1], [], 0], [x], F.max_pool1d(x, 3, 1, 1), ulps(0))
+    case("tc_max_pool1d", [[3], [1], [1], [], 0, 0, 0], [x], F.max_pool1d(x, 3, 1, 1), ulps(0))
     x = torch.full([1, 1, 4], -INF)  # nothing is greater than the padding: still the first inside
-    with_grads("tc_max_pool1d", [[2], [1], [1], [], 0], lambda v: F.max_pool1d(v, 2, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
+    with_grads("tc_max_pool1d", [[2], [1], [1], [], 0, 0, 0], lambda v: F.max_pool1d(v, 2, 1, 1), [x], "f32", lambda g: ulps(0, 1e-5))
     for ty in ("i32", "i64", "u8"):
         x = randn([1, 2, 5, 6], ty)
         want = F.max_pool2d(x.double(), 3, 2, 1).to(x.dtype)
-        case("tc_max_pool2d", [[3], [2], [1], [], 0], [x], want, ulps(0))
+        case("tc_max_pool2d", [[3], [2], [1], [], 0, 0, 0], [x], want, ulps(0))
     for xs, size in (([2, 3, 6, 8], (3, 2)), ([2, 3, 7, 5], (3, 2)), ([3, 5, 5], (1, 1)), ([1, 2, 3, 4], (5, 7)), ([1, 2, 10, 4], (4, 4)), ([0, 2, 5, 4], (2, 2))):
         for ty in FLOATS if len(xs) == 4 and xs[0] == 2 else ("f32",):
             with_grads("tc_adaptive_avg_pool2d", [list(size)], lambda v: F.adaptive_avg_pool2d(v, size), [randn(xs, ty)], ty, lambda g: loose(ty, g, 4), None if ty in ("f32", "f64") and xs[0] else [])
@@ -975,8 +975,145 @@ def attention():
 
 
 
+def by_order():
+    group("order")
+    for ty in list(TYPES):
+        for shape, axis in (([7], 0), ([3, 17], 1), ([17, 3], 0), ([2, 5, 4], -2), ([0, 3], 0), ([300], 0)):
+            if len(shape) == 1 and shape[0] > 17 and ty not in ("f32", "f64", "i64", "bf16"):
+                continue
+            x, how = randn(shape, ty), "T" if len(shape) > 1 else ""
+            if ty in FLOATS and x.numel() > 5:
+                x.view(-1)[::5] = NAN
+                x.view(-1)[1::7] = 0.0
+                x.view(-1)[2::7] = -0.0
+                x.view(-1)[3::11] = INF
+            n = shape[axis]
+            for descending in (False, True):
+                y, i = torch.sort(x, dim=axis, descending=descending, stable=True)
+                case("tc_sort", [axis, descending], [(x, how)], y, ulps(0))
+                case("tc_argsort", [axis, descending], [(x, how)], i, ulps(0))
+                for k in {0, n // 3, n}:
+                    case("tc_topk", [k, axis, descending], [(x, how)], y.narrow(axis, 0, k), ulps(0))
+                    case("tc_argtopk", [k, axis, descending], [(x, how)], i.narrow(axis, 0, k), ulps(0))
+            if n and ty != "bool":
+                case("tc_kthvalue", [1 + n // 3, axis, True], [(x, how)], x.kthvalue(1 + n // 3, axis, keepdim=True).values, ulps(0))
+                case("tc_median", [axis, False], [(x, how)], x.median(axis).values, ulps(0))
+                case("tc_median", [axis, True], [x.nan_to_num(1.0)], x.nan_to_num(1.0).median(axis, keepdim=True).values, ulps(0))
+        if ty != "bool":
+            for right in (False, True):
+                for n in (0, 1, 5, 17):
+                    seq, v = randn([2, n], ty).sort(1).values, randn([2, 9], ty)
+                    v[:, : min(n, 4)] = seq[:, : min(n, 4)]
+                    case("tc_searchsorted", [right], [seq, v], torch.searchsorted(seq, v, right=right), ulps(0))
+                    one = seq[0].contiguous()
+                    case("tc_searchsorted", [right], [one, (v, "T")], torch.searchsorted(one, v, right=right), ulps(0))
+                    case("tc_bucketize", [right], [v.reshape(2, 3, 3), one], torch.bucketize(v.reshape(2, 3, 3), one, right=right), ulps(0))
+        if ty in FLOATS:
+            v = tensor([0.5, NAN, INF, -INF], ty)
+            case("tc_searchsorted", [False], [tensor([0.0, 0.5, 1.0], ty), v], torch.searchsorted(tensor([0.0, 0.5, 1.0], ty), v), ulps(0))
+            for shape, axis in (([6], 0), ([2, 3, 4], 1), ([0, 2], 0)):
+                x = randn(shape, ty)
+                w = torch.logcumsumexp(x.double(), axis).to(x.dtype)
+                case("tc_logcumsumexp", [axis], [x], w, loose(ty, w, 2))
+                with_grads("tc_logcumsumexp", [axis], lambda v: torch.logcumsumexp(v, axis), [x], ty, lambda g: loose(ty, g, 16), None if ty in ("f32", "f64") and x.numel() else [])
+                case("tc_cummin", [axis], [x], torch.cummin(x, axis).values if x.numel() else x, ulps(0))
+                for name in ("cummax", "cummin", "cumsum", "cumprod"):
+                    if x.numel() and ty in ("f32", "f64"):
+                        y = x.clone()
+                        y.view(-1)[1::3] = 0.0  # products with zeros have gradients
+                        with_grads("tc_" + name, [axis], lambda v: getattr(torch, name)(v, axis).values if name in ("cummax", "cummin") else getattr(torch, name)(v, axis), [y], ty, lambda g: loose(ty, g, 16))
+            x = tensor([1.0, -INF, NAN, 3.0], ty)
+            case("tc_cummin", [0], [x], torch.cummin(x, 0).values, ulps(0))
+            case("tc_logcumsumexp", [0], [tensor([-INF, -INF, 1.0, INF, 2.0], ty)], tensor([-INF, -INF, 1.0, INF, INF], ty), ulps(0))
+    case("tc_sort", [0, False], [torch.tensor(2.5)], torch.tensor(2.5), ulps(0))
+    case("tc_argsort", [-1, True], [torch.tensor(2.5)], torch.tensor(0), ulps(0))
+    case("tc_topk", [1, 0, True], [torch.tensor(2.5)], torch.topk(torch.tensor(2.5), 1, 0).values, ulps(0))
+    case("tc_median", [0, False], [torch.tensor(2.5)], torch.tensor(2.5), ulps(0))
+    case("tc_logcumsumexp", [0], [tensor([1, 2, 3], "i32")], torch.logcumsumexp(tensor([1.0, 2.0, 3.0], "f64"), 0).float(), ulps(4))
+    for ty in ("i32", "i64", "u8"):
+        x = randn([3, 5], ty)
+        case("tc_cummin", [1], [x], torch.cummin(x, 1).values, ulps(0))
+
+
+def turned(x, c, s, interleaved):
+    w = 2 * c.shape[-1]
+    z, rest = x[..., :w], x[..., w:]
+    if interleaved:
+        a, b = z[..., ::2], z[..., 1::2]
+        y = torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
+    else:
+        a, b = z.chunk(2, -1)
+        y = torch.cat((a * c - b * s, b * c + a * s), -1)
+    return torch.cat((y, rest), -1)
+
+
+def rotary():
+    group("rotary")
+    for n, d, base in ((6, 8, 10000.0), (3, 2, 500000.0), (0, 4, 10000.0)):
+        step = (1.0 / base ** (torch.arange(0, d, 2, dtype=torch.float64) / d)).float()
+        case("tc_rotary_angles", [n, d, base], [], torch.arange(n).float()[:, None] * step, ulps(2))
+    for ty in FLOATS:
+        for shape, half in (([2, 3, 4, 8], 4), ([5, 6], 2), ([3, 1, 16], 8), ([2, 0, 4], 2)):
+            angle = randn([9, half], "f32", 3.0)
+            c, s = angle.cos(), angle.sin()
+            n = shape[-2]
+            for interleaved in (False, True):
+                for offset in (0, 4):
+                    with_grads("tc_rotary_embedding", [interleaved, offset], lambda x, c, s: turned(x, c[offset : offset + n], s[offset : offset + n], interleaved),
+                               [(randn(shape, ty)), c, s], ty, lambda g: loose(ty, g, 4), [0] if ty in ("f32", "f64") and offset and n else [])
+    x, c, s = randn([2, 3, 2, 4], "f32"), randn([2, 1, 3, 2], "f32"), randn([2, 1, 3, 2], "f32")
+    case("tc_rotary_embedding", [False, 1], [(x, "T"), c, s], turned(x.double(), c[..., 1:3, :].double(), s[..., 1:3, :].double(), False).float(), loose("f32", x, 4))
+
+
+def pool_options():
+    group("pool_options")
+    names = ("stride", "padding", "dilation")
+    table = [
+        (1, [2, 3, 10], 3, dict(stride=2)), (2, [2, 3, 6, 7], 3, dict(stride=2, padding=1)), (2, [1, 2, 5, 4], (2, 3), dict(stride=(3, 2), padding=(0, 1))), (3, [1, 2, 5, 4, 6], 2, {}),
+        (3, [2, 3, 4, 5], (2, 3, 1), dict(stride=(1, 2, 2), padding=(1, 1, 0))), (3, [1, 1, 7, 6, 5], 3, dict(stride=2, padding=1)), (2, [1, 2, 9, 9], 7, dict(stride=1)), (1, [1, 2, 40], 33, dict(stride=1)),
+        (2, [1, 3, 2, 2], 3, dict(stride=2)),
+    ]
+    for k, (n, xs, size, o) in enumerate(table):
+        sizes = list(size) if isinstance(size, tuple) else [size]
+        for ty in FLOATS if k in (1, 3) else ("f32",):
+            grads = None if ty in ("f32", "f64") else []
+            x = randn(xs, ty)
+            for ceil in (False, True):
+                if k == 8 and not ceil:
+                    continue
+                for dilated in ({}, dict(dilation=2)) if k in (1, 3, 5) else ({},):
+                    om = {**o, **dilated}
+                    at = [sizes] + lists(om, n, names) + [0, int(ceil), 0]
+                    with_grads("tc_max_pool%dd" % n, at, lambda v: getattr(F, "max_pool%dd" % n)(v, size, **om, ceil_mode=ceil), [x], ty, lambda g: ulps(1, 16 * EPS[ty]), grads)
+                    case("tc_max_pool%dd_indices" % n, at, [x], getattr(F, "max_pool%dd" % n)(x.double(), size, **om, ceil_mode=ceil, return_indices=True)[1], ulps(0))
+                for include, divisor in ((True, 0), (False, 0), (True, 5)):
+                    if n == 1 and divisor:
+                        continue
+                    more = dict(divisor_override=divisor or None) if n > 1 else {}
+                    with_grads("tc_avg_pool%dd" % n, [sizes] + lists(o, n, names) + [int(not include), int(ceil), divisor],
+                               lambda v: getattr(F, "avg_pool%dd" % n)(v, size, o.get("stride"), o.get("padding", 0), ceil_mode=ceil, count_include_pad=include, **more), [x], ty, lambda g: loose(ty, g, 8), grads)
+    x = randn([2, 3, 7, 6], "f32").round()  # equals
+    at = [[3], [2], [1], [], 0, 0, 0]
+    with_grads("tc_max_pool2d", at, lambda v: F.max_pool2d(v, 3, 2, 1), [x], "f32", lambda g: ulps(1, 1e-6))
+    case("tc_max_pool2d_indices", at, [(x, "T")], F.max_pool2d(x, 3, 2, 1, return_indices=True)[1], ulps(0))
+    x = torch.full([1, 1, 3, 4], -INF)
+    with_grads("tc_max_pool2d", at, lambda v: F.max_pool2d(v, 3, 2, 1), [x], "f32", lambda g: ulps(1, 1e-6))
+    case("tc_max_pool2d_indices", at, [x], F.max_pool2d(x, 3, 2, 1, return_indices=True)[1], ulps(0))
+    for n, xs, size in ((1, [2, 3, 7], [3]), (1, [2, 8], [4]), (2, [2, 3, 7, 5], [3, 2]), (2, [1, 2, 6, 4], [3, 2]), (3, [1, 2, 4, 5, 3], [2, 3, 2]), (3, [1, 4, 4, 2], [2, 2, 1]), (3, [1, 1, 2, 3, 3], [3, 4, 1])):
+        for kind in ("avg", "max"):
+            for ty in FLOATS if n == 2 or kind == "max" else ("f32",):
+                x = randn(xs, ty)
+                with_grads("tc_adaptive_%s_pool%dd" % (kind, n), [size], lambda v: getattr(F, "adaptive_%s_pool%dd" % (kind, n))(v, size), [x], ty, lambda g: loose(ty, g, 4), None if ty in ("f32", "f64") else [])
+    for xs, ws, o in (([1, 2, 2, 3, 2], [2, 3, 2, 2, 3], dict(stride=(1, 2, 2), padding=(0, 1, 1), output_padding=(0, 1, 0))), ([2, 4, 2, 2, 2], [4, 1, 2, 3, 2], dict(groups=2, dilation=(2, 1, 1)))):
+        for ty in FLOATS:
+            x, w, b = randn(xs, ty), randn(ws, ty), randn([ws[1] * o.get("groups", 1)], ty)
+            size = float(w.double().abs().sum() * x.double().abs().max()) + 4 * math.prod(xs)
+            at = lists(o, 3, names + ("output_padding",)) + [o.get("groups", 0)]
+            with_grads("tc_conv_transpose3d", at, lambda x, w, b: F.conv_transpose3d(x, w, b, **o), [x, w, b], ty, lambda g: summed(ty, g, size), None if ty in ("f32", "f64") else [])
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, attention):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, by_order, rotary, pool_options, attention):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

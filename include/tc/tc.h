@@ -331,6 +331,8 @@ typedef struct tc_conv_options {
 typedef struct tc_pool_options {
   tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling
   bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
+  bool ceil_mode;  // windows that begin in the image or before it may end behind it
+  int64_t divisor_override;  // what an average divides by; 0: the number of elements
 } tc_pool_options;
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
 typedef struct tc_batch_norm_options {
@@ -348,6 +350,11 @@ typedef struct tc_attention_options {
   int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
   double dropout;  // probability, applied to the weights
 } tc_attention_options;
+
+typedef struct tc_rotary_options {
+  bool interleaved;  // pairs are neighbours (GPT-J), not elements of the two halves (LLaMA)
+  int64_t offset;  // position of the first row; changing it makes no new plan
+} tc_rotary_options;
 
 // ---- Ops: every row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__

@@ -102,6 +102,15 @@ SCAN_FN(prod, f64, double, v *x[i])
 SCAN_FN(prod, i64, int64_t, (int64_t)((uint64_t)v *(uint64_t)x[i]))
 SCAN_FN(max, f64, double, x[i] > v || isnan(x[i]) ? x[i] : v)
 SCAN_FN(max, i64, int64_t, x[i] > v ? x[i] : v)
+SCAN_FN(min, f64, double, x[i] < v || isnan(x[i]) ? x[i] : v)
+SCAN_FN(min, i64, int64_t, x[i] < v ? x[i] : v)
+
+// log(e^a + e^b); equal infinities are left alone.
+static double log_add_exp(double a, double b) {
+  double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
+  return isinf(most) && most == least ? most : isnan(most) || isnan(least) ? (double)NAN : most + log1p(exp(least - most));
+}
+SCAN_FN(log_sum, f64, double, log_add_exp(v, x[i]))
 
 tc_status tc_ref_cumsum(const tc_ref_call *call) {
   return scan(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
@@ -109,6 +118,15 @@ tc_status tc_ref_cumsum(const tc_ref_call *call) {
 
 tc_status tc_ref_cumprod(const tc_ref_call *call) {
   return scan(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
+}
+
+tc_status tc_ref_cummin(const tc_ref_call *call) {
+  return scan(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
+}
+
+// Recorded for floats only.
+tc_status tc_ref_logcumsumexp(const tc_ref_call *call) {
+  return scan(call, &(scan_ops){-INFINITY, 0, log_sum_along_f64, log_sum_across_f64, NULL, NULL});
 }
 
 tc_status tc_ref_cummax(const tc_ref_call *call) {

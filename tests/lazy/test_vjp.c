@@ -241,6 +241,15 @@ GRADIENT(min, 1, -2, 2, tc_min(x[0], TC_ALL, false), S(3, 4))
 SMOOTH(cumsum, 1, -2, 2, tc_square(tc_cumsum(x[0], 1)), S(2, 4))
 SMOOTH(cumprod, 1, -2, 2, tc_cumprod(x[0], 0), S(6, 2))
 GRADIENT(cummax, 1, -2, 2, tc_cummax(x[0], 1), S(2, 6))
+GRADIENT(cummin, 1, -2, 2, tc_cummin(x[0], 1), S(2, 6))
+SMOOTH(logcumsumexp, 1, -2, 2, tc_logcumsumexp(x[0], 1), S(2, 5))
+GRADIENT(sort, 1, -2, 2, tc_sort(x[0], 0, true), S(5, 2))
+GRADIENT(topk, 1, -2, 2, tc_topk(x[0], 2, 1, true), S(2, 5))
+GRADIENT(kthvalue, 1, -2, 2, tc_kthvalue(x[0], 2, 1, false), S(2, 5))
+GRADIENT(median, 1, -2, 2, tc_median(x[0], 1, true), S(2, 5))
+SMOOTH(rotary_embedding, 3, -2, 2, tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.offset = 1}), S(2, 3, 4), S(4, 2), S(4, 2))
+SMOOTH(rotary_embedding_of_neighbours, 3, -2, 2, tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.interleaved = true}), S(3, 6), S(4, 2),
+       S(4, 2))
 SMOOTH(softmax, 1, -2, 2, tc_softmax(x[0], 1), S(2, 4))
 SMOOTH(log_softmax, 1, -2, 2, tc_log_softmax(x[0], 0), S(4, 2))
 SMOOTH(attention, 3, -1, 1, tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.causal = true}), S(1, 4, 3, 2),
@@ -265,7 +274,18 @@ SMOOTH(conv_transpose1d, 3, -1, 1, tc_conv_transpose1d(x[0], x[1], x[2], (tc_con
        S(2, 2, 4), S(2, 3, 3), S(3))
 SMOOTH(conv_transpose2d, 2, -1, 1, tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(2, 1), .groups = 2}), S(1, 4, 3, 2),
        S(4, 1, 2, 2))
+SMOOTH(conv_transpose3d, 3, -1, 1, tc_conv_transpose3d(x[0], x[1], x[2], (tc_conv_options){.stride = S(1, 2, 1), .padding = S(0, 1, 0), .groups = 2}),
+       S(1, 2, 2, 2, 2), S(2, 1, 2, 2, 2), S(2))
 SMOOTH(max_pool2d, 1, -2, 2, tc_square(tc_max_pool2d(x[0], S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})), S(1, 2, 5, 5))
+SMOOTH(max_pool1d_of_many, 1, -2, 2, tc_square(tc_max_pool1d(x[0], S(20), (tc_pool_options){.stride = S(1)})), S(1, 24))
+SMOOTH(max_pool3d, 1, -2, 2, tc_square(tc_max_pool3d(x[0], S(2), (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
+       S(1, 2, 3, 3))
+SMOOTH(max_pool2d_with_channels_last, 1, -2, 2,
+       tc_square(tc_max_pool2d(tc_permute(x[0], S(0, 3, 1, 2)), S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})), S(1, 4, 4, 2))
+SMOOTH(avg_pool1d_of_many, 1, -2, 2, tc_square(tc_avg_pool1d(x[0], S(20), (tc_pool_options){.stride = S(1), .padding = S(2)})), S(1, 24))
+SMOOTH(avg_pool3d, 1, -2, 2, tc_square(tc_avg_pool3d(x[0], S(2), (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
+       S(1, 2, 3, 3))
+SMOOTH(adaptive_max_pool2d, 1, -2, 2, tc_square(tc_adaptive_max_pool2d(x[0], S(2, 3))), S(1, 2, 5, 4))
 SMOOTH(avg_pool2d, 1, -2, 2, tc_square(tc_avg_pool2d(x[0], S(3, 2), (tc_pool_options){.padding = S(1), .exclude_padding = true})), S(1, 2, 5, 4))
 SMOOTH(adaptive_avg_pool2d, 1, -2, 2, tc_square(tc_adaptive_avg_pool2d(x[0], S(2, 3))), S(1, 2, 5, 4))
 SMOOTH(batch_norm, 3, -2, 2, tc_batch_norm(x[0], NONE, NONE, x[1], x[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS}),
@@ -361,6 +381,7 @@ static tc_tensor clamped_crosswise(const tc_tensor *x) {
 
 Test(vjp, clamp_is_flat_on_its_bounds) {
   expect_grad(clamped, 1, (const double[]){-1, 2, 0, 3, -2}, 5, (const double[]){0, 0, 1, 0, 0});
+  expect_grad(clamped, 1, (const double[]){NAN, 1, NAN}, 3, (const double[]){0, 1, 0});
   expect_grad(clamped_crosswise, 1, (const double[]){0, 1, 1.5, 2, 3}, 5, (const double[]){0, 0, 0, 0, 0});
 }
 

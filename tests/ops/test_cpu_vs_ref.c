@@ -252,7 +252,7 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
         bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") || !strcmp(op->name, "argmin");
         if (needs_one && folded == 0) continue;
         call c = {.n = 1, .axis = axis < 0 ? INT32_MAX : axis, .keepdim = (i + (size_t)h) % 2 == 1};
-        c.x[0] = make(type, d, s->low, s->high, false, hows[h]);
+        c.x[0] = make(type, d, s->low, s->high, s->edges, hows[h]);
         compare(op, &c, folded);
       }
 }
@@ -336,6 +336,7 @@ static void run_row(const op_row *op) {
 #define TEST_select(name) ROW_TEST(name, select)
 #define TEST_reduce(name) ROW_TEST(name, reduce)
 #define TEST_scan(name) ROW_TEST(name, scan)
+#define TEST_order(name) ROW_TEST(name, order)
 #define TEST_contract(name) ROW_TEST(name, contract)
 #define TEST_index(name) ROW_TEST(name, index)
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) TEST_##sample(name)

@@ -117,7 +117,13 @@ static tc_conv_options take_conv(call *c) {
 }
 static tc_pool_options take_pool(call *c) {
   tc_pool_options o = {.stride = take_dims(c)};
-  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0;
+  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0, o.ceil_mode = take_int(c) != 0,
+  o.divisor_override = take_int(c);
+  return o;
+}
+static tc_rotary_options take_rotary(call *c) {
+  tc_rotary_options o = {.interleaved = take_int(c) != 0};
+  o.offset = take_int(c);
   return o;
 }
 static tc_batch_norm_options take_batch_norm(call *c) {
@@ -154,6 +160,7 @@ static tc_interpolate_options take_resize(call *c) {
   ROW(T2_A, (T, T, int)) ROW(T_A_T2, (T, int, T, T)) ROW(T2_F_I, (T, T, double, int64_t)) ROW(T_A_I2, (T, int, int64_t, int64_t))           \
   ROW(ATTENTION, (T, T, T, T, tc_attention_options))                                                                                         \
   ROW(CONV, (T, T, T, tc_conv_options)) ROW(POOL, (T, tc_dims, tc_pool_options)) ROW(BATCH_NORM, (T, T, T, T, T, tc_batch_norm_options))     \
+  ROW(T_I_A_B, (T, int64_t, int, bool)) ROW(T2_B, (T, T, bool)) ROW(ROTARY, (T, T, T, tc_rotary_options)) ROW(I2_F, (int64_t, int64_t, double))               \
   ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))
 // clang-format on
 
@@ -229,6 +236,10 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T_A_T2: a = take_tensor(c), i = take_int(c), b = take_tensor(c); return ((fn_T_A_T2 *)f)(a, (int)i, b, take_tensor(c));
     case SIG_I_T: i = take_int(c); return ((fn_I_T *)f)(i, take_tensor(c));
     case SIG_T2_F_I: a = take_tensor(c), b = take_tensor(c), x = take_float(c); return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
+    case SIG_T_I_A_B: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_I_A_B *)f)(a, i, (int)j, take_int(c) != 0);
+    case SIG_T2_B: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_B *)f)(a, b, take_int(c) != 0);
+    case SIG_ROTARY: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_ROTARY *)f)(a, b, d, take_rotary(c));
+    case SIG_I2_F: i = take_int(c), j = take_int(c); return ((fn_I2_F *)f)(i, j, take_float(c));
     case SIG_T_A_I2: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_A_I2 *)f)(a, (int)i, j, take_int(c));
     case SIG_ATTENTION:
       a = take_tensor(c), b = take_tensor(c), d = take_tensor(c), e = take_tensor(c);
@@ -388,7 +399,7 @@ static void run_group(const char *group) {
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
   ROW(attention) ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
-  ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index)
+  ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index) ROW(order) ROW(rotary) ROW(pool_options)
 // clang-format on
 
 #define ROW(name) \

@@ -142,6 +142,17 @@ static int64_t window_of(int64_t extent, int p) {
   return 1 + p / 8 % (extent < 4 ? extent : 4);
 }
 
+// Pooling of the last axis; `out` counts windows.
+static tc_pool_options pool_of(int64_t extent, int p, int q, int64_t *size, int64_t *out) {
+  tc_pool_options o = {.ceil_mode = q / 8 % 2};
+  *size = window_of(extent, p);
+  int64_t stride = 1 + q % 3, padding = q / 16 % (*size / 2 + 1), room = extent + 2 * padding - *size;
+  o.stride = tc_dims_of(1, &stride), o.padding = tc_dims_of(1, &padding);
+  *out = (room + (o.ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (o.ceil_mode && (*out - 1) * stride >= extent + padding) --*out;
+  return o;
+}
+
 static bool usable(const plan *pl, int i, int at) {
   return i >= 0 && i < at && pl->f[i].value && pl->f[i].alive;
 }
@@ -152,10 +163,10 @@ static bool infer(const rg_program *p, plan *pl, int i) {
   const fact *a = &pl->f[s->a < 0 ? 0 : s->a], *b = &pl->f[s->b < 0 ? 0 : s->b], *c = &pl->f[s->c < 0 ? 0 : s->c];
   fact r = {true, true, true, false, i, s->type, s->dims, 4, 0};
   static const int n_operands[RG_N_OPS] = {
-      [RG_UNARY] = 1,     [RG_BINARY] = 2, [RG_NUM] = 1,          [RG_COMPARE] = 2, [RG_WHERE] = 3,     [RG_CAST] = 1,
-      [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,  [RG_FLIP] = 1,         [RG_FLATTEN] = 1, [RG_EXPAND] = 1,    [RG_PAD] = 1,
-      [RG_UNFOLD] = 1,    [RG_CAT] = 2,    [RG_FOLD] = 1,         [RG_ARGMAX] = 1,  [RG_CUMSUM] = 1,    [RG_SOFTMAX] = 1,
-      [RG_MATMUL] = 2,    [RG_INDEX] = 1,  [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,    [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
+      [RG_UNARY] = 1,  [RG_BINARY] = 2,       [RG_NUM] = 1,     [RG_COMPARE] = 2,   [RG_WHERE] = 3,   [RG_CAST] = 1,    [RG_TRANSPOSE] = 1,
+      [RG_SLICE] = 1,  [RG_FLIP] = 1,         [RG_FLATTEN] = 1, [RG_EXPAND] = 1,    [RG_PAD] = 1,     [RG_SORT] = 1,    [RG_MAX_POOL] = 1,
+      [RG_UNFOLD] = 1, [RG_CAT] = 2,          [RG_FOLD] = 1,    [RG_ARGMAX] = 1,    [RG_CUMSUM] = 1,  [RG_SOFTMAX] = 1, [RG_MATMUL] = 2,
+      [RG_INDEX] = 1,  [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,    [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
   int n = n_operands[s->op];
   if ((n > 0 && !usable(pl, s->a, i)) || (n > 1 && !usable(pl, s->b, i)) || (n > 2 && !usable(pl, s->c, i))) return false;
   if (n > 0 && s->op != RG_CAST) r.type = a->type;
@@ -288,6 +299,18 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       r.big = count * a->big;
       break;
     }
+    case RG_SORT:
+      if (a->dims.rank < 1) return false;
+      pl->kink |= a->grad && !a->exact;
+      break;
+    case RG_MAX_POOL: {
+      int64_t size, n;
+      if (a->dims.rank < 2 || a->dims.rank > 3 || a->type == TC_BOOL || (extent = a->dims.dim[a->dims.rank - 1]) < 1) return false;
+      (void)pool_of(extent, s->p, s->q, &size, &n);
+      r.dims.dim[a->dims.rank - 1] = n;
+      pl->kink |= a->grad && !a->exact;
+      break;
+    }
     case RG_SOFTMAX:
       if (a->dims.rank < 1 || !fl) return false;
       r.exact = false, r.err = 2 * a->err + 8 * epsilon(a->type) * (1 + a->big), r.big = 1;
@@ -385,6 +408,7 @@ static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
                                  RG_NUM,   RG_MATMUL, RG_MATMUL, RG_FOLD,   RG_FOLD,   RG_TRANSPOSE, RG_SLICE};
   s.op = roll(d, 3) ? common[roll(d, sizeof common / sizeof *common)] : (rg_op)(1 + (int)roll(d, RG_UNFOLD - 1));
   if (s.op == RG_FLIP && s.q % 4) s.op = RG_UNFOLD;
+  if (s.op == RG_CUMSUM && s.q / 4 % 3) s.op = s.q / 4 % 3 == 1 ? RG_SORT : RG_MAX_POOL;
   s.type = p->smooth ? TC_F64 : types[roll(d, 12)];
   if (s.op == RG_PARAM && s.type != TC_F64) s.type = TC_F32;
   s.dims = random_dims(d);
@@ -557,6 +581,13 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
     case RG_FOLD: h[i] = fold(s->p % N_FOLD, a, s->q % fa->dims.rank, s->q & 8); break;
     case RG_ARGMAX: h[i] = tc_argmax(a, s->q % fa->dims.rank, true); break;
     case RG_CUMSUM: h[i] = tc_cumsum(a, s->q % fa->dims.rank); break;
+    case RG_SORT: h[i] = tc_sort(a, s->q % fa->dims.rank, s->p % 2); break;
+    case RG_MAX_POOL: {
+      int64_t size, n;
+      tc_pool_options o = pool_of(fa->dims.dim[fa->dims.rank - 1], s->p, s->q, &size, &n);
+      h[i] = tc_max_pool1d(a, tc_dims_of(1, &size), o);
+      break;
+    }
     case RG_SOFTMAX: h[i] = tc_softmax(a, s->q % fa->dims.rank); break;
     case RG_MATMUL: h[i] = tc_matmul(a, b); break;
     case RG_INDEX: {
@@ -858,6 +889,14 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
     case RG_FOLD: fprintf(out, "tc_%s(%s, TC_AXES(%d), %s)", fold_texts[s->p % N_FOLD], x, axis_q, s->q & 8 ? "true" : "false"); break;
     case RG_ARGMAX: fprintf(out, "tc_argmax(%s, %d, true)", x, axis_q); break;
     case RG_CUMSUM: fprintf(out, "tc_cumsum(%s, %d)", x, axis_q); break;
+    case RG_SORT: fprintf(out, "tc_sort(%s, %d, %s)", x, axis_q, s->p % 2 ? "true" : "false"); break;
+    case RG_MAX_POOL: {
+      int64_t size, n;
+      tc_pool_options o = pool_of(rank > 0 ? fa->dims.dim[rank - 1] : 1, s->p, s->q, &size, &n);
+      fprintf(out, "tc_max_pool1d(%s, TC_SHAPE(%lld), (tc_pool_options){.stride = TC_SHAPE(%lld), .padding = TC_SHAPE(%lld), .ceil_mode = %s})", x,
+              (long long)size, (long long)o.stride.dim[0], (long long)o.padding.dim[0], o.ceil_mode ? "true" : "false");
+      break;
+    }
     case RG_SOFTMAX: fprintf(out, "tc_softmax(%s, %d)", x, axis_q); break;
     case RG_MATMUL: fprintf(out, "tc_matmul(%s, %s)", x, y); break;
     case RG_INDEX:

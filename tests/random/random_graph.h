@@ -39,6 +39,8 @@ typedef enum rg_op {
   RG_SCOPE_END,
   RG_BACKWARD,
   RG_UNFOLD,  // drawn in place of some flips
+  RG_SORT,  // drawn in place of some sums along an axis, as is the next
+  RG_MAX_POOL,
   RG_N_OPS
 } rg_op;
 
