@@ -432,10 +432,20 @@ static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
-  tc_type type = tc_type_is_float(x->type) ? TC_F64 : TC_I64;
-  tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), type);
-  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, argument(s, x->arg + 1, type), i));
-  return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+  if (tc_type_is_float(x->type)) {
+    tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), TC_F64);
+    tc_val v = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, argument(s, x->arg + 1, TC_F64), i));
+    return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+  }
+  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
+  int64_t stride;
+  tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = argument(s, x->arg + 1, TC_I64);
+  tc_val first = tc_emit_bin(&s->e, TC_N_ADD, argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
+  if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
+  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, first, tc_emit_bin(&s->e, TC_N_MUL, step, vec)), x->type);
+  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, x->type, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val others = tc_emit_bin(&s->e, TC_N_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  return tc_emit_bin(&s->e, TC_N_ADD, others, tc_emit_cast(&s->e, first, x->type));
 }
 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
@@ -687,8 +697,9 @@ static void fold_end(tc_ex *s, fold *f) {
 // ---- the shapes of kernels ----
 
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val pos = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_lane_numbers(s), start);
-  s->mask = tc_emit_bin(&s->e, TC_N_LT, pos, end);
+  tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
+  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
+  s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
 }
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
