@@ -1,4 +1,4 @@
-// Work bound by memory: elementwise chains, reductions, softmax. Each result is evaluated and dropped, so its buffer is reused.
+// Work bound by memory: elementwise chains, activations, reductions, softmax. Each result is evaluated and dropped, so its buffer is reused.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -84,6 +84,39 @@ void bench_sincos(void) {
                              .arg = &big,
                              .check = sincos_right});
   release(&big);
+}
+
+// ---- gelu ----
+
+static tc_tensor gelu(const job *j) {
+  return tc_gelu(j->a);
+}
+
+static tc_tensor gelu_tanh(const job *j) {
+  return tc_gelu_tanh(j->a);
+}
+
+static bool gelu_right(void *arg) {
+  const job *j = arg;
+  double x = bench_element(j->a, 77), cube = 0.044715 * x * x * x;
+  double phi = j->make == gelu ? erf(x * sqrt(0.5)) : tanh(sqrt(2 / acos(-1)) * (x + cube));
+  return bench_near(job_element(j, 77), 0.5 * x * (1 + phi), 1e-6);
+}
+
+void bench_gelu(void) {
+  job j = {.a = own(TC_SHAPE(16 << 20), 1)};
+  for (int i = 0; i < 2; i++) {
+    j.make = i == 0 ? gelu_tanh : gelu;
+    bench_measure(&(bench_row){.bench = "gelu",
+                               .name = i == 0 ? "gelu16m_tanh" : "gelu16m_erf",
+                               .unit = "ms",
+                               .work = 2 * 4.0 * (16 << 20),
+                               .roof = BENCH_TRIAD,
+                               .run = run_job,
+                               .arg = &j,
+                               .check = gelu_right});
+  }
+  release(&j);
 }
 
 // ---- chain ----

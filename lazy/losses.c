@@ -97,7 +97,8 @@ static int class_axis(tc_trace *t, tc_node scores, tc_node target) {
 }
 
 // The mean of -lp[target] over the targets that are not ignored, mixed with the mean of -lp over the classes. All ignored: 0 / 0, NaN.
-static tc_node nll(tc_trace *t, tc_node lp, tc_node target, int axis, double smoothing, int64_t ignore_index) {
+// log_sum, if it is not TC_NODE_ERR, is still to be taken from lp (smoothing is 0 then).
+static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int axis, double smoothing, int64_t ignore_index) {
   if (lp == TC_NODE_ERR) return lp;
   tc_dims d = *tc_node_dims(t, lp);
   int64_t n_classes = d.dim[axis];
@@ -109,7 +110,9 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node target, int axis, double smo
   // (tc_index_said in kernels/ref/ref.h). Below -n_classes it is out of range already.
   tc_node from_end = tc_rec_binary(t, TC_OP_LOGICAL_AND, f_int(t, TC_OP_LT, y, 0), f_int(t, TC_OP_GE, y, -n_classes));
   tc_node index = tc_rec_where(t, from_end, tc_rec_binary(t, TC_OP_BITWISE_XOR, y, tc_rec_const(t, y, -0x1p63)), y);
-  tc_node picked = f_neg(t, tc_rec_gather(t, lp, axis, tc_rec_where(t, counts, index, tc_rec_const(t, y, 0.0))));
+  tc_node picked = tc_rec_gather(t, lp, axis, tc_rec_where(t, counts, index, tc_rec_const(t, y, 0.0)));
+  if (log_sum != TC_NODE_ERR) picked = f_sub(t, picked, log_sum);
+  picked = f_neg(t, picked);
   if (picked == TC_NODE_ERR) return picked;
   uint32_t all = all_axes(t, lp);
   tc_node n = tc_rec_fold(t, TC_OP_SUM, tc_rec_cast(t, counts, tc_node_type(t, lp)), all, false);
@@ -121,6 +124,15 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node target, int axis, double smo
   return f_add(t, f_num(t, TC_OP_MUL, loss, 1.0 - smoothing), f_num(t, TC_OP_MUL, spread, smoothing / (double)n_classes));
 }
 
+// log_softmax in two parts, the same values: its gradient then reads the exponentials of the forward pass, and does not add up a row that is 0 but for the
+// target. The loss is the same whatever is taken from a row, so the largest score needs no gradient, at any order.
+static tc_node shifted_scores(tc_trace *t, tc_node a, int axis, tc_node *out_log_sum) {
+  uint32_t mask = UINT32_C(1) << axis;
+  a = f_sub(t, a, tc_rec_detach(t, tc_rec_fold(t, TC_OP_MAX, a, mask, true)));
+  *out_log_sum = tc_rec_unary(t, TC_OP_LOG, tc_rec_fold(t, TC_OP_SUM, f_exp(t, a), mask, true));
+  return *out_log_sum == TC_NODE_ERR ? TC_NODE_ERR : a;
+}
+
 static tc_tensor classify(const char *name, bool logits, tc_tensor x, tc_tensor target, double smoothing, int64_t ignore_index, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x), y = tc_op_in(t, target);
@@ -128,9 +140,12 @@ static tc_tensor classify(const char *name, bool logits, tc_tensor x, tc_tensor 
   if (axis < 0) return tc_op_end(t, TC_NODE_ERR);
   if (!(smoothing >= 0.0 && smoothing <= 1.0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "label smoothing is %g, not within [0, 1]", smoothing));
   tc_type type = f_type(t, a);
-  tc_node lp = f_widen(t, a);
-  if (logits) lp = tc_rec_softmax(t, TC_OP_LOG_SOFTMAX, lp, axis);
-  return tc_op_end(t, f_narrow(t, nll(t, lp, y, axis, smoothing, ignore_index), type));
+  tc_node lp = f_widen(t, a), log_sum = TC_NODE_ERR;
+  if (logits && smoothing == 0.0 && tc_node_dims(t, a)->dim[axis] > 0)
+    lp = shifted_scores(t, lp, axis, &log_sum);
+  else if (logits)
+    lp = tc_rec_softmax(t, TC_OP_LOG_SOFTMAX, lp, axis);
+  return tc_op_end(t, f_narrow(t, nll(t, lp, log_sum, y, axis, smoothing, ignore_index), type));
 }
 
 tc_tensor tc_cross_entropy_at(tc_tensor logits, tc_tensor target, tc_site site) {

@@ -32,10 +32,13 @@ static bool norm_in(tc_trace *t, tc_tensor x, int rank, tc_node *out, tc_type *o
   return true;
 }
 
-static tc_tensor norm_end(tc_trace *t, tc_node y, tc_node weight, tc_node bias, tc_type type) {
+static tc_node affine(tc_trace *t, tc_node y, tc_node weight, tc_node bias) {
   if (weight != TC_NODE_ERR) y = f_mul(t, y, weight);
-  if (bias != TC_NODE_ERR) y = f_add(t, y, bias);
-  return tc_op_end(t, f_narrow(t, y, type));
+  return bias == TC_NODE_ERR ? y : f_add(t, y, bias);
+}
+
+static tc_tensor norm_end(tc_trace *t, tc_node y, tc_node weight, tc_node bias, tc_type type) {
+  return tc_op_end(t, f_narrow(t, affine(t, y, weight, bias), type));
 }
 
 static tc_node scaled(tc_trace *t, tc_node centred, tc_node var, double eps) {
@@ -113,14 +116,24 @@ static void update(tc_trace *t, tc_tensor handle, tc_node running, tc_node value
   tc_rec_tape(t, tape);
 }
 
-// Mean and variance of every channel as [c, 1, ..], from a's rows [n * positions, c].
-static void batch_statistics(tc_trace *t, tc_node a, const tc_dims *d, int64_t rows, tc_node *out_mean, tc_node *out_var) {
-  tc_dims flat = TC_SHAPE(rows, d->dim[1]), channel = TC_SHAPE(d->dim[1]);
-  for (int i = 2; i < d->rank; i++) channel.dim[channel.rank++] = 1;
-  tc_node seen = tc_rec_reshape(t, tc_compose_channels_last(t, a), &flat), mean = tc_compose_mean(t, seen, 1, true);
-  tc_node var = tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, f_sub(t, seen, mean)), 1, true);
-  *out_mean = tc_rec_reshape(t, mean, &channel);
-  *out_var = tc_rec_reshape(t, var, &channel);
+// Mean and variance over the rows of [rows, c], as [1, c].
+static void batch_statistics(tc_trace *t, tc_node seen, tc_node *out_mean, tc_node *out_var) {
+  *out_mean = tc_compose_mean(t, seen, 1, true);
+  *out_var = tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, f_sub(t, seen, *out_mean)), 1, true);
+}
+
+// [n, c, ..] as [n * positions, c] and back: how images lie in memory where they come from convolutions, so that sums over a batch, those of the gradient
+// too, read it in order.
+static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
+  tc_dims flat = TC_SHAPE(rows, channels);
+  return tc_rec_reshape(t, tc_compose_channels_last(t, a), &flat);
+}
+
+static tc_node from_rows(tc_trace *t, tc_node a, const tc_dims *d) {
+  tc_dims last = *d, axes = {.rank = d->rank};
+  for (int i = 1; i < d->rank; i++) last.dim[i] = d->dim[i + 1 < d->rank ? i + 1 : 1], axes.dim[i] = i == 1 ? d->rank - 1 : i - 1;
+  a = tc_rec_reshape(t, a, &last);
+  return a == TC_NODE_ERR ? a : tc_rec_permute(t, a, &axes);
 }
 
 tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor running_var, tc_tensor weight, tc_tensor bias,
@@ -131,18 +144,21 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
   tc_dims d;
   if (!norm_in(t, x, 2, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = d.dim[1], rows = n ? tc_dims_count(&d) / n : 0;
-  int after = d.rank - 2;
+  int after = options.training ? 0 : d.rank - 2;  // training works on rows of channels
   if (!vector_in(t, weight, "weight", n, after, &w) || !vector_in(t, bias, "bias", n, after, &b) ||
       !vector_in(t, running_mean, "running_mean", n, after, &mean) || !vector_in(t, running_var, "running_var", n, after, &var))
     return tc_op_end(t, TC_NODE_ERR);
-  if (options.training) {
-    tc_node old_mean = mean, old_var = var;
-    if (rows == 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "one value for each channel has no variance to train with"));
-    batch_statistics(t, a, &d, rows, &mean, &var);
-    update(t, running_mean, old_mean, mean, options.momentum);
-    update(t, running_var, old_var, f_num(t, TC_OP_MUL, var, (double)rows / (double)(rows - 1)), options.momentum);
-  } else if (mean == TC_NODE_ERR || var == TC_NODE_ERR) {
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "running_mean and running_var are needed unless training"));
+  if (!options.training) {
+    if (mean == TC_NODE_ERR || var == TC_NODE_ERR)
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "running_mean and running_var are needed unless training"));
+    return norm_end(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b, type);
   }
-  return norm_end(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b, type);
+  tc_node old_mean = mean, old_var = var;
+  if (rows == 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "one value for each channel has no variance to train with"));
+  a = rows_of(t, a, rows, n);
+  batch_statistics(t, a, &mean, &var);
+  update(t, running_mean, old_mean, mean, options.momentum);
+  update(t, running_var, old_var, f_num(t, TC_OP_MUL, var, (double)rows / (double)(rows - 1)), options.momentum);
+  tc_node y = affine(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b);
+  return tc_op_end(t, f_narrow(t, from_rows(t, y, &d), type));
 }

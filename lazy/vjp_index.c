@@ -17,7 +17,8 @@ static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
     if (i != axis) row.dim[i] = 1;
   tc_node extent = tc_rec_const(v->t, index, (double)d->dim[axis]);
   tc_node wrapped = tc_rec_where(v->t, bin(v, TC_OP_LT, index, tc_rec_const(v->t, index, 0)), bin(v, TC_OP_ADD, index, extent), index);
-  tc_node hit = bin(v, TC_OP_EQ, tc_rec_iota(v->t, &row, TC_I64, 0, 1), wrapped);
+  tc_type narrow = d->dim[axis] <= INT32_MAX ? TC_I32 : TC_I64;  // twice the positions a vector
+  tc_node hit = bin(v, TC_OP_EQ, tc_rec_iota(v->t, &row, narrow, 0, 1), tc_rec_cast(v->t, wrapped, narrow));
   return only_where(v, hit, v->g);
 }
 

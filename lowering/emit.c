@@ -145,24 +145,46 @@ static tc_val int_op(tc_emit *e, tc_nest_op op, tc_val a, int64_t b) {
   return tc_emit_bin(e, op, a, tc_emit_const_i(e, TC_I32, b));
 }
 
-// 2^n as a float, n an I32 within [-126, 127].
-static tc_val pow2i(tc_emit *e, tc_val n) {
-  return float_of(e, int_op(e, TC_N_SHL, int_op(e, TC_N_ADD, n, 127), 23));
+#define LOG2_E 1.44269504088896341
+
+// A value not below, not above a bound; NaN passes through.
+static tc_val at_least(tc_emit *e, tc_val x, double bound) {
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(bound)), F(bound), x);
 }
 
-// e^x in f32, within 1.3 ULP. x = n ln 2 + r with |r| <= ln 2 / 2; the degree-6 polynomial is Cephes expf's; the power of two is applied in two halves so
-// that results down to the denormals round once. Beyond the bounds results are 0 and infinity by rounding; NaN passes through.
-static tc_val exp_f32(tc_emit *e, tc_val x) {
-  static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1};
-  tc_val y = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(-104.0)), F(-104.0), x);
-  y = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, y, F(88.8)), F(88.8), y);
-  tc_val t = tc_emit_fma(e, y, F(1.44269504088896341), F(ROUNDER)), n = SUB(t, F(ROUNDER));
-  tc_val r = tc_emit_fma(e, n, F(-0.693359375), y);
+static tc_val at_most(tc_emit *e, tc_val x, double bound) {
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, F(bound)), F(bound), x);
+}
+
+// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the
+// polynomial has the least greatest relative error, 3e-9, of those that begin with 1 + r.
+static tc_val exp_within(tc_emit *e, tc_val x) {
+  static const double c[] = {
+      1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
+  tc_val n = SUB(tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), F(ROUNDER));
+  tc_val r = tc_emit_fma(e, n, F(-0.693359375), x);
   r = tc_emit_fma(e, n, F(2.12194440e-4), r);
-  tc_val p = polynomial(e, r, 6, c);
-  p = tc_emit_fma(e, p, MUL(r, r), ADD(r, F(1.0)));
-  tc_val i = int_op(e, TC_N_SUB, bits_of(e, t), 0x4B400000), half = int_op(e, TC_N_SHR, i, 1);
-  return MUL(MUL(p, pow2i(e, half)), pow2i(e, tc_emit_bin(e, TC_N_SUB, i, half)));
+  return tc_emit_bin(e, TC_N_LDEXP, polynomial(e, r, 7, c), n);
+}
+
+static tc_val exp_f32(tc_emit *e, tc_val x) {
+  return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8));
+}
+
+// e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a factor of e^r - 1, and 2^n - 1 is added.
+static tc_val expm1_within(tc_emit *e, tc_val x) {
+  static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1, 4.9999998138261250e-1};
+  tc_val t = tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
+  tc_val r = tc_emit_fma(e, n, F(-0.69314718055994531), x);
+  tc_val m = tc_emit_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
+  tc_val power = float_of(e, int_op(e, TC_N_ADD, int_op(e, TC_N_SHL, bits_of(e, t), 23), 0x3F800000));  // of the shifted bits only n's are left
+  return tc_emit_fma(e, power, m, SUB(power, F(1)));
+}
+
+// |y| with the sign of x; NaN stays NaN.
+static tc_val with_sign_of(tc_emit *e, tc_val y, tc_val x) {
+  tc_val sign = int_op(e, TC_N_AND, bits_of(e, x), INT32_MIN);
+  return float_of(e, tc_emit_bin(e, TC_N_OR, int_op(e, TC_N_AND, bits_of(e, y), INT32_MAX), sign));
 }
 
 // ln x in f32, within 1 ULP: Cephes logf. Denormals are scaled up first.
@@ -187,40 +209,34 @@ static tc_val log_f32(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(NAN), tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, p));
 }
 
-// tanh in f32: an odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (e^2x + 1) above.
+// tanh in f32, within 2.6 ULP: E / (E + 2) with E = e^2|x| - 1; from 9.1 on it is 1.
 static tc_val tanh_f32(tc_emit *e, tc_val x) {
-  static const double c[] = {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1};
-  tc_val a = tc_emit_un(e, TC_N_ABS, x), z = MUL(x, x);
-  tc_val small = tc_emit_fma(e, MUL(polynomial(e, z, 5, c), z), x, x);
-  tc_val big = SUB(F(1), DIV(F(2), ADD(exp_f32(e, ADD(a, a)), F(1))));
-  big = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), tc_emit_un(e, TC_N_NEG, big), big);
-  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, a, F(0.625)), small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
+  tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.1), m = expm1_within(e, ADD(a, a));
+  return with_sign_of(e, DIV(m, ADD(m, F(2))), x);
 }
 
-// erf in f32, within 1.8 ULP: an odd polynomial below 0.95; above, 1 - e^-q with q = -ln erfc(|x|) a polynomial up to 4, where erf rounds to 1.
-// Coefficients: weighted least squares towards the least greatest error of the result.
+// erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, where erf rounds to 1. The coefficients have the least greatest
+// relative error of erf, 4e-9, near 0 too; -|x| is kept apart from them so that its share of q is exact.
 static tc_val erf_f32(tc_emit *e, tc_val x) {
-  static const double near[] = {8.18509361e-05, -8.09770369e-04, 5.19695226e-03, -2.68577058e-02, 1.12836637e-01, -3.76126319e-01, 1.28379226e-01};
-  static const double far[] = {-1.92425170e-04, 3.00852908e-03, -2.20876113e-02, 1.03640266e-01, 6.37517095e-01, 1.12747490e+00, 2.44722468e-04};
-  tc_val a = tc_emit_un(e, TC_N_ABS, x), low = tc_emit_bin(e, TC_N_LT, a, F(0.95));
-  tc_val small = tc_emit_fma(e, x, polynomial(e, MUL(x, x), 7, near), x);
-  tc_val b = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, a, F(4)), F(4), a);
-  tc_val big = SUB(F(1), exp_f32(e, tc_emit_un(e, TC_N_NEG, polynomial(e, b, 7, far))));
-  big = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), tc_emit_un(e, TC_N_NEG, big), big);
-  return tc_emit_select(e, low, small, tc_emit_select(e, tc_emit_bin(e, TC_N_NE, x, x), x, big));
+  static const double c[] = {9.250155241596955e-06,   -1.1758432099310713e-04, 6.3262389503293310e-04,
+                             -1.6666162293976928e-03, 1.5995641650523286e-04,  1.9153322828573117e-02,
+                             -1.0277790897521921e-01, -6.3661937160539970e-01, -1.2837917199977605e-01};
+  tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 4.0);
+  tc_val q = tc_emit_fma(e, a, polynomial(e, a, 9, c), tc_emit_un(e, TC_N_NEG, a));
+  return with_sign_of(e, expm1_within(e, q), x);
 }
 
-// sin and cos in f32, within 2 ULP (absolute 2^-23 near zeros) for |x| <= 8192: x = h pi + r with h whole for sin and half-odd for cos, pi in two parts
-// (the first step is exact), one odd polynomial, sign by parity. The coefficients were searched for: the least error of those that give cos(0) = 1.
+// sin and cos in f32, within 2.2 ULP (absolute 2^-29 below 2^-6) for |x| <= 8192: x = h pi + r with h whole for sin and half-odd for cos, pi in two parts
+// (the first step is exact), one odd polynomial of the least greatest relative error, 6e-9, sign by parity.
 static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
-  static const double c[] = {-2.38908182e-08, 2.75265211e-06, -0.000198408597, 0.00833332632, -0.166666657};
+  static const double c[] = {2.6057612338724575e-06, -1.9809594631578018e-04, 8.3330661409782240e-03, -1.6666659546686108e-01};
   tc_val t = cosine ? ADD(tc_emit_fma(e, x, F(0.31830988618379067), F(0.5)), F(ROUNDER)) : tc_emit_fma(e, x, F(0.31830988618379067), F(ROUNDER));
   tc_val h = SUB(t, F(ROUNDER));
   if (cosine) h = SUB(h, F(0.5));
   tc_val r = tc_emit_fma(e, h, F(-3.1415927410125732), x);
   r = tc_emit_fma(e, h, F(8.7422776573475858e-8), r);
   tc_val z = MUL(r, r);
-  tc_val s = tc_emit_fma(e, MUL(polynomial(e, z, 5, c), z), r, r);
+  tc_val s = tc_emit_fma(e, MUL(polynomial(e, z, 4, c), z), r, r);
   return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), int_op(e, TC_N_SHL, bits_of(e, t), 31)));
 }
 
@@ -238,7 +254,7 @@ static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
 // e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the denormals.
 static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
   tc_val down = tc_emit_un(e, TC_N_NEG, tc_emit_un(e, TC_N_ABS, x));
-  tc_val ex = type == TC_F32 ? exp_f32(e, down) : call(e, TC_NEST_MATH_EXP, down, 0, false);
+  tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0)) : call(e, TC_NEST_MATH_EXP, down, 0, false);
   tc_val top = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), ex, F(1));
   return DIV(top, ADD(F(1), ex));
 }

@@ -7,8 +7,11 @@
 #include "lowering/expand_state.h"
 
 #define DEAR_COST 8        // work that costs more than a store and a load
+#define MAX_FAR 16       // operands counted
 #define STASH_BYTES 262144 // of one row kept between passes
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
+#define FAR_BYTES (INT64_C(1) << 20)       // of an operand; smaller ones are in a core's cache
+#define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
   if (s->st == TC_OK) s->st = st, s->what = what;
@@ -171,6 +174,21 @@ static tc_val both_masks(tc_ex *s, int lanes) {
   return m == TC_NONE ? c : tc_emit_bin(&s->e, TC_N_AND, m, c);
 }
 
+static bool is_far(const tc_gnode *x) {
+  return x->shape->count * (int64_t)tc_type_bytes(x->type) >= FAR_BYTES;
+}
+
+// Asks for the lines of node n that a later iteration will load from this place.
+static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
+  const tc_gnode *x = &s->g->node[n];
+  int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
+  if (!s->ahead || !is_far(x)) return;
+  for (int64_t i = 0; i < s->lanes; i += line) {
+    tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
+    (void)tc_emit_raw(&s->e, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
+  }
+}
+
 // Element `flat` of stored node n.
 static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
@@ -195,6 +213,7 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
   } else if (vec == TC_NONE && stride == 1) {
     mask = both_masks(s, s->lanes);
+    ask_ahead(s, n, base, buf);
     v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
     int tile = vec == TC_NONE ? tc_ex_turned_tile(s, n, &flat) : -1;
@@ -419,10 +438,20 @@ static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
-  tc_type type = tc_type_is_float(x->type) ? TC_F64 : TC_I64;
-  tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), type);
-  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, type), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, type), i));
-  return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+  if (tc_type_is_float(x->type)) {
+    tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), TC_F64);
+    tc_val v = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
+    return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+  }
+  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
+  int64_t stride;
+  tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
+  tc_val first = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
+  if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
+  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, first, tc_emit_bin(&s->e, TC_N_MUL, step, vec)), x->type);
+  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, x->type, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val others = tc_emit_bin(&s->e, TC_N_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  return tc_emit_bin(&s->e, TC_N_ADD, others, tc_emit_cast(&s->e, first, x->type));
 }
 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
@@ -674,8 +703,9 @@ static void fold_end(tc_ex *s, fold *f) {
 // ---- the shapes of kernels ----
 
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val pos = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_lane_numbers(s), start);
-  s->mask = tc_emit_bin(&s->e, TC_N_LT, pos, end);
+  tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
+  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
+  s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
 }
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
@@ -769,6 +799,13 @@ static bool pass_has_work(const tc_ex *s, uint8_t d) {
   return false;
 }
 
+// While the second pass works on a row that the first one brought into the cache, memory would wait: it asks for the next row. With it and with stores past
+// the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58.
+static int64_t row_ahead(const tc_ex *s, uint8_t d) {
+  if (s->gp->kind != TC_GROUP_ROW || d != 1) return 0;
+  return s->gp->f * (int64_t)sizeof(float) <= STASH_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
+}
+
 // Runs body over F with lanes along it (ROW) or one element at a time (COL).
 static void over_f(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
@@ -777,7 +814,9 @@ static void over_f(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   if (whole > 0) {
     s->depth++;
     s->at[TC_RANGE_F] = tc_emit_loop(&s->e, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
+    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d);
     pass_body(s, d, folds, n_folds);
+    s->stream = false, s->ahead = 0;
     tc_ex_leave(s);
     tc_emit_end(&s->e, TC_N_ENDLOOP);
   }
@@ -856,6 +895,33 @@ void tc_ex_preload(tc_ex *s) {
   }
 }
 
+typedef struct far_sources {
+  const tc_ex *s;
+  uint32_t node[MAX_FAR], n;
+} far_sources;
+
+static void note_far(void *arg, uint32_t source, bool moved) {
+  far_sources *f = arg;
+  if (moved || in_group(f->s, source) || !is_far(&f->s->g->node[source]) || f->n == MAX_FAR) return;
+  for (uint32_t i = 0; i < f->n; i++)
+    if (f->node[i] == source) return;
+  f->node[f->n++] = source;
+}
+
+// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor from looking ahead, so that computing and loading take
+// turns. On two cores of Sapphire Rapids, of the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70 and 96 %; but
+// Adam, which has less arithmetic an operand, 84 and 71 %.
+static int64_t flat_ahead(const tc_ex *s) {
+  far_sources f = {.s = s};
+  double cost = 0;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *x = &s->g->node[s->gp->member[i]];
+    cost += tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+    tc_group_each_source(s->gr, s->gp->member[i], note_far, &f);
+  }
+  return f.n > 0 && cost >= DEAR_COST * (double)f.n ? AHEAD : 0;
+}
+
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
@@ -872,9 +938,9 @@ static void flat_kernel(tc_ex *s) {
   s->bound[TC_RANGE_K] = true;
   s->depth++;
   s->at[TC_RANGE_K] = tc_emit_loop(&s->e, start, stop, s->lanes);
-  s->stream = true;
+  s->stream = true, s->ahead = flat_ahead(s);
   tc_ex_stores(s);
-  s->stream = false;
+  s->stream = false, s->ahead = 0;
   tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
   // The last, partial block belongs to whoever has the end.

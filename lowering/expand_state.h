@@ -31,6 +31,7 @@ typedef struct tc_ex {
   int lanes;
   tc_val mask;            // lanes that exist, or TC_NONE
   bool stream;            // blocks are whole and aligned: large results may pass the caches by
+  int64_t ahead;          // elements from a load to what it asks memory for, 0: nothing
   tc_val cond;            // inside padding: where the operand exists, or TC_NONE
   tc_val *memo;           // per node: its value at the present iteration, or TC_NONE
   uint8_t *memo_depth;

@@ -356,25 +356,39 @@ static uint32_t place_attention(work *w, uint32_t n) {
   return g;
 }
 
+// The group that n joins, or TC_GROUP_NONE: of those it could the one over the largest domain, where more may follow it.
+static uint32_t place_beside(work *w, uint32_t n, const seen_groups *seen, bool flat, tc_level *level) {
+  uint32_t best = TC_GROUP_NONE;
+  tc_group as = {.kind = TC_GROUP_FLAT};
+  for (int i = 0; i < seen->n; i++) {
+    tc_group adopted, *gp = &w->gr->group[seen->of[i]];
+    if ((gp->kind == TC_GROUP_FLAT) != flat) continue;
+    if (gp->alone || w->forced[n] == TC_FORCE_ALONE || w->n_outside[seen->of[i]] >= MAX_OUTSIDE) continue;
+    if (too_large(w, n, seen->of[i])) continue;
+    if (w->tight && w->load[seen->of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
+    tc_level at = level_in(w, gp, n, seen->node[i], &adopted);
+    if (at == TC_LEVEL_NONE || gp->n_member >= most_members(adopted.kind) || !all_link(w, &adopted, seen->of[i], n, at, seen) ||
+        makes_cycle(w, seen->of[i], n))
+      continue;
+    if (best != TC_GROUP_NONE && adopted.a * adopted.f * adopted.k <= as.a * as.f * as.k) continue;
+    best = seen->of[i], as = adopted, *level = at;
+  }
+  if (best != TC_GROUP_NONE) {
+    tc_group *gp = &w->gr->group[best];
+    gp->kind = as.kind, gp->a = as.a, gp->f = as.f, gp->k = as.k;
+  }
+  return best;
+}
+
 static uint32_t place(work *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
   if (tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return *level = TC_LEVEL_FULL, place_attention(w, n);
   seen_groups seen = {.gr = w->gr};
   tc_group_each_source(w->gr, n, note_group, &seen);
-  for (int k = 0; k < 2 * seen.n; k++) {  // groups that fold or multiply first: flat ones can be merged into them, not the other way
-    int i = k % seen.n;
-    tc_group adopted, *gp = &w->gr->group[seen.of[i]];
-    if ((gp->kind == TC_GROUP_FLAT) != (k >= seen.n)) continue;
-    if (gp->alone || w->forced[n] == TC_FORCE_ALONE || w->n_outside[seen.of[i]] >= MAX_OUTSIDE) continue;
-    if (too_large(w, n, seen.of[i])) continue;
-    if (w->tight && w->load[seen.of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
-    *level = level_in(w, gp, n, seen.node[i], &adopted);
-    if (*level == TC_LEVEL_NONE || gp->n_member >= most_members(adopted.kind) || !all_link(w, &adopted, seen.of[i], n, *level, &seen) ||
-        makes_cycle(w, seen.of[i], n))
-      continue;
-    gp->kind = adopted.kind, gp->a = adopted.a, gp->f = adopted.f, gp->k = adopted.k;
-    return seen.of[i];
-  }
+  // Groups that fold or multiply first: flat ones can be merged into them, not the other way.
+  uint32_t group = place_beside(w, n, &seen, false, level);
+  if (group == TC_GROUP_NONE) group = place_beside(w, n, &seen, true, level);
+  if (group != TC_GROUP_NONE) return group;
   int64_t a = 1, f = 1, k = x->shape->count;
   *level = TC_LEVEL_FULL;
   if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {

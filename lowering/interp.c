@@ -136,6 +136,20 @@ static inline int8_t i8_from(double v) {
 static inline int16_t i16_from(double v) {
   return SATURATE(int16_t, v, -32768.0, 32767.0, INT16_MIN, INT16_MAX);
 }
+static inline float power_of_two(int32_t n) {
+  const uint32_t bits = (uint32_t)(n + 127) << 23;
+  float v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+// LDEXP in two steps, of which the first is exact.
+static inline float scaled(float x, float n) {
+  const float sum = n + 12582912.0f;  // 1.5 * 2^23: the low bits hold n
+  uint32_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  const int32_t i = (int32_t)(bits - 0x4B400000u), half = i >> 1;
+  return x * power_of_two(half) * power_of_two(i - half);
+}
 static inline int32_t i32_from(double v) {
   return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX);
 }
@@ -209,6 +223,7 @@ static inline int64_t i64_from(double v) {
   EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
   EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
   X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32)                                                               \
+  X(LDEXP, F32, scaled(x, y))                                                                                              \
   EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
   EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \
   X(FMA, F32, __builtin_fmaf(x, y, z)) X(ABS, F32, __builtin_fabsf(x)) X(SQRT, F32, __builtin_sqrtf(x))                    \

@@ -260,6 +260,7 @@ static tc_status check_op(check *c) {
     case TC_N_SHR:
     case TC_N_USHR: return check_same(c, 2, SET_INT);
     case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
+    case TC_N_LDEXP: return check_same(c, 2, SET_OF(TC_F32));
     case TC_N_NEG:
     case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
     case TC_N_SQRT:

@@ -7,6 +7,10 @@ import sys
 import time
 
 SOFTMAX = {"4096x1024": (4096, 1024), "64x32000": (64, 32000)}
+NORM = {"layernorm": (4096, 1024), "rmsnorm": (4096, 1024), "layernorm_grad": (4096, 1024), "batchnorm_grad": (16, 64, 32, 32)}
+XENT = (512, 50257)  # rows, classes
+EMBEDDING = (50257, 768, 512)  # words, width, how many are looked up
+OPTIM = (100, 256, 1024)  # parameters, each of this shape
 MLP = {"mlptrain_small": (32, [10, 128, 1], False), "mlptrain_mid": (128, [784, 512, 512, 10], True)}
 DIGITS = (1437 * 5, 64, [64, 256, 10], 0.2)  # rows, batch, widths, label smoothing
 

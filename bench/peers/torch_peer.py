@@ -8,7 +8,7 @@ import os
 import sys
 
 mode, bench, case, threads = sys.argv[1:5]
-if mode in ("fused", "functional") and bench not in ("mlp", "digits"):
+if bench not in {"fused": ("mlp", "digits", "optim"), "functional": ("mlp", "digits")}.get(mode, (bench,)):
     sys.exit(3)
 os.environ["OMP_NUM_THREADS"] = threads
 
@@ -140,6 +140,68 @@ def sincos():
     return function(lambda a, b: torch.sin(a) + torch.cos(b), values(n, n), values(n, n))
 
 
+def gradients(fn, *inputs, g=None):
+    """The result and the gradients of the inputs; a compiled function's backward pass is compiled too."""
+    fn, inputs = prepare(fn), [x.requires_grad_() for x in inputs]
+
+    def call():
+        for x in inputs:
+            x.grad = None
+        y = fn(*inputs)
+        y.backward(g)
+        return y
+
+    return call
+
+
+def batch_norm(x, w, b):
+    return F.batch_norm(x, None, None, w, b, training=True)
+
+
+def norm():
+    images = case == "batchnorm_grad"
+    shape = cases.NORM[case]
+    channels = shape[1 if images else -1]
+    x, w, b, g = values(*shape), values(channels), values(channels), values(*shape)
+    if images:
+        x, g = (t.to(memory_format=torch.channels_last) for t in (x, g))
+        return gradients(batch_norm, x, w, b, g=g)
+    if case == "rmsnorm":
+        return function(lambda x, w: F.rms_norm(x, (channels,), w, 1e-6), x, w)
+
+    def layer_norm(x, w, b):
+        return F.layer_norm(x, (channels,), w, b)
+
+    return gradients(layer_norm, x, w, b, g=g) if case == "layernorm_grad" else function(layer_norm, x, w, b)
+
+
+def xent():
+    rows, classes = cases.XENT
+    y = torch.arange(rows) * 97 % classes
+    return gradients(lambda x: F.cross_entropy(x, y), values(rows, classes))
+
+
+def embedding():
+    words, width, n = cases.EMBEDDING
+    ids = torch.arange(n) * 97 % words
+    return gradients(lambda w: F.embedding(ids, w), values(words, width), g=values(n, width))
+
+
+def optim():
+    n, *shape = cases.OPTIM
+    params = [torch.nn.Parameter(values(*shape)) for _ in range(n)]
+    for p in params:
+        p.grad = values(*shape)
+    fused = {"fused": True} if mode == "fused" else {}
+    lr = torch.tensor(1e-3) if mode == "compiled" else 1e-3
+    if case == "sgd100":
+        optimizer = torch.optim.SGD(params, lr=lr, momentum=0.9, **fused)
+    else:
+        kind, decay = (torch.optim.Adam, 0) if case == "adam100" else (torch.optim.AdamW, 1e-2)
+        optimizer = kind(params, lr=lr, weight_decay=decay, **fused)
+    return prepare(lambda: optimizer.step())
+
+
 make = {
     "record": lambda: function(hundred_adds, values(16), values(16)),
     "step": lambda: function(mixed_ops, values(10, 10), values(10, 10)),
@@ -147,6 +209,11 @@ make = {
     "chain": lambda: function(lambda a, b, c: torch.relu(a * b + c), *(values(16 << 20) for _ in range(3))),
     "reduce": sums,
     "softmax": lambda: function(lambda a: torch.softmax(a, -1), values(*cases.SOFTMAX[case])),
+    "gelu": lambda: function(lambda a: F.gelu(a, approximate="tanh" if case == "gelu16m_tanh" else "none"), values(16 << 20)),
+    "norm": norm,
+    "xent": xent,
+    "embedding": embedding,
+    "optim": optim,
     "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))),
     "mlp": mlp,
     "digits": digits,

@@ -224,12 +224,21 @@ static int axis_of_src(const put_operands *p, int d) {
   return p->place == along_index || d < (int)p->axis ? d : d - 1 + p->index.rank;
 }
 
+#define LONG_ROW 64  // elements; a share that walks every index loses little beside the rows it adds up
+
+// Whether a share is whole rows of the result, which lie together in memory, rather than a part of every row.
+static bool cuts_rows(const put_operands *p) {
+  int64_t n = 1;
+  for (int d = (int)p->axis + 1; d < p->out.rank; d++) n *= p->out.dim[d];
+  return p->place == along_axis && n >= LONG_ROW;
+}
+
 // False if there is nothing to do. An index tensor may be smaller than the result, and src larger than the index.
 static bool take_share(put_operands *p, const tc_ref_call *call, const char *name, place_fn *place) {
   tc_share share;
   *p = (put_operands){name, place, call->attr[0], call->in[0], call->in[1], call->in[2], call->out, 1, 0};
   if (p->out.rank > 0) p->extent = p->out.dim[p->axis];
-  if (!tc_share_find(call, (int)p->axis, true, &share)) return false;
+  if (!tc_share_find(call, cuts_rows(p) ? -1 : (int)p->axis, true, &share)) return false;
   if (share.axis < 0) return true;
   p->x = tc_share_slice(&p->x, share.axis, share.lo, share.hi), p->out = tc_share_slice(&p->out, share.axis, share.lo, share.hi);
   if (share.axis == (int)p->axis) {

@@ -20,7 +20,28 @@ static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int6
   }
 }
 
+// Whether the view is one run of memory, and whether it is one element over and over.
+static bool is_dense(const tc_view *v) {
+  int64_t stride = 1;
+  for (int d = v->rank - 1; d >= 0; stride *= v->dim[d], d--)
+    if (v->dim[d] != 1 && v->stride[d] != stride) return false;
+  return true;
+}
+
+static bool is_one_value(const tc_view *v) {
+  for (int d = 0; d < v->rank; d++)
+    if (v->dim[d] != 1 && v->stride[d] != 0) return false;
+  return true;
+}
+
 void tc_copy_view(const tc_view *to, const tc_view *from) {
+  static const char zero[8] = {0};
+  size_t bytes = (size_t)tc_ref_type_bytes(to->type);
+  if (is_one_value(from) && is_dense(to) && memcmp(from->ptr, zero, bytes) == 0) {
+    for (int d = 0; d < to->rank; d++) bytes *= (size_t)to->dim[d];
+    memset(to->ptr, 0, bytes);
+    return;
+  }
   copy_box(to->type, to->rank, to->dim, to->ptr, 0, to->stride, from->ptr, 0, from->stride);
 }
 

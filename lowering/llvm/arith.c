@@ -115,6 +115,45 @@ static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMVa
   }
 }
 
+// x * 2^n in two steps, of which the first is exact.
+static LLVMValueRef scale_in_halves(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n) {
+  LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes), real = tc_llvm_value_type(b, TC_F32, lanes);
+  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);  // 1.5 * 2^23: the sum's low bits hold n
+  LLVMValueRef bits = LLVMBuildBitCast(b->b, LLVMBuildFAdd(b->b, n, rounder, ""), whole, "");
+  LLVMValueRef i = LLVMBuildSub(b->b, bits, tc_llvm_int(b->i32, 0x4B400000, lanes), ""), half[2];
+  half[0] = LLVMBuildAShr(b->b, i, tc_llvm_int(b->i32, 1, lanes), "");
+  half[1] = LLVMBuildSub(b->b, i, half[0], "");
+  for (int k = 0; k < 2; k++) {
+    LLVMValueRef biased = LLVMBuildAdd(b->b, half[k], tc_llvm_int(b->i32, 127, lanes), "");
+    LLVMValueRef power = LLVMBuildShl(b->b, biased, tc_llvm_int(b->i32, 23, lanes), "");
+    x = LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), "");
+  }
+  return x;
+}
+
+// Lanes [from, from + 16) of v.
+static LLVMValueRef sixteen_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from) {
+  LLVMValueRef at[16];
+  for (unsigned i = 0; i < 16; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
+  return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, 16), "");
+}
+
+// AVX-512 has an instruction for it, of 16 lanes.
+static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n) {
+  if (!b->can.scale || lanes < 16) return scale_in_halves(b, lanes, x, n);
+  LLVMValueRef part[4], at[64];
+  for (unsigned k = 0; k < lanes / 16; k++) {
+    LLVMValueRef from = sixteen_lanes(b, x, 16 * k);
+    LLVMValueRef arg[] = {from, sixteen_lanes(b, n, 16 * k), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)), LLVMConstInt(b->i32, 4, 0)};
+    if ((part[k] = tc_llvm_intrinsic(b, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5)) == NULL) return NULL;
+  }
+  for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
+  for (unsigned n_part = lanes / 16, width = 16; n_part > 1; n_part /= 2, width *= 2)
+    for (unsigned k = 0; k < n_part / 2; k++)
+      part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
+  return part[0];
+}
+
 static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
   switch (op) {
     case TC_N_NEG: return LLVMBuildFNeg(b->b, x, "");
@@ -226,6 +265,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
     case TC_N_LE:
     case TC_N_GT:
     case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
+    case TC_N_LDEXP: return scale(b, inst->lanes, s[0], s[1]);
     case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
     case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);

@@ -319,6 +319,7 @@ static tc_llvm_can find_can(const char *features) {
       .half = has_feature(features, "f16c") || has_feature(features, "fullfp16"),
       .mask32 = has_feature(features, "avx"),
       .mask8 = avx512 && has_feature(features, "avx512bw"),
+      .scale = avx512,
       .gather = avx512,
   };
 }

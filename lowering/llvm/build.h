@@ -14,6 +14,7 @@
 typedef struct tc_llvm_can {
   bool half;            // fpext and fptrunc of half are instructions
   bool mask32, mask8;   // masked loads and stores of 4 and 8 bytes; of 1 and 2
+  bool scale;           // x * 2^n is an instruction of 16 floats
   bool gather;          // gathers and scatters of 4 and 8 bytes
 } tc_llvm_can;
 

@@ -264,6 +264,19 @@ static void store(fixture *f, tc_type t, int lanes, uint32_t i, uint32_t v, cons
 
 // ---- arithmetic ----
 
+// A number of [1, 2) of either sign by a power of two that makes it anything from 0 by way of denormals to a large one.
+static void put_ldexp(fixture *f, int lanes, uint32_t i, const uint32_t v[3]) {
+  tc_nest *n = &f->n;
+#define BITS(x) OP1(n, BITCAST, TC_I32, lanes, 0, x)
+#define WHOLE(x) OP0(n, CONST, TC_I32, lanes, x)
+  uint32_t digits = OP2(n, AND, TC_I32, lanes, 0, BITS(v[0]), WHOLE(INT32_MIN | 0x7FFFFF));
+  uint32_t x = OP1(n, BITCAST, TC_F32, lanes, 0, OP2(n, OR, TC_I32, lanes, 0, digits, WHOLE(0x3F800000)));
+  uint32_t power = OP2(n, SUB, TC_I32, lanes, 0, OP2(n, AND, TC_I32, lanes, 0, BITS(v[1]), WHOLE(255)), WHOLE(180));
+  store(f, TC_F32, lanes, i, OP2(n, LDEXP, TC_F32, lanes, 0, x, OP1(n, CAST, TC_F32, lanes, 0, power)), "LDEXP");
+#undef BITS
+#undef WHOLE
+}
+
 static void put_all_ops(fixture *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
   tc_nest *n = &f->n;
   bool is_float = t == TC_F32 || t == TC_F64;
@@ -289,6 +302,7 @@ static void put_all_ops(fixture *f, tc_type t, int lanes, uint32_t i, const uint
     store(f, t, lanes, i, OP3(n, FMA, t, lanes, 0, v[0], v[1], v[2]), "FMA");
     // Must not become an fma.
     store(f, t, lanes, i, OP2(n, ADD, t, lanes, 0, OP2(n, MUL, t, lanes, 0, v[0], v[1]), v[2]), "MUL then ADD");
+    if (t == TC_F32) put_ldexp(f, lanes, i, v);
     tc_type as = t == TC_F32 ? TC_I32 : TC_I64;
     store(f, as, lanes, i, OP1(n, BITCAST, as, lanes, 0, v[0]), "BITCAST");
   } else {

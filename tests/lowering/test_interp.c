@@ -157,7 +157,7 @@ static const int lanes_tried[] = {1, 2, 8, 64};
 
 Test(interp, integer_ops_wrap_and_never_trap) {
   for (tc_nest_op op = TC_N_ADD; op <= TC_N_MULHU; op++) {
-    if (op == TC_N_FMA || (op >= TC_N_SQRT && op <= TC_N_RINT)) continue;
+    if (op == TC_N_FMA || op == TC_N_LDEXP || (op >= TC_N_SQRT && op <= TC_N_RINT)) continue;
     for (int k = 0; k < 6; k++) {
       const tc_type t = int_types[k];
       if (t == TC_BOOL && !(op >= TC_N_AND && op <= TC_N_NOT)) continue;
@@ -262,6 +262,20 @@ Test(interp, float_ops_are_ieee) {
         CHECK_FLOAT(double, TC_F64);
       }
   }
+}
+
+Test(interp, ldexp_rounds_once) {
+  for (int l = 0; l < 4; l++)
+    for (int round = -252; round <= 252; round++) {
+      float a[N], b[N], r[N];
+      for (int i = 0; i < N; i++) a[i] = (float)(i % 2 ? -1 : 1) * (0.5f + 1.5f * (float)i / N), b[i] = (float)round;
+      a[3] = NAN;
+      run_op(TC_N_LDEXP, 0, 2, (tc_type[]){TC_F32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, r});
+      for (int i = 0; i < N; i++) {
+        const float want = ldexpf(a[i], round);
+        cr_assert(SAME(r[i], want), "%a * 2^%d gives %a, not %a", (double)a[i], round, (double)r[i], (double)want);
+      }
+    }
 }
 
 // The value of an element as the widest exact type of its kind.

@@ -1,0 +1,89 @@
+// The f32 functions that kernels compute by polynomials, against libm in double on every 4,099th float: no result is further off than docs/design.md says.
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tc/tc.h>
+
+#define STEP 4099  // prime, so that every exponent and sign meets every kind of fraction
+#define N (UINT32_MAX / STEP + 1)
+
+// A unit in the last place of the f32 nearest to v.
+static double unit(double v) {
+  int exponent;
+  (void)frexp(v, &exponent);
+  return ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
+}
+
+// Off by at most `units`, or by `least` where that is more. The sign of zero is not looked at.
+static bool is_right(double got, double want, double units, double least) {
+  if (isnan(want)) return isnan(got);
+  float nearest = (float)want;
+  if (isinf(nearest) || isinf(got)) return got == (double)nearest || fabs(want) > 0x1.fffffep127 * (1 - 0x1p-22);
+  return fabs(got - want) <= fmax(units * unit(want), least);
+}
+
+static void check(const char *name, tc_tensor (*f)(tc_tensor), double (*exact)(double), double units, double least) {
+  float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  cr_assert(x && y);
+  for (uint32_t i = 0; i < N; i++) {
+    uint32_t bits = i * STEP;
+    memcpy(&x[i], &bits, sizeof bits);
+  }
+  tc_scope scope = tc_scope_begin();
+  cr_assert_eq(tc_to_host(f(tc_from_host(x, TC_SHAPE(N), TC_F32)), y, N * sizeof *y), TC_OK);
+  tc_scope_end(scope);
+  for (uint32_t i = 0; i < N; i++) {
+    double want = exact((double)x[i]);
+    cr_assert(is_right((double)y[i], want, units, least), "%s(%a) is %a, not %a", name, (double)x[i], (double)y[i], want);
+  }
+  free(x);
+  free(y);
+}
+
+static tc_tensor exp_of(tc_tensor x) {
+  return tc_exp(x);
+}
+static tc_tensor log_of(tc_tensor x) {
+  return tc_log(x);
+}
+static tc_tensor sin_of(tc_tensor x) {
+  return tc_sin(x);
+}
+static tc_tensor cos_of(tc_tensor x) {
+  return tc_cos(x);
+}
+static tc_tensor tanh_of(tc_tensor x) {
+  return tc_tanh(x);
+}
+static tc_tensor erf_of(tc_tensor x) {
+  return tc_erf(x);
+}
+static tc_tensor sigmoid_of(tc_tensor x) {
+  return tc_sigmoid(x);
+}
+static double sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+Test(elementary, exp_is_within_its_bound) {
+  check("exp", exp_of, exp, 0.9, 0);
+}
+Test(elementary, log_is_within_its_bound) {
+  check("log", log_of, log, 1, 0);
+}
+Test(elementary, sin_is_within_its_bound) {
+  check("sin", sin_of, sin, 2.2, 0x1p-29);
+}
+Test(elementary, cos_is_within_its_bound) {
+  check("cos", cos_of, cos, 2.2, 0x1p-29);
+}
+Test(elementary, tanh_is_within_its_bound) {
+  check("tanh", tanh_of, tanh, 2.6, 0);
+}
+Test(elementary, erf_is_within_its_bound) {
+  check("erf", erf_of, erf, 1.9, 0);
+}
+Test(elementary, sigmoid_is_within_its_bound) {
+  check("sigmoid", sigmoid_of, sigmoid, 2.5, 0);
+}
