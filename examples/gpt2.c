@@ -87,20 +87,30 @@ static int64_t draw(const float *logit, int64_t n, int64_t k) {
   return got;
 }
 
-// The token after each row of hidden states [b, t, dim].
-static void choose(const cli *c, const work *w, tc_tensor hidden, int64_t *out) {
-  tc_dims d = tc_shape(hidden);
-  tc_tensor all = gpt2_logits(w->model, tc_select(hidden, 1, d.dim[1] - 1));
-  if (c->top_k == 0) {
-    cli_check(tc_to_host(tc_argmax(all, 1, false), out, (size_t)d.dim[0] * sizeof *out));
-    return;
-  }
-  int64_t n = tc_shape(all).dim[1];
-  float *logit = malloc((size_t)(d.dim[0] * n) * sizeof *logit);
+// The next token of each row by its logits [b, n].
+static void draw_rows(tc_tensor all, int64_t k, int64_t *out) {
+  tc_dims d = tc_shape(all);
+  int64_t b = d.dim[0], n = d.dim[1];
+  float *logit = malloc((size_t)(b * n) * sizeof *logit);
   if (logit == NULL) cli_fail("no memory for logits");
-  cli_check(tc_to_host(tc_cast(all, TC_F32), logit, (size_t)(d.dim[0] * n) * sizeof *logit));
-  for (int64_t r = 0; r < d.dim[0]; r++) out[r] = draw(logit + r * n, n, c->top_k < n ? c->top_k : n);
+  cli_check(tc_to_host(all, logit, (size_t)(b * n) * sizeof *logit));
+  for (int64_t r = 0; r < b; r++) out[r] = draw(logit + r * n, n, k < n ? k : n);
   free(logit);
+}
+
+// Appends ids [b, t] to the cache and gives the token that follows each row.
+static void next(const cli *c, const work *w, tc_tensor ids, gpt2_cache *cache, int64_t *out) {
+  tc_dims d = tc_shape(ids);
+  tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
+  tc_tensor hidden = gpt2_forward(w->model, ids, w->n_heads, cache);
+  tc_tensor all = gpt2_logits(w->model, tc_select(hidden, 1, d.dim[1] - 1));
+  tc_tensor result = tc_keep(c->top_k ? tc_cast(all, TC_F32) : tc_argmax(all, 1, false));
+  tc_scope_end(scope);  // nothing else is asked of the run
+  if (c->top_k)
+    draw_rows(result, c->top_k, out);
+  else
+    cli_check(tc_to_host(result, out, (size_t)d.dim[0] * sizeof *out));
+  tc_scope_end(outer);
 }
 
 static void print_token(const vocab *v, int64_t id) {
@@ -121,7 +131,7 @@ static void generate(const cli *c, const work *w, const vocab *v) {
   for (int64_t i = 0; i < c->generate; i++) {
     tc_scope scope = tc_scope_begin();
     tc_tensor ids = i == 0 ? w->ids : tc_from_host(token + (i - 1) * b, TC_SHAPE(b, 1), TC_I64);
-    choose(c, w, gpt2_forward(w->model, ids, w->n_heads, &cache), token + i * b);
+    next(c, w, ids, &cache, token + i * b);
     tc_scope_end(scope);
     if (b == 1) print_token(v, token[i]), fflush(stdout);
     cli_progress("tokens", i + 1, c->generate);

@@ -186,8 +186,8 @@ tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg
     tc_scope scope = tc_scope_begin();
     int64_t first = i * each;
     part[i] = tc_keep(fn(arg, first, first + each < n_rows ? each : n_rows - first));
+    tc_scope_end(scope);  // nothing else is asked of the run
     cli_check(tc_eval(1, &part[i]));
-    tc_scope_end(scope);
     cli_progress("rows", first + each < n_rows ? first + each : n_rows, n_rows);
   }
   tc_tensor all = n == 1 ? part[0] : tc_cat((int)n, part, 0);
