@@ -194,7 +194,7 @@ static void drop_draft(tc_step *s) {
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
 static bool prepares(const builder *b, const tc_group *group, const tc_expansion *e) {
-  bool all = b->prepare && e->n_read > 0;
+  bool all = b->prepare && e->n_read > 0 && group->kind != TC_GROUP_GEMM;
   for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
     const tc_gnode *x = &b->p->graph.node[tc_group_root(&b->gr, e->written[i])];
@@ -203,7 +203,7 @@ static bool prepares(const builder *b, const tc_group *group, const tc_expansion
   for (uint32_t i = 0; i < group->n_member && all; i++) {
     tc_op op = b->p->graph.node[group->member[i]].op;
     tc_op_kind kind = tc_op_kind_of(op);
-    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
+    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_ATTENTION && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
   }
   return all;
 }

@@ -271,6 +271,7 @@ int main(void) {
   float out[N_OUT];
   run(&m, 1, out);
   EXPECT(kept() > 0, "nothing is kept after a shutdown");
+  tc_optimizer_destroy(m.opt);
   tc_shutdown();
   EXPECT(kept() == 0 && tc_memory_stats().live_bytes == 0, "%zu bytes kept, %zu in use", kept(), tc_memory_stats().live_bytes);
   return expect_done("prepared");
