@@ -440,7 +440,8 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
     tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), TC_F64);
-    tc_val v = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
+    tc_val v =
+        tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
     return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
