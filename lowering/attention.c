@@ -350,14 +350,32 @@ static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t st
   return (side){tile, p->acc, at, row, step};
 }
 
-// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile.
-static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to) {
-  tc_val acc[ROWS], key = loop(p, whole(p, 0), count, p->lanes);
-  clear(p, (int)p->rows, p->lanes, acc);
-  multiply(p, (int)p->rows, p->lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0),
-           whole(p, columns), acc);
+// Products of a tile of rows with `lanes` keys of a panel, from `key` on, into a tile.
+static void with_panel(attention *p, side rows, int lanes, int panels, int64_t columns, tc_val key, int tile, tc_val to) {
+  tc_val acc[ROWS];
+  clear(p, (int)p->rows, lanes, acc);
+  multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0), whole(p, columns),
+           acc);
   for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
+}
+
+// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel half, where that is enough:
+// every tile has a causal edge, a panel is a good part of the keys of a short one.
+static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to) {
+  int half = p->lanes / 2;
+  bool halves = p->causal && half >= p->vector;
+  tc_val rest = halves ? tc_emit_bin(E, TC_N_REM, most(p, count, whole(p, 0)), whole(p, p->lanes)) : TC_NONE, end_of_whole = count, few = TC_NONE;
+  if (halves) {
+    few = tc_emit_bin(E, TC_N_AND, tc_emit_bin(E, TC_N_GT, rest, whole(p, 0)), tc_emit_bin(E, TC_N_LE, rest, whole(p, half)));
+    end_of_whole = tc_emit_select(E, few, sub(p, count, rest), count);
+  }
+  tc_val key = loop(p, whole(p, 0), end_of_whole, p->lanes);
+  with_panel(p, rows, p->lanes, panels, columns, key, tile, to);
   end(p);
+  if (!halves) return;
+  begin_if(p, few);
+  with_panel(p, rows, half, panels, columns, end_of_whole, tile, to);
+  end_if(p);
 }
 
 // The panels of `columns` columns, each of its width: begin gives the first column, as a value, and its lanes; until end_panels.
@@ -605,6 +623,10 @@ static void forward_tile(forward *f, tc_val row) {
   if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, whole(p, 0)));
   int64_t width = ceil_to(p->e, p->vector);
   pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, p->scale);
+  tc_val next = add(p, p->q.at, times(p, least(p, plus(p, row, p->rows), whole(p, p->f - p->rows)), p->q.stride));
+  for (int64_t i = 0; i < p->rows && p->f > 2 * p->rows; i++)  // by the time it is packed the tile after this one is in the cache
+    for (int64_t c = 0; c < p->e; c += 64 / (int64_t)tc_type_bytes(p->q.type))
+      (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, next, i * p->q.stride + c), TC_NONE, TC_NONE, p->q.buf);
   with_panels(p, tile_side(p, f->queries, whole(p, 0), width, 1), f->panels, p->e, count, f->scores, whole(p, 0));
   softmax(f, row, count);
   if (p->out != TC_NONE) mix_values(f, row, count);
