@@ -582,5 +582,9 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   if (!w.failed) merge_siblings(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
   if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
-  return tight ? TC_OK : tc_remake(gr, must, mode == TC_GROUP_THRIFTY);
+  if (tight) return TC_OK;
+  TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
+  merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
+  for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }
