@@ -4,10 +4,9 @@
 // elementwise work, in which windows are read by index and small tables say for each axis which window is meant and what an element's place in it is.
 // Where many windows reach an element (wide windows, small strides) sums go an axis after the other, or gradients are scattered after all.
 // Threads: under the trace's lock. Owns nothing.
-#include <stdlib.h>
-
 #include "lazy/pool.h"
 #include "lazy/vjp_short.h"
+#include "runtime/arena.h"
 
 enum { MOST_REACH = 16, NOWHERE = -(1 << 28) };
 
@@ -35,8 +34,8 @@ typedef struct looks {
 static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step, int64_t pitch) {
   int64_t l = p->d.dim[p->first + i];
   looks at = {TC_NODE_ERR, TC_NODE_ERR};
-  int64_t *window = malloc((size_t)l * sizeof *window);
-  int32_t *place = malloc((size_t)l * sizeof *place);
+  int64_t *window = tc_malloc((size_t)l * sizeof *window);
+  int32_t *place = tc_malloc((size_t)l * sizeof *place);
   for (int64_t h = 0; h < l && window && place; h++) {
     int64_t w = (h + p->padding[i]) / p->stride[i] - back, within = h + p->padding[i] - w * p->stride[i], r = within / p->dilation[i];
     bool there = w >= 0 && w < p->out[i] && r < p->size[i] && r * p->dilation[i] == within;
@@ -47,7 +46,7 @@ static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step
     at = (looks){tc_rec_data(v->t, window, &line, TC_I64), tc_rec_data(v->t, place, &line, TC_I32)};
   else
     tc_rec_fail(v->t, TC_ERR_MEMORY, "no room for %lld windows", (long long)l);
-  free(window), free(place);
+  tc_free(window), tc_free(place);
   return at;
 }
 
@@ -118,12 +117,12 @@ static tc_node spread(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
 static tc_node spread_wide(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   int axis = p->first + i;
   int64_t k = p->size[i], n = p->out[i] * k, l = p->d.dim[axis];
-  int64_t *to = malloc((size_t)n * sizeof *to);
+  int64_t *to = tc_malloc((size_t)n * sizeof *to);
   if (!to) return tc_rec_fail(v->t, TC_ERR_MEMORY, "no room for %lld windows", (long long)n);
   for (int64_t w = 0; w < n; w++) to[w] = w / k * p->stride[i] - p->padding[i] + w % k;
   tc_dims line = TC_SHAPE(n), d = *tc_node_dims(v->t, g), one = d, many, flat = d, out = d;
   tc_node at = tc_rec_data(v->t, to, &line, TC_I64);
-  free(to);
+  tc_free(to);
   one.rank++;
   for (int j = d.rank; j > axis + 1; j--) one.dim[j] = d.dim[j - 1];
   one.dim[axis + 1] = 1, many = one, many.dim[axis + 1] = k, flat.dim[axis] = n, out.dim[axis] = l;
