@@ -315,8 +315,16 @@ tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init) {
   return tc_nn_add_at(p, name, init, CALLER);
 }
 
+tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init) {
+  return tc_nn_add_buffer_at(p, name, init, CALLER);
+}
+
 tc_tensor tc_nn_get(const tc_nn_params *p, const char *name) {
   return tc_nn_get_at(p, name, CALLER);
+}
+
+tc_status tc_nn_cast(tc_nn_params *p, tc_type type) {
+  return tc_nn_cast_at(p, type, CALLER);
 }
 
 tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) {
@@ -349,6 +357,38 @@ tc_status tc_nn_add_layer_norm(tc_nn_params *p, const char *path, int64_t dim) {
 
 tc_tensor tc_nn_layer_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps) {
   return tc_nn_layer_norm_at(p, path, x, eps, CALLER);
+}
+
+tc_status tc_nn_add_rms_norm(tc_nn_params *p, const char *path, int64_t dim) {
+  return tc_nn_add_rms_norm_at(p, path, dim, CALLER);
+}
+
+tc_tensor tc_nn_rms_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps) {
+  return tc_nn_rms_norm_at(p, path, x, eps, CALLER);
+}
+
+tc_status tc_nn_add_group_norm(tc_nn_params *p, const char *path, int64_t channels) {
+  return tc_nn_add_group_norm_at(p, path, channels, CALLER);
+}
+
+tc_tensor tc_nn_group_norm(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps) {
+  return tc_nn_group_norm_at(p, path, x, groups, eps, CALLER);
+}
+
+tc_status tc_nn_add_batch_norm(tc_nn_params *p, const char *path, int64_t channels) {
+  return tc_nn_add_batch_norm_at(p, path, channels, CALLER);
+}
+
+tc_tensor tc_nn_batch_norm(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps) {
+  return tc_nn_batch_norm_at(p, path, x, momentum, eps, CALLER);
+}
+
+tc_status tc_nn_add_conv2d(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias) {
+  return tc_nn_add_conv2d_at(p, path, in, out, size, groups, bias, CALLER);
+}
+
+tc_tensor tc_nn_conv2d(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options) {
+  return tc_nn_conv2d_at(p, path, x, options, CALLER);
 }
 
 tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias) {

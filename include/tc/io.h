@@ -37,6 +37,8 @@ TC_API tc_tensor tc_archive_get(const tc_archive *a, const char *name);
 // name), of another shape (TC_ERR_SHAPE), or floating where it should be whole, or the reverse (TC_ERR_DTYPE). Other floating types, and other whole
 // ones, are cast. What else the archive holds is passed over. Records; nothing runs.
 TC_API tc_status tc_archive_load(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
+// Whether the archive has a tensor of that name.
+TC_API bool tc_archive_has(const tc_archive *a, const char *name);
 // Tensors in an archive, and the name of the i-th (borrowed; NULL past the end). A NULL archive is empty.
 TC_API int tc_archive_count(const tc_archive *a);
 TC_API const char *tc_archive_name(const tc_archive *a, int i);

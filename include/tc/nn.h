@@ -34,21 +34,30 @@ typedef struct tc_nn_attention_options {
 // An empty list, in training mode; NULL without memory. Destroying releases the parameters; NULL is fine.
 TC_API tc_nn_params *tc_nn_params_create(void);
 TC_API void tc_nn_params_destroy(tc_nn_params *p);
-// The parameters in the order they were added, for optimizers and checkpoints. Borrowed until the next is added.
+// The parameters in the order they were added: tc_nn_count of them, for optimizers; then the buffers, with which there are tc_nn_count_all, for
+// checkpoints. Borrowed until the next is added.
 TC_API int tc_nn_count(const tc_nn_params *p);
+TC_API int tc_nn_count_all(const tc_nn_params *p);
 TC_API const tc_tensor *tc_nn_tensors(const tc_nn_params *p);
 TC_API const char *const *tc_nn_names(const tc_nn_params *p);
-// Whether tc_nn_dropout drops: true at first.
+// Whether tc_nn_dropout drops and tc_nn_batch_norm goes by the batch: true at first.
 TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
 TC_API bool tc_nn_training(const tc_nn_params *p);
 // Adds a parameter that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is
 // empty or taken.
 TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
-// The parameter called name; poison with TC_ERR_ARG and the nearest name if there is none.
+// The same of a value that is not trained, of any type, such as running statistics: it wants no gradient, and is loaded and saved with the parameters.
+TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init);
+// The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
-// All parameters from an archive, each from its name after prefix (NULL: none): see tc_archive_load.
+TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
+// Every floating parameter and buffer becomes one of this type, as torch.nn.Module.to does it: to be called before there is an optimizer, since
+// parameters are new handles. TC_ERR_DTYPE unless type is floating.
+TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
+// All parameters and buffers from an archive, each from its name after prefix (NULL: none): see tc_archive_load. A batch norm's num_batches_tracked
+// that the archive lacks stays as it is.
 TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
-// All parameters into a safetensors file, marked as PyTorch marks its own.
+// All parameters and buffers into a safetensors file, marked as PyTorch marks its own.
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
 
 // ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
@@ -71,6 +80,21 @@ TC_API tc_tensor tc_nn_embedding(const tc_nn_params *p, const char *path, tc_ten
 // weight [dim] of ones, bias [dim] of zeros. Over the last axis; PyTorch's eps is 1e-5, BERT's 1e-12.
 TC_API tc_status tc_nn_add_layer_norm(tc_nn_params *p, const char *path, int64_t dim);
 TC_API tc_tensor tc_nn_layer_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps);
+// weight [dim] of ones. Over the last axis; PyTorch's eps is the type's epsilon, Llama's 1e-5 or 1e-6.
+TC_API tc_status tc_nn_add_rms_norm(tc_nn_params *p, const char *path, int64_t dim);
+TC_API tc_tensor tc_nn_rms_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps);
+// weight [channels] of ones, bias [channels] of zeros. x [n, channels, ...]: over each of the groups of channels.
+TC_API tc_status tc_nn_add_group_norm(tc_nn_params *p, const char *path, int64_t channels);
+TC_API tc_tensor tc_nn_group_norm(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps);
+// weight [channels] of ones, bias [channels] of zeros; buffers running_mean of zeros, running_var of ones, and num_batches_tracked (i64). x
+// [n, channels, ...]. In training mode by the batch's statistics, toward which the running ones move by momentum, without history; else by those.
+// PyTorch's momentum is 0.1, its eps 1e-5.
+TC_API tc_status tc_nn_add_batch_norm(tc_nn_params *p, const char *path, int64_t channels);
+TC_API tc_tensor tc_nn_batch_norm(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps);
+// weight [out, in / groups, size...], size as in tc_max_pool2d, and bias [out] if asked for: both uniform within 1 / sqrt(in / groups * size...).
+// x [n, in, h, w] -> [n, out, ...]; without bias where there is no such name. options.groups must be the same.
+TC_API tc_status tc_nn_add_conv2d(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias);
+TC_API tc_tensor tc_nn_conv2d(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options);
 // in_proj_weight [3 dim, dim] (Xavier), in_proj_bias [3 dim] and out_proj.bias [dim] (zeros), out_proj.weight [dim, dim].
 // query [b, t, dim], key and value [b, s, dim] -> [b, t, dim]: torch.nn.MultiheadAttention with batch_first.
 TC_API tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias);

@@ -10,7 +10,9 @@ extern "C" {
 
 TC_API tc_nn_params *tc_nn_params_create_at(tc_site site);
 TC_API tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site);
+TC_API tc_tensor tc_nn_add_buffer_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site);
 TC_API tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site);
+TC_API tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site);
 TC_API tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site);
@@ -19,6 +21,15 @@ TC_API tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64
 TC_API tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site);
 TC_API tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site);
 TC_API tc_tensor tc_nn_layer_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site);
+TC_API tc_status tc_nn_add_rms_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site);
+TC_API tc_tensor tc_nn_rms_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site);
+TC_API tc_status tc_nn_add_group_norm_at(tc_nn_params *p, const char *path, int64_t channels, tc_site site);
+TC_API tc_tensor tc_nn_group_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps, tc_site site);
+TC_API tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t channels, tc_site site);
+TC_API tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps, tc_site site);
+TC_API tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias,
+                                     tc_site site);
+TC_API tc_tensor tc_nn_conv2d_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options, tc_site site);
 TC_API tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site);
 TC_API tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
                                               tc_nn_attention_options options, tc_site site);
@@ -37,7 +48,9 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #ifndef TC_NO_SITES
 
 #define tc_nn_add(...) tc_nn_add_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_add_buffer(...) tc_nn_add_buffer_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_get(...) tc_nn_get_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_cast(...) tc_nn_cast_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_load(...) tc_nn_load_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_save(...) tc_nn_save_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_add_linear(...) tc_nn_add_linear_at(__VA_ARGS__, TC_HERE)
@@ -46,6 +59,14 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_embedding(...) tc_nn_embedding_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_add_layer_norm(...) tc_nn_add_layer_norm_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_layer_norm(...) tc_nn_layer_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_add_rms_norm(...) tc_nn_add_rms_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_rms_norm(...) tc_nn_rms_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_add_group_norm(...) tc_nn_add_group_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_group_norm(...) tc_nn_group_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_add_batch_norm(...) tc_nn_add_batch_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_batch_norm(...) tc_nn_batch_norm_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_add_conv2d(...) tc_nn_add_conv2d_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_conv2d(...) tc_nn_conv2d_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_add_multihead_attention(...) tc_nn_add_multihead_attention_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_multihead_attention(...) tc_nn_multihead_attention_at(__VA_ARGS__, TC_HERE)
 #define tc_nn_attention(...) tc_nn_attention_at(__VA_ARGS__, TC_HERE)

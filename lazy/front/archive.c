@@ -24,6 +24,10 @@ int tc_archive_count(const tc_archive *a) {
   return a ? a->names.n : 0;
 }
 
+bool tc_archive_has(const tc_archive *a, const char *name) {
+  return a && name && tc_names_find(&a->names, name) >= 0;
+}
+
 const char *tc_archive_name(const tc_archive *a, int i) {
   return i >= 0 && i < tc_archive_count(a) ? a->names.name[i] : NULL;
 }

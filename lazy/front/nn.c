@@ -10,7 +10,7 @@ static bool is_none(tc_tensor t) {
   return t.slot == 0 && t.gen == 0;
 }
 
-// ---- Linear, embedding, layer norm ----
+// ---- Linear, embedding ----
 
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_linear");
@@ -36,11 +36,22 @@ tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor 
   return tc_embedding_at(tc_nn_get_leaf("nn_embedding", p, path, "weight", false, site), ids, site);
 }
 
+tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site) {
+  TC_CALLED_AS("nn_dropout");
+  return tc_nn_training(p) ? tc_dropout_at(x, probability, site) : x;
+}
+
+// ---- Norms ----
+
+// weight of ones, and bias of zeros.
+static tc_status add_norm(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
+  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site));
+  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site) : TC_OK;
+}
+
 tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_layer_norm");
-  const char *op = "nn_add_layer_norm";
-  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site));
-  return tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+  return add_norm("nn_add_layer_norm", p, path, dim, true, site);
 }
 
 tc_tensor tc_nn_layer_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site) {
@@ -49,9 +60,68 @@ tc_tensor tc_nn_layer_norm_at(const tc_nn_params *p, const char *path, tc_tensor
   return tc_layer_norm_at(x, weight, tc_nn_get_leaf("nn_layer_norm", p, path, "bias", true, site), eps, site);
 }
 
-tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site) {
-  TC_CALLED_AS("nn_dropout");
-  return tc_nn_training(p) ? tc_dropout_at(x, probability, site) : x;
+tc_status tc_nn_add_rms_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
+  TC_CALLED_AS("nn_add_rms_norm");
+  return add_norm("nn_add_rms_norm", p, path, dim, false, site);
+}
+
+tc_tensor tc_nn_rms_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double eps, tc_site site) {
+  TC_CALLED_AS("nn_rms_norm");
+  return tc_rms_norm_at(x, tc_nn_get_leaf("nn_rms_norm", p, path, "weight", false, site), eps, site);
+}
+
+tc_status tc_nn_add_group_norm_at(tc_nn_params *p, const char *path, int64_t channels, tc_site site) {
+  TC_CALLED_AS("nn_add_group_norm");
+  return add_norm("nn_add_group_norm", p, path, channels, true, site);
+}
+
+tc_tensor tc_nn_group_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps, tc_site site) {
+  TC_CALLED_AS("nn_group_norm");
+  tc_tensor weight = tc_nn_get_leaf("nn_group_norm", p, path, "weight", false, site);
+  return tc_group_norm_at(x, groups, weight, tc_nn_get_leaf("nn_group_norm", p, path, "bias", true, site), eps, site);
+}
+
+tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t channels, tc_site site) {
+  TC_CALLED_AS("nn_add_batch_norm");
+  const char *op = "nn_add_batch_norm";
+  tc_dims shape = tc_dims_of(1, &channels);
+  TC_TRY(add_norm(op, p, path, channels, true, site));
+  TC_TRY(tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site));
+  TC_TRY(tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site));
+  return tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
+}
+
+tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps, tc_site site) {
+  TC_CALLED_AS("nn_batch_norm");
+  const char *op = "nn_batch_norm";
+  tc_tensor weight = tc_nn_get_leaf(op, p, path, "weight", false, site), bias = tc_nn_get_leaf(op, p, path, "bias", true, site);
+  tc_tensor mean = tc_nn_get_leaf(op, p, path, "running_mean", false, site), var = tc_nn_get_leaf(op, p, path, "running_var", false, site);
+  tc_tensor count = tc_nn_get_leaf(op, p, path, "num_batches_tracked", true, site);
+  tc_batch_norm_options options = {.training = tc_nn_training(p), .momentum = momentum, .eps = eps};
+  tc_tensor y = tc_batch_norm_at(x, mean, var, weight, bias, options, site);
+  if (!options.training || is_none(count) || !tc_is_valid(y)) return y;
+  tc_status st = tc_assign_at(count, tc_add_num_at(count, tc_num_int(1), site), site);
+  return st == TC_OK ? y : tc_poison(st);
+}
+
+// ---- Convolution ----
+
+tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_conv2d");
+  const char *op = "nn_add_conv2d";
+  if (size.rank != 1 && size.rank != 2) return tc_fail(TC_ERR_ARG, op, site, "size has %d numbers, 1 or 2 are asked for", size.rank);
+  if (groups < 1 || in % groups || out % groups)
+    return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in, (long long)out, (long long)groups);
+  tc_dims shape = tc_dims_of(4, (int64_t[]){out, in / groups, size.dim[0], size.dim[size.rank - 1]});
+  double n = (double)shape.dim[1] * (double)shape.dim[2] * (double)shape.dim[3], bound = n > 0 ? 1 / sqrt(n) : 0;
+  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site));
+  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site) : TC_OK;
+}
+
+tc_tensor tc_nn_conv2d_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options, tc_site site) {
+  TC_CALLED_AS("nn_conv2d");
+  tc_tensor weight = tc_nn_get_leaf("nn_conv2d", p, path, "weight", false, site);
+  return tc_conv2d_at(x, weight, tc_nn_get_leaf("nn_conv2d", p, path, "bias", true, site), options, site);
 }
 
 // ---- Attention ----

@@ -1,15 +1,19 @@
-// A model's parameters by name. Owns: a reference to each, and the names.
+// A model's parameters and buffers by name. Owns: a reference to each, and the names.
 #define TC_NO_SITES
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lazy/front/names.h"
 #include "lazy/front/nn.h"
 #include "lazy/front/operand.h"
 
 struct tc_nn_params {
-  tc_names names;
-  tc_tensor *tensor;  // by number of name
+  tc_names names;     // in the order they were added
+  int *place;         // in the lists, by number of name
+  tc_tensor *tensor;  // parameters, then buffers
+  const char **name;  // theirs
+  int n_params;
   bool training;
 };
 
@@ -24,11 +28,17 @@ void tc_nn_params_destroy(tc_nn_params *p) {
   if (p == NULL) return;
   for (int i = 0; i < p->names.n; i++) tc_release_at(p->tensor[i], 0);
   tc_names_fini(&p->names);
+  free(p->place);
   free(p->tensor);
+  free(p->name);
   free(p);
 }
 
 int tc_nn_count(const tc_nn_params *p) {
+  return p ? p->n_params : 0;
+}
+
+int tc_nn_count_all(const tc_nn_params *p) {
   return p ? p->names.n : 0;
 }
 
@@ -37,7 +47,7 @@ const tc_tensor *tc_nn_tensors(const tc_nn_params *p) {
 }
 
 const char *const *tc_nn_names(const tc_nn_params *p) {
-  return p ? (const char *const *)p->names.name : NULL;
+  return p ? p->name : NULL;
 }
 
 void tc_nn_set_training(tc_nn_params *p, bool on) {
@@ -56,27 +66,56 @@ const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) {
   return out;
 }
 
-static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
+// A value that lives until it is released, in a slot of its own.
+static tc_tensor make_buffer(tc_tensor init, tc_site site) {
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_tensor t = tc_detach_at(init, site);
+  if (tc_is_valid(t)) tc_retain_at(t, site);
+  tc_scope_end_at(scope, site);
+  return t;
+}
+
+static bool reserve(tc_nn_params *p) {
+  size_t n = (size_t)p->names.n + 1;
+  int *place = realloc(p->place, n * sizeof *place);
+  if (place) p->place = place;
+  tc_tensor *tensor = realloc(p->tensor, n * sizeof *tensor);
+  if (tensor) p->tensor = tensor;
+  const char **name = realloc(p->name, n * sizeof *name);
+  if (name) p->name = name;
+  return place && tensor && name;
+}
+
+// Puts the last name's tensor into the lists, a parameter before all buffers.
+static void insert(tc_nn_params *p, tc_tensor t, bool is_buffer) {
+  int last = p->names.n - 1, at = is_buffer ? last : p->n_params++;
+  memmove(p->tensor + at + 1, p->tensor + at, (size_t)(last - at) * sizeof *p->tensor);
+  memmove(p->name + at + 1, p->name + at, (size_t)(last - at) * sizeof *p->name);
+  for (int i = 0; i < last; i++) p->place[i] += p->place[i] >= at;
+  p->place[last] = at, p->tensor[at] = t, p->name[at] = p->names.name[last];
+}
+
+static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tensor init, bool is_buffer, tc_site site) {
   if (p == NULL || name == NULL || name[0] == 0)
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p == NULL ? "there is no list" : "a parameter without a name"));
   tc_status st = tc_operand_check(op, init, site);
   if (st != TC_OK) return tc_poison(st);
   if (tc_names_find(&p->names, name) >= 0) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is taken", name));
-  tc_tensor *tensor = realloc(p->tensor, ((size_t)p->names.n + 1) * sizeof *tensor);
-  if (tensor) p->tensor = tensor;
-  tc_tensor t = tensor ? tc_param_at(init, site) : tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory"));
+  if (!reserve(p)) return tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory"));
+  tc_tensor t = is_buffer ? make_buffer(init, site) : tc_param_at(init, site);
   if (!tc_is_valid(t)) return t;
   if (!tc_names_add(&p->names, name)) {
     tc_release_at(t, site);
     return tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name"));
   }
-  return p->tensor[p->names.n - 1] = t;
+  insert(p, t, is_buffer);
+  return t;
 }
 
 static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);
-  if (i >= 0) return p->tensor[i];
+  if (i >= 0) return p->tensor[p->place[i]];
   if (optional) return (tc_tensor){0, 0};
   const char *near = tc_names_nearest(&p->names, name);
   if (near) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s'; the nearest is '%.100s'", name, near));
@@ -85,7 +124,16 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
 
 tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
   TC_CALLED_AS("nn_add");
-  return add("nn_add", p, name, init, site);
+  return add("nn_add", p, name, init, false, site);
+}
+
+tc_tensor tc_nn_add_buffer_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
+  TC_CALLED_AS("nn_add_buffer");
+  return add("nn_add_buffer", p, name, init, true, site);
+}
+
+bool tc_nn_has(const tc_nn_params *p, const char *name) {
+  return p && name && tc_names_find(&p->names, name) >= 0;
 }
 
 tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site) {
@@ -100,11 +148,19 @@ static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *pa
   return tc_fail(TC_ERR_ARG, op, site, path ? "the path '%.60s..' is longer than %d bytes" : "path is NULL", path, TC_NN_PATH_BYTES);
 }
 
-tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
+static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, bool is_buffer, tc_site site) {
   char name[TC_NN_PATH_BYTES];
   TC_TRY(join(op, name, path, leaf, site));
-  tc_tensor t = add(op, p, name, init, site);
+  tc_tensor t = add(op, p, name, init, is_buffer, site);
   return t.slot >= TC_POISON ? (tc_status)t.gen : TC_OK;
+}
+
+tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
+  return add_leaf(op, p, path, leaf, init, false, site);
+}
+
+tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
+  return add_leaf(op, p, path, leaf, init, true, site);
 }
 
 tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional, tc_site site) {
@@ -113,13 +169,59 @@ tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path
   return st == TC_OK ? get(op, p, name, optional, site) : tc_poison(st);
 }
 
+static bool is_floating(tc_type type) {
+  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
+}
+
+tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
+  TC_CALLED_AS("nn_cast");
+  const char *op = "nn_cast";
+  if (p == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no list");
+  if (!is_floating(type)) return tc_fail(TC_ERR_DTYPE, op, site, "parameters are floating, not %s", tc_type_name(type));
+  tc_status st = TC_OK;
+  tc_scope scope = tc_scope_begin_at(site);
+  for (int i = 0; i < p->names.n && st == TC_OK; i++) {
+    tc_tensor old = p->tensor[i];
+    tc_type from = tc_dtype_at(old, site);
+    if (from == type || !is_floating(from)) continue;
+    tc_tensor value = tc_cast_at(tc_detach_at(old, site), type, site), t = i < p->n_params ? tc_param_at(value, site) : make_buffer(value, site);
+    if (tc_is_valid(t))
+      tc_release_at(old, site), p->tensor[i] = t;
+    else
+      st = (tc_status)t.gen;
+  }
+  tc_scope_end_at(scope, site);
+  return st;
+}
+
+// A batch norm's count that is not there: archives of PyTorch before 0.4.1 have none.
+static bool lacks_count(const tc_nn_params *p, int i, const tc_archive *a, const char *prefix) {
+  static const char end[] = ".num_batches_tracked";
+  size_t n = strlen(p->name[i]);
+  char *name = NULL;
+  if (i < p->n_params || n < sizeof end || strcmp(p->name[i] + n + 1 - sizeof end, end) != 0) return false;
+  if (asprintf(&name, "%s%s", prefix ? prefix : "", p->name[i]) < 0) return false;
+  bool lacks = !tc_archive_has(a, name);
+  free(name);
+  return lacks;
+}
+
 tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) {
   TC_CALLED_AS("nn_load");
-  return tc_archive_load_at(a, prefix, tc_nn_count(p), tc_nn_names(p), tc_nn_tensors(p), site);
+  int n = 0, n_all = tc_nn_count_all(p);
+  const char **name = calloc((size_t)n_all + 1, sizeof *name);
+  tc_tensor *tensor = calloc((size_t)n_all + 1, sizeof *tensor);
+  tc_status st = name && tensor ? TC_OK : tc_fail(TC_ERR_MEMORY, "nn_load", site, "no memory for %d names", n_all);
+  for (int i = 0; i < n_all && st == TC_OK; i++)
+    if (!lacks_count(p, i, a, prefix)) name[n] = p->name[i], tensor[n++] = p->tensor[i];
+  if (st == TC_OK) st = tc_archive_load_at(a, prefix, n, name, tensor, site);
+  free(name);
+  free(tensor);
+  return st;
 }
 
 tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
   TC_CALLED_AS("nn_save");
   static const char *const meta[] = {"format", "pt"};
-  return tc_safetensors_save_with_at(path, tc_nn_count(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
+  return tc_safetensors_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
 }
