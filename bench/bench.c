@@ -48,6 +48,7 @@ static const struct best_row {
 #define BEST(bench, name, threads, peer) {#bench, name, threads, peer},
 #include "bench/best_peers.def"
 #undef BEST
+    {NULL, NULL, 0, NULL},
 };
 
 static const struct floor_row {
@@ -182,7 +183,7 @@ static bool wants_peer(const bench_row *row, int threads, const char *peer) {
     const struct floor_row *f = &floors[i];
     if (strcmp(f->bench, row->bench) == 0 && strcmp(f->name, row->name) == 0 && strcmp(f->peer, peer) == 0) return true;
   }
-  for (size_t i = 0; i < sizeof(best_peers) / sizeof(best_peers[0]); i++) {
+  for (size_t i = 0; best_peers[i].bench; i++) {
     const struct best_row *b = &best_peers[i];
     if (strcmp(b->bench, row->bench) != 0 || strcmp(b->name, row->name) != 0 || !of_threads(b->threads, threads)) continue;
     if (strcmp(b->peer, peer) == 0) return true;
@@ -204,7 +205,7 @@ static double status_mib(const char *field) {
 }
 
 // Starts the peak over from what is held now, which is returned, in MiB.
-static double restart_peak(void) {
+double bench_restart_peak(void) {
   tc_trim();
   malloc_trim(0);
   FILE *f = fopen("/proc/self/clear_refs", "w");
@@ -389,8 +390,8 @@ static bool measure_all(const bench_row *row, int threads, series *tc, series *r
     snprintf(peers[p].name, sizeof(peers[0].name), "%s", inside ? row->peers[p].name : run.peers[p - row->n_peers].name);
     if (!inside) {
       int at = p - row->n_peers;
-      peers[p].has_case = wants_peer(row, threads, peers[p].name) &&
-                          bench_process_start(&processes[at], run.peers[at].command, row, threads) != BENCH_NO_CASE;
+      peers[p].has_case =
+          wants_peer(row, threads, peers[p].name) && bench_process_start(&processes[at], run.peers[at].command, row, threads) != BENCH_NO_CASE;
     }
   }
   int n_calls = row->n_samples ? 1 : calls_per_slice(row->run, row->arg, 0.3);
@@ -400,6 +401,10 @@ static bool measure_all(const bench_row *row, int threads, series *tc, series *r
   return ok;
 }
 
+double bench_peak(void) {
+  return status_mib("VmHWM:");
+}
+
 // The first calls of a row, from nothing compiled: how long each took, and the memory they needed over what was held before.
 typedef struct beginning {
   int n;
@@ -407,10 +412,10 @@ typedef struct beginning {
 } beginning;
 
 static bool begin_row(const bench_row *row, beginning *b) {
-  double held = (tc_cache_clear(), restart_peak()), start = bench_now();
+  double held = (tc_cache_clear(), bench_restart_peak()), start = bench_now();
   for (b->n = 0; b->n < 3 || (b->n < MAX_FIRST && bench_now() - start < 0.3); b->n++)
     if ((b->seconds[b->n] = row->run(row->arg, 1)) < 0) return false;
-  b->peak_mib = fmax(status_mib("VmHWM:") - held, 0);
+  b->peak_mib = fmax(bench_peak() - held, 0);
   return true;
 }
 

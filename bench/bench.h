@@ -63,7 +63,19 @@ typedef struct bench_process {
 } bench_process;
 bench_answer bench_process_start(bench_process *p, const char *command, const bench_row *row, int threads);
 double bench_process_slice(bench_process *p);  // negative if it failed
-int bench_process_stop(bench_process *p);      // its exit status; fine on one that did not start
+int bench_process_stop(bench_process *p);  // its exit status; fine on one that did not start
+
+// ---- bench/fresh.c: this program again in a process of its own ----
+// `tc-bench --fresh WHAT` does one thing from nothing and prints "done MIB"; `--serve CASE` is a peer. Returns the exit status.
+int bench_fresh(int n_words, char **words);
+// The first step of training: of mlptrain_small, and of the models with parameters as their code starts them. false if it failed.
+bool bench_first_mlp_step(void);
+bool bench_first_resnet18_step(void);
+// MiB that three steps of training need at most over parameters and input; negative if it failed.
+double bench_peak_of_training(const char *model);
+// Resident memory now, starting the peak over from it; the peak since. MiB.
+double bench_restart_peak(void);
+double bench_peak(void);
 
 // ---- bench/roofs.c: rates of this machine, units of work a second ----
 // One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.

@@ -179,7 +179,8 @@ static bool attention_right(void *arg) {
   tc_tensor out[4];
   tc_scope scope = tc_scope_begin();
   bool right = forward_backward(h, out) == TC_OK && bench_near(bench_element(out[0], at + t * row + d), want[0], 1e-5) &&
-               bench_near(bench_element(out[1], at + t * row + d), want[1], 1e-5) && bench_near(bench_element(out[3], at + s * row + d), want[2], 1e-5);
+               bench_near(bench_element(out[1], at + t * row + d), want[1], 1e-5) &&
+               bench_near(bench_element(out[3], at + s * row + d), want[2], 1e-5);
   tc_scope_end(scope);
   return tc_zero_grad_of(3, h->in) == TC_OK && right;
 }

@@ -150,3 +150,14 @@ void bench_digits(void) {
   bench_measure(&(bench_row){.bench = "digits", .name = "epoch", .unit = "ms", .run = run_epochs, .arg = &m, .check = learns});
   finish(&m);
 }
+
+bool bench_first_mlp_step(void) {
+  float loss = NAN;
+  net small = {.x = bench_tensor(TC_SHAPE(32, 10), 1), .y = bench_tensor(TC_SHAPE(32, 1), 2)};
+  add_layer(&small, 10, 128);
+  add_layer(&small, 128, 1);
+  small.opt = tc_adam(small.params, 4, adam);
+  bool ok = train_step(&small, &loss) == TC_OK && isfinite(loss);
+  finish(&small);
+  return ok;
+}
