@@ -1,10 +1,11 @@
 // The harness: command line, rounds, external peers, judging, the table and the JSON lines. See bench.h for the idea.
 //
-//   tc-bench NAME.. [--case CASE] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]
+//   tc-bench NAME.. [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]
 //
 // Each benchmark runs in a process of its own, so that none finds the memory, kernels or threads of another. What a peer's COMMAND must do: bench.h.
 #include "bench/bench.h"
 
+#include <fnmatch.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static double median(const double *values, int n) {
 // How many times as fast tc is: the median over rounds.
 static double speed_ratio(const series *s) {
   double ratios[MAX_ROUNDS];
-  for (int i = 0; i < s->n; i++) ratios[i] = s->seconds[i] / s->ours[i];
+  for (int i = 0; i < s->n; i++) ratios[i] = s->seconds[i] / fmax(s->ours[i], 1e-12);
   return median(ratios, s->n);
 }
 
@@ -168,7 +169,7 @@ static double in_unit(const bench_row *row, double seconds) {
 }
 
 bool bench_wants(const char *name) {
-  return run.only_case == NULL || strcmp(run.only_case, name) == 0;
+  return run.only_case == NULL || fnmatch(run.only_case, name, 0) == 0;
 }
 
 static bool of_threads(int asked, int threads) {
@@ -283,7 +284,8 @@ static void print_bounds(FILE *out, const char *name, const verdict *v, bool goa
   for (int i = 0; i < v->n_floors; i++) {
     const struct floor_row *f = v->floors[i];
     double bound = goals ? f->goal : f->floor;
-    if (bound > 0) fprintf(out, "%s\"%s%s%s\": %g", printed++ ? ", " : "{", measure_names[f->what], f->peer[0] ? " to " : "", f->peer, bound);
+    if (bound > 0 || (!goals && f->what == VALUE))
+      fprintf(out, "%s\"%s%s%s\": %g", printed++ ? ", " : "{", measure_names[f->what], f->peer[0] ? " to " : "", f->peer, bound);
   }
   fprintf(out, "%s", printed ? "}" : "null");
 }
@@ -324,9 +326,10 @@ static void print_line(const bench_row *row, int threads, const verdict *v, cons
   for (int i = 0; i < v->n_floors; i++) {
     static const char *const states[] = {"", " MISSED", " unmeasured"};
     const struct floor_row *f = v->floors[i];
-    printf("%s%s %s %g%s%s%s", i ? ", " : " ", measure_names[f->what], f->what == VALUE ? "<=" : ">=", f->floor, f->peer[0] ? " of " : "", f->peer,
-           states[v->state[i]]);
-    if (f->goal > 0) printf(" (goal %g)", f->goal);
+    printf("%s%s", i ? ", " : " ", measure_names[f->what]);
+    if (f->floor > 0 || f->what == VALUE)
+      printf(" %s %.4g%s%s%s", f->what == VALUE ? "<=" : ">=", f->floor, f->peer[0] ? " of " : "", f->peer, states[v->state[i]]);
+    if (f->goal > 0) printf(" (goal %.4g)", f->goal);
   }
   for (int i = 0; v->best && i < n; i++)
     if (all[i].has_case && all[i].n == 0) printf("; %s unmeasured", all[i].name);
@@ -468,7 +471,7 @@ static const struct {
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]) };
 
 static int usage(void) {
-  printf("tc-bench NAME..|all [--case CASE] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]\n\n");
+  printf("tc-bench NAME..|all [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]\n\n");
   for (int i = 0; i < N_BENCHES; i++) printf("  %-15s %s\n", benches[i].name, benches[i].meaning);
   return 2;
 }
@@ -507,6 +510,7 @@ static void run_apart(int b) {
 int main(int argc, char **argv) {
   bool wanted[N_BENCHES] = {false}, any = false;
   if (argc > 1 && strcmp(argv[1], "--fresh") == 0) return bench_fresh(argc - 2, argv + 2);
+  if (argc == 5 && strcmp(argv[1], "--serve") == 0) return bench_serve(argv[3], atoi(argv[4]));
   counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (counts == MAP_FAILED) return 2;
   for (int i = 1; i < argc; i++) {

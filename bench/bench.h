@@ -66,8 +66,9 @@ double bench_process_slice(bench_process *p);  // negative if it failed
 int bench_process_stop(bench_process *p);  // its exit status; fine on one that did not start
 
 // ---- bench/fresh.c: this program again in a process of its own ----
-// `tc-bench --fresh WHAT` does one thing from nothing and prints "done MIB"; `--serve CASE` is a peer. Returns the exit status.
+// `tc-bench --fresh WHAT` does one thing from nothing and prints "done MIB"; `--serve BENCH CASE THREADS` is a peer. Returns the exit status.
 int bench_fresh(int n_words, char **words);
+int bench_serve(const char *name, int threads);
 // The first step of training: of mlptrain_small, and of the models with parameters as their code starts them. false if it failed.
 bool bench_first_mlp_step(void);
 bool bench_first_resnet18_step(void);

@@ -13,6 +13,7 @@ SOFTMAX = {"4096x1024": (4096, 1024), "64x32000": (64, 32000)}
 MLP = {"mlptrain_small": (32, [10, 128, 1], False), "mlptrain_mid": (128, [784, 512, 512, 10], True)}
 DIGITS = (1437 * 5, 64, [64, 256, 10], 0.2)  # rows, batch, widths, label smoothing
 LINRELU = {"batch1": 1, "batch64": 64, "batch1024": 1024}
+DYN = [1 + (i * 37 + i * i * 11) % 128 for i in range(64)]  # batches of a network of 64, 256, 10
 ATTENTION = (4, 12, 512, 64)  # sequences, heads, positions, size of a head
 DECODE_CONTEXT = 256
 TRAIN = {"momentum": 0.9, "lr": 0.01}

@@ -8,6 +8,7 @@ forward, gradients and Adam as one compiled function of plain tensors.
 """
 import os
 import sys
+import time
 
 mode, bench, case, threads = sys.argv[1:5]
 IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer")
@@ -187,6 +188,26 @@ def attention():
     return call
 
 
+def dyn():
+    if case == "compiles" or mode == "compiled" and case == "first" and os.environ.get("GLIBC_TUNABLES"):
+        return None
+    model, x = network([64, 256, 10]), values(128, 64)
+
+    def once():
+        fn = prepare(model)
+        start = time.perf_counter()
+        with torch.no_grad():
+            for n in cases.DYN:
+                fn(x[:n])
+        return time.perf_counter() - start
+
+    def first():
+        torch._dynamo.reset()
+        return once()
+
+    return first if case == "first" else once
+
+
 # ---- Models: with the numbers of cases.py ----
 
 
@@ -340,10 +361,11 @@ make = {
     "chain": lambda: function(lambda a, b, c: torch.relu(a * b + c), *(values(16 << 20) for _ in range(3))),
     "reduce": sums,
     "softmax": lambda: function(lambda a: torch.softmax(a, -1), values(*cases.SOFTMAX[case])),
-    "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))),
+    "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))) if case.isdigit() else None,
     "mlp": mlp,
     "digits": digits,
     "linrelu": linrelu,
+    "dyn": dyn,
     "conv": conv,
     "attention": attention,
     "resnet18_infer": resnet_infer,
@@ -361,4 +383,4 @@ if mode == "expected":
 elif bench.startswith("fresh_"):
     print_fresh()
 else:
-    cases.report(make[bench]() if bench in make else None, once=bench in FRESH)
+    cases.report(make[bench]() if bench in make else None, once=bench in FRESH or (bench == "dyn" and case == "first"))
