@@ -258,7 +258,7 @@ void bench_dyn(void) {
   add_layer(&m, 64, 256);
   add_layer(&m, 256, 10);
   tc_no_grad_begin();
-  bench_row row = {.bench = "dyn", .name = "first", .unit = "s", .n_samples = 5, .run = dyn_first, .arg = &m, .check = dyn_right};
+  bench_row row = {.bench = "dyn", .name = "first", .unit = "s", .n_samples = 3, .run = dyn_first, .arg = &m, .check = dyn_right};
   bench_measure(&row);
   row.name = "compiles", row.unit = "compiles", row.n_samples = 1, row.run = dyn_compiles;
   bench_measure(&row);

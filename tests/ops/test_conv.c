@@ -159,3 +159,25 @@ Test(conv, windows_are_read_where_they_lie) {
   cr_expect_leq(kernels_of_last_sync(), 2, "%d kernels", (int)kernels_of_last_sync());
   cr_expect_lt(tc_memory_stats().peak_bytes - before, 64 * 332 * 8 * sizeof(float), "the windows were stored");
 }
+
+// Pieces of a sum (a row of windows in all channels) that are longer than what a product takes at a time. Of whole numbers, so sums are exact.
+Test(conv, sums_over_many_channels_are_whole) {
+  enum { C = 512, SIDE = 4, OUT = 64 };
+  static float x[C][SIDE][SIDE], w[OUT][C][3][3], got[OUT][SIDE][SIDE];
+  for (int i = 0; i < C * SIDE * SIDE; i++) (&x[0][0][0])[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < OUT * C * 9; i++) (&w[0][0][0][0])[i] = (float)(i % 5 - 2);
+  tc_tensor y =
+      tc_conv2d(tc_from_host(x, S(1, C, SIDE, SIDE), TC_F32), tc_from_host(w, S(OUT, C, 3, 3), TC_F32), NONE, (tc_conv_options){.padding = S(1)});
+  cr_assert_eq(tc_to_host(y, got, sizeof got), TC_OK, "%s", tc_last_error()->message);
+  for (int o = 0; o < OUT; o++)
+    for (int at = 0; at < SIDE * SIDE; at++) {
+      int row = at / SIDE, column = at % SIDE;
+      float want = 0;
+      for (int c = 0; c < C; c++)
+        for (int k = 0; k < 9; k++) {
+          int i = row + k / 3 - 1, j = column + k % 3 - 1;
+          if (i >= 0 && i < SIDE && j >= 0 && j < SIDE) want += x[c][i][j] * w[o][c][k / 3][k % 3];
+        }
+      cr_assert_eq(got[o][row][column], want, "output %d at %d, %d: %g, want %g", o, row, column, got[o][row][column], want);
+    }
+}
