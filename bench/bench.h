@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <tc/tc.h>
 
-#define BENCH_MAX_PEERS 8
+#define BENCH_MAX_PEERS 24
 
 typedef enum bench_roof {
   BENCH_NO_ROOF,
@@ -32,13 +32,15 @@ typedef struct bench_peer {
 
 typedef struct bench_row {
   const char *bench, *name;
-  const char *unit;       // "ns", "us", "ms": time of an item; "GFLOP/s", "GB/s": work over time
+  const char *unit;       // "ns", "us", "ms", "s": time of an item; "GFLOP/s", "GB/s": work over time; else what run gives is no time but a count
+                          // of that unit ("MiB", "compiles")
   double n_items;         // items a call, for times
   double work;            // flops or bytes a call, for rates and roofs
   bench_roof roof;
   int threads;            // 0: as many as tc uses by itself
   bench_fn *run;
   void *arg;
+  int n_samples;          // 0: rounds for some seconds, several calls a slice; else so many rounds of one call each, for what starts processes
   bool (*check)(void *arg);  // optional: the result is right; asked once, before measuring
   int n_peers;
   bench_peer peers[BENCH_MAX_PEERS];
@@ -46,14 +48,14 @@ typedef struct bench_row {
 
 // Measures, prints and judges one row, unless the command line leaves it out.
 void bench_measure(const bench_row *row);
-// Whether the command line wants the case; to be asked before much data is made for it.
+// Whether the command line asks for this case: asked before data is made that is large or slow to make.
 bool bench_wants(const char *name);
 // Thread counts asked for: those of a row that is measured at one thread and at all. Returns how many, at most 2.
 int bench_threads(int out[2]);
 
 // ---- bench/peer.c: peers in other processes ----
 // A peer is run as `COMMAND BENCH CASE THREADS`. It warms up and prints "ready", or exits with status 3 if it has no such case; for each line
-// that it reads, it runs about 10 ms and prints "seconds X", the time of a call; it exits at the end of its input.
+// that it reads, it runs about 10 ms (a sampled row: once) and prints "seconds X", the time of a call or the count; it exits at the end of its input.
 typedef enum bench_answer { BENCH_READY, BENCH_FAILED, BENCH_NO_CASE = 3 } bench_answer;
 typedef struct bench_process {
   pid_t pid;
@@ -61,7 +63,20 @@ typedef struct bench_process {
 } bench_process;
 bench_answer bench_process_start(bench_process *p, const char *command, const bench_row *row, int threads);
 double bench_process_slice(bench_process *p);  // negative if it failed
-int bench_process_stop(bench_process *p);      // its exit status; fine on one that did not start
+int bench_process_stop(bench_process *p);  // its exit status; fine on one that did not start
+
+// ---- bench/fresh.c: this program again in a process of its own ----
+// `tc-bench --fresh WHAT` does one thing from nothing and prints "done MIB"; `--serve BENCH CASE THREADS` is a peer. Returns the exit status.
+int bench_fresh(int n_words, char **words);
+int bench_serve(const char *name, int threads);
+// The first step of training: of mlptrain_small, and of the models with parameters as their code starts them. false if it failed.
+bool bench_first_mlp_step(void);
+bool bench_first_resnet18_step(void);
+// MiB that three steps of training need at most over parameters and input; negative if it failed.
+double bench_peak_of_training(const char *model);
+// Resident memory now, starting the peak over from it; the peak since. MiB.
+double bench_restart_peak(void);
+double bench_peak(void);
 
 // ---- bench/roofs.c: rates of this machine, units of work a second ----
 // One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.

@@ -150,3 +150,120 @@ void bench_digits(void) {
   bench_measure(&(bench_row){.bench = "digits", .name = "epoch", .unit = "ms", .run = run_epochs, .arg = &m, .check = learns});
   finish(&m);
 }
+
+bool bench_first_mlp_step(void) {
+  float loss = NAN;
+  net small = {.x = bench_tensor(TC_SHAPE(32, 10), 1), .y = bench_tensor(TC_SHAPE(32, 1), 2)};
+  add_layer(&small, 10, 128);
+  add_layer(&small, 128, 1);
+  small.opt = tc_adam(small.params, 4, adam);
+  bool ok = train_step(&small, &loss) == TC_OK && isfinite(loss);
+  finish(&small);
+  return ok;
+}
+
+// ---- Scalars and sizes that vary ----
+
+// A step with this learning rate, and a scalar of its own besides.
+static tc_status step_at(net *m, int i) {
+  float loss, sum;
+  tc_scope scope = tc_scope_begin();
+  tc_status st = tc_set_lr(m->opt, 1e-3 / (1 + i));
+  if (st == TC_OK) st = train_step(m, &loss);
+  if (st == TC_OK) st = tc_item_f32(tc_sum(tc_mul(m->x, 0.5 + i), TC_ALL, false), &sum);
+  tc_scope_end(scope);
+  return st;
+}
+
+// Compiles in 1,000 steps after the first.
+static double compiles_by_rate(void *arg, int n) {
+  (void)n;
+  if (step_at(arg, 0) != TC_OK) return -1;
+  uint64_t compiles = tc_cache_stats().compiles;
+  for (int i = 1; i <= 1000; i++)
+    if (step_at(arg, i) != TC_OK) return -1;
+  return (double)(tc_cache_stats().compiles - compiles);
+}
+
+void bench_rates(void) {
+  net small = {.x = bench_tensor(TC_SHAPE(32, 10), 1), .y = bench_tensor(TC_SHAPE(32, 1), 2)};
+  add_layer(&small, 10, 128);
+  add_layer(&small, 128, 1);
+  small.opt = tc_adam(small.params, 4, adam);
+  bench_measure(&(bench_row){.bench = "rates", .name = "1000", .unit = "compiles", .n_samples = 1, .run = compiles_by_rate, .arg = &small});
+  finish(&small);
+}
+
+enum { DYN_CALLS = 64 };
+
+// Sizes from 1 to 128 in an order that repeats some: as cases.py.
+static int64_t dyn_batch(int i) {
+  return 1 + (i * 37 + i * i * 11) % 128;
+}
+
+static double dyn_pass(const net *m, double *sum) {
+  float out[128 * 10];
+  double start = bench_now();
+  *sum = 0;
+  for (int i = 0; i < DYN_CALLS; i++) {
+    int64_t n = dyn_batch(i);
+    tc_scope scope = tc_scope_begin();
+    tc_tensor x = tc_slice(m->x, 0, 0, n, 1);
+    for (int l = 0; l < 2; l++) {
+      x = tc_linear(x, m->params[2 * l], m->params[2 * l + 1]);
+      if (l == 0) x = tc_relu(x);
+    }
+    tc_status st = tc_to_host(x, out, (size_t)n * 10 * sizeof(float));
+    tc_scope_end(scope);
+    if (st != TC_OK) return -1;
+    *sum += (double)out[n * 10 - 1];
+  }
+  return bench_now() - start;
+}
+
+static double dyn_first(void *arg, int n) {
+  double sum;
+  (void)n;
+  tc_cache_clear();
+  return dyn_pass(arg, &sum);
+}
+
+static double dyn_second(void *arg, int n) {
+  double seconds = 0, sum;
+  for (int i = 0; i < n && seconds >= 0; i++) {
+    double one = dyn_pass(arg, &sum);
+    seconds = one < 0 ? -1 : seconds + one;
+  }
+  return seconds;
+}
+
+static double dyn_compiles(void *arg, int n) {
+  uint64_t before = tc_cache_stats().compiles;
+  return dyn_first(arg, n) < 0 ? -1 : (double)(tc_cache_stats().compiles - before);
+}
+
+// Each call's last value against the whole batch's.
+static bool dyn_right(void *arg) {
+  const net *m = arg;
+  double sum, want = 0;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor all = tc_linear(tc_relu(tc_linear(m->x, m->params[0], m->params[1])), m->params[2], m->params[3]);
+  for (int i = 0; i < DYN_CALLS; i++) want += (double)bench_element(all, dyn_batch(i) * 10 - 1);
+  tc_scope_end(scope);
+  return dyn_pass(m, &sum) >= 0 && bench_near(sum, want, 1e-4);
+}
+
+void bench_dyn(void) {
+  net m = {.x = bench_tensor(TC_SHAPE(128, 64), 1)};
+  add_layer(&m, 64, 256);
+  add_layer(&m, 256, 10);
+  tc_no_grad_begin();
+  bench_row row = {.bench = "dyn", .name = "first", .unit = "s", .n_samples = 3, .run = dyn_first, .arg = &m, .check = dyn_right};
+  bench_measure(&row);
+  row.name = "compiles", row.unit = "compiles", row.n_samples = 1, row.run = dyn_compiles;
+  bench_measure(&row);
+  row.name = "second", row.unit = "s", row.n_samples = 0, row.run = dyn_second;
+  bench_measure(&row);
+  tc_no_grad_end();
+  finish(&m);
+}

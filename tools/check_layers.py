@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "lazy/front": ["tc"],
     "lowering": ["tc", "runtime", "device", "kernels", "lazy"],
     "shim": ["tc"],
-    "bench": ["tc"],
+    "bench": ["tc", "examples"],  # the models that it times
     "examples": ["tc"],
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
 }

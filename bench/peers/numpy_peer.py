@@ -70,9 +70,42 @@ def softmax():
 
 
 def gemm():
+    if not case.isdigit():
+        return None
     a, b = values(int(case), int(case)), values(int(case), int(case))
     return lambda: a @ b
 
 
-make = {"record": record, "step": step, "sincos": sincos, "chain": chain, "reduce": reduce, "softmax": softmax, "gemm": gemm}.get(bench)
-cases.report(make() if make else None)
+def linrelu():
+    x, w, b = values(cases.LINRELU[case], 100), values(10, 100), values(10)
+    return lambda: np.maximum(x @ w.T + b, np.float32(0))
+
+
+def fresh():
+    if case not in ("sincos10", "rss_sincos10"):
+        return None
+    return cases.fresh("cold" if bench == "cold" else "mib", [__file__, "fresh", case, threads])
+
+
+def print_fresh():
+    a = np.arange(100, dtype=np.float32).reshape(10, 10)
+    np.sin(a) + np.cos(-a)
+    print("done", cases.status_mib("VmHWM"), flush=True)
+
+
+make = {
+    "record": record,
+    "step": step,
+    "sincos": sincos,
+    "linrelu": linrelu,
+    "chain": chain,
+    "reduce": reduce,
+    "softmax": softmax,
+    "gemm": gemm,
+    "cold": fresh,
+    "size": fresh,
+}
+if bench == "fresh":
+    print_fresh()
+else:
+    cases.report(make[bench]() if bench in make else None, once=bench in ("cold", "size"))

@@ -1,16 +1,30 @@
 #!/usr/bin/env python3
 """PyTorch beside tc: torch_peer.py MODE BENCH CASE THREADS. Every call ends with its result computed.
 
-MODE: eager; compiled: torch.compile of the function or of the whole training step; and, for training only, fused: eager with the fused optimizer;
-functional: forward, gradients and Adam as one compiled function of plain tensors.
+MODE: eager; compiled: torch.compile of the function (of a model: with its weights frozen) or of the whole training step; for images, channels-last: eager
+in that layout; for inference, frozen: traced, frozen and optimized by torch.jit; for training, fused: eager with the fused optimizer, and functional:
+forward, gradients and Adam as one compiled function of plain tensors.
+`torch_peer.py expected all all THREADS` prints expected.def.
 """
 import os
 import sys
+import time
 
 mode, bench, case, threads = sys.argv[1:5]
-if bench not in {"fused": ("mlp", "digits", "optim"), "functional": ("mlp", "digits")}.get(mode, (bench,)):
+IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer")
+MODELS = ("resnet18_infer", "resnet50_infer", "bert_infer")
+FRESH = ("cold", "peak_memory", "size")
+HAS = {
+    "fused": ("mlp", "digits", "gpt2_train", "optim"),
+    "functional": ("mlp", "digits"),
+    "channels-last": IMAGES,
+    "frozen": MODELS,
+}
+if bench not in HAS.get(mode, (bench,)) or (mode == "frozen" and case.endswith("bf16")):
     sys.exit(3)
 os.environ["OMP_NUM_THREADS"] = threads
+if mode == "compiled" and bench in MODELS:
+    os.environ["TORCHINDUCTOR_FREEZING"] = "1"
 
 import torch  # noqa: E402  (reads the number of threads when it is imported)
 import torch.nn.functional as F  # noqa: E402
@@ -151,6 +165,38 @@ def gradients(fn, *inputs, g=None):
         y.backward(g)
         return y
 
+
+def linrelu():
+    layer, x = torch.nn.Linear(100, 10), values(cases.LINRELU[case], 100)
+    return function(lambda x: torch.relu(layer(x)), x)
+
+
+def layout(x):
+    return x.to(memory_format=torch.channels_last) if mode == "channels-last" else x
+
+
+def conv():
+    n, c_in, side, c_out, window, stride = cases.convs()[case]
+    x, w = layout(values(n, c_in, side, side)), layout(values(c_out, c_in, window, window))
+    return function(lambda x, w: F.conv2d(x, w, None, stride, window // 2), x, w)
+
+
+def attention():
+    b, heads, t, d = cases.ATTENTION
+    q, k, v, g = (values(b, heads, t, d) for _ in range(4))
+    attend = prepare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    if case == "forward":
+        return function(attend, q, k, v)
+    for x in (q, k, v):
+        x.requires_grad_(True)
+
+    def call():
+        y = attend(q, k, v)
+        y.backward(g)
+        grads = [x.grad for x in (q, k, v)]
+        q.grad = k.grad = v.grad = None
+        return y, grads
+
     return call
 
 
@@ -202,6 +248,172 @@ def optim():
     return prepare(lambda: optimizer.step())
 
 
+def dyn():
+    if case == "compiles" or mode == "compiled" and case == "first" and os.environ.get("GLIBC_TUNABLES"):
+        return None
+    model, x = network([64, 256, 10]), values(128, 64)
+
+    def once():
+        fn = prepare(model)
+        start = time.perf_counter()
+        with torch.no_grad():
+            for n in cases.DYN:
+                fn(x[:n])
+        return time.perf_counter() - start
+
+    def first():
+        torch._dynamo.reset()
+        return once()
+
+    return first if case == "first" else once
+
+
+# ---- Models: with the numbers of cases.py ----
+
+
+def fill(model):
+    with torch.no_grad():
+        for name, p in model.state_dict().items():
+            if p.dtype == torch.float32:
+                p.copy_(torch.from_numpy(cases.parameter(name, tuple(p.shape))))
+    return model
+
+
+def images(n, side):
+    return layout(torch.from_numpy(cases.floats((n, 3, side, side), 1)))
+
+
+def evaluator(model, *inputs):
+    with torch.no_grad():
+        if mode == "frozen":
+            model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, inputs)))
+        return function(model, *inputs)
+
+
+def resnet_infer():
+    import torch_models
+
+    n, side = cases.shape_of(case)
+    model = fill(torch_models.resnet18() if bench == "resnet18_infer" else torch_models.resnet50()).eval()
+    return evaluator(layout(model), images(n, side))
+
+
+def bert_infer():
+    import torch_models
+
+    model = fill(torch_models.Bert()).eval()
+    if case.endswith("bf16"):
+        model = model.bfloat16()
+    return evaluator(model, torch.from_numpy(cases.ids(*cases.shape_of(case), 30522)))
+
+
+def stepper(loss_of, optimizer):
+    loss_of = prepare(loss_of)
+
+    def step():
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+def resnet18_train(numbers=True):
+    import torch_models
+
+    model = torch_models.resnet18().train()
+    model = layout(fill(model) if numbers else model)
+    x, y = images(*cases.shape_of("16x3x128x128")), torch.from_numpy(cases.classes(16, 1000))
+    return stepper(lambda: F.cross_entropy(model(x), y), torch.optim.SGD(model.parameters(), **cases.TRAIN))
+
+
+def gpt2_train():
+    import torch_models
+
+    model = fill(torch_models.GPT2()).train()
+    ids = torch.from_numpy(cases.ids(2, 257, 50257))
+    x, y = ids[:, :-1], ids[:, 1:].reshape(-1)
+    optimizer = torch.optim.AdamW(model.parameters(), **cases.ADAMW, fused=mode == "fused")
+    return stepper(lambda: F.cross_entropy(model(x).view(-1, 50257), y), optimizer)
+
+
+def decoder():
+    """The logits of the token after a context of 256, its last token computed alone, and the most likely token."""
+    import torch_models
+
+    model = fill(torch_models.GPT2()).eval()
+    if case == "bf16":
+        model = model.bfloat16()
+    n = cases.DECODE_CONTEXT
+    ids = torch.from_numpy(cases.ids(1, n, 50257))
+    dtype = model.wte.weight.dtype
+    cache = [tuple(torch.zeros(1, 12, n, 64, dtype=dtype) for _ in range(2)) for _ in model.h]
+    with torch.no_grad():
+        for at in range(n - 1):
+            model(ids[:, at : at + 1], cache, at)
+    return function(lambda x: model(x, cache, n - 1), ids[:, n - 1 :])
+
+
+def gpt2_decode():
+    logits = decoder()
+    return lambda: logits().argmax().item()
+
+
+# ---- Fresh processes ----
+
+
+def first(what):
+    if what == "sincos10":
+        a, b = torch.arange(100.0).view(10, 10), -torch.arange(100.0).view(10, 10)
+        return function(lambda a, b: torch.sin(a) + torch.cos(b), a, b)
+    if what == "mlptrain_small":
+        step, x, y = trainer([10, 128, 1], False), values(32, 10), values(32, 1)
+        return lambda: step(x, y).item()
+    return resnet18_train(False)
+
+
+def fresh():
+    if bench == "size" and case != "rss_sincos10":
+        return None
+    what = "cold" if bench == "cold" else "mib"
+    return cases.fresh(what, [__file__, mode, "fresh_" + bench, case, threads])
+
+
+def print_fresh():
+    if bench == "fresh_peak_memory":
+        print("done", cases.peak_over_now({"resnet18_train": resnet18_train, "gpt2_train": gpt2_train}[case]()), flush=True)
+        return
+    first(case.removeprefix("rss_"))()
+    print("done", cases.status_mib("VmHWM"), flush=True)
+
+
+def print_expected():
+    """expected.def, as its first lines say."""
+    global bench, case
+
+    def row(numbers):
+        print(f'EXPECTED({bench}, "{case}", ' + ", ".join(f"{v:.7g}" for v in numbers) + ")", flush=True)
+
+    for bench, case, run in (
+        ("resnet18_infer", "16x3x128x128", resnet_infer),
+        ("resnet50_infer", "1x3x224x224", resnet_infer),
+        ("resnet50_infer", "8x3x224x224", resnet_infer),
+        ("bert_infer", "1x128", bert_infer),
+        ("bert_infer", "8x128", bert_infer),
+        ("bert_infer", "8x128_bf16", bert_infer),
+        ("gpt2_decode", "f32", decoder),
+        ("gpt2_decode", "bf16", decoder),
+    ):
+        y = run()().float().flatten()
+        n = len(y)
+        row(y[[0, n // 3, n // 2, n - 1]].tolist())
+    for bench, case, run in (("resnet18_train", "16x3x128x128", resnet18_train), ("gpt2_train", "2x256", gpt2_train)):
+        step = run()
+        row([step() for _ in range(4)])
+
+
 make = {
     "record": lambda: function(hundred_adds, values(16), values(16)),
     "step": lambda: function(mixed_ops, values(10, 10), values(10, 10)),
@@ -215,7 +427,28 @@ make = {
     "embedding": embedding,
     "optim": optim,
     "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))),
+
+
+    "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))) if case.isdigit() else None,
     "mlp": mlp,
     "digits": digits,
-}.get(bench)
-cases.report(make() if make else None)
+    "linrelu": linrelu,
+    "dyn": dyn,
+    "conv": conv,
+    "attention": attention,
+    "resnet18_infer": resnet_infer,
+    "resnet50_infer": resnet_infer,
+    "resnet18_train": resnet18_train,
+    "bert_infer": bert_infer,
+    "gpt2_train": gpt2_train,
+    "gpt2_decode": gpt2_decode,
+    "cold": fresh,
+    "peak_memory": fresh,
+    "size": fresh,
+}
+if mode == "expected":
+    print_expected()
+elif bench.startswith("fresh_"):
+    print_fresh()
+else:
+    cases.report(make[bench]() if bench in make else None, once=bench in FRESH or (bench == "dyn" and case == "first"))
