@@ -53,7 +53,8 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   int64_t most = b->pack_a ? CHUNK_A : CHUNK;
   if (!b->pack_a && (!b->pack || of->k <= LONG_K)) return;
   b->chunk = ceil_div(ceil_div(of->k, ceil_div(of->k, most)), 16) * 16;
-  b->chunk = TC_MAX_OF(b->chunk / left->segment, 1) * TC_MIN(left->segment, b->chunk);
+  int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
+  b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
