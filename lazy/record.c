@@ -33,7 +33,19 @@ static const uint8_t rule_of[TC_N_OP_ROWS] = {
 #undef TC_OP
 };
 
-typedef enum row_kind { ROW_ELEM, ROW_GEN, ROW_RNG, ROW_MOVE, ROW_FOLD, ROW_SCAN, ROW_CONTRACT, ROW_INDEX, ROW_ATTENTION, ROW_COMPOSED, ROW_EFFECT } row_kind;
+typedef enum row_kind {
+  ROW_ELEM,
+  ROW_GEN,
+  ROW_RNG,
+  ROW_MOVE,
+  ROW_FOLD,
+  ROW_SCAN,
+  ROW_CONTRACT,
+  ROW_INDEX,
+  ROW_ATTENTION,
+  ROW_COMPOSED,
+  ROW_EFFECT
+} row_kind;
 static const uint8_t row_kind_of[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = ROW_##kind,
 #include <tc/ops.def>
