@@ -28,7 +28,7 @@ static const shape shapes[] = {
     {1, 1, 1, 6, 64, 64, 64, false, 0, NO_MASK, 0, false},    {1, 1, 1, 100, 131, 10, 3, true, 0, NO_MASK, 0, false},
     {1, 4, 2, 9, 40, 24, 80, true, 0, NO_MASK, 0, false},     {1, 6, 2, 1, 77, 32, 32, false, 50, NO_MASK, 0, false},
     {2, 4, 1, 1, 600, 64, 64, true, 513, NO_MASK, 0, true},   {1, 2, 1, 3, 40, 64, 64, true, 33, NO_MASK, 0, false},
-    {1, 2, 2, 7, 1100, 16, 20, false, 0, NO_MASK, 0, false},  {1, 2, 2, 530, 1030, 8, 8, true, 0, NO_MASK, 0, false},
+    {1, 2, 2, 7, 1100, 16, 20, false, 0, NO_MASK, 0, false},  {1, 2, 2, 37, 1030, 8, 8, true, 1000, NO_MASK, 0, false},
     {1, 1, 1, 520, 520, 40, 40, true, 0, NO_MASK, 0, false},  {1, 1, 1, 30, 300, 256, 200, true, 0, NO_MASK, 0, false},
     {1, 1, 1, 5, 300, 129, 256, false, 0, NO_MASK, 0, false}, {2, 3, 1, 11, 19, 8, 8, false, 0, BOOLS, 15, false},
     {2, 3, 3, 11, 19, 8, 8, true, 0, BOOLS, 1, false},        {2, 2, 2, 11, 70, 8, 8, false, 0, FLOATS, 3, false},
