@@ -3,16 +3,19 @@
 #include "lowering/kernel.h"
 #include "runtime/topology.h"
 
-#define LONG_K 2048       // beyond it k goes in chunks of about CHUNK, with sums kept in memory between them
+// Beyond it k goes in chunks of about CHUNK, with sums kept in memory between them: packed columns fit the cache then, and rows of b read in place, each in
+// a page of its own, what the processor knows of pages.
+#define LONG_K 2048
 #define CHUNK 1024
-#define CHUNK_A 512       // of k where rows of a are packed too: packing them serves more columns then
+#define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
-#define A_TILES 8         // of a packed at a time
+#define A_TILES 8  // of a packed at a time
 // Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile; turned besides.
 #define PACK_COST 8.0
 #define TURN_COST 14.0
-#define READ_A_COST 6.0   // of a, for each time it is read
-#define UNIT_COST 20000.0 // of a unit, and of the wait for the last one
+#define READ_A_COST 6.0  // of a, for each time it is read
+#define UNIT_COST 20000.0  // of a unit
+#define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -32,9 +35,8 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   int vector = TC_MIN(bytes / size, LANES), most = TC_MIN(bytes == 64 ? 4 * vector : 2 * vector, LANES);
   bool along_k = right->row == 1 && right->col != 1 && right->type == acc && size >= 4 && vector >= 4;
   b->lanes = choose_lanes(of->n, vector, most);
-  // The turned block takes as many registers as a vector has lanes.
-  b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= vector;
-  while (b->turn && b->lanes > vector && b->lanes / vector * of->m * 4 > registers) b->lanes /= 2;
+  b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= vector;  // the block takes as many registers as a vector has lanes
+  if (b->turn) b->lanes = vector;
   b->rows = registers / TC_MAX_OF(b->lanes / vector, 1);
   b->tiles = ceil_div(of->m, b->rows);
   b->rows = (int)ceil_div(of->m, b->tiles);
@@ -51,7 +53,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = of->k;
   int64_t most = b->pack_a ? CHUNK_A : CHUNK;
-  if (!b->pack_a && (!b->pack || of->k <= LONG_K)) return;
+  if (b->turn || (!b->pack_a && (!(b->pack || far) || of->k <= LONG_K))) return;
   b->chunk = ceil_div(ceil_div(of->k, ceil_div(of->k, most)), 16) * 16;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
@@ -62,7 +64,7 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, int threads, int
   int64_t units = of->batch * ceil_div(b->tiles, tiles) * ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes);
   double unit = (rows * columns + (b->pack ? columns * pack_cost : 0) + rows * READ_A_COST) * (double)of->k + UNIT_COST;
-  return (double)ceil_div(units, threads) * unit;
+  return ((double)ceil_div(units, threads) + LATENESS) * unit;
 }
 
 // Units: what they read again, against how evenly they fill the threads.

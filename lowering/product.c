@@ -137,10 +137,10 @@ static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int siz
   tc_val v[64], panel = loop(p, u->p0, p1, 1);
   tc_val to = times(p, sub(p, panel, u->p0), p->by.chunk * lanes), from = add(p, p->b.at, times(p, panel, lanes * p->b.col));
   tc_val k = loop(p, u->k0, k1, size), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
-  for (int c = 0; c < lanes; c += size) {
-    load_turned(p, k, add(p, from, tc_ex_i64(p->s, c * p->b.col)), v, size, 0);
-    for (int i = 0; i < size; i++) store_tile(p, p->packed, add(p, row, tc_ex_i64(p->s, i * lanes + c)), v[i]);
-  }
+  tc_val column = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, lanes), size);
+  load_turned(p, k, add(p, from, times(p, column, p->b.col)), v, size, 0);
+  for (int i = 0; i < size; i++) store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), v[i]);
+  end(p);
   end(p);
   end(p);
 }
@@ -337,38 +337,31 @@ static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc
 // ---- few rows, and b along k ----
 
 // All rows by the columns of the present panel, up to row k1: their sums go to memory.
-static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1, int size) {
+static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1) {
   tc_ex *s = p->s;
-  tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), column = times(p, s->at[TC_RANGE_K], p->b.col);
-  int blocks = p->by.lanes / size;
-  for (int i = 0; i < r->n * blocks; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p, u->k0, k1, size);
-  for (int c = 0; c < blocks; c++) {
-    load_turned(p, k, add(p, add(p, p->b.at, column), tc_ex_i64(s, c * size * p->b.col)), v, size, TURN_AHEAD * line_of(p->b.type));
-    for (int j = 0; j < size; j++) {
-      tc_val in_a = times(p, add(p, k, tc_ex_i64(s, j)), p->a.col);
-      for (int i = 0; i < r->n; i++) {
-        tc_val *sum = &acc[i * blocks + c];
-        tc_emit_set(E, *sum, multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), v[j], *sum));
-      }
-    }
+  int lanes = p->by.lanes;
+  tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes), column = times(p, s->at[TC_RANGE_K], p->b.col);
+  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
+  tc_val k = loop(p, u->k0, k1, lanes);
+  load_turned(p, k, add(p, p->b.at, column), v, lanes, TURN_AHEAD * line_of(p->b.type));
+  for (int j = 0; j < lanes; j++) {
+    tc_val in_a = times(p, add(p, k, tc_ex_i64(s, j)), p->a.col);
+    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), v[j], acc[i]));
   }
   end(p);
-  for (int i = 0; i < r->n; i++)
-    for (int c = 0; c < blocks; c++) store_tile(p, p->sums, add(p, sums_of(p, r, i), tc_ex_i64(s, c * size)), acc[i * blocks + c]);
+  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
 }
 
 static void turned_panels(product *p, const unit *u) {
   tc_ex *s = p->s;
-  int size = vector_lanes(p);
   tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
   rows_at r = {.n = p->by.rows, .row = zero, .sums = zero};
   unit rest = *u;
   tc_val panel = loop(p, u->p0, whole, 1);
   enter_panel(p, panel);
   s->mask = TC_NONE;
-  rest.k0 = whole_rows(p, u->k0, u->k1, size);
-  multiply_turned(p, &r, u, rest.k0, size);
+  rest.k0 = whole_rows(p, u->k0, u->k1, p->by.lanes);
+  multiply_turned(p, &r, u, rest.k0);
   multiply(p, &r, &rest, panel, tc_emit_bin(E, TC_N_EQ, zero, zero));
   end(p);
   if (p->of.n % p->by.lanes == 0) return;
