@@ -1112,8 +1112,51 @@ def pool_options():
             with_grads("tc_conv_transpose3d", at, lambda x, w, b: F.conv_transpose3d(x, w, b, **o), [x, w, b], ty, lambda g: summed(ty, g, size), None if ty in ("f32", "f64") else [])
 
 
+def every_type():
+    """What moves or reads elements, in each floating type; the rest has such cases in its own group."""
+    group("types")
+    for ty in FLOATS:
+        x, y = randn([3, 4], ty), randn([3, 4], ty)
+        i, m, src = torch.tensor([[2, 0, -1, 1]]), randn([3, 4], "bool"), randn([1, 4], ty)
+        moved = {
+            "detach": ([], x), "diagonal": ([1], x.diagonal(1)), "flatten": ([0, 1], x.flatten()), "flip": ([[1]], x.flip(1)), "pad": ([[1, 0], [0, 2], 1.5], F.pad(x, (0, 2, 1, 0), value=1.5)),
+            "permute": ([[1, 0]], x.t()), "repeat_interleave": ([2, 1], x.repeat_interleave(2, 1)), "reshape": ([[2, 6]], x.reshape(2, 6)), "roll": ([1, 0], x.roll(1, 0)), "select": ([1, 2], x[:, 2]),
+            "slice": ([1, 3, 0, -2], x[:, [3, 1]]), "squeeze": (["*"], x), "tile": ([[2, 1]], x.tile(2, 1)), "transpose": ([0, 1], x.t()), "tril": ([0], x.tril()), "triu": ([1], x.triu(1)),
+            "unfold": ([1, 2, 1], x.unfold(1, 2, 1)), "unsqueeze": ([0], x[None]),
+        }
+        for name, (at, want) in moved.items():
+            case("tc_" + name, at, [x], want, "bits")
+        case("tc_cat", [0], [x, y], torch.cat([x, y]), "bits")
+        case("tc_stack", [1], [x, y], torch.stack([x, y], 1), "bits")
+        case("tc_gather", [0], [x, i], torch.gather(x, 0, wrap(i, 3)), "bits")
+        case("tc_take_along_dim", [0], [x, i], torch.gather(x, 0, wrap(i, 3)), "bits")
+        case("tc_index_select", [0], [x, i[0]], x[wrap(i[0], 3)], "bits")
+        case("tc_embedding", [], [x, i], x[wrap(i, 3)], "bits")
+        case("tc_scatter", [0], [x, i, src], x.scatter(0, wrap(i, 3), src), "bits")
+        case("tc_scatter_add", [0], [x, i, src], x.double().scatter_add(0, wrap(i, 3), src.double()).to(x.dtype), ulps(1))
+        case("tc_index_add", [1], [x, i[0, :2], y[:, :2]], x.double().index_add(1, wrap(i[0, :2], 4), y[:, :2].double()).to(x.dtype), ulps(1))
+        case("tc_masked_fill", [2.0], [x, m], x.masked_fill(m, 2), "bits")
+        case("tc_masked_select", [], [x, m], x[m], "bits")
+        case("tc_nonzero", [], [x * m], torch.nonzero(x * m), ulps(0))
+        case("tc_unique", [], [tensor([2.5, -1.0, 2.5, 0.0], ty)], tensor([-1.0, 0.0, 2.5], ty), ulps(0))
+        case("tc_split", [2, 1, 2, 1], [x], x[:, 2:], "bits")
+        case("tc_meshgrid", [0], [x[0], y[0]], torch.meshgrid(x[0], y[0], indexing="ij")[0], "bits")
+        case("tc_bmm", [], [x[None], y.t()[None]], (x.double() @ y.t().double())[None].to(x.dtype), loose(ty, x.double() @ y.t().double(), 4))
+        case("tc_einsum", ["ij,kj->ik"], [x, y], (x.double() @ y.t().double()).to(x.dtype), loose(ty, x.double() @ y.t().double(), 4))
+        z = randn([2, 2, 5], ty)
+        at = [[2], [], [], [], 0, 0, 0]
+        case("tc_max_pool1d_indices", at, [z], F.max_pool1d(z.double(), 2, return_indices=True)[1], ulps(0))
+        want = F.adaptive_avg_pool1d(z.double(), 3).to(z.dtype)
+        case("tc_adaptive_avg_pool1d", [[3]], [z], want, loose(ty, want, 2))
+        z, w = randn([1, 2, 3, 4, 3], ty), randn([2, 2, 2, 2, 2], ty)
+        want = F.adaptive_avg_pool3d(z.double(), 2).to(z.dtype)
+        case("tc_adaptive_avg_pool3d", [[2]], [z], want, loose(ty, want, 2))
+        want = F.conv3d(z.double(), w.double()).to(z.dtype)
+        case("tc_conv3d", [[], [], [], [], 0], [z, w, None], want, loose(ty, want, 4))
+
+
 def main():
-    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, by_order, rotary, pool_options, attention):
+    for make in (factories, unary, binary, movement, reductions, indexing, products, activations, several, windows, convolutions, pooling, norms, resizing, polygammas, bools, scalar_indexing, by_order, rotary, pool_options, every_type, attention):
         make()
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.path.join(here, "tests", "golden", "golden.txt")

@@ -49,12 +49,41 @@ Test(conv, a_call_that_does_not_fit_says_why) {
   expect_refusal(tc_unfold(zeros(S(1, 1, 1, 1, 1, 1, 1, 2)), 7, 2, 1), TC_ERR_SHAPE, "rank 9");
 }
 
+Test(conv, what_cannot_be_ordered_or_turned_says_why) {
+  tc_tensor x = zeros(S(3, 4)), table = zeros(S(5, 2));
+  expect_refusal(tc_topk(x, 5, 1, true), TC_ERR_ARG, "topk: k is 5; axis 1 has 4 elements");
+  expect_refusal(tc_sort(x, 2, false), TC_ERR_ARG, "sort: axis 2 is out of range");
+  expect_refusal(tc_kthvalue(x, 0, 0, false), TC_ERR_ARG, "kthvalue: k is 0; axis 0 has 3 elements");
+  expect_refusal(tc_median(zeros(S(2, 0)), 1, false), TC_ERR_SHAPE, "median: axis 1 has no elements");
+  expect_refusal(tc_searchsorted(x, zeros(S(2, 4)), false), TC_ERR_SHAPE, "searchsorted: sorted is [3, 4], values are [2, 4]");
+  expect_refusal(tc_bucketize(x, x, false), TC_ERR_SHAPE, "bucketize: boundaries have rank 2");
+  expect_refusal(tc_rotary_embedding(x, table, table, (tc_rotary_options){.offset = 3}), TC_ERR_ARG, "3 positions from 3 on are not within the 5");
+  expect_refusal(tc_rotary_embedding(x, zeros(S(5, 3)), zeros(S(5, 3)), (tc_rotary_options){.offset = 0}), TC_ERR_SHAPE, "x [3, 4], cos [5, 3]");
+  expect_refusal(tc_rotary_angles(4, 3, 10000), TC_ERR_ARG, "dim 3");
+}
+
+// The position is an argument: one plan, one kernel.
+Test(conv, a_rotary_embedding_is_one_kernel_whatever_the_position) {
+  tc_tensor x = tc_rand(S(2, 3, 1, 8), TC_F16), table = tc_rand(S(5, 4), TC_F32);
+  cr_assert_eq(tc_eval(2, (const tc_tensor[]){x, table}), TC_OK);
+  for (int neighbours = 0; neighbours < 2; neighbours++)
+    for (int at = 0; at < 3; at++) {
+      tc_tensor y = tc_rotary_embedding(x, table, table, (tc_rotary_options){.interleaved = neighbours, .offset = at});
+      cr_assert_eq(tc_eval(1, &y), TC_OK);
+      tc_sync_point p;
+      cr_assert_eq(tc_sync_points(1, &p), 1);
+      cr_expect(p.n_kernels == 1 && p.hit == (at > 0), "position %d: %u kernels, %s plan", at, p.n_kernels, p.hit ? "the same" : "a new");
+      tc_release(y);
+    }
+}
+
 Test(conv, pools_norms_and_resizing_that_do_not_fit_say_why) {
   tc_tensor x = zeros(S(2, 3, 4, 4)), c = zeros(S(3));
   tc_pool_options none = {.exclude_padding = false};
   tc_batch_norm_options training = {.training = true, TC_BATCH_NORM_DEFAULTS}, evaluation = {TC_BATCH_NORM_DEFAULTS};
   expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.padding = S(2)}), TC_ERR_ARG, "padding 2 is more than half of a window of 2");
-  expect_refusal(tc_max_pool2d(x, S(5), none), TC_ERR_SHAPE, "a window of size 5");
+  expect_refusal(tc_max_pool2d(x, S(5), none), TC_ERR_SHAPE, "a window of 5 does not fit in 4 elements of axis 2");
+  expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.divisor_override = 3}), TC_ERR_ARG, "divisor_override are for averages");
   expect_refusal(tc_max_pool2d(x, TC_SCALAR, none), TC_ERR_ARG, "size is 0");
   expect_refusal(tc_max_pool1d(x, S(2), none), TC_ERR_SHAPE, "x has rank 4; 3, or 2 without a batch, is needed");
   expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.dilation = S(2)}), TC_ERR_ARG, "dilation is for max pooling");

@@ -399,7 +399,7 @@ static void run_group(const char *group) {
 #define GROUPS(ROW)                                                                                                                              \
   ROW(factories) ROW(unary) ROW(unary_float) ROW(presented) ROW(cast) ROW(binary) ROW(broadcast) ROW(promotion) ROW(numbers) ROW(select) ROW(movement) \
   ROW(attention) ROW(reduce) ROW(reduce_edges) ROW(scan) ROW(softmax) ROW(index) ROW(matmul) ROW(activation) ROW(loss) ROW(several) ROW(window) ROW(conv) ROW(pool)    \
-  ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index) ROW(order) ROW(rotary) ROW(pool_options)
+  ROW(norm) ROW(resize) ROW(polygamma) ROW(bools) ROW(scalar_index) ROW(order) ROW(rotary) ROW(pool_options) ROW(types)
 // clang-format on
 
 #define ROW(name) \
