@@ -62,6 +62,19 @@ static bool is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
+// Whether the value has the bytes of its first operand.
+static bool is_same_bytes(tc_op op) {
+  return op == TC_OP_ASSIGN || op == TC_OP_DETACH || op == TC_OP_RESHAPE || op == TC_OP_TO;
+}
+
+uint32_t tc_plan_alias(const tc_plan *p, uint32_t n) {
+  uint32_t a = n;
+  if ((p->flag[n] & TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_WANT)) return TC_LEAF_NONE;
+  while (is_same_bytes(tc_rec_op(tc_plan_rec(p, a)))) a = tc_rec_in(tc_plan_rec(p, a))[0];
+  if (a == n || !is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & (TC_NODE_SOLE | TC_NODE_USER))) return TC_LEAF_NONE;
+  return p->leaf_of[a];
+}
+
 // Marks the leaves and outputs that values are made from; held: per node, the bits it is held for, on return also what it is made from.
 static void hold(tc_plan *p, uint8_t *held) {
   for (uint32_t n = p->n_node; n-- > 0;) {
@@ -153,7 +166,7 @@ static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
     all[n] = recipe_of(p, all, n);
     bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) || (need[n] && is_dear(p, n));
     if (live) store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
-    if (!store || is_leaf(p, n)) continue;
+    if (!store || is_leaf(p, n) || tc_plan_alias(p, n) != TC_LEAF_NONE) continue;
     p->out_of[n] = p->n_out;
     p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, bytes_of(p, n)};
   }
@@ -176,7 +189,7 @@ static tc_status analyse(tc_plan *p) {
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
     if (need[n]) held[n] |= 2;
-    if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE) {
+    if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE && tc_plan_alias(p, n) == TC_LEAF_NONE) {
       p->leaves_run = true;
       held[n] |= 1;
     }

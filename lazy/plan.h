@@ -43,6 +43,10 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
   return (const tc_rec *)(const void *)(p->word + p->at[node]);
 }
 
+// The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or assigned whose memory others hold, so that it cannot
+// change. Never of a value with history.
+uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
+
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
 // compile_ns: what making it took.
 tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns);

@@ -242,15 +242,23 @@ tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
 
 // ---- closing ----
 
+// Where the run has put a value, or NULL; borrowed.
+static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
+  if (p->out_of[n] != TC_LEAF_NONE) return t->out[p->out_of[n]];
+  uint32_t alias = tc_plan_alias(p, n);
+  return alias != TC_LEAF_NONE ? t->leaf[alias].buf : NULL;
+}
+
 // Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
 static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   for (uint32_t n = 0; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
-    bool stored = p->out_of[n] != TC_LEAF_NONE, history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(t->flag[n] & TC_NODE_WANT);
+    tc_buffer *stored = stored_at(t, p, n);
+    bool history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(t->flag[n] & TC_NODE_WANT);
     tc_buffer_release(s->buf);
     tc_run_release(s->run);
-    s->buf = stored ? tc_buffer_retain(t->out[p->out_of[n]]) : NULL;
+    s->buf = stored ? tc_buffer_retain(stored) : NULL;
     s->run = run && (history || !stored) ? tc_run_retain(run) : NULL;
     s->home = n;
   }
@@ -303,10 +311,11 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
 // Without closing: the owner is inside an op and its numbers must stay. Nothing is written in place and only the asked slots are served.
 static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_node *asked) {
   for (int i = 0; i < n_asked; i++) {
-    if (t->slot_of[asked[i]] == TC_SLOT_NONE || p->out_of[asked[i]] == TC_LEAF_NONE) continue;
+    tc_buffer *stored = stored_at(t, p, asked[i]);
+    if (t->slot_of[asked[i]] == TC_SLOT_NONE || !stored) continue;
     tc_slot *s = slot_at(t->slot_of[asked[i]]);
     tc_buffer_release(s->buf);
-    s->buf = tc_buffer_retain(t->out[p->out_of[asked[i]]]);
+    s->buf = tc_buffer_retain(stored);
   }
 }
 

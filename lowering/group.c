@@ -381,13 +381,12 @@ static void assign_node(work *w, uint32_t n) {
     tc_group adopted;
     uint32_t h = group_of(w->gr, seen.node[i]);
     if (h == group) continue;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || too_large(w, n, h)) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || too_large(w, n, h) || makes_cycle(w, h, n)) continue;
     if (w->gr->group[h].kind != TC_GROUP_FLAT) {
       merge_folds(w, group, h, n, seen.node[i], level, &seen);
       continue;
     }
-    if (!makes_cycle(w, h, n) && level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
-        all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
+    if (level_in(w, &w->gr->group[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL && all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
       (void)merge_flat(w, group, h, level);
   }
   tc_group_each_source(w->gr, n, connect, &(connection){w, group});

@@ -165,7 +165,8 @@ static void choose_blocks(product *p) {
               row_tiles > 1;
   p->a_rows = 8 * p->rows, p->a_pitch = ceil_div(p->a_rows, 16) * 16;
   p->chunk = p->pack_a ? PACKED_CHUNK : p->k > LONG_K ? CHUNK : p->k;
-  if (p->chunk < p->k && p->a.segment < p->k) p->chunk = TC_MAX_OF(p->chunk / p->a.segment, 1) * p->a.segment;  // of whole pieces
+  int64_t whole = p->a.segment < p->k ? p->a.segment : 1;  // a chunk ends where a segment does
+  if (p->chunk < p->k) p->chunk = TC_MAX_OF(p->chunk / whole, 1) * whole;
   p->panels = p->pack ? TC_MAX_OF(TC_MIN(PACK_BYTES / (p->chunk * p->lanes * size), n_panels), 1) : n_panels;
   p->row_block = row_tiles * p->rows;
   if (p->chunk < p->k) p->row_block = TC_MIN(p->row_block, 32 * p->rows), p->panels = TC_MIN(p->panels, p->pack_a ? 8 : 4);

@@ -9,18 +9,13 @@
 static const double eps = 1e-12;
 
 bool bert_config_of(const tc_archive *a, const char *prefix, bert_config *out) {
-  int64_t shape[2];
-  bert_config c = {0};
-  if (!weights_shape(a, prefix, 2, shape, "embeddings.word_embeddings.weight")) return false;
-  c.n_words = shape[0], c.dim = shape[1];
-  if (!weights_shape(a, prefix, 2, shape, "embeddings.position_embeddings.weight")) return false;
-  c.n_positions = shape[0];
-  if (!weights_shape(a, prefix, 2, shape, "embeddings.token_type_embeddings.weight")) return false;
-  c.n_types = shape[0];
-  while (weights_have(a, prefix, "encoder.layer.%d.attention.self.query.weight", (int)c.n_layers)) c.n_layers++;
-  if (!weights_shape(a, prefix, 2, shape, "encoder.layer.0.intermediate.dense.weight")) return false;
-  c.inner = shape[0];
-  *out = c;
+  int64_t words[2], positions[2], types[2], inner[2];
+  if (!weights_shape(a, prefix, "embeddings.word_embeddings.weight", 2, words) ||
+      !weights_shape(a, prefix, "embeddings.position_embeddings.weight", 2, positions) ||
+      !weights_shape(a, prefix, "embeddings.token_type_embeddings.weight", 2, types) ||
+      !weights_shape(a, prefix, "encoder.layer.0.intermediate.dense.weight", 2, inner))
+    return false;
+  *out = (bert_config){words[0], positions[0], types[0], words[1], inner[0], weights_count(a, prefix, "encoder.layer.")};
   return true;
 }
 
@@ -49,13 +44,11 @@ static tc_status add_layer(tc_nn_params *p, const bert_config *c, const char *pa
 }
 
 tc_status bert_add(tc_nn_params *p, const bert_config *c) {
-  tc_scope scope = tc_scope_begin();
   tc_status st = add_normal(p, "embeddings.word_embeddings.weight", c->n_words, c->dim);
   if (st == TC_OK) st = add_normal(p, "embeddings.position_embeddings.weight", c->n_positions, c->dim);
   if (st == TC_OK) st = add_normal(p, "embeddings.token_type_embeddings.weight", c->n_types, c->dim);
   if (st == TC_OK) st = tc_nn_add_layer_norm(p, "embeddings.LayerNorm", c->dim);
   for (int l = 0; l < c->n_layers && st == TC_OK; l++) st = add_layer(p, c, TC_NN_PATH("encoder.layer.%d", l));
-  tc_scope_end(scope);
   return st;
 }
 

@@ -8,16 +8,11 @@
 static const double eps = 1e-5;
 
 bool gpt2_config_of(const tc_archive *a, const char *prefix, gpt2_config *out) {
-  int64_t shape[2];
-  gpt2_config c = {0};
-  if (!weights_shape(a, prefix, 2, shape, "wte.weight")) return false;
-  c.n_words = shape[0], c.dim = shape[1];
-  if (!weights_shape(a, prefix, 2, shape, "wpe.weight")) return false;
-  c.n_positions = shape[0];
-  while (weights_have(a, prefix, "h.%d.attn.c_attn.weight", (int)c.n_layers)) c.n_layers++;
-  if (!weights_shape(a, prefix, 2, shape, "h.0.mlp.c_fc.weight")) return false;
-  c.inner = shape[1];
-  *out = c;
+  int64_t words[2], positions[2], inner[2];
+  if (!weights_shape(a, prefix, "wte.weight", 2, words) || !weights_shape(a, prefix, "wpe.weight", 2, positions) ||
+      !weights_shape(a, prefix, "h.0.mlp.c_fc.weight", 2, inner))
+    return false;
+  *out = (gpt2_config){words[0], positions[0], words[1], inner[1], weights_count(a, prefix, "h.")};
   return true;
 }
 
@@ -46,12 +41,10 @@ static tc_status add_layer(tc_nn_params *p, const gpt2_config *c, const char *pa
 }
 
 tc_status gpt2_add(tc_nn_params *p, const gpt2_config *c) {
-  tc_scope scope = tc_scope_begin();
   tc_status st = add_normal(p, "wte.weight", c->n_words, c->dim, 0.02);
   if (st == TC_OK) st = add_normal(p, "wpe.weight", c->n_positions, c->dim, 0.02);
   for (int l = 0; l < c->n_layers && st == TC_OK; l++) st = add_layer(p, c, TC_NN_PATH("h.%d", l));
   if (st == TC_OK) st = tc_nn_add_layer_norm(p, "ln_f", c->dim);
-  tc_scope_end(scope);
   return st;
 }
 

@@ -18,9 +18,11 @@ typedef struct gpt2_cache {
   tc_tensor *key, *value;
 } gpt2_cache;
 
-// What the shapes in a file say, its names beginning with prefix; false after reporting a tensor that is not there or of another rank.
+// What the shapes in a file say, its names beginning with prefix; false after saying on standard error which is not
+// there, or of another rank.
 bool gpt2_config_of(const tc_archive *a, const char *prefix, gpt2_config *out);
-// Adds the parameters (f32) with GPT-2's initial values, drawn from the thread's random numbers. To load a file: tc_nn_load afterwards.
+// Adds the parameters (f32) with GPT-2's initial values, drawn from the thread's random numbers, in the current scope. To load a
+// file: tc_nn_load afterwards; before the scope ends that saves making values that nobody sees.
 tc_status gpt2_add(tc_nn_params *p, const gpt2_config *c) TC_MUST_USE;
 // ids [b, t] -> hidden states [b, t, dim] after the last norm. With a cache (else NULL) the ids follow those that it has, and go into it.
 tc_tensor gpt2_forward(const tc_nn_params *p, tc_tensor ids, int n_heads, gpt2_cache *cache);

@@ -1,7 +1,7 @@
 #include "examples/models/resnet.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "examples/models/weights.h"
 
@@ -9,26 +9,28 @@ static const double momentum = 0.1, eps = 1e-5;
 
 // ---- Sizes ----
 
+static bool is_bottleneck(const tc_archive *a) {
+  for (int i = 0; i < tc_archive_count(a); i++)
+    if (strstr(tc_archive_name(a, i), ".conv3.")) return true;
+  return false;
+}
+
 static bool stage_of(const tc_archive *a, int stage, resnet_config *c) {
-  int64_t shape[4];
-  int last = c->bottleneck ? 3 : 2;
-  while (weights_have(a, "", "layer%d.%d.conv1.weight", stage + 1, (int)c->n_blocks[stage])) c->n_blocks[stage]++;
-  if (!weights_shape(a, "", 4, shape, "layer%d.0.conv1.weight", stage + 1)) return false;
-  c->inner[stage] = shape[0];
-  if (!weights_shape(a, "", 4, shape, "layer%d.0.conv%d.weight", stage + 1, last)) return false;
-  c->outer[stage] = shape[0];
+  int64_t inner[4], outer[4];
+  const char *path = TC_NN_PATH("layer%d.", stage + 1);
+  if (!weights_shape(a, path, "0.conv1.weight", 4, inner)) return false;
+  if (!weights_shape(a, path, c->bottleneck ? "0.conv3.weight" : "0.conv2.weight", 4, outer)) return false;
+  c->n_blocks[stage] = weights_count(a, path, ""), c->inner[stage] = inner[0], c->outer[stage] = outer[0];
   return true;
 }
 
 bool resnet_config_of(const tc_archive *a, resnet_config *out) {
-  int64_t shape[4];
-  resnet_config c = {.bottleneck = tc_archive_has(a, "layer1.0.conv3.weight")};
-  if (!weights_shape(a, "", 4, shape, "conv1.weight")) return false;
-  c.stem = shape[0], c.channels = shape[1];
+  int64_t stem[4], fc[2];
+  resnet_config c = {.bottleneck = is_bottleneck(a)};
+  if (!weights_shape(a, "", "conv1.weight", 4, stem) || !weights_shape(a, "", "fc.weight", 2, fc)) return false;
+  c.stem = stem[0], c.channels = stem[1], c.n_classes = fc[0];
   for (int s = 0; s < RESNET_STAGES; s++)
     if (!stage_of(a, s, &c)) return false;
-  if (!weights_shape(a, "", 2, shape, "fc.weight")) return false;
-  c.n_classes = shape[0];
   *out = c;
   return true;
 }
@@ -66,7 +68,6 @@ static tc_status add_block(tc_nn_params *p, const resnet_config *c, int stage, i
 }
 
 tc_status resnet_add(tc_nn_params *p, const resnet_config *c) {
-  tc_scope scope = tc_scope_begin();
   tc_status st = add_conv_bn(p, "", 1, c->channels, c->stem, 7);
   int64_t in = c->stem;
   for (int s = 0; s < RESNET_STAGES; s++)
@@ -75,7 +76,6 @@ tc_status resnet_add(tc_nn_params *p, const resnet_config *c) {
       in = c->outer[s];
     }
   if (st == TC_OK) st = tc_nn_add_linear(p, "fc", in, c->n_classes, true);
-  tc_scope_end(scope);
   return st;
 }
 

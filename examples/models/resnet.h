@@ -15,9 +15,11 @@ typedef struct resnet_config {
 #define RESNET18 ((resnet_config){false, 3, 64, 1000, {2, 2, 2, 2}, {64, 128, 256, 512}, {64, 128, 256, 512}})
 #define RESNET50 ((resnet_config){true, 3, 64, 1000, {3, 4, 6, 3}, {64, 128, 256, 512}, {256, 512, 1024, 2048}})
 
-// What the shapes in a file say; false after reporting a tensor that is not there or of another rank.
+// What the shapes in a file say; false after saying on standard error which is not
+// there, or of another rank.
 bool resnet_config_of(const tc_archive *a, resnet_config *out);
-// Adds the parameters (f32) with torchvision's initial values, drawn from the thread's random numbers. To load a file: tc_nn_load afterwards.
+// Adds the parameters (f32) with torchvision's initial values, drawn from the thread's random numbers, in the current scope. To load a
+// file: tc_nn_load afterwards; before the scope ends that saves making values that nobody sees.
 tc_status resnet_add(tc_nn_params *p, const resnet_config *c) TC_MUST_USE;
 // x [n, channels, h, w] -> logits [n, n_classes]. Batch norm by the batch in training mode, which moves the running statistics.
 tc_tensor resnet_forward(const tc_nn_params *p, tc_tensor x);

@@ -1,40 +1,43 @@
 #include "examples/models/weights.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-typedef char full_name[2 * TC_NN_PATH_BYTES];
-
-static void join(full_name out, const char *prefix, const char *fmt, va_list args) {
-  char name[TC_NN_PATH_BYTES];
-  vsnprintf(name, sizeof name, fmt, args);
-  snprintf(out, sizeof(full_name), "%s%s", prefix, name);
+// What follows prefix + stem in the i-th name; NULL if it begins otherwise.
+static const char *after(const tc_archive *a, int i, const char *prefix, const char *stem) {
+  const char *name = tc_archive_name(a, i);
+  size_t n = strlen(prefix), m = strlen(stem);
+  return strncmp(name, prefix, n) == 0 && strncmp(name + n, stem, m) == 0 ? name + n + m : NULL;
 }
 
-const char *weights_prefix(const tc_archive *a, const char *prefix, const char *name) {
-  return !tc_archive_has(a, name) && weights_have(a, prefix, "%s", name) ? prefix : "";
+const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem) {
+  bool plain = false, longer = false;
+  for (int i = 0; i < tc_archive_count(a); i++) plain |= after(a, i, "", stem) != NULL, longer |= after(a, i, prefix, stem) != NULL;
+  return longer && !plain ? prefix : "";
 }
 
-bool weights_have(const tc_archive *a, const char *prefix, const char *fmt, ...) {
-  full_name name;
-  va_list args;
-  va_start(args, fmt);
-  join(name, prefix, fmt, args);
-  va_end(args);
-  return tc_archive_has(a, name);
+int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem) {
+  int64_t n = 0;
+  for (int i = 0; i < tc_archive_count(a); i++) {
+    const char *s = after(a, i, prefix, stem);
+    if (s == NULL || *s < '0' || *s > '9') continue;
+    long k = strtol(s, NULL, 10);
+    if (k >= n && k < 10000) n = k + 1;
+  }
+  return n;
 }
 
-bool weights_shape(const tc_archive *a, const char *prefix, int rank, int64_t *out, const char *fmt, ...) {
-  full_name name;
-  va_list args;
-  va_start(args, fmt);
-  join(name, prefix, fmt, args);
-  va_end(args);
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out) {
+  char full[2 * TC_NN_PATH_BYTES];
   tc_scope scope = tc_scope_begin();
-  tc_dims shape = tc_shape(tc_archive_get(a, name));
+  tc_tensor t = tc_archive_get(a, tc_nn_path(full, sizeof full, "%s%s", prefix, name));
+  tc_dims shape = tc_is_valid(t) ? tc_shape(t) : (tc_dims){.rank = -1};
   tc_scope_end(scope);
-  if (shape.rank < 0) return false;  // reported by tc_archive_get
-  if (shape.rank != rank) return fprintf(stderr, "'%s' has rank %d, not %d\n", name, shape.rank, rank), false;
+  if (shape.rank < 0)
+    fprintf(stderr, "%s\n", tc_last_error()->message);
+  else if (shape.rank != rank)
+    fprintf(stderr, "'%s' has rank %d, rank %d is asked for\n", full, shape.rank, rank);
   for (int i = 0; i < rank; i++) out[i] = shape.dim[i];
-  return true;
+  return shape.rank == rank;
 }

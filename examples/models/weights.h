@@ -4,11 +4,11 @@
 
 #include <tc/nn.h>
 
-// prefix if the file has prefix + name and lacks name: some checkpoints hold the model as a part of a larger one. Else "".
-const char *weights_prefix(const tc_archive *a, const char *prefix, const char *name);
-// Whether the file has prefix + the name that the format gives.
-bool weights_have(const tc_archive *a, const char *prefix, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-// The shape of that tensor, which should have this rank; else false after reporting.
-bool weights_shape(const tc_archive *a, const char *prefix, int rank, int64_t *out, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+// prefix if names in the file begin with prefix + stem, and none with stem: some checkpoints hold the model as a part of a larger one. Else "".
+const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem);
+// How many layers there are whose names begin with prefix + stem + number + ".": one more than the greatest number.
+int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem);
+// The shape of that tensor, which should have this rank; else false after saying so on standard error.
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out);
 
 #endif

@@ -44,11 +44,12 @@ void tc_archive_close(tc_archive *a) {
   free(a);
 }
 
-// The number of a name; -1 after reporting. wanted: what it should be, in words, or "".
-static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, tc_site site) {
+// The number of a name; -1 after reporting. wanted: what it should be, in words, or ""; taken: see tc_names_nearest.
+static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken, tc_site site) {
   int i = tc_names_find(&a->names, name);
   if (i >= 0) return i;
-  const char *near = tc_names_nearest(&a->names, name);
+  const char *near = tc_names_nearest(&a->names, name, taken);
+  if (near == NULL && taken) near = tc_names_nearest(&a->names, name, NULL);
   if (near)
     tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s; the nearest is '%.100s'", a->path, name, wanted, near);
   else
@@ -59,7 +60,7 @@ static int find(const char *op, const tc_archive *a, const char *name, const cha
 tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site) {
   TC_CALLED_AS("archive_get");
   if (a == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, a ? "name is NULL" : "there is no archive"));
-  int i = find("archive_get", a, name, "", site);
+  int i = find("archive_get", a, name, "", NULL, site);
   return i < 0 ? tc_poison(TC_ERR_ARG) : a->get(a, i, site);
 }
 
@@ -76,11 +77,12 @@ static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site)
   return out;
 }
 
-static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, tc_tensor *out, tc_site site) {
+static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, const bool *taken, tc_tensor *out,
+                           tc_site site) {
   TC_TRY(tc_operand_check(op, to, site));
   char want_text[128], have_text[128], wanted[136];
   snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text, site));
-  int i = find(op, a, name, wanted, site);
+  int i = find(op, a, name, wanted, taken, site);
   if (i < 0) return TC_ERR_ARG;
   tc_tensor t = a->get(a, i, site);
   if (!tc_is_valid(t)) return (tc_status)t.gen;
@@ -95,17 +97,30 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
   return TC_OK;
 }
 
+// prefix + names[i], from malloc; NULL after reporting.
+static char *full_name(const char *op, const char *prefix, const char *const *names, int i, tc_site site) {
+  char *name;
+  if (names[i] == NULL) return tc_fail(TC_ERR_ARG, op, site, "name %d is NULL", i), NULL;
+  if (asprintf(&name, "%s%s", prefix ? prefix : "", names[i]) < 0) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name"), NULL;
+  return name;
+}
+
 tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
                            bool exact, tc_tensor *out, tc_site site) {
-  for (int i = 0; i < n; i++) {
-    char *name = NULL;
-    if (names[i] == NULL) return tc_fail(TC_ERR_ARG, op, site, "name %d is NULL", i);
-    if (asprintf(&name, "%s%s", prefix ? prefix : "", names[i]) < 0) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name");
-    tc_status st = match_one(op, a, name, tensors[i], exact, &out[i], site);
-    free(name);
-    TC_TRY(st);
+  tc_status st = TC_OK;
+  char **name = calloc((size_t)n + 1, sizeof *name);
+  bool *taken = calloc((size_t)a->names.n + 1, sizeof *taken);  // who misspells a name wants one that nobody else has
+  if (!name || !taken) st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d names", n);
+  for (int i = 0; i < n && st == TC_OK; i++) {
+    if ((name[i] = full_name(op, prefix, names, i, site)) == NULL) st = names[i] ? TC_ERR_MEMORY : TC_ERR_ARG;
+    int there = st == TC_OK ? tc_names_find(&a->names, name[i]) : -1;
+    if (there >= 0) taken[there] = true;
   }
-  return TC_OK;
+  for (int i = 0; i < n && st == TC_OK; i++) st = match_one(op, a, name[i], tensors[i], exact, taken, &out[i], site);
+  for (int i = 0; name && i < n; i++) free(name[i]);
+  free(name);
+  free(taken);
+  return st;
 }
 
 tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {

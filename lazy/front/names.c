@@ -59,11 +59,12 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
   return row[n_b];
 }
 
-const char *tc_names_nearest(const tc_names *names, const char *name) {
+const char *tc_names_nearest(const tc_names *names, const char *name, const bool *taken) {
   size_t n = strlen(name), best = n > 3 ? n / 2 + 1 : n;  // beyond half its length it is another word
   const char *found = NULL;
   for (int i = 0; i < names->n && i < MAX_NEAR_NAMES && n <= MAX_NEAR_BYTES; i++) {
     const char *other = names->name[i];
+    if (taken && taken[i]) continue;
     size_t m = strlen(other);
     bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
     size_t d = ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;

@@ -71,7 +71,7 @@ static tc_tensor make_buffer(tc_tensor init, tc_site site) {
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor t = tc_detach_at(init, site);
   if (tc_is_valid(t)) tc_retain_at(t, site);
-  tc_scope_end_at(scope, site);
+  tc_scope_end_at(scope, 0);
   return t;
 }
 
@@ -117,7 +117,7 @@ static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bo
   int i = tc_names_find(&p->names, name);
   if (i >= 0) return p->tensor[p->place[i]];
   if (optional) return (tc_tensor){0, 0};
-  const char *near = tc_names_nearest(&p->names, name);
+  const char *near = tc_names_nearest(&p->names, name, NULL);
   if (near) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s'; the nearest is '%.100s'", name, near));
   return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s', nor anything like it among %d", name, p->names.n));
 }
@@ -190,7 +190,7 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
     else
       st = (tc_status)t.gen;
   }
-  tc_scope_end_at(scope, site);
+  tc_scope_end_at(scope, 0);
   return st;
 }
 

@@ -76,7 +76,8 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   tc_nn_params *p = tc_nn_params_create();
   tc_tensor row = tc_reshape(x, TC_SHAPE(1, 1, 3)), flat = tc_zeros(TC_SHAPE(3), TC_F32);
   EXPECT(tc_nn_add_linear(p, "fc", 4, 2, true) == TC_OK && tc_nn_add_embedding(p, "words", 5, 2) == TC_OK &&
-             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK,
+             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK &&
+             tc_nn_add_batch_norm(p, "bn", 4) == TC_OK && tc_nn_add_conv2d(p, "conv", 4, 4, TC_SHAPE(3), 1, true) == TC_OK,
          "no modules");
   EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "stale");
   EXPECT_SAID(tc_nn_get(p, "fc.wight"), "nn_get", "'fc.weight'");
@@ -88,6 +89,16 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   EXPECT_SAID(tc_nn_embedding(p, "words", x), "nn_embedding", "f32");
   EXPECT_SAID(tc_nn_add_layer_norm(p, "negative", -1), "nn_add_layer_norm", "-1");
   EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "has 3");
+  EXPECT_SAID(tc_nn_add_buffer(p, "x", stale), "nn_add_buffer", "stale");
+  EXPECT_SAID(tc_nn_cast(p, TC_BOOL), "nn_cast", "bool");
+  EXPECT_SAID(tc_nn_add_rms_norm(p, "negative", -1), "nn_add_rms_norm", "-1");
+  EXPECT_SAID(tc_nn_rms_norm(p, "norm", x, 1e-5), "nn_rms_norm", "has 3");
+  EXPECT_SAID(tc_nn_add_group_norm(p, "negative", -1), "nn_add_group_norm", "-1");
+  EXPECT_SAID(tc_nn_group_norm(p, "norm", row, 3, 1e-5), "nn_group_norm", "1 channels cannot be cut into 3 groups");
+  EXPECT_SAID(tc_nn_add_batch_norm(p, "negative", -1), "nn_add_batch_norm", "-1");
+  EXPECT_SAID(tc_nn_batch_norm(p, "bn", row, 0.1, 1e-5), "nn_batch_norm", "x has 1");
+  EXPECT_SAID(tc_nn_add_conv2d(p, "negative", 4, 4, TC_SHAPE(-1), 1, true), "nn_add_conv2d", "-1");
+  EXPECT_SAID(tc_nn_conv2d(p, "conv", x, (tc_conv_options){.groups = 1}), "nn_conv2d", "[3]");
   EXPECT_SAID(tc_nn_add_multihead_attention(p, "negative", -1, true), "nn_add_multihead_attention", "-1");
   EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}), "nn_multihead_attention",
               "2 heads of dim 3");
@@ -615,6 +626,48 @@ static void borrowed_memory_is_the_callers(void) {
   tc_scope_end(t);
 }
 
+// Memory that an assign shares is written by neither; that of the caller is not shared.
+static void what_is_assigned_is_not_copied(void) {
+  enum { N = 1 << 18 };
+  static float mine[N];
+  float a0 = 0, b0 = 0, c0 = 0;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor a = tc_full(TC_SHAPE(N), 1, TC_F32), b = tc_zeros(TC_SHAPE(N), TC_F32), c = tc_reshape(a, TC_SHAPE(N / 2, 2));
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){a, b}));
+  size_t before = tc_memory_stats().live_bytes;
+  EXPECT_OK(tc_assign(b, a));
+  tc_tensor p = tc_param(a);
+  EXPECT_OK(tc_eval(3, (tc_tensor[]){b, c, p}));
+  EXPECT(tc_memory_stats().live_bytes < before, "%zu bytes, %zu before", tc_memory_stats().live_bytes, before);
+  EXPECT_OK(tc_assign(a, tc_add(a, 1)));
+  EXPECT_OK(tc_assign(b, tc_mul(b, 5)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT_OK(tc_item_f32(tc_select(a, 0, 7), &a0));
+  EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
+  EXPECT_OK(tc_item_f32(tc_select(p, 0, 7), &c0));
+  EXPECT(a0 == 2 && b0 == 5 && c0 == 1, "%g %g %g", (double)a0, (double)b0, (double)c0);
+  EXPECT_OK(tc_item_f32(tc_select(tc_select(c, 0, 7), 0, 1), &c0));
+  EXPECT(c0 == 1, "%g", (double)c0);
+  // An old value that lives on under another name in the run that replaces it.
+  EXPECT_OK(tc_assign(b, a));
+  EXPECT_OK(tc_assign(a, tc_add(a, 1)));
+  EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
+  EXPECT_OK(tc_item_f32(tc_select(a, 0, 7), &a0));
+  EXPECT(a0 == 3 && b0 == 2, "%g %g", (double)a0, (double)b0);
+  tc_tensor user = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_assign(b, user));
+  EXPECT_OK(tc_assign(user, a));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(mine[7] == 3, "%g", (double)mine[7]);
+  EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
+  EXPECT(b0 == 0, "%g", (double)b0);
+  EXPECT_OK(tc_assign(a, tc_mul(a, 2)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(mine[7] == 3, "%g", (double)mine[7]);
+  tc_release(p);
+  tc_scope_end(scope);
+}
+
 static void ten_reads_run_the_graph_once(void) {
   tc_scope s = tc_scope_begin();
   tc_tensor x = tc_rand(TC_SHAPE(64, 64), TC_F32), y = tc_matmul(tc_tanh(x), x), out[10];
@@ -685,6 +738,7 @@ int main(void) {
   devices_are_checked();
   a_slice_keeps_its_value_when_its_source_is_assigned();
   borrowed_memory_is_the_callers();
+  what_is_assigned_is_not_copied();
   ten_reads_run_the_graph_once();
   different_graphs_over_equal_shapes_are_different();
   use_after_shutdown();

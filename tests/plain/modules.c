@@ -168,6 +168,99 @@ static void attention_refuses_what_does_not_fit(void) {
   tc_scope_end(scope);
 }
 
+static bool is_equal(tc_tensor a, tc_tensor b) {
+  bool same = false;
+  EXPECT_OK(tc_allclose(a, b, 0, 0, &same));
+  return same;
+}
+
+// Each module is the op of that name over its parameters.
+static void modules_are_their_ops(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_randn(TC_SHAPE(3, 4, 7, 5), TC_F32), none = {0, 0};
+  EXPECT_OK(tc_nn_add_conv2d(p, "conv", 4, 6, TC_SHAPE(3, 2), 2, true));
+  EXPECT_OK(tc_nn_add_conv2d(p, "plain", 4, 6, TC_SHAPE(3), 1, false));
+  EXPECT_OK(tc_nn_add_rms_norm(p, "rms", 5));
+  EXPECT_OK(tc_nn_add_group_norm(p, "group", 4));
+  EXPECT_OK(tc_nn_add_batch_norm(p, "bn", 4));
+  EXPECT(tc_nn_has(p, "conv.bias") && !tc_nn_has(p, "plain.bias") && !tc_nn_has(p, "rms.bias"), "biases");
+  tc_dims d = tc_shape(tc_nn_get(p, "conv.weight"));
+  EXPECT(d.rank == 4 && d.dim[0] == 6 && d.dim[1] == 2 && d.dim[2] == 3 && d.dim[3] == 2, "the weight of a convolution");
+  double bound = 1 / sqrt(2 * 3 * 2);
+  float most = 0;
+  EXPECT_OK(tc_item_f32(tc_max(tc_abs(tc_nn_get(p, "conv.bias")), TC_ALL, false), &most));
+  EXPECT(most > 0 && (double)most <= bound, "a bias of %g", (double)most);
+  for (int i = 0; i < tc_nn_count(p); i++) EXPECT_OK(tc_assign(tc_nn_tensors(p)[i], tc_randn_like(tc_nn_tensors(p)[i])));
+  tc_conv_options o = {.stride = TC_SHAPE(2), .padding = TC_SHAPE(1), .groups = 2};
+  tc_tensor want = tc_conv2d(x, tc_nn_get(p, "conv.weight"), tc_nn_get(p, "conv.bias"), o);
+  EXPECT(is_equal(tc_nn_conv2d(p, "conv", x, o), want), "conv2d");
+  o.groups = 1;
+  EXPECT(is_equal(tc_nn_conv2d(p, "plain", x, o), tc_conv2d(x, tc_nn_get(p, "plain.weight"), none, o)), "conv2d without bias");
+  EXPECT(is_equal(tc_nn_rms_norm(p, "rms", x, 1e-6), tc_rms_norm(x, tc_nn_get(p, "rms.weight"), 1e-6)), "rms_norm");
+  want = tc_group_norm(x, 2, tc_nn_get(p, "group.weight"), tc_nn_get(p, "group.bias"), 1e-5);
+  EXPECT(is_equal(tc_nn_group_norm(p, "group", x, 2, 1e-5), want), "group_norm");
+  EXPECT_FAILS(tc_nn_conv2d(p, "conw", x, o), TC_ERR_ARG, "no parameter 'conw.weight'; the nearest is 'conv.weight'");
+  EXPECT_FAILS(tc_nn_add_conv2d(p, "c", 4, 6, TC_SHAPE(3), 4, true), TC_ERR_ARG, "4 channels to 6 cannot be cut into 4 groups");
+  EXPECT_FAILS(tc_nn_add_conv2d(p, "c", 4, 6, TC_SHAPE(3, 3, 3), 1, true), TC_ERR_ARG, "size has 3 numbers");
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+// The running statistics move in training and are used in evaluation; batches are counted.
+static void batch_norm_has_two_modes(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_add(tc_mul(tc_randn(TC_SHAPE(64, 2, 5), TC_F32), 3), 10), none = {0, 0};
+  float mean = 0, var = 0;
+  int64_t count = -1;
+  EXPECT_OK(tc_nn_add_batch_norm(p, "bn", 2));
+  tc_tensor by_batch = tc_batch_norm(x, none, none, none, none, (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  EXPECT(is_equal(tc_nn_batch_norm(p, "bn", x, 0.5, 1e-5), by_batch), "training");
+  EXPECT_OK(tc_item_f32(tc_mean(tc_nn_get(p, "bn.running_mean"), TC_ALL, false), &mean));
+  EXPECT_OK(tc_item_f32(tc_mean(tc_nn_get(p, "bn.running_var"), TC_ALL, false), &var));
+  EXPECT_OK(tc_item_i64(tc_nn_get(p, "bn.num_batches_tracked"), &count));
+  EXPECT(fabsf(mean - 5) < 0.5f && fabsf(var - 5) < 1 && count == 1, "mean %g, variance %g, %d batches", (double)mean, (double)var, (int)count);
+  tc_nn_set_training(p, false);
+  tc_tensor by_running =
+      tc_batch_norm(x, tc_nn_get(p, "bn.running_mean"), tc_nn_get(p, "bn.running_var"), none, none, (tc_batch_norm_options){TC_BATCH_NORM_DEFAULTS});
+  EXPECT(is_equal(tc_nn_batch_norm(p, "bn", x, 0.5, 1e-5), by_running), "evaluation");
+  EXPECT_OK(tc_item_i64(tc_nn_get(p, "bn.num_batches_tracked"), &count));
+  EXPECT(count == 1, "%d batches after evaluation", (int)count);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+static void buffers_follow_the_parameters(void) {
+  static const char *const names[] = {"a.weight", "a.bias", "b.weight", "b.bias", "a.running_mean", "a.running_var", "a.num_batches_tracked",
+                                      "b.count"};
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_batch_norm(p, "a", 3));
+  tc_tensor count = tc_nn_add_buffer(p, "b.count", tc_full_int(TC_SHAPE(2), 7, TC_I32));
+  EXPECT_OK(tc_nn_add_layer_norm(p, "b", 3));
+  EXPECT(tc_nn_count(p) == 4 && tc_nn_count_all(p) == 8, "%d and %d", tc_nn_count(p), tc_nn_count_all(p));
+  for (int i = 0; i < 8; i++) {
+    tc_tensor t = tc_nn_get(p, names[i]);
+    EXPECT(strcmp(tc_nn_names(p)[i], names[i]) == 0, "%d is %s", i, tc_nn_names(p)[i]);
+    EXPECT(memcmp(&t, &tc_nn_tensors(p)[i], sizeof t) == 0 && tc_requires_grad(t) == (i < 4), "%s", names[i]);
+  }
+  EXPECT_FAILS(tc_nn_add_buffer(p, "a.weight", count), TC_ERR_ARG, "the name 'a.weight' is taken");
+  EXPECT_OK(tc_nn_cast(p, TC_F16));
+  for (int i = 0; i < 8; i++) {
+    tc_type want = i < 6 ? TC_F16 : i == 6 ? TC_I64 : TC_I32;
+    EXPECT(tc_dtype(tc_nn_tensors(p)[i]) == want && tc_requires_grad(tc_nn_tensors(p)[i]) == (i < 4), "%s after the cast", names[i]);
+  }
+  float ones = 0;
+  EXPECT_OK(tc_item_f32(tc_sum(tc_cast(tc_nn_get(p, "a.running_var"), TC_F32), TC_ALL, false), &ones));
+  EXPECT(ones == 3, "%g", (double)ones);
+  EXPECT_FAILS(tc_nn_cast(p, TC_I32), TC_ERR_DTYPE, "parameters are floating, not i32");
+  EXPECT_FAILS(tc_nn_cast(NULL, TC_F32), TC_ERR_ARG, "there is no list");
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+  EXPECT(!tc_is_valid(count), "a buffer outlived its list");
+}
+
 static void dropout_is_of_training_alone(void) {
   tc_scope scope = tc_scope_begin();
   tc_nn_params *p = tc_nn_params_create();
@@ -188,6 +281,9 @@ int main(void) {
   initial_values_are_pytorchs();
   names_are_checked();
   attention_refuses_what_does_not_fit();
+  modules_are_their_ops();
+  batch_norm_has_two_modes();
+  buffers_follow_the_parameters();
   dropout_is_of_training_alone();
   if (files) a_state_dict_gives_pytorchs_results();
   tc_shutdown();

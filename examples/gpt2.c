@@ -1,0 +1,169 @@
+// GPT-2 with the weights of Hugging Face's GPT2Model: the logits of token ids, some steps of training, or tokens that follow. The model is
+// examples/models/gpt2.c.
+//   example-gpt2 --weights w.safetensors --input ids.npy --output logits.npy             ids [b, t], logits [b, t, words]
+//   example-gpt2 --weights w.safetensors --input ids.npy --train 10 --save new.safetensors
+//   example-gpt2 --weights w.safetensors --input ids.npy --generate 50 --top-k 40 --vocab vocab.json
+#include "examples/models/gpt2.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "examples/models/cli.h"
+#include "examples/models/vocab.h"
+#include "examples/models/weights.h"
+
+typedef struct work {
+  tc_nn_params *model;
+  tc_tensor ids;
+  int n_heads;
+} work;
+
+// Everything in one scope, so that initial values are not made where a file gives others.
+static gpt2_config model_create(const cli *c, tc_nn_params **out) {
+  gpt2_config config = GPT2_SMALL;
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = *out = tc_nn_params_create();
+  tc_archive *a = cli_weights(c);
+  const char *prefix = weights_prefix(a, "transformer.", "h.");
+  if (a && !gpt2_config_of(a, prefix, &config)) cli_fail("%s: not the weights of a GPT-2", c->weights);
+  cli_check(gpt2_add(p, &config));
+  cli_check(tc_nn_cast(p, c->dtype));
+  if (a) cli_check(tc_nn_load(p, a, prefix));
+  tc_archive_close(a);
+  tc_scope_end(scope);
+  return config;
+}
+
+static tc_tensor rows(const work *w, int64_t first, int64_t n) {
+  return tc_slice(w->ids, 0, first, first + n, 1);
+}
+
+static tc_tensor logits(void *arg, int64_t first, int64_t n) {
+  const work *w = arg;
+  return gpt2_logits(w->model, gpt2_forward(w->model, rows(w, first, n), w->n_heads, NULL));
+}
+
+static tc_tensor loss(void *arg, int64_t first, int64_t n) {
+  const work *w = arg;
+  return gpt2_loss(w->model, rows(w, first, n), w->n_heads);
+}
+
+static void train(const cli *c, work *w) {
+  tc_dims d = tc_shape(w->ids);
+  if (d.dim[1] < 2) cli_fail("--input %s has rows of one token: nothing follows", c->input);
+  tc_adam_options options = {.lr = c->lr >= 0 ? c->lr : 1e-3, TC_ADAM_DEFAULTS, .weight_decay = 0.01};
+  tc_optimizer *opt = tc_adamw(tc_nn_tensors(w->model), tc_nn_count(w->model), options);
+  cli_train(c, d.dim[0], opt, loss, w);
+  tc_optimizer_destroy(opt);
+}
+
+// ---- Generation ----
+
+static double uniform(void) {
+  static uint64_t state;
+  if (state == 0) state = tc_get_rng_state().seed * 2 + 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(state >> 11) * 0x1p-53;
+}
+
+// One of the k greatest logits of n, drawn by their softmax.
+static int64_t draw(const float *logit, int64_t n, int64_t k) {
+  int64_t *best = malloc((size_t)k * sizeof *best), n_best = 0, got;
+  double sum = 0;
+  if (best == NULL) cli_fail("no memory for --top-k %lld", (long long)k);
+  for (int64_t i = 0; i < n; i++) {  // kept in order, the greatest first
+    if (n_best == k && !(logit[i] > logit[best[k - 1]])) continue;
+    int64_t at = n_best < k ? n_best++ : k - 1;
+    for (; at > 0 && logit[i] > logit[best[at - 1]]; at--) best[at] = best[at - 1];
+    best[at] = i;
+  }
+  for (int64_t i = 0; i < n_best; i++) sum += exp((double)logit[best[i]] - (double)logit[best[0]]);
+  double u = uniform() * sum;
+  int64_t i = 0;
+  while (i < n_best - 1 && (u -= exp((double)logit[best[i]] - (double)logit[best[0]])) >= 0) i++;
+  got = best[i];
+  free(best);
+  return got;
+}
+
+// The next token of each row by its logits [b, n].
+static void draw_rows(tc_tensor all, int64_t k, int64_t *out) {
+  tc_dims d = tc_shape(all);
+  int64_t b = d.dim[0], n = d.dim[1];
+  float *logit = malloc((size_t)(b * n) * sizeof *logit);
+  if (logit == NULL) cli_fail("no memory for logits");
+  cli_check(tc_to_host(all, logit, (size_t)(b * n) * sizeof *logit));
+  for (int64_t r = 0; r < b; r++) out[r] = draw(logit + r * n, n, k < n ? k : n);
+  free(logit);
+}
+
+// Appends ids [b, t] to the cache and gives the token that follows each row.
+static void next(const cli *c, const work *w, tc_tensor ids, gpt2_cache *cache, int64_t *out) {
+  tc_dims d = tc_shape(ids);
+  tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
+  tc_tensor hidden = gpt2_forward(w->model, ids, w->n_heads, cache);
+  tc_tensor all = gpt2_logits(w->model, tc_select(hidden, 1, d.dim[1] - 1));
+  tc_tensor result = tc_keep(c->top_k ? tc_cast(all, TC_F32) : tc_argmax(all, 1, false));
+  tc_scope_end(scope);  // nothing else is asked of the run
+  if (c->top_k)
+    draw_rows(result, c->top_k, out);
+  else
+    cli_check(tc_to_host(result, out, (size_t)d.dim[0] * sizeof *out));
+  tc_scope_end(outer);
+}
+
+static void print_token(const vocab *v, int64_t id) {
+  if (v->text == NULL)
+    printf("%lld ", (long long)id);
+  else
+    fputs(id < v->n && v->text[id] ? v->text[id] : "?", stdout);
+}
+
+// A row a line. One row is printed as it comes.
+static void generate(const cli *c, const work *w, const vocab *v) {
+  tc_dims d = tc_shape(w->ids);
+  int64_t b = d.dim[0], *token = malloc((size_t)(b * c->generate) * sizeof *token);
+  gpt2_cache cache;
+  if (token == NULL) cli_fail("no memory for tokens");
+  tc_no_grad_begin();
+  cli_check(gpt2_cache_init(&cache, w->model, b, d.dim[1] + c->generate, w->n_heads));
+  for (int64_t i = 0; i < c->generate; i++) {
+    tc_scope scope = tc_scope_begin();
+    tc_tensor ids = i == 0 ? w->ids : tc_from_host(token + (i - 1) * b, TC_SHAPE(b, 1), TC_I64);
+    next(c, w, ids, &cache, token + i * b);
+    tc_scope_end(scope);
+    if (b == 1) print_token(v, token[i]), fflush(stdout);
+    cli_progress("tokens", i + 1, c->generate);
+  }
+  for (int64_t r = 0; r < b && b > 1; r++) {
+    for (int64_t i = 0; i < c->generate; i++) print_token(v, token[i * b + r]);
+    if (r < b - 1) printf("\n");
+  }
+  printf("\n");
+  gpt2_cache_fini(&cache);
+  tc_no_grad_end();
+  free(token);
+}
+
+int main(int argc, char **argv) {
+  cli c = cli_parse(argc, argv, "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
+                    "weights input output train lr save generate top-k vocab heads batch dtype device threads seed ");
+  vocab v = {0};
+  if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
+  if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");
+  if (c.vocab && !vocab_read(&v, c.vocab)) cli_fail("%s: not a vocabulary, or not readable", c.vocab);
+  tc_scope scope = tc_scope_begin();
+  work w = {.ids = cli_load("input", c.input, 2, false, TC_I64)};
+  gpt2_config config = model_create(&c, &w.model);
+  w.n_heads = cli_heads(&c, config.dim);
+  int64_t t = tc_shape(w.ids).dim[1] + c.generate;
+  if (t > config.n_positions) cli_fail("%lld tokens are more than the model's %lld positions", (long long)t, (long long)config.n_positions);
+  if (c.train) train(&c, &w);
+  if (c.output) cli_save(c.output, cli_in_batches(&c, tc_shape(w.ids).dim[0], logits, &w));
+  if (c.generate) generate(&c, &w, &v);
+  if (c.save) cli_check(tc_nn_save(w.model, c.save));
+  vocab_fini(&v);
+  tc_nn_params_destroy(w.model);
+  tc_scope_end(scope);
+}

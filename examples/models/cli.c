@@ -1,0 +1,218 @@
+#include "examples/models/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+_Noreturn void cli_fail(const char *fmt, ...) {
+  va_list args;
+  fflush(stdout);
+  va_start(args, fmt);
+  vfprintf(stderr, fmt, args);
+  va_end(args);
+  fputc('\n', stderr);
+  exit(1);
+}
+
+void cli_check(tc_status st) {
+  const tc_error *e = tc_last_error();
+  if (st != TC_OK) cli_fail("%s", e->status != TC_OK ? e->message : tc_status_text(st));
+}
+
+// ---- Options ----
+
+typedef enum kind { TEXT, COUNT, NUMBER, TYPE } kind;
+
+typedef struct row {
+  const char *name, *value, *help;
+  kind kind;
+  size_t at;  // in cli
+} row;
+
+static const row rows[] = {
+    {"weights", "FILE", "safetensors file of a state dict; without it, random initial values", TEXT, offsetof(cli, weights)},
+    {"input", "FILE", "input, .npy", TEXT, offsetof(cli, input)},
+    {"output", "FILE", "where the result goes, .npy", TEXT, offsetof(cli, output)},
+    {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask)},
+    {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types)},
+    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels)},
+    {"train", "N", "train N steps; prints their losses", COUNT, offsetof(cli, train)},
+    {"lr", "X", "learning rate", NUMBER, offsetof(cli, lr)},
+    {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum)},
+    {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
+    {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
+    {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k)},
+    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab)},
+    {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
+    {"batch", "N", "rows of the input at a time; all if left out", COUNT, offsetof(cli, batch)},
+    {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
+    {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
+    {"threads", "N", "threads", COUNT, offsetof(cli, threads)},
+    {"seed", "N", "of random numbers; 0 if left out", COUNT, offsetof(cli, seed)},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+static bool has(const char *which, const char *name) {
+  size_t n = strlen(name);
+  for (const char *s = which; (s = strstr(s, name)); s += n)
+    if ((s == which || s[-1] == ' ') && s[n] == ' ') return true;
+  return false;
+}
+
+static void help(const char *program, const char *about, const char *which) {
+  printf("usage: %s [options]\n%s\n\n", program, about);
+  for (int i = 0; i < N_ROWS; i++) {
+    char left[40];
+    if (!has(which, rows[i].name)) continue;
+    snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value);
+    printf("  %-16s  %s\n", left, rows[i].help);
+  }
+  printf("  %-16s  %s\n", "--help", "this text");
+}
+
+static void set(cli *c, const row *r, const char *text) {
+  void *to = (char *)c + r->at;
+  char *end;
+  errno = 0;
+  switch (r->kind) {
+    case TEXT: *(const char **)to = text; return;
+    case COUNT: {
+      long long n = strtoll(text, &end, 10);
+      if (errno || end == text || *end || n < (strcmp(r->name, "seed") != 0) || n > INT_MAX)
+        cli_fail("--%s %s: not a positive number", r->name, text);
+      *(int64_t *)to = n;
+      return;
+    }
+    case NUMBER:
+      *(double *)to = strtod(text, &end);
+      if (errno || end == text || *end || !(*(double *)to >= 0)) cli_fail("--%s %s: not a number from 0 on", r->name, text);
+      return;
+    case TYPE:
+      for (int i = 0; i < 4; i++)
+        if (strcmp(text, tc_type_name((tc_type[]){TC_F32, TC_BF16, TC_F16, TC_F64}[i])) == 0) {
+          *(tc_type *)to = (tc_type[]){TC_F32, TC_BF16, TC_F16, TC_F64}[i];
+          return;
+        }
+      cli_fail("--dtype %s: one of f32, bf16, f16, f64", text);
+  }
+}
+
+cli cli_parse(int argc, char **argv, const char *about, const char *which) {
+  struct option option[N_ROWS + 2] = {0};
+  int number[N_ROWS], n = 0, got;
+  cli c = {.dtype = TC_F32, .lr = -1, .momentum = -1};
+  for (int i = 0; i < N_ROWS; i++)
+    if (has(which, rows[i].name)) number[n] = i, option[n++] = (struct option){rows[i].name, required_argument, NULL, 0};
+  option[n] = (struct option){"help", no_argument, NULL, 0};
+  for (int at = 0; (got = getopt_long(argc, argv, "", option, &at)) != -1;) {
+    if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
+    if (at == n) help(argv[0], about, which), exit(0);
+    set(&c, &rows[number[at]], optarg);
+  }
+  if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);
+  if (c.device) cli_check(tc_set_default_device(c.device));
+  if (c.threads) cli_check(tc_set_num_threads((int)c.threads));
+  tc_seed((uint64_t)c.seed);
+  return c;
+}
+
+// ---- Files ----
+
+static bool is_floating(tc_type type) {
+  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
+}
+
+tc_tensor cli_load(const char *option, const char *path, int rank, bool floating, tc_type type) {
+  tc_tensor t = tc_load_npy(path);
+  if (!tc_is_valid(t)) cli_check(tc_last_error()->status);
+  tc_dims d = tc_shape(t);
+  if (d.rank != rank) cli_fail("--%s %s has rank %d, rank %d is asked for", option, path, d.rank, rank);
+  if (is_floating(tc_dtype(t)) != floating)
+    cli_fail("--%s %s is %s, %s numbers are asked for", option, path, tc_type_name(tc_dtype(t)), floating ? "floating" : "whole");
+  if (tc_numel(t) == 0) cli_fail("--%s %s is empty", option, path);
+  return tc_cast(t, type);
+}
+
+void cli_save(const char *path, tc_tensor t) {
+  bool narrow = tc_dtype(t) == TC_F16 || tc_dtype(t) == TC_BF16;
+  cli_check(tc_save_npy(path, narrow ? tc_cast(t, TC_F32) : t));
+}
+
+tc_archive *cli_weights(const cli *c) {
+  if (c->weights == NULL) return fprintf(stderr, "no --weights: random initial values\n"), NULL;
+  tc_archive *a = tc_safetensors_open(c->weights);
+  if (a == NULL) cli_check(tc_last_error()->status);
+  return a;
+}
+
+int cli_heads(const cli *c, int64_t dim) {
+  int64_t heads = c->heads ? c->heads : dim / 64;
+  if (heads == 0 || dim % heads) cli_fail("%lld cannot be cut into %lld heads: give --heads", (long long)dim, (long long)heads);
+  return (int)heads;
+}
+
+// ---- Work ----
+
+static double now_s(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+void cli_progress(const char *what, int64_t done, int64_t n) {
+  static double start, told;
+  static bool shown;
+  double now = now_s();
+  bool screen = isatty(STDERR_FILENO);
+  if (start == 0) start = told = now;
+  if (now - start > 1 && (now - told > (screen ? 0.1 : 5) || (done == n && shown))) {
+    fprintf(stderr, screen ? "\r%s: %lld of %lld%s" : "%s: %lld of %lld%s", what, (long long)done, (long long)n, screen && done < n ? "" : "\n");
+    told = now, shown = true;
+  }
+}
+
+tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg) {
+  int64_t each = c->batch && c->batch < n_rows ? c->batch : n_rows, n = (n_rows + each - 1) / each;
+  tc_tensor *part = calloc((size_t)n, sizeof *part);
+  if (part == NULL) cli_fail("no memory for %lld batches", (long long)n);
+  tc_no_grad_begin();
+  for (int64_t i = 0; i < n; i++) {
+    tc_scope scope = tc_scope_begin();
+    int64_t first = i * each;
+    part[i] = tc_keep(fn(arg, first, first + each < n_rows ? each : n_rows - first));
+    tc_scope_end(scope);  // nothing else is asked of the run
+    cli_check(tc_eval(1, &part[i]));
+    cli_progress("rows", first + each < n_rows ? first + each : n_rows, n_rows);
+  }
+  tc_tensor all = n == 1 ? part[0] : tc_cat((int)n, part, 0);
+  tc_no_grad_end();
+  free(part);
+  return all;
+}
+
+void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss_of, void *arg) {
+  int64_t each = c->batch ? c->batch : n_rows, n = n_rows / each;
+  if (opt == NULL) cli_check(tc_last_error()->status);
+  if (n == 0) cli_fail("--batch %lld: there are %lld rows", (long long)each, (long long)n_rows);
+  for (int64_t step = 0; step < c->train; step++) {
+    float value;
+    tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
+    tc_tensor loss = loss_of(arg, step % n * each, each);
+    cli_check(tc_backward(loss));
+    cli_check(tc_optimizer_step(opt));
+    cli_check(tc_zero_grad(opt));
+    tc_keep(loss);
+    tc_scope_end(scope);  // nothing old is held: parameters change in place
+    cli_check(tc_item_f32(loss, &value));
+    tc_scope_end(outer);
+    printf("%.9g\n", (double)value);
+    fflush(stdout);
+    cli_progress("steps", step + 1, c->train);
+  }
+}

@@ -1,0 +1,40 @@
+// What the model programs share: options, files, batches, training loops and a line that tells how far they are. Mistakes end the program with a
+// sentence on standard error and exit status 1.
+#ifndef EXAMPLES_MODELS_CLI_H
+#define EXAMPLES_MODELS_CLI_H
+
+#include <tc/nn.h>
+
+typedef struct cli {
+  const char *weights, *input, *output, *save, *labels, *mask, *types, *vocab, *device;
+  tc_type dtype;
+  int64_t batch, threads, train, generate, heads, top_k, seed;  // 0: not given
+  double lr, momentum;
+} cli;
+
+// Options from the command line. which: the names of those that the program has, each with a space after it; --help prints them after `about`. Sets
+// device, threads and seed.
+cli cli_parse(int argc, char **argv, const char *about, const char *which);
+
+void cli_check(tc_status st);  // ends the program with the library's message unless it is TC_OK
+_Noreturn void cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+// The array in a file for --option, of this rank (or either of two), floating or whole, as the type that the model computes in, or i64.
+tc_tensor cli_load(const char *option, const char *path, int rank, bool floating, tc_type type);
+// Writes a result, f16 and bf16 as f32.
+void cli_save(const char *path, tc_tensor t);
+// The file of --weights; NULL, and a remark on standard error, where it is not given and the model starts from random values.
+tc_archive *cli_weights(const cli *c);
+// --heads, or one for each 64 of dim.
+int cli_heads(const cli *c, int64_t dim);
+
+// What a program does with rows first to first + n - 1 of its input: a result, or a loss.
+typedef tc_tensor (*cli_rows_fn)(void *arg, int64_t first, int64_t n);
+// fn over all n_rows, --batch at a time (all at once without), joined.
+tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg);
+// --train steps, each on the next --batch rows; prints the losses, one a line.
+void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss, void *arg);
+// One line on standard error, from a second after the first call on: "what: done of n".
+void cli_progress(const char *what, int64_t done, int64_t n);
+
+#endif

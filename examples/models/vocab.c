@@ -1,0 +1,118 @@
+#include "examples/models/vocab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TOKEN_BYTES = 1024, MAX_ID = 1 << 24 };
+
+// ---- Characters of a token to bytes ----
+
+static bool is_itself(uint32_t c) {
+  return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255);
+}
+
+// The byte that a character stands for; -1 if it is none of those.
+static int byte_of(uint32_t c) {
+  if (c < 256) return is_itself(c) ? (int)c : -1;
+  uint32_t k = c - 256;
+  for (uint32_t byte = 0; byte < 256; byte++)
+    if (!is_itself(byte) && k-- == 0) return (int)byte;
+  return -1;
+}
+
+// ---- JSON ----
+
+typedef struct reader {
+  const char *s;
+} reader;
+
+static void skip_space(reader *r) {
+  r->s += strspn(r->s, " \t\r\n");
+}
+
+static bool take(reader *r, char c) {
+  skip_space(r);
+  return *r->s == c ? r->s++, true : false;
+}
+
+// One character of a string, an escape or UTF-8 of up to two bytes; UINT32_MAX for what no token has.
+static uint32_t character(reader *r) {
+  unsigned char c = (unsigned char)*r->s++;
+  unsigned u;
+  int n = 0;
+  if (c >= 0x20 && c < 0x80 && c != '\\') return c;
+  if ((c & 0xE0) == 0xC0 && (*r->s & 0xC0) == 0x80) return (uint32_t)(c & 0x1F) << 6 | (uint32_t)(*r->s++ & 0x3F);
+  if (c != '\\') return UINT32_MAX;
+  if (*r->s == '"' || *r->s == '\\' || *r->s == '/') return (uint32_t)*r->s++;
+  if (sscanf(r->s, "u%4x%n", &u, &n) != 1 || n != 5) return UINT32_MAX;
+  r->s += 5;
+  return u;
+}
+
+// A token as text; false if it is none. Tokens such as <|endoftext|> are their own text.
+static bool token(reader *r, char out[MAX_TOKEN_BYTES]) {
+  int n = 0;
+  if (!take(r, '"')) return false;
+  while (*r->s && *r->s != '"' && n < MAX_TOKEN_BYTES - 1) {
+    int byte = byte_of(character(r));
+    if (byte < 0) return false;
+    out[n++] = (char)byte;
+  }
+  out[n] = 0;
+  return take(r, '"');
+}
+
+static bool entry(reader *r, vocab *v) {
+  char text[MAX_TOKEN_BYTES], *end;
+  if (!token(r, text) || !take(r, ':')) return false;
+  skip_space(r);
+  long id = strtol(r->s, &end, 10);
+  if (end == r->s || id < 0 || id >= MAX_ID) return false;
+  r->s = end;
+  if (id >= v->n) {
+    char **grown = realloc(v->text, ((size_t)id + 1) * 2 * sizeof *grown);
+    if (grown == NULL) return false;
+    memset(grown + v->n, 0, ((size_t)id * 2 + 2 - (size_t)v->n) * sizeof *grown);
+    v->text = grown, v->n = 2 * id + 2;
+  }
+  free(v->text[id]);
+  return (v->text[id] = strdup(text)) != NULL;
+}
+
+static char *read_file(const char *path) {
+  FILE *f = fopen(path, "r");
+  char *s = NULL;
+  size_t n = 0, cap = 0;
+  while (f && !feof(f) && !ferror(f)) {
+    if (n + 1 >= cap) {
+      char *grown = realloc(s, cap = cap * 2 + 65536);
+      if (grown == NULL) break;
+      s = grown;
+    }
+    n += fread(s + n, 1, cap - n - 1, f);
+  }
+  bool whole = f && feof(f) && !ferror(f);
+  if (f) fclose(f);
+  if (!whole) return free(s), NULL;
+  s[n] = 0;
+  return s;
+}
+
+bool vocab_read(vocab *out, const char *path) {
+  char *s = read_file(path);
+  reader r = {s};
+  *out = (vocab){0};
+  bool ok = s && take(&r, '{');
+  while (ok && (ok = entry(&r, out)) && take(&r, ',')) continue;
+  ok = ok && take(&r, '}');
+  free(s);
+  if (!ok) vocab_fini(out);
+  return ok;
+}
+
+void vocab_fini(vocab *v) {
+  for (int64_t i = 0; i < v->n; i++) free(v->text[i]);
+  free(v->text);
+  *v = (vocab){0};
+}
