@@ -15,7 +15,7 @@ IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer")
 MODELS = ("resnet18_infer", "resnet50_infer", "bert_infer")
 FRESH = ("cold", "peak_memory", "size")
 HAS = {
-    "fused": ("mlp", "digits", "gpt2_train", "adam"),
+    "fused": ("mlp", "digits", "gpt2_train", "optim"),
     "functional": ("mlp", "digits"),
     "channels-last": IMAGES,
     "frozen": MODELS,
