@@ -1,4 +1,4 @@
-// Convolutions and attention, f32. A result is evaluated and dropped; of attention's backward pass the output and three gradients are.
+// Convolutions and attention, f32. The weight of a convolution is a parameter, as in a model that is evaluated. A result is evaluated and dropped; of attention's backward pass the output and three gradients are.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -69,6 +69,7 @@ static bool conv_right(void *arg) {
 }
 
 void bench_conv(void) {
+  tc_no_grad_begin();
   static layer layers[] = {
 #define CONV(name, n, in, side, out, window, stride) {name, n, in, side, out, window, stride, {0, 0}, {0, 0}},
 #include "bench/convs.def"
@@ -79,7 +80,7 @@ void bench_conv(void) {
     if (!bench_wants(l->name)) continue;
     tc_scope scope = tc_scope_begin();
     l->x = bench_tensor(TC_SHAPE(l->n, l->in, l->side, l->side), 1);
-    l->weight = bench_tensor(TC_SHAPE(l->out, l->in, l->window, l->window), 2);
+    l->weight = tc_param(bench_tensor(TC_SHAPE(l->out, l->in, l->window, l->window), 2));
     double positions = (double)(l->n * l->out * out_side(l) * out_side(l));
     bench_measure(&(bench_row){.bench = "conv",
                                .name = l->name,
@@ -89,8 +90,10 @@ void bench_conv(void) {
                                .run = run_conv,
                                .arg = l,
                                .check = conv_right});
+    tc_release(l->weight);
     tc_scope_end(scope);
   }
+  tc_no_grad_end();
 }
 
 // ---- attention: causal, 4 sequences of 512, 12 heads of 64 ----
