@@ -15,6 +15,7 @@
 #define TURN_COST 14.0
 #define READ_A_COST 6.0  // of a, for each time it is read
 #define UNIT_COST 20000.0  // of a unit
+#define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -69,7 +70,8 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, int threads, int
 
 // Units: what they read again, against how evenly they fill the threads.
 static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, bool turns, int64_t cache) {
-  int threads = tc_topology_get()->n_threads;
+  bool small = (double)(of->batch * of->m * of->n) * (double)of->k < ALONE;
+  int threads = small ? 1 : tc_topology_get()->n_threads;
   int64_t most = b->n_panels, tall = b->tiles;
   // The packed columns stay in the second-level cache, beside what they are packed from and rows of a. On a Xeon with 2 MiB of it, 1024x1024x1024 at one
   // thread, against oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is dear, 0.92 with 1024 and 0.88 with 512.

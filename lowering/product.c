@@ -25,13 +25,14 @@ typedef struct product {
   bool chunks;         // sums wait in memory between chunks of k
   bool direct;         // one store follows, in the accumulators' type
   int packed, packed_a, sums;  // tiles
-  int64_t a_pitch;     // elements from tile to tile of the packed a
+  int64_t a_pitch;     // elements of the packed a for each row of its tiles
   tc_factor a, b;
 } product;
 
 // The present unit.
 typedef struct unit {
   tc_val t0, t1, p0, p1;  // tiles of rows, panels
+  tc_val row;             // the first
   tc_val k0, k1;          // chunk
 } unit;
 
@@ -180,31 +181,31 @@ static int power_of_two(int n) {
   return k;
 }
 
-// Tile `tile` of a, `rows` rows at the k that begins at `from`, goes to `to`. What is written beyond them is written over by the next k, or is padding.
-static void pack_a_tile(product *p, int rows, tc_val from, tc_val to, tc_val tile, tc_val mask) {
-  tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p, from, times(p, tile, rows)), mask, TC_NONE, p->a.buf);
-  store_tile(p, p->packed_a, add(p, to, times(p, tile, p->a_pitch)), tc_emit_cast(E, v, p->acc));
+// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
+// k, or is padding.
+static void pack_a_tile(product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
+  tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p, from, row), mask, TC_NONE, p->a.buf);
+  store_tile(p, p->packed_a, add(p, to, times(p, row, p->a_pitch)), tc_emit_cast(E, v, p->acc));
 }
 
-// `tiles` tiles of a, of `rows` rows from `row`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
-static void pack_a(product *p, int rows, tc_val row, tc_val tiles, const unit *u) {
+// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
+static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u) {
   tc_ex *s = p->s;
-  int lanes = power_of_two(rows), all = (int)p->by.a_tiles;
-  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val inside = tc_emit_bin(E, TC_N_LE, add(p, row, tc_ex_i64(s, (int64_t)(all - 1) * rows + lanes)), tc_ex_i64(s, p->of.m));
-  inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, tiles, tc_ex_i64(s, all)));
+  int lanes = power_of_two(rows), all = (int)p->by.a_tiles * rows;
+  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p, last, row);
+  tc_val inside = tc_emit_bin(E, TC_N_LE, add(p, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
+  inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
     (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
     tc_val k = loop(p, u->k0, u->k1, 1);
     tc_val from = add(p, add(p, p->a.at, row), times(p, k, p->a.col)), to = times(p, sub(p, k, u->k0), rows);
     if (part == 0) {
-      for (int64_t i = 0; i < all * rows + line_of(p->a.type); i += line_of(p->a.type))
+      for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
         prefetch(p, p->a.buf, add(p, from, tc_ex_i64(s, PACK_AHEAD * p->a.col + i)));
-      for (int i = 0; i < all; i++) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
+      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
     } else {
-      tc_val tile = loop(p, tc_ex_i64(s, 0), tiles, 1);
-      tc_val mask = tc_emit_bin(E, TC_N_LT, numbers, sub(p, tc_ex_i64(s, p->of.m), add(p, row, times(p, tile, rows))));
-      pack_a_tile(p, rows, from, to, tile, mask);
+      tc_val i = loop(p, tc_ex_i64(s, 0), many, rows);
+      pack_a_tile(p, rows, from, to, i, tc_emit_bin(E, TC_N_LT, numbers, sub(p, tc_ex_i64(s, p->of.m), add(p, row, i))));
       end(p);
     }
     end(p);
@@ -316,18 +317,21 @@ static void multiply(product *p, const rows_at *r, const unit *u, tc_val panel, 
 // Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before; each over the unit's panels.
 static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
   tc_ex *s = p->s;
-  tc_val first = from;
+  tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
+  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
   if (p->by.pack_a) {
-    first = loop(p, from, to, p->by.a_tiles);
-    to = tc_emit_bin(E, TC_N_MIN, to, add(p, first, tc_ex_i64(s, p->by.a_tiles)));
-    pack_a(p, rows, add(p, times(p, first, rows), tc_ex_i64(s, before)), sub(p, to, first), u);
+    first = loop(p, first, last, p->by.a_tiles * rows);
+    last = tc_emit_bin(E, TC_N_MIN, last, add(p, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+    pack_a(p, rows, first, last, u);
   }
-  tc_val tile = loop(p, first, to, 1), so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
-  rows_at r = {.n = rows, .row = add(p, times(p, tile, rows), tc_ex_i64(s, before)), .sums = tc_ex_i64(s, 0)};
-  if (p->by.pack_a) r.packed = times(p, sub(p, tile, first), p->a_pitch);
+  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0)};
+  if (p->by.pack_a) r.packed = times(p, sub(p, r.row, first), p->a_pitch);
   tc_val panel = loop(p, u->p0, u->p1, 1);
   enter_panel(p, panel);
-  if (p->chunks) r.sums = times(p, add(p, times(p, sub(p, tile, u->t0), p->by.unit_panels), sub(p, panel, u->p0)), (int64_t)p->by.rows * p->by.lanes);
+  if (p->chunks) {
+    tc_val in_row = times(p, sub(p, panel, u->p0), (int64_t)rows * p->by.lanes);
+    r.sums = add(p, times(p, sub(p, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
+  }
   multiply(p, &r, u, panel, so_far);
   end(p);
   end(p);
@@ -419,8 +423,8 @@ static void make_tiles(product *p) {
   const tc_blocks *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_ex_tile(p->s, p->acc, by->unit_panels * by->chunk * by->lanes);
-  p->a_pitch = ceil_div(by->chunk * by->rows, 64) * 64 + 64;
-  if (by->pack_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * p->a_pitch);
+  p->a_pitch = by->chunk + 16;
+  if (by->pack_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
   if (!p->direct || by->turn) p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : tile);
 }
 
@@ -447,6 +451,7 @@ void tc_ex_product(tc_ex *s) {
   unit u = {.t0 = times(p, block, p->by.unit_tiles), .p0 = times(p, column, p->by.unit_panels)};
   u.t1 = tc_emit_bin(E, TC_N_MIN, add(p, u.t0, tc_ex_i64(s, p->by.unit_tiles)), tc_ex_i64(s, p->by.tiles));
   u.p1 = tc_emit_bin(E, TC_N_MIN, add(p, u.p0, tc_ex_i64(s, p->by.unit_panels)), tc_ex_i64(s, p->by.n_panels));
+  u.row = add(p, times(p, u.t0, p->by.rows - 1), tc_emit_bin(E, TC_N_MIN, u.t0, tc_ex_i64(s, p->by.tall)));
   unit_of(p, &u);
   s->mask = TC_NONE;
   end(p);
