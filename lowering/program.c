@@ -194,7 +194,7 @@ static void drop_draft(tc_step *s) {
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
 static bool prepares(const builder *b, const tc_group *group, const tc_expansion *e) {
-  bool all = b->prepare && e->n_read > 0 && group->kind != TC_GROUP_GEMM;
+  bool all = b->prepare && e->n_read > 0;
   for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
     const tc_gnode *x = &b->p->graph.node[tc_group_root(&b->gr, e->written[i])];

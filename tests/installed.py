@@ -130,12 +130,15 @@ def main():
     try:
         lib = Installed(sys.argv[1], root)
         check_library(lib)
-        first, values, resumes = blocks("c")
+        first, values, resumes, model = blocks("c")
         for static in (False, True):
             check_first_program(lib.program(["cc", "-Wpedantic", "-std=c11"], "first.c", first, static))
         body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
         assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
         check_resuming(lib, resumes)
+        models = os.path.abspath("examples/models")
+        body = '#include <stdio.h>\n#include "resnet.h"\nint use(void);\nint use(void) {\n' + model + "return 0;\n}\nint main(void) {\n  return 0;\n}\n"
+        lib.program(["cc", "-I" + os.getcwd(), "-I" + models] + [os.path.join(models, f) for f in ("resnet.c", "weights.c")], "model.c", body)
         lib.program(["cc", "-Wno-unused-parameter", "-Wno-unused-result"], "table.c", table_program())
         for standard in ("c++11", "c++20"):
             assert lib.program(["g++", "-Wpedantic", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
