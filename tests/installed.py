@@ -60,7 +60,7 @@ class Installed:
     def flags(self, *what):
         return run("pkg-config", *what, "tc", env=self.pkg).split()
 
-    def program(self, compiler, name, text, static=False):
+    def program(self, compiler, name, text, static=False, more=()):
         """Compiles, runs, and returns what it prints."""
         path = os.path.join(self.root, name)
         with open(path, "w") as f:
@@ -68,7 +68,7 @@ class Installed:
         libs = self.flags("--libs", "--static") if static else self.flags("--libs")
         if static:
             libs = ["-l:libtc.a" if flag == "-ltc" else flag for flag in libs]
-        run(*compiler, "-Wall", "-Wextra", "-Werror", *self.flags("--cflags"), path, *libs, "-o", path + ".out")
+        run(*compiler, "-Wall", "-Wextra", "-Werror", *self.flags("--cflags"), path, *libs, *more, "-o", path + ".out")
         return self.again(name, static)
 
     def again(self, name, static=False):
@@ -138,7 +138,7 @@ def main():
         check_resuming(lib, resumes)
         models = os.path.abspath("examples/models")
         body = '#include <stdio.h>\n#include "resnet.h"\nint use(void);\nint use(void) {\n' + model + "return 0;\n}\nint main(void) {\n  return 0;\n}\n"
-        lib.program(["cc", "-I" + os.getcwd(), "-I" + models] + [os.path.join(models, f) for f in ("resnet.c", "weights.c")], "model.c", body)
+        lib.program(["cc", "-I" + os.getcwd(), "-I" + models] + [os.path.join(models, f) for f in ("resnet.c", "weights.c")], "model.c", body, more=["-lm"])
         lib.program(["cc", "-Wno-unused-parameter", "-Wno-unused-result"], "table.c", table_program())
         for standard in ("c++11", "c++20"):
             assert lib.program(["g++", "-Wpedantic", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
