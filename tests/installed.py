@@ -98,7 +98,7 @@ def table_program():
     cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
     expressions = [e for cell in cells for e in re.findall(r"`([^`]*)`", cell) if "..." not in e]
     assert len(cells) > 15 and len(expressions) > 40, expressions
-    names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor w, tc_tensor p, tc_tensor mean, tc_tensor var, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params,
+    names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor w, tc_tensor p, tc_tensor mean, tc_tensor var, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params, tc_tensor q, tc_tensor k, tc_tensor s, tc_tensor mask, tc_tensor cos, tc_tensor sin, tc_pool_options o,
       const void *data, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
       tc_optimizer *opt, tc_nn_params *model, const tc_archive *file, const char *path, const char *const *names,
       struct DLManagedTensorVersioned *lent"""
