@@ -498,7 +498,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
   tc_slot *s = tc_slot_find(h, &owner);
   if (TC_UNLIKELY(s && owner != t && h.gen)) return foreign(t, owner, h);  // checks gen under the owner's lock
-  if (TC_UNLIKELY(!s || s->gen != h.gen || h.gen == 0)) {
+  if (TC_UNLIKELY(!s || h.gen == 0 || s->gen != h.gen)) {
     if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
     return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
   }
@@ -508,7 +508,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
 tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(h, &owner);
-  if (TC_LIKELY(s && s->gen == h.gen && owner == t && s->epoch == t->epoch && t->op_status == TC_OK)) return s->node;
+  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK)) return s->node;
   return op_in_slow(t, h);
 }
 
