@@ -11,7 +11,6 @@
 // Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
-#include <string.h>
 
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
@@ -90,15 +89,13 @@ static tc_val number(attention *p, double v) {
   return tc_emit_const_f(E, p->acc, v);
 }
 static tc_val loop(attention *p, tc_val from, tc_val to, int64_t step) {
-  p->s->depth++;
-  return tc_emit_loop(E, from, to, step);
+  return tc_ex_loop(p->s, from, to, step);
 }
 static void end(attention *p) {
-  tc_ex_leave(p->s);
-  tc_emit_end(E, TC_N_ENDLOOP);
+  tc_ex_end_loop(p->s);
 }
 static void begin_if(attention *p, tc_val cond) {
-  p->s->depth++;
+  tc_ex_enter(p->s);
   (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
 }
 static void end_if(attention *p) {
@@ -121,7 +118,7 @@ static tc_val multiply_add(attention *p, tc_val a, tc_val b, tc_val c) {
   return p->fused ? tc_emit_fma(E, a, b, c) : add(p, c, mul(p, a, b));
 }
 static int64_t ceil_to(int64_t n, int64_t of) {
-  return (n + of - 1) / of * of;
+  return tc_ceil_div(n, of) * of;
 }
 
 // ---- operands ----
@@ -133,24 +130,6 @@ static tc_index part(attention *p, uint8_t range, int64_t div, int64_t mod) {
   return x;
 }
 
-// Takes the terms of range r out of x as a stride; false if they are not one multiple of it.
-static bool take_stride(tc_index *x, uint8_t r, int64_t *stride) {
-  tc_index rest = tc_ix_const(x->base);
-  *stride = 0;
-  for (int i = 0; i < x->n; i++) {
-    const tc_term *t = &x->term[i];
-    if (t->kind != TC_TERM_RANGE || t->range != r) {
-      if (!tc_ix_add_term(&rest, *t)) return false;
-    } else if (t->div != 1 || t->mod != 0 || *stride != 0) {
-      return false;
-    } else {
-      *stride = t->coef;
-    }
-  }
-  *x = rest;
-  return true;
-}
-
 enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l], the mask
 
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side; a row's may be left to be any distance apart.
@@ -159,7 +138,7 @@ static bool find(attention *p, int k, int kind, int64_t columns, factor *f) {
   uint32_t first = s->g->node[p->node].in[k], n = first;
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
   int64_t heads = p->heads_as_rows ? p->hkv : p->hq;
-  tc_index batch = part(p, TC_RANGE_A, heads, 0), row = part(p, TC_RANGE_F, 1, 0), idx[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_index batch = part(p, TC_RANGE_A, heads, 0), row = part(p, TC_RANGE_F, 1, 0), idx[TC_MAX_RANK];
   tc_index query_head = part(p, TC_RANGE_A, 1, heads), key_head = p->heads_as_rows ? query_head : part(p, TC_RANGE_A, p->group, p->hkv);
   if (p->heads_as_rows) {
     tc_index of_group = query_head;
@@ -172,19 +151,12 @@ static bool find(attention *p, int k, int kind, int64_t columns, factor *f) {
   const tc_dims *d = &s->g->node[n].shape->d;
   for (int i = 0; kind == OF_SCORES && i < 4; i++)
     if (d->dim[i] == 1) idx[i] = tc_ix_const(0);
-  bool said = true;
-  while (said && !s->gr->stored[tc_group_root(s->gr, n)]) {
-    said = tc_view_operand(s->g, n, 0, idx, &s->ext, at);
-    n = s->g->node[n].in[0];
-    memcpy(idx, at, sizeof idx);
-  }
-  const tc_gnode *root = &s->g->node[n];
-  said = said && tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base) && take_stride(&f->base, TC_RANGE_K, &f->col) &&
-         take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
+  bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base) && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
+              tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
   if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
   if (!said) return s->x->unsaid = first, tc_ex_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
-  f->type = root->type;
+  f->type = s->g->node[n].type;
   return true;
 }
 

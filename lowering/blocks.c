@@ -18,15 +18,11 @@
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
 static int choose_lanes(int64_t n, int vector, int most) {
   int best = most;
   for (int lanes = most; lanes >= vector; lanes /= 2)
-    if (ceil_div(n, lanes) * lanes * 11 < ceil_div(n, best) * best * 10) best = lanes;
+    if (tc_ceil_div(n, lanes) * lanes * 11 < tc_ceil_div(n, best) * best * 10) best = lanes;
   while (best > 1 && best / 2 >= n) best /= 2;
   return best;
 }
@@ -39,10 +35,10 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= vector;  // the block takes as many registers as a vector has lanes
   if (b->turn) b->lanes = vector;
   b->rows = registers / TC_MAX_OF(b->lanes / vector, 1);
-  b->tiles = ceil_div(of->m, b->rows);
-  b->rows = (int)ceil_div(of->m, b->tiles);
+  b->tiles = tc_ceil_div(of->m, b->rows);
+  b->rows = (int)tc_ceil_div(of->m, b->tiles);
   b->tall = of->m - b->tiles * (b->rows - 1);
-  b->n_panels = ceil_div(of->n, b->lanes);
+  b->n_panels = tc_ceil_div(of->n, b->lanes);
 }
 
 static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right, int64_t cache) {
@@ -55,17 +51,17 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->chunk = of->k;
   int64_t most = b->pack_a ? CHUNK_A : CHUNK;
   if (b->turn || (!b->pack_a && (!(b->pack || far) || of->k <= LONG_K))) return;
-  b->chunk = ceil_div(ceil_div(of->k, ceil_div(of->k, most)), 16) * 16;
+  b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
 static double time_of(const tc_blocks *b, const tc_extent3 *of, int threads, int64_t tiles, int64_t panels, double pack_cost) {
-  int64_t units = of->batch * ceil_div(b->tiles, tiles) * ceil_div(b->n_panels, panels);
+  int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes);
   double unit = (rows * columns + (b->pack ? columns * pack_cost : 0) + rows * READ_A_COST) * (double)of->k + UNIT_COST;
-  return ((double)ceil_div(units, threads) + LATENESS) * unit;
+  return ((double)tc_ceil_div(units, threads) + LATENESS) * unit;
 }
 
 // Units: what they read again, against how evenly they fill the threads.
@@ -79,7 +75,7 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, bool 
   double best = 0, pack_cost = turns ? TURN_COST : PACK_COST;
   for (int64_t panels = most; panels >= 1; panels -= panels > 64 ? panels / 16 : 1)
     for (int64_t blocks = 1; blocks <= TC_MIN(b->tiles, 4 * threads); blocks++) {
-      tall = ceil_div(b->tiles, blocks);
+      tall = tc_ceil_div(b->tiles, blocks);
       if (b->chunk < of->k) tall = TC_MAX_OF(TC_MIN(tall, SUMS_BYTES / (b->rows * b->lanes * panels * size)), 1);
       double time = time_of(b, of, threads, tall, panels, pack_cost);
       if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;

@@ -247,7 +247,20 @@ void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
   s->listed[s->n_listed++] = n;
 }
 
-// Leaving a loop: what was computed inside is out of sight.
+tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
+  tc_ex_enter(s);
+  return tc_emit_loop(&s->e, from, to, step);
+}
+
+void tc_ex_end_loop(tc_ex *s) {
+  tc_ex_leave(s);
+  tc_emit_end(&s->e, TC_N_ENDLOOP);
+}
+
+void tc_ex_enter(tc_ex *s) {
+  s->depth++;
+}
+
 void tc_ex_leave(tc_ex *s) {
   s->depth--;
   uint32_t kept = 0;
@@ -816,23 +829,19 @@ static void over_f(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   int64_t step = s->gp->kind == TC_GROUP_ROW ? s->lanes : 1;
   s->bound[TC_RANGE_F] = true;
   if (whole > 0) {
-    s->depth++;
-    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
+    s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
     s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d);
     pass_body(s, d, folds, n_folds);
     s->stream = false, s->ahead = 0;
-    tc_ex_leave(s);
-    tc_emit_end(&s->e, TC_N_ENDLOOP);
+    tc_ex_end_loop(s);
   }
   if (whole < f) {
     // A loop of one round, so that what it computes stays inside.
-    s->depth++;
-    s->at[TC_RANGE_F] = tc_emit_loop(&s->e, tc_ex_i64(s, whole), tc_ex_i64(s, f), step);
+    s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, whole), tc_ex_i64(s, f), step);
     tc_ex_set_mask(s, s->at[TC_RANGE_F], tc_ex_i64(s, f));
     pass_body(s, d, folds, n_folds);
     s->mask = TC_NONE;
-    tc_ex_leave(s);
-    tc_emit_end(&s->e, TC_N_ENDLOOP);
+    tc_ex_end_loop(s);
   }
   s->bound[TC_RANGE_F] = false;
 }
@@ -884,6 +893,17 @@ void tc_ex_stores(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)member(s, s->gp->member[i]);  // operands first: no deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
+}
+
+bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
+  tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
+  memcpy(here, idx, sizeof here);
+  while (!s->gr->stored[tc_group_root(s->gr, *n)]) {
+    if (!tc_view_operand(s->g, *n, 0, here, e, next)) return false;
+    *n = s->g->node[*n].in[0];
+    memcpy(here, next, sizeof here);
+  }
+  return tc_ix_flatten(here, &s->g->node[*n].shape->d, e, flat);
 }
 
 // Constants of the whole kernel are loaded before its loops.
@@ -940,21 +960,17 @@ static void flat_kernel(tc_ex *s) {
   tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, lanes);
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
-  s->depth++;
-  s->at[TC_RANGE_K] = tc_emit_loop(&s->e, start, stop, s->lanes);
+  s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
   s->stream = true, s->ahead = flat_ahead(s);
   tc_ex_stores(s);
   s->stream = false, s->ahead = 0;
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
-  s->depth++;
   tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, lanes), count);
-  s->at[TC_RANGE_K] = tc_emit_loop(&s->e, tail, count, s->lanes);
+  s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
   tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
   tc_ex_stores(s);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_ex_end_loop(s);
   s->x->extent = (n + s->lanes - 1) / s->lanes;
 }
 
@@ -970,8 +986,7 @@ static void row_kernel(tc_ex *s) {
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  s->depth++;
-  tc_val o = tc_emit_loop(&s->e, begin, end, 1);
+  tc_val o = tc_ex_loop(s, begin, end, 1);
   tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
   if (!along_f) {
     tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
@@ -987,8 +1002,7 @@ static void row_kernel(tc_ex *s) {
     tc_ex_stores(s);
   else
     row(s);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_ex_end_loop(s);
   s->x->extent = s->gp->a * k0 * blocks;
 }
 

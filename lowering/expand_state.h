@@ -71,11 +71,17 @@ tc_val tc_ex_lane_numbers(tc_ex *s);
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
 // The value of node n at the present iteration, until the loop is left.
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
-// Leaving a loop: what was computed inside is out of sight.
+// A loop, of which the counter is returned, and its end.
+tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step);
+void tc_ex_end_loop(tc_ex *s);
+// What is remembered from here on, until it is left, is forgotten then. Loops do both.
+void tc_ex_enter(tc_ex *s);
 void tc_ex_leave(tc_ex *s);
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
 bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 void tc_ex_preload(tc_ex *s);
+// Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
+bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
 // A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.

@@ -1,32 +1,6 @@
 #include "lowering/factor.h"
 
-#include <string.h>
-
 #define LEAST_SEGMENT 8    // steps along k at one stride, for an operand to be read where it lies
-
-static tc_index range(uint8_t r) {
-  tc_index x = tc_ix_const(0);
-  (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, r, 0, 1, 0, 1});
-  return x;
-}
-
-// Takes the terms of range r out of x as a stride; false if they are not one multiple of it.
-static bool take_stride(tc_index *x, uint8_t r, int64_t *stride) {
-  tc_index rest = tc_ix_const(x->base);
-  *stride = 0;
-  for (int i = 0; i < x->n; i++) {
-    const tc_term *t = &x->term[i];
-    if (t->kind != TC_TERM_RANGE || t->range != r) {
-      if (!tc_ix_add_term(&rest, *t)) return false;
-    } else if (t->div != 1 || t->mod != 0 || *stride != 0) {
-      return false;
-    } else {
-      *stride = t->coef;
-    }
-  }
-  *x = rest;
-  return true;
-}
 
 // Takes range r's terms out of x into *taken.
 static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
@@ -44,7 +18,7 @@ static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
 static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
   if (!take_terms(x, TC_RANGE_F, &f->rows) || !take_terms(x, TC_RANGE_K0, &f->segments)) return false;
   tc_index one = f->rows, in = tc_ix_const(0);
-  f->scattered = !take_stride(&one, TC_RANGE_F, &f->row);
+  f->scattered = !tc_ix_take_stride(&one, TC_RANGE_F, &f->row);
   f->segment = k;
   for (int i = 0; i < f->segments.n; i++)
     if (f->segments.term[i].div > 1) f->segment = TC_MIN(f->segment, f->segments.term[i].div);
@@ -67,21 +41,15 @@ bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc
   const tc_gnode *x = &s->g->node[node];
   const tc_dims *d = &x->shape->d;
   uint32_t n = x->in[k];
-  tc_index idx[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_index idx[TC_MAX_RANK];
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_ex_unsaid(s, node, "a position cannot be said"), false;
-  idx[d->rank - 2] = range(row), idx[d->rank - 1] = range(col);
-  while (!s->gr->stored[tc_group_root(s->gr, n)]) {
-    if (!tc_view_operand(s->g, n, 0, idx, &s->ext, at)) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
-    n = s->g->node[n].in[0];
-    memcpy(idx, at, sizeof idx);
-  }
-  const tc_gnode *root = &s->g->node[n];
-  bool said = tc_ix_flatten(idx, &root->shape->d, &s->ext, &f->base);
+  idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
+  bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base);
   int64_t steps = s->ext.of[TC_RANGE_K0];
-  said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_stride(&f->base, row, &f->row) && take_stride(&f->base, col, &f->col));
+  said = said && (k == 0 ? take_pieces(&f->base, steps, f) : tc_ix_take_stride(&f->base, row, &f->row) && tc_ix_take_stride(&f->base, col, &f->col));
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
-  f->type = root->type;
+  f->type = s->g->node[n].type;
   return true;
 }

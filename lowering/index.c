@@ -10,6 +10,12 @@ static bool same_factor(const tc_term *a, const tc_term *b) {
   return a->kind == b->kind && a->range == b->range && a->id == b->id && a->div == b->div && a->mod == b->mod;
 }
 
+tc_index tc_ix_range(uint8_t range) {
+  tc_index x = tc_ix_const(0);
+  (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, range, 0, 1, 0, 1});
+  return x;
+}
+
 bool tc_ix_add_term(tc_index *x, tc_term t) {
   if (t.coef == 0) return true;
   for (int i = 0; i < x->n; i++)
@@ -80,6 +86,23 @@ bool tc_ix_equal(const tc_index *a, const tc_index *b) {
   if (a->n != b->n || a->base != b->base) return false;
   for (int i = 0; i < a->n; i++)
     if (!same_factor(&a->term[i], &b->term[i]) || a->term[i].coef != b->term[i].coef) return false;
+  return true;
+}
+
+bool tc_ix_take_stride(tc_index *x, uint8_t range, int64_t *stride) {
+  tc_index rest = tc_ix_const(x->base);
+  *stride = 0;
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != range) {
+      if (!tc_ix_add_term(&rest, *t)) return false;
+    } else if (t->div != 1 || t->mod != 0 || *stride != 0) {
+      return false;
+    } else {
+      *stride = t->coef;
+    }
+  }
+  *x = rest;
   return true;
 }
 

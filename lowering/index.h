@@ -30,12 +30,20 @@ typedef struct tc_extents {
   int64_t of[TC_N_RANGES];
 } tc_extents;
 
+static inline int64_t tc_ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 tc_index tc_ix_const(int64_t v);
+// The value of a range.
+tc_index tc_ix_range(uint8_t range);
 bool tc_ix_add_term(tc_index *x, tc_term t);
 bool tc_ix_add(tc_index *x, const tc_index *y, int64_t coef);
 // Joins terms that are parts of one range; drops modulos that do nothing. The canonical form: equal indices then have equal terms.
 void tc_ix_simplify(tc_index *x, const tc_extents *e);
 bool tc_ix_equal(const tc_index *a, const tc_index *b);
+// Takes the terms of a range out of x as a stride; false, with x as it was, if they are not one multiple of it.
+bool tc_ix_take_stride(tc_index *x, uint8_t range, int64_t *stride);
 // x = q * m + r with 0 <= r < m, exactly; false if terms cannot say it.
 bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r);
 // Row-major position of idx[] in d, and back.

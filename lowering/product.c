@@ -36,10 +36,6 @@ typedef struct unit {
   tc_val k0, k1;          // chunk
 } unit;
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // ---- pieces of code ----
 
 #define E (&p->s->e)
@@ -57,13 +53,11 @@ static tc_val times(product *p, tc_val a, int64_t b) {
 }
 
 static tc_val loop(product *p, tc_val from, tc_val to, int64_t step) {
-  p->s->depth++;
-  return tc_emit_loop(E, from, to, step);
+  return tc_ex_loop(p->s, from, to, step);
 }
 
 static void end(product *p) {
-  tc_ex_leave(p->s);
-  tc_emit_end(E, TC_N_ENDLOOP);
+  tc_ex_end_loop(p->s);
 }
 
 static int64_t size_of(const product *p) {
@@ -218,7 +212,7 @@ static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u)
 // What follows the product, at the present panel and one row.
 static void finish_row(product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
-  s->depth++;
+  tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
   tc_ex_stores(s);
@@ -438,7 +432,7 @@ void tc_ex_product(tc_ex *s) {
   make_tiles(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  int64_t columns = ceil_div(p->by.n_panels, p->by.unit_panels), blocks = ceil_div(p->by.tiles, p->by.unit_tiles);
+  int64_t columns = tc_ceil_div(p->by.n_panels, p->by.unit_panels), blocks = tc_ceil_div(p->by.tiles, p->by.unit_tiles);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val o = loop(p, begin, finish, 1), zero = tc_ex_i64(s, 0);

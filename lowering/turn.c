@@ -72,8 +72,7 @@ void tc_ex_turning_kernel(tc_ex *s) {
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  s->depth++;
-  tc_val o = tc_emit_loop(&s->e, begin, end, 1), zero = tc_ex_i64(s, 0);
+  tc_val o = tc_ex_loop(s, begin, end, 1), zero = tc_ex_i64(s, 0);
   tc_val block = blocks == 1 ? zero : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
   tc_val first = tc_ex_scaled(s, blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks)), s->turning);
   s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_ex_scaled(s, block, s->lanes);
@@ -81,13 +80,10 @@ void tc_ex_turning_kernel(tc_ex *s) {
   tc_val rows = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, k0), first), columns = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, inner), s->at[TC_RANGE_K]);
   for (int i = 0; i < s->n_turned; i++) turn_block(s, &s->turned[i], inner % s->lanes ? columns : TC_NONE, k0 % s->turning ? rows : TC_NONE);
   if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
-  s->depth++;
-  s->turned_row = tc_emit_loop(&s->e, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, s->turning)), 1);
+  s->turned_row = tc_ex_loop(s, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, s->turning)), 1);
   s->at[TC_RANGE_K0] = tc_emit_bin(&s->e, TC_N_ADD, first, s->turned_row);
   tc_ex_stores(s);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
-  tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_ex_end_loop(s);
+  tc_ex_end_loop(s);
   s->x->extent = row_blocks * blocks;
 }

@@ -40,10 +40,6 @@ typedef struct winograd {
 
 #define E (&x->s->e)
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // ---- shorthand ----
 
 static tc_val i64(winograd *x, int64_t v) {
@@ -65,12 +61,10 @@ static tc_val scaled(winograd *x, double b, tc_val a) {
   return bin(x, TC_N_MUL, a, tc_emit_const_f(E, TC_F32, b));
 }
 static tc_val loop(winograd *x, tc_val from, tc_val to, int64_t step) {
-  x->s->depth++;
-  return tc_emit_loop(E, from, to, step);
+  return tc_ex_loop(x->s, from, to, step);
 }
 static void end(winograd *x) {
-  tc_ex_leave(x->s);
-  tc_emit_end(E, TC_N_ENDLOOP);
+  tc_ex_end_loop(x->s);
 }
 static tc_val load(winograd *x, int buf, int lanes, tc_val at, tc_val mask) {
   return tc_emit_raw(E, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
@@ -126,7 +120,7 @@ typedef struct tile_place {
 } tile_place;
 
 static tile_place place_of(winograd *x, tc_val tile) {
-  int64_t down = ceil_div(x->p, x->m);
+  int64_t down = tc_ceil_div(x->p, x->m);
   tc_val row = bin(x, TC_N_DIV, tile, i64(x, x->across)), column = bin(x, TC_N_REM, tile, i64(x, x->across));
   tc_val image = bin(x, TC_N_DIV, row, i64(x, down)), y = bin(x, TC_N_REM, row, i64(x, down));
   return (tile_place){image, times(x, y, x->m), times(x, column, x->m)};
@@ -241,41 +235,19 @@ static void unit(winograd *x, tc_val block, tc_val first_panel) {
 
 // ---- what and how much ----
 
-// Takes the stride of range r out of the index; false if it has none.
-static bool take_stride(tc_index *index, uint8_t r, int64_t *stride) {
-  tc_index rest = tc_ix_const(index->base);
-  *stride = 0;
-  for (int i = 0; i < index->n; i++) {
-    const tc_term *t = &index->term[i];
-    bool of_range = t->kind == TC_TERM_RANGE && t->range == r;
-    if (of_range && (t->div != 1 || t->mod != 0 || *stride != 0)) return false;
-    if (of_range) *stride = t->coef;
-    if (!of_range && !tc_ix_add_term(&rest, *t)) return false;
-  }
-  *index = rest;
-  return true;
-}
-
 // Operand k, of rank 4, in memory, through views: each axis by one stride.
 static bool find_operand(winograd *x, int k, int64_t *stride, int *buf) {
   static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
   tc_ex *s = x->s;
   uint32_t n = s->g->node[x->node].in[k];
   tc_extents e = {{0}};
-  tc_index idx[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_index idx[TC_MAX_RANK];
   for (int i = 0; i < 4; i++) {
-    idx[i] = tc_ix_const(0);
+    idx[i] = tc_ix_range(range_of[i]);
     e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
-    (void)tc_ix_add_term(&idx[i], (tc_term){TC_TERM_RANGE, range_of[i], 0, 1, 0, 1});
   }
-  bool said = true;
-  while (said && !s->gr->stored[tc_group_root(s->gr, n)]) {
-    said = tc_view_operand(s->g, n, 0, idx, &e, at);
-    n = s->g->node[n].in[0];
-    for (int i = 0; i < TC_MAX_RANK; i++) idx[i] = at[i];
-  }
-  said = said && tc_ix_flatten(idx, &s->g->node[n].shape->d, &e, &x->base);
-  for (int i = 0; i < 4 && said; i++) said = take_stride(&x->base, range_of[i], &stride[i]);
+  bool said = tc_ex_follow(s, &n, idx, &e, &x->base);
+  for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&x->base, range_of[i], &stride[i]);
   if (!said) {
     s->x->unsaid = s->g->node[x->node].in[k];
     return tc_ex_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
@@ -302,7 +274,7 @@ static bool find_image(winograd *x) {
 static int choose_rows(int64_t n, int most) {
   int best = most;
   for (int r = most - 1; r >= TC_MAX_OF(most / 2, 1); r--)
-    if (ceil_div(n, r) * r < ceil_div(n, best) * best) best = r;
+    if (tc_ceil_div(n, r) * r < tc_ceil_div(n, best) * best) best = r;
   return best;
 }
 
@@ -314,12 +286,12 @@ static void choose_blocks(winograd *x) {
   int most = registers / TC_MAX_OF(x->lanes / vector, 1);
   x->pitch = x->c + PITCH_MORE;
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (x->pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
-  int64_t blocks = ceil_div(x->tiles, x->block);
-  if (blocks < threads) blocks = TC_MIN(threads, ceil_div(x->tiles, 32));
-  x->block = ceil_div(x->tiles, blocks);
+  int64_t blocks = tc_ceil_div(x->tiles, x->block);
+  if (blocks < threads) blocks = TC_MIN(threads, tc_ceil_div(x->tiles, 32));
+  x->block = tc_ceil_div(x->tiles, blocks);
   x->rows = choose_rows(x->block, most);
-  x->padded = ceil_div(x->block, x->rows) * x->rows;
-  x->panels = ceil_div(x->n_panels, TC_MIN(ceil_div(threads, ceil_div(x->tiles, x->block)), x->n_panels));
+  x->padded = tc_ceil_div(x->block, x->rows) * x->rows;
+  x->panels = tc_ceil_div(x->n_panels, TC_MIN(tc_ceil_div(threads, tc_ceil_div(x->tiles, x->block)), x->n_panels));
 }
 
 void tc_ex_winograd(tc_ex *s, uint32_t node) {
@@ -329,8 +301,8 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   x->m = (int)n->attr[0], x->alpha = x->m + 2;
   x->low_h = (int64_t)n->attr[1], x->low_w = (int64_t)n->attr[2], x->p = (int64_t)n->attr[3], x->q = (int64_t)n->attr[4];
   x->images = image->dim[0], x->h = image->dim[1], x->w = image->dim[2], x->c = image->dim[3], x->o = s->gp->k;
-  x->across = ceil_div(x->q, x->m), x->tiles = x->images * ceil_div(x->p, x->m) * x->across;
-  x->panel = tc_winograd_panel(x->o), x->n_panels = ceil_div(x->o, x->panel);
+  x->across = tc_ceil_div(x->q, x->m), x->tiles = x->images * tc_ceil_div(x->p, x->m) * x->across;
+  x->panel = tc_winograd_panel(x->o), x->n_panels = tc_ceil_div(x->o, x->panel);
   if (!find_image(x)) return;
   choose_blocks(x);
   int64_t places = (int64_t)x->alpha * x->alpha;
@@ -339,7 +311,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   x->pixels = tc_ex_tile(s, TC_F32, (int64_t)x->m * x->m * x->panel);
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  int64_t blocks = ceil_div(x->tiles, x->block), columns = ceil_div(x->n_panels, x->panels);
+  int64_t blocks = tc_ceil_div(x->tiles, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val o = loop(x, begin, finish, 1), vec;
@@ -407,7 +379,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   for (int i = 0; i < x->alpha; i++) {
     transform_weight(x, half[i], row);
     for (int j = 0; j < x->alpha; j++) {
-      s->depth++;
+      tc_ex_enter(s);
       s->at[TC_RANGE_A] = add(x, first, i64(x, i * x->alpha + j));
       tc_ex_remember(s, node, row[j]);
       tc_ex_stores(s);
@@ -423,13 +395,13 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
 int64_t tc_winograd_panel(int64_t outputs) {
   int64_t best = 64;
   for (int64_t panel = 64; panel >= 16; panel /= 2)
-    if (ceil_div(outputs, panel) * panel * 11 < ceil_div(outputs, best) * best * 10) best = panel;
+    if (tc_ceil_div(outputs, panel) * panel * 11 < tc_ceil_div(outputs, best) * best * 10) best = panel;
   return best;
 }
 
 static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {
   double places = m == 0 ? 9 : (m + 2) * (m + 2), c = (double)image->dim[3];
-  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * ceil_div(p, m) * ceil_div(q, m));
+  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
   double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
   return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
 }
