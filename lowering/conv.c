@@ -94,16 +94,22 @@ static uint32_t slice(conv *c, uint32_t a, int axis, int64_t start, int64_t step
   return add(c, TC_OP_SLICE, d, 1, &a, 2 * d.rank, attr);
 }
 
-// What the windows of x see: [n, p.., c, r..] as [n, p.., r.., c].
-static uint32_t windows(conv *c, uint32_t x) {
+// What the windows of x see: [n, p.., c, r..].
+static uint32_t views(conv *c, uint32_t x) {
   uint32_t a = padded(c, x, c->low, c->high);
-  tc_dims axes = {.rank = 2 * c->n + 2};
   for (int i = 0; i < c->n && c->ok; i++) {
     tc_dims d = *dims(c, a);
     uint64_t attr[4] = {(uint64_t)i + 1, (uint64_t)c->w.dim[2 + i], (uint64_t)c->stride[i], (uint64_t)c->dilation[i]};
     d.dim[1 + i] = c->y.dim[1 + i], d.dim[d.rank++] = c->w.dim[2 + i];
     a = c->w.dim[2 + i] == 1 && c->stride[i] == 1 ? reshape(c, a, d) : add(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
   }
+  return a;
+}
+
+// The same as [n, p.., r.., c].
+static uint32_t windows(conv *c, uint32_t x) {
+  uint32_t a = views(c, x);
+  tc_dims axes = {.rank = 2 * c->n + 2};
   for (int i = 0; i < axes.rank; i++) axes.dim[i] = i <= c->n ? i : i + 1 < axes.rank ? i + 1 : c->n + 1;
   return c->ok ? permute(c, a, axes) : 0;
 }
@@ -337,10 +343,10 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
     a = permute(c, reshape(c, a, TC_SHAPE(taps, g, out)), TC_AXES(1, 2, 0));
     return reshape(c, cast(c, a, type), c->w);
   }
-  uint32_t a = columns(c, x);
-  a = permute(c, a, g == 1 ? TC_AXES(1, 0) : TC_AXES(0, 2, 1));
-  a = reshape(c, product(c, a, as_rows(c, y)), TC_SHAPE(g, taps, in, out));
-  return reshape(c, permute(c, a, TC_AXES(0, 3, 2, 1)), c->w);
+  uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
+  a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));
+  a = reshape(c, product(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));
+  return reshape(c, permute(c, a, TC_AXES(0, 2, 1)), c->w);
 }
 
 bool tc_conv_expand(tc_graph *g, uint32_t n) {
