@@ -107,6 +107,12 @@ static int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
 
+// Asks for the present panel's part of row k of b, which lies along the columns.
+static void ask_for_b(product *p, tc_val k) {
+  tc_val at = add(p, add(p, p->b.at, times(p, k, p->b.row)), p->s->at[TC_RANGE_K]);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p, at, tc_ex_i64(p->s, i)));
+}
+
 // ---- packing ----
 
 // Rows of b in a block of `size` columns that is turned. bf16 is turned in pairs of rows, which halves the work.
@@ -164,10 +170,7 @@ static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0
   tc_val panel = loop(p, p0, p1, 1);
   enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) {
-    tc_val ahead = add(p, add(p, p->b.at, times(p, add(p, k, tc_ex_i64(s, PACK_AHEAD)), p->b.row)), s->at[TC_RANGE_K]);
-    for (int i = 0; i < lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p, ahead, tc_ex_i64(s, i)));
-  }
+  if (p->b.col == 1 && !cut) ask_for_b(p, add(p, k, tc_ex_i64(s, PACK_AHEAD)));
   tc_val v = load_b(p, k);
   store_tile(p, p->packed, add(p, to, times(p, sub(p, panel, u->p0), p->by.chunk * lanes)), v);
   end(p);
@@ -321,6 +324,7 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
     k = loop(p, u->k0, u->k1, 1);
     in_a = in_row_of_a(p, r, k);
   }
+  if (p->by.once && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(s, p->by.chunk)));
   tc_val w = p->by.pack ? load_tile(p, p->packed, add(p, b, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
   end(p);
