@@ -4,9 +4,12 @@
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k
-//     (rows of a that lie apart in k go to a tile too, some tiles of rows at a time)
+//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once.
+// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns is read
+// some rows of k at a time.
+// f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
+// starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
 // multiply-add.
 #include "lowering/blocks.h"
