@@ -8,6 +8,7 @@
 #define LONG_K 2048
 #define CHUNK 1024
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
+#define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
 // Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, which is as the processor
 // fetches ahead. On a Xeon at two threads, 1x4096x4096 in GB/s of b: f32 45 a panel at a time, 55 in chunks of 8, 16 or 32, 50 of 64; bf16 22, 33
 // and 24. GPT-2 small decoding in bf16, weights from memory: 24 ms a token, 18 where a chunk asks for the next one.
@@ -68,8 +69,10 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = of->k;
   b->once = !b->turn && !b->pack && !right->panel && b->tiles == 1 && pitch * of->k > cache / 4;
-  int64_t most = b->once ? CHUNK_ONCE : b->pack_a ? CHUNK_A : CHUNK;
-  if (b->turn || (!b->pack_a && !b->once && (!(b->pack || far) || of->k <= LONG_K))) return;
+  bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
+  int64_t most = b->once ? CHUNK_ONCE : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
+  bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
+  if (b->turn || !cuts) return;
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
