@@ -1,9 +1,10 @@
-// f32 products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
-// they are installed.
+// Products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
+// they are installed. Of bf16 the roof is that of f32, whose multiply-adds tc takes; oneDNN's is measured through PyTorch, which calls it.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,6 +31,7 @@ typedef struct shape {
   const char *name;
   int64_t m, k, n;
   bool turned_a, turned_b;
+  tc_type type;
 } shape;
 
 typedef struct product {
@@ -124,9 +126,23 @@ static bool product_right(void *arg) {
     want += (double)a * (double)b;
   }
   tc_scope scope = tc_scope_begin();
-  float got = bench_element(recorded(p), row * s->n + column);
+  float got = bench_element(tc_cast(recorded(p), TC_F32), row * s->n + column);
   tc_scope_end(scope);
-  return bench_near(got, want, 1e-4);
+  return bench_near(got, want, s->type == TC_BF16 ? 1.0 / 256 : 1e-4);
+}
+
+// A factor on the device, and on the host what its type keeps of it.
+static tc_tensor factor(float *host, int64_t rows, int64_t columns, tc_type type) {
+  tc_tensor t = tc_cast(tc_from_host(host, TC_SHAPE(rows, columns), TC_F32), type);
+  if (type != TC_F32 && tc_to_host(tc_cast(t, TC_F32), host, (size_t)(rows * columns) * sizeof(float)) != TC_OK) host[0] = NAN;
+  return t;
+}
+
+static void add_libraries(bench_row *row, product *p, int threads) {
+  if (have_openblas() && openblas.set_threads) openblas.set_threads(threads);
+  if (have_onednn()) onednn.set_threads(threads);
+  row->peers[row->n_peers++] = (bench_peer){"openblas", openblas.sgemm ? multiply_openblas : NULL, p};
+  row->peers[row->n_peers++] = (bench_peer){"onednn", onednn.sgemm ? multiply_onednn : NULL, p};
 }
 
 static void measure_shape(const shape *s, int threads) {
@@ -136,21 +152,18 @@ static void measure_shape(const shape *s, int threads) {
   bool reads = s->m == 1;  // such a product takes as long as reading the right factor
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c) {
-    p.a = tc_from_host(p.host_a, s->turned_a ? TC_SHAPE(s->k, s->m) : TC_SHAPE(s->m, s->k), TC_F32);
-    p.b = tc_from_host(p.host_b, s->turned_b ? TC_SHAPE(s->n, s->k) : TC_SHAPE(s->k, s->n), TC_F32);
+    p.a = s->turned_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
+    p.b = s->turned_b ? factor(p.host_b, s->n, s->k, s->type) : factor(p.host_b, s->k, s->n, s->type);
     bench_row row = {.bench = "gemm",
                      .name = s->name,
                      .unit = reads ? "GB/s" : "GFLOP/s",
-                     .work = reads ? 4.0 * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
+                     .work = reads ? (double)tc_type_bytes(s->type) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
                      .roof = reads ? BENCH_READ : BENCH_FMA,
                      .threads = threads,
                      .run = multiply,
                      .arg = &p,
                      .check = product_right};
-    if (have_openblas() && openblas.set_threads) openblas.set_threads(threads);
-    if (have_onednn()) onednn.set_threads(threads);
-    row.peers[row.n_peers++] = (bench_peer){"openblas", openblas.sgemm ? multiply_openblas : NULL, &p};
-    row.peers[row.n_peers++] = (bench_peer){"onednn", onednn.sgemm ? multiply_onednn : NULL, &p};
+    if (s->type == TC_F32) add_libraries(&row, &p, threads);
     bench_measure(&row);
   }
   tc_scope_end(scope);
@@ -159,10 +172,13 @@ static void measure_shape(const shape *s, int threads) {
   free(p.host_c);
 }
 
-#define SQUARE(n) {#n, n, n, n, false, false}
-#define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false}
-#define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true}
-#define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false}
+#define SQUARE(n) {#n, n, n, n, false, false, TC_F32}
+#define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false, TC_F32}
+#define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32}
+#define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false, TC_F32}
+#define SQUARE_BF16(n) {"bf16-" #n, n, n, n, false, false, TC_BF16}
+#define PLAIN_BF16(m, k, n) {"bf16-" #m "x" #k "x" #n, m, k, n, false, false, TC_BF16}
+#define LINEAR_BF16(m, k, n) {"bf16-linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_BF16}
 
 void bench_gemm(void) {
   static const shape shapes[] = {SQUARE(64),
@@ -189,7 +205,12 @@ void bench_gemm(void) {
                                  LINEAR(1024, 1024, 1024),
                                  WEIGHT_GRADIENT(768, 512, 3072),
                                  WEIGHT_GRADIENT(3072, 512, 768),
-                                 WEIGHT_GRADIENT(1024, 1024, 1024)};
+                                 WEIGHT_GRADIENT(1024, 1024, 1024),
+                                 SQUARE_BF16(1024),
+                                 SQUARE_BF16(4096),
+                                 PLAIN_BF16(1, 4096, 4096),
+                                 LINEAR_BF16(1, 4096, 4096),
+                                 LINEAR_BF16(1024, 768, 3072)};
   int threads[2], n_threads = bench_threads(threads);
   for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
     for (int t = 0; t < n_threads; t++) measure_shape(&shapes[s], threads[t]);

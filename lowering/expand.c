@@ -419,6 +419,7 @@ static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_val c = TC_NONE;
   for (int i = 0; i < d->rank; i++) {
     at[i] = idx[i];
+    if (d->dim[i] == x->shape->d.dim[i]) continue;  // a slice of a whole axis starts at 0
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, -1};
     if (!tc_ix_add_term(&at[i], start)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
     c = in_range(s, &at[i], 0, d->dim[i], true, true, TC_NONE, c);

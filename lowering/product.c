@@ -4,36 +4,40 @@
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k
-//     (rows of a that lie apart in k go to a tile too, some tiles of rows at a time)
+//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once.
+// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns is read
+// some rows of k at a time.
+// f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
+// starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
 // multiply-add.
 #include "lowering/blocks.h"
 #include "lowering/kernel.h"
 
-#define PACK_AHEAD 8   // rows of b that packing asks for ahead
-#define TURN_AHEAD 4   // lines of each row of a b that is turned as it is multiplied: without it such a product runs at half the bandwidth
+#define PACK_AHEAD 8  // rows of b that packing asks for ahead
+#define WIDENED 16  // elements of a at a time, where its rows are widened
+#define TURN_AHEAD 4  // lines of each row of a b that is turned as it is multiplied: without it such a product runs at half the bandwidth
 
 typedef struct product {
   tc_ex *s;
   uint32_t node;
-  tc_type acc;         // type of the accumulators
+  tc_type acc;  // type of the accumulators
   tc_extent3 of;
   tc_blocks by;
-  bool fused;          // multiply-add in one rounding
-  bool chunks;         // sums wait in memory between chunks of k
-  bool direct;         // one store follows, in the accumulators' type
+  bool fused;  // multiply-add in one rounding
+  bool chunks;  // sums wait in memory between chunks of k
+  bool direct;  // one store follows, in the accumulators' type
   int packed, packed_a, sums;  // tiles
-  int64_t a_pitch;     // elements of the packed a for each row of its tiles
+  int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_factor a, b;
 } product;
 
 // The present unit.
 typedef struct unit {
   tc_val t0, t1, p0, p1;  // tiles of rows, panels
-  tc_val row;             // the first
-  tc_val k0, k1;          // chunk
+  tc_val row;  // the first
+  tc_val k0, k1;  // chunk
 } unit;
 
 // ---- pieces of code ----
@@ -106,18 +110,39 @@ static int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
 
+// Asks for the present panel's part of row k of b, which lies along the columns.
+static void ask_for_b(product *p, tc_val k) {
+  tc_val at = add(p, add(p, p->b.at, times(p, k, p->b.row)), p->s->at[TC_RANGE_K]);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p, at, tc_ex_i64(p->s, i)));
+}
+
 // ---- packing ----
 
-// A block of columns of b that lies along k, from row k and element `from` of its first column: read along k and turned, so that v[i] is row k + i.
+// Rows of b in a block of `size` columns that is turned. bf16 is turned in pairs of rows, which halves the work.
+static int turned_rows(const product *p, int size) {
+  return p->b.type == TC_BF16 ? 2 * size : size;
+}
+
+// A block of columns of b that lies along k, from row k and element `from` of its first column: read along k and turned. Its rows are made by turned_row.
 // ahead: elements further along k that are asked for; 0: none.
 static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, int64_t ahead) {
+  bool pairs = p->b.type == TC_BF16;
   from = add(p, from, k);
   for (int i = 0; i < size; i++) {
     tc_val at = add(p, from, tc_ex_i64(p->s, i * p->b.col));
     if (ahead) prefetch(p, p->b.buf, add(p, at, tc_ex_i64(p->s, ahead)));
-    v[i] = tc_emit_raw(E, TC_N_LOAD, p->acc, size, at, TC_NONE, TC_NONE, p->b.buf);
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
+    v[i] = pairs ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
   }
   tc_emit_turn(E, v, size);
+}
+
+// Row i of the turned block v. A bf16 is the upper half of a float.
+static tc_val turned_row(product *p, const tc_val *v, int i) {
+  if (p->b.type != TC_BF16) return v[i];
+  tc_val pair = v[i / 2], half = tc_emit_const_i(E, TC_I32, i % 2 ? -0x10000 : 16);
+  pair = tc_emit_bin(E, i % 2 ? TC_N_AND : TC_N_SHL, pair, half);
+  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, pair), pair, TC_NONE, TC_NONE, 0);
 }
 
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
@@ -128,13 +153,13 @@ static tc_val whole_rows(product *p, tc_val k0, tc_val k1, int size) {
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
 // waiting for one does not hold up the others.
 static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes;
+  int lanes = p->by.lanes, rows = turned_rows(p, size);
   tc_val v[64], panel = loop(p, u->p0, p1, 1);
   tc_val to = times(p, sub(p, panel, u->p0), p->by.chunk * lanes), from = add(p, p->b.at, times(p, panel, lanes * p->b.col));
-  tc_val k = loop(p, u->k0, k1, size), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
+  tc_val k = loop(p, u->k0, k1, rows), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
   tc_val column = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, lanes), size);
   load_turned(p, k, add(p, from, times(p, column, p->b.col)), v, size, 0);
-  for (int i = 0; i < size; i++) store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), v[i]);
+  for (int i = 0; i < rows; i++) store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), turned_row(p, v, i));
   end(p);
   end(p);
   end(p);
@@ -148,10 +173,7 @@ static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0
   tc_val panel = loop(p, p0, p1, 1);
   enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) {
-    tc_val ahead = add(p, add(p, p->b.at, times(p, add(p, k, tc_ex_i64(s, PACK_AHEAD)), p->b.row)), s->at[TC_RANGE_K]);
-    for (int i = 0; i < lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p, ahead, tc_ex_i64(s, i)));
-  }
+  if (p->b.col == 1 && !cut) ask_for_b(p, add(p, k, tc_ex_i64(s, PACK_AHEAD)));
   tc_val v = load_b(p, k);
   store_tile(p, p->packed, add(p, to, times(p, sub(p, panel, u->p0), p->by.chunk * lanes)), v);
   end(p);
@@ -161,8 +183,8 @@ static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0
 static void pack(product *p, const unit *u) {
   int size = vector_lanes(p);
   tc_val whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
-  if (p->b.row == 1 && p->b.type == p->acc && size >= 4) {
-    k = whole_rows(p, u->k0, u->k1, size);
+  if (p->b.row == 1 && size >= 4) {
+    k = whole_rows(p, u->k0, u->k1, turned_rows(p, size));
     pack_turned(p, u, whole, k, size);
   }
   pack_rows(p, u, u->p0, whole, k, u->k1, false);
@@ -207,6 +229,21 @@ static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u)
   }
 }
 
+// Rows `row` to `last` of a, each along k as in memory, in the accumulators' type.
+static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
+  tc_ex *s = p->s;
+  tc_val many = sub(p, u->k1, u->k0), whole = sub(p, many, tc_emit_bin(E, TC_N_REM, many, tc_ex_i64(s, WIDENED)));
+  tc_val i = loop(p, row, last, 1), to = times(p, sub(p, i, row), p->a_pitch);
+  tc_val from = add(p, add(p, p->a.at, times(p, i, p->a.row)), u->k0);
+  for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
+    tc_val k = loop(p, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
+    tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, add(p, from, k), TC_NONE, TC_NONE, p->a.buf);
+    store_tile(p, p->packed_a, add(p, to, k), tc_emit_cast(E, v, p->acc));
+    end(p);
+  }
+  end(p);
+}
+
 // ---- what follows ----
 
 // What follows the product, at the present panel and one row.
@@ -243,20 +280,29 @@ static tc_val at_range(product *p, const tc_index *x, uint8_t range, tc_val valu
 typedef struct rows_at {
   int n;
   tc_val row, packed, sums;  // the first; its tile among the packed ones; its sums
+  tc_val k0;  // at which the packed ones begin
   tc_val ahead;  // where b is asked for as they are multiplied, or TC_NONE
 } rows_at;
 
 // Where row i of them begins, in memory or among the packed.
 static tc_val row_of_a(product *p, const rows_at *r, int i) {
   tc_val constant = tc_ex_i64(p->s, i);
+  if (p->by.widen_a) return add(p, r->packed, tc_ex_i64(p->s, i * p->a_pitch));
   if (p->by.pack_a) return add(p, r->packed, constant);
   if (p->a.scattered) return add(p, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p, r->row, constant)));
   return add(p, add(p, p->a.at, times(p, r->row, p->a.row)), tc_ex_i64(p->s, i * p->a.row));
 }
 
+// How far from there k is.
+static tc_val in_row_of_a(product *p, const rows_at *r, tc_val k) {
+  if (p->by.pack_a || p->by.widen_a) return times(p, sub(p, k, r->k0), p->by.pack_a ? r->n : 1);
+  return times(p, k, p->a.col);
+}
+
 static tc_val load_a(product *p, tc_val at) {
-  tc_type type = p->by.pack_a ? p->acc : p->a.type;
-  return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, type, 1, at, TC_NONE, TC_NONE, p->by.pack_a ? p->packed_a : p->a.buf), p->acc);
+  bool packed = p->by.pack_a || p->by.widen_a;
+  tc_val v = tc_emit_raw(E, TC_N_LOAD, packed ? p->acc : p->a.type, 1, at, TC_NONE, TC_NONE, packed ? p->packed_a : p->a.buf);
+  return tc_emit_cast(E, v, p->acc);
 }
 
 static tc_val multiply_add(product *p, tc_val a, tc_val b, tc_val sum) {
@@ -286,8 +332,9 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
     in_a = add(p, in_a, times(p, sub(p, k, segment), p->a.col));
   } else {
     k = loop(p, u->k0, u->k1, 1);
-    in_a = p->by.pack_a ? times(p, sub(p, k, u->k0), r->n) : times(p, k, p->a.col);
+    in_a = in_row_of_a(p, r, k);
   }
+  if (p->by.once && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(s, p->by.chunk)));
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
   tc_val w = p->by.pack ? load_tile(p, p->packed, add(p, b, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
@@ -331,19 +378,21 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
 static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
   tc_ex *s = p->s;
   tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
-  if (p->by.pack_a) {
+  bool packs = p->by.pack_a || p->by.widen_a;
+  if (packs) {
     first = loop(p, first, last, p->by.a_tiles * rows);
     last = tc_emit_bin(E, TC_N_MIN, last, add(p, first, tc_ex_i64(s, p->by.a_tiles * rows)));
-    pack_a(p, rows, first, last, u);
   }
-  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE};
-  if (p->by.pack_a) r.packed = times(p, sub(p, r.row, first), p->a_pitch);
+  if (p->by.pack_a) pack_a(p, rows, first, last, u);
+  if (p->by.widen_a) widen_a(p, first, last, u);
+  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE};
+  if (packs) r.packed = times(p, sub(p, r.row, first), p->a_pitch);
   tc_val panel = loop(p, u->p0, u->p1, 1);
   enter_panel(p, panel);
   multiply_panel(p, r, u, panel);
   end(p);
   end(p);
-  if (p->by.pack_a) end(p);
+  if (packs) end(p);
 }
 
 // The same tiles at one panel, of a b that lies in panels.
@@ -372,14 +421,14 @@ static void multiply_panels(product *p, const unit *u, tc_val tall) {
 // All rows by the columns of the present panel, up to row k1: their sums go to memory.
 static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1) {
   tc_ex *s = p->s;
-  int lanes = p->by.lanes;
+  int lanes = p->by.lanes, rows = turned_rows(p, lanes);
   tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes), column = times(p, s->at[TC_RANGE_K], p->b.col);
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p, u->k0, k1, lanes);
+  tc_val k = loop(p, u->k0, k1, rows);
   load_turned(p, k, add(p, p->b.at, column), v, lanes, TURN_AHEAD * line_of(p->b.type));
-  for (int j = 0; j < lanes; j++) {
-    tc_val in_a = times(p, add(p, k, tc_ex_i64(s, j)), p->a.col);
-    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), v[j], acc[i]));
+  for (int j = 0; j < rows; j++) {
+    tc_val in_a = in_row_of_a(p, r, add(p, k, tc_ex_i64(s, j))), w = turned_row(p, v, j);
+    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), w, acc[i]));
   }
   end(p);
   for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
@@ -388,12 +437,13 @@ static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val 
 static void turned_panels(product *p, const unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  rows_at r = {.n = p->by.rows, .row = zero, .sums = zero, .ahead = TC_NONE};
+  rows_at r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE};
   unit rest = *u;
+  if (p->by.widen_a) widen_a(p, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p, u->p0, whole, 1);
   enter_panel(p, panel);
   s->mask = TC_NONE;
-  rest.k0 = whole_rows(p, u->k0, u->k1, p->by.lanes);
+  rest.k0 = whole_rows(p, u->k0, u->k1, turned_rows(p, p->by.lanes));
   multiply_turned(p, &r, u, rest.k0);
   multiply(p, &r, &rest, panel, tc_emit_bin(E, TC_N_EQ, zero, zero));
   end(p);
@@ -458,7 +508,7 @@ static void make_tiles(product *p) {
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_ex_tile(p->s, p->acc, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
-  if (by->pack_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
+  if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
   if (!p->direct || by->turn) p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : tile);
 }
 

@@ -120,6 +120,14 @@ def trainer(widths, classes, smoothing=0.0):
     return prepare(step)
 
 
+def gemm():
+    size = case.removeprefix("bf16-")
+    if not size.isdigit():
+        return None
+    a, b = (values(int(size), int(size)) for _ in range(2))
+    return function(torch.matmul, a, b) if size == case else function(torch.matmul, a.bfloat16(), b.bfloat16())
+
+
 def mlp():
     batch, widths, classes = cases.MLP[case]
     x = values(batch, widths[0])
@@ -426,10 +434,9 @@ make = {
     "xent": xent,
     "embedding": embedding,
     "optim": optim,
-    "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))),
 
 
-    "gemm": lambda: function(torch.matmul, values(int(case), int(case)), values(int(case), int(case))) if case.isdigit() else None,
+    "gemm": gemm,
     "mlp": mlp,
     "digits": digits,
     "linrelu": linrelu,

@@ -379,6 +379,7 @@ static void check_casts(tc_type from, int lanes, const target *on) {
   uint32_t v = OP1(&f.n, LOAD, from, lanes, 0, i);
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(&f, to, lanes, i, OP1(&f.n, CAST, to, lanes, 0, v), type_name[from]);
+  if (from == TC_BF16 && lanes > 1) store(&f, TC_I32, lanes / 2, i, OP1(&f.n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
   OP0(&f.n, ENDLOOP, TC_BOOL, 1, 0);
   check(&f, on, lanes);
   release(&f);

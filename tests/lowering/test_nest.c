@@ -119,6 +119,9 @@ Test(nest, types_and_lanes) {
   BREAK(OP1(&n, SQRT, TC_I64, 1, 0, BEGIN), "not allowed");
   BREAK(OP1(&n, BITCAST, TC_I64, 1, 0, LAST), "no bitcast");
   BREAK(OP1(&n, BITCAST, TC_I32, 1, 0, LAST), NULL);
+  BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), NULL);
+  BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 8, 0, OUT + 1)), "8 lanes, not 16");
+  BREAK((OP1(&n, CAST, TC_F16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), "lanes");
   BREAK(OP1(&n, CAST, TC_BF16, 1, 0, LAST), NULL);
   BREAK(OP1(&n, CAST, TC_BF16, 8, 0, LAST), "lanes");
   BREAK(OP1(&n, CALL, TC_F64, 1, 99, LAST), "too many");
