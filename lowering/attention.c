@@ -21,6 +21,7 @@
 #define WIDEST 64  // lanes of a panel
 #define LONG_HEAD 128
 #define BLOCK_ROWS 96  // of a block of rows, backward
+#define LOG2_E 1.44269502162933349609375  // rounded to f32
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
 #define FEW_ROWS 12  // for which packing values does not pay
@@ -233,14 +234,18 @@ static void choose_blocks(attention *p) {
 
 // ---- packing ----
 
-// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise.
+// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
+// would become infinite: rows that see nothing else weigh all keys alike.
+static bool in_twos(const attention *p) {
+  return p->acc == TC_F32 && !(p->has_mask && p->mask.type != TC_BOOL);
+}
 static double units(const attention *p) {
-  return p->acc == TC_F32 ? 1.44269504088896341 : 1;
+  return in_twos(p) ? 1.44269504088896341 : 1;
 }
 
 // What makes products with keys scores.
 static tc_val key_scale(attention *p) {
-  return p->acc == TC_F32 ? mul(p, p->scale, number(p, units(p))) : p->scale;
+  return in_twos(p) ? mul(p, p->scale, number(p, units(p))) : p->scale;
 }
 
 // Columns of a packed row: whole panels, and what is left in one as narrow as holds it.
@@ -396,20 +401,26 @@ static bool next_panel(attention *p, panels *x) {
 
 // ---- softmax ----
 
-// e to the x units, for x up to about zero. In f32 within 1.1 ULP: x = n + r, a polynomial in r times 2^n; below 2^-126 it is 0.
+// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126 it is 0.
 static tc_val power_of(attention *p, tc_val x) {
   // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  const double rounder = 12583039.0,
-               lowest = -126;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
+  const double rounder = 12583039.0;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
   if (p->acc != TC_F32) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  tc_val t = add(p, x, number(p, rounder)), r = sub(p, x, sub(p, t, number(p, rounder))), y = number(p, c[0]);
+  tc_val t, r;
+  if (in_twos(p)) {
+    t = add(p, x, number(p, rounder)), r = sub(p, x, sub(p, t, number(p, rounder)));
+  } else {
+    t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
+    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
+  }
+  tc_val y = number(p, c[0]);
   for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
   int lanes = tc_emit_lanes(E, x);
   tc_val bits = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
   bits = tc_emit_bin(E, TC_N_SHL, bits, tc_emit_const_i(E, TC_I32, 23));
   tc_val power = tc_emit_raw(E, TC_N_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
-  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, number(p, lowest)), number(p, 0), mul(p, y, power));
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, number(p, in_twos(p) ? -126 : -87)), number(p, 0), mul(p, y, power));
 }
 
 // How many keys a row sees: those below it.
@@ -477,7 +488,7 @@ static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val
       m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, STEP, add(p, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
-  if (p->mask.type != TC_BOOL) return multiply_add(p, tc_emit_cast(E, m, p->acc), number(p, units(p)), scores);
+  if (p->mask.type != TC_BOOL) return add(p, scores, tc_emit_cast(E, m, p->acc));
   *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_N_AND, *seen, m);
   return scores;
 }
@@ -630,7 +641,7 @@ static void forward_tile(forward *f, tc_val row) {
     queries = tile_side(p, f->queries, whole(p, 0), width, 1);
   }
   tc_val next = add(p, p->q.at, times(p, least(p, plus(p, row, p->rows), whole(p, p->f - p->rows)), p->q.stride));
-  for (int64_t i = 0; i < p->rows && p->f > 2 * p->rows; i++)  // by the time it is packed the tile after this one is in the cache
+  for (int64_t i = 0; i < p->rows && p->f > 2 * p->rows; i++)  // by the time it is read the tile after this one is in the cache
     for (int64_t c = 0; c < p->e; c += 64 / (int64_t)tc_type_bytes(p->q.type))
       (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, next, i * p->q.stride + c), TC_NONE, TC_NONE, p->q.buf);
   with_panels(p, queries, f->panels, p->e, count, f->scores, whole(p, 0));
