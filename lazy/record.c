@@ -680,6 +680,19 @@ static tc_node with_batch(tc_trace *t, tc_node a, const tc_dims *batch, int64_t 
   return tc_rec_expand(t, a, &d);
 }
 
+// a [.., m, k] @ b [k, n], of one type: one product of all rows, which is also one product for b's gradient.
+static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, const tc_dims *da, bool vec_b) {
+  int64_t rows = 1, k = da->dim[da->rank - 1];
+  for (int i = 0; i < da->rank - 1; i++) rows *= da->dim[i];
+  a = tc_rec_reshape(t, a, &(tc_dims){2, {rows, k}});
+  tc_node y = tc_rec_matmul(t, a, b);
+  if (!ok(t, y)) return TC_NODE_ERR;
+  tc_dims out = *da;
+  out.dim[out.rank - 1] = tc_node_dims(t, y)->dim[1];
+  out.rank -= vec_b;
+  return tc_rec_reshape(t, y, &out);
+}
+
 // NumPy's rule: rank 1 gains an axis that the result loses; leading axes broadcast.
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
@@ -697,6 +710,7 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   tc_type type = ok(t, a) && ok(t, b) ? promote_types(type_of(t, a), type_of(t, b)) : TC_F32;
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no matmul; cast it first");
   a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
+  if (da.rank > 2 && db.rank <= 2) return matmul_rows(t, a, b, &da, vec_b);
   tc_dims ba = {.rank = vec_a ? 0 : da.rank - 2}, bb = {.rank = vec_b ? 0 : db.rank - 2};
   memcpy(ba.dim, da.dim, (size_t)ba.rank * sizeof ba.dim[0]);
   memcpy(bb.dim, db.dim, (size_t)bb.rank * sizeof bb.dim[0]);

@@ -14,6 +14,7 @@
 #define PACK_COST 8.0
 #define TURN_COST 14.0
 #define READ_A_COST 6.0  // of a, for each time it is read
+#define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
@@ -27,12 +28,23 @@ static int choose_lanes(int64_t n, int vector, int most) {
   return best;
 }
 
+static int most_lanes(int size) {
+  int bytes = tc_kernel_vector_bytes();
+  return TC_MIN((bytes == 64 ? 4 : 2) * bytes / size, LANES);
+}
+
+int64_t tc_blocks_panel(int64_t n, tc_type acc) {
+  int size = (int)tc_type_bytes(acc), lanes = choose_lanes(n, TC_MIN(tc_kernel_vector_bytes() / size, LANES), most_lanes(size));
+  return n % lanes ? 0 : lanes;
+}
+
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *right) {
   int size = (int)tc_type_bytes(acc), bytes = tc_kernel_vector_bytes(), registers = bytes == 64 ? 24 : 12;
-  int vector = TC_MIN(bytes / size, LANES), most = TC_MIN(bytes == 64 ? 4 * vector : 2 * vector, LANES);
+  int vector = TC_MIN(bytes / size, LANES);
   bool along_k = right->row == 1 && right->col != 1 && right->type == acc && size >= 4 && vector >= 4;
-  b->lanes = choose_lanes(of->n, vector, most);
-  b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= vector;  // the block takes as many registers as a vector has lanes
+  b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
+  b->turn = !right->panel && along_k && of->m * 4 <= registers && of->n >= vector &&
+            of->k >= vector;  // the block takes as many registers as a vector has lanes
   if (b->turn) b->lanes = vector;
   b->rows = registers / TC_MAX_OF(b->lanes / vector, 1);
   b->tiles = tc_ceil_div(of->m, b->rows);
@@ -43,8 +55,9 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
 
 static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right, int64_t cache) {
   int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
+  if (right->panel) pitch = right->panel * (int64_t)tc_type_bytes(right->type);
   bool far = pitch >= 4096 || pitch * of->k > cache / 4;  // each k in a page of its own, or all of them a good part of the second-level cache
-  b->pack = !b->turn && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
+  b->pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
   b->pack_a = !left->scattered && left->segment == of->k && left->row == 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64 &&
               b->tiles > 1;
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
@@ -57,27 +70,30 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
-static double time_of(const tc_blocks *b, const tc_extent3 *of, int threads, int64_t tiles, int64_t panels, double pack_cost) {
+static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_factor *right, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
-  double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes);
-  double unit = (rows * columns + (b->pack ? columns * pack_cost : 0) + rows * READ_A_COST) * (double)of->k + UNIT_COST;
+  double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes), first = right->panel ? COLD_COST * b->lanes : 0;
+  if (b->pack) first = columns * (right->col != 1 ? TURN_COST : PACK_COST);
+  double unit = (rows * columns + first + rows * READ_A_COST) * (double)of->k + UNIT_COST;
   return ((double)tc_ceil_div(units, threads) + LATENESS) * unit;
 }
 
 // Units: what they read again, against how evenly they fill the threads.
-static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, bool turns, int64_t cache) {
+static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_factor *right, int64_t cache) {
   bool small = (double)(of->batch * of->m * of->n) * (double)of->k < ALONE;
   int threads = small ? 1 : tc_topology_get()->n_threads;
-  int64_t most = b->n_panels, tall = b->tiles;
+  int64_t most = b->n_panels, tallest = b->tiles, tall;
   // The packed columns stay in the second-level cache, beside what they are packed from and rows of a. On a Xeon with 2 MiB of it, 1024x1024x1024 at one
   // thread, against oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is dear, 0.92 with 1024 and 0.88 with 512.
   if (b->pack) most = TC_MAX_OF(TC_MIN(cache / (b->pack_a ? 2 : 4) / (b->chunk * b->lanes * size), most), 1);
-  double best = 0, pack_cost = turns ? TURN_COST : PACK_COST;
+  // Panels that are there already take turns in it, beside all rows of a.
+  if (right->panel) tallest = TC_MAX_OF(TC_MIN(tallest, cache / 2 / (b->chunk * b->rows * size)), 1);
+  double best = 0;
   for (int64_t panels = most; panels >= 1; panels -= panels > 64 ? panels / 16 : 1)
     for (int64_t blocks = 1; blocks <= TC_MIN(b->tiles, 4 * threads); blocks++) {
-      tall = tc_ceil_div(b->tiles, blocks);
+      tall = TC_MIN(tc_ceil_div(b->tiles, blocks), tallest);
       if (b->chunk < of->k) tall = TC_MAX_OF(TC_MIN(tall, SUMS_BYTES / (b->rows * b->lanes * panels * size)), 1);
-      double time = time_of(b, of, threads, tall, panels, pack_cost);
+      double time = time_of(b, of, right, threads, tall, panels);
       if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;
     }
 }
@@ -86,5 +102,5 @@ void tc_blocks_choose(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
   choose_registers(b, of, acc, right);
   choose_packing(b, of, acc, left, right, cache);
-  choose_units(b, of, (int64_t)tc_type_bytes(acc), right->col != 1, cache);
+  choose_units(b, of, (int64_t)tc_type_bytes(acc), right, cache);
 }

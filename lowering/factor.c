@@ -1,6 +1,7 @@
 #include "lowering/factor.h"
 
 #define LEAST_SEGMENT 8    // steps along k at one stride, for an operand to be read where it lies
+#define LEAST_PANEL 4
 
 // Takes range r's terms out of x into *taken.
 static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
@@ -37,6 +38,24 @@ static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
   return true;
 }
 
+// The right operand's columns where they lie in panels: col % panel + col / panel * (panel * stride).
+static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
+  tc_index base = *x, columns;
+  if (!take_terms(&base, col, &columns) || columns.n != 2) return false;
+  const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
+  int64_t lanes = in->mod;
+  if (in->div != 1 || in->coef != 1 || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || over->div != lanes || over->mod ||
+      over->coef % lanes)
+    return false;
+  *x = base;
+  f->panel = lanes, f->col = over->coef / lanes;
+  return true;
+}
+
+static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
+  return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
+}
+
 bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {
   const tc_gnode *x = &s->g->node[node];
   const tc_dims *d = &x->shape->d;
@@ -46,7 +65,7 @@ bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
   bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base);
   int64_t steps = s->ext.of[TC_RANGE_K0];
-  said = said && (k == 0 ? take_pieces(&f->base, steps, f) : tc_ix_take_stride(&f->base, row, &f->row) && tc_ix_take_stride(&f->base, col, &f->col));
+  said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);

@@ -14,7 +14,8 @@ typedef struct tc_factor {
   bool scattered;          // rows have no one stride
   tc_index rows, segments; // over F; over K0 at the start of a segment
   int64_t segment;         // steps of k at stride col; the extent of K0 if there is one
-  tc_val at;      // base of the present batch
+  int64_t panel;  // of the right one: its columns lie in panels of so many side by side, col being a panel's stride over its columns; 0: not
+  tc_val at;  // base of the present batch
 } tc_factor;
 
 // Finds operand k of the product; its rows follow range row and its columns range col, of which K0 is the one summed over. False if it must be stored

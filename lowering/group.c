@@ -511,7 +511,7 @@ static void require_memory(work *w, const uint8_t *forced) {
   for (uint32_t i = g->n_order; i-- > 0;) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
-    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || forced[n]) w->gr->stored[n] = true;
+    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || x->stored || forced[n]) w->gr->stored[n] = true;
     if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_view_is_same_order(x->op)) {
       w->gr->alias[n] = x->in[0];
       w->gr->stored[x->in[0]] = true;

@@ -7,6 +7,7 @@
 #include "runtime/fork.h"
 
 #define N_BUCKETS 256
+#define MOST_SPARE 64  // entries that wait for use, so that forms made anew after every change of a parameter allocate nothing
 
 typedef struct entry {
   struct entry *next;   // in its bucket, or among those that go
@@ -14,13 +15,15 @@ typedef struct entry {
   int64_t extent;
   uint32_t n_stamp, n_num, n_out;
   tc_buffer **out;      // retained
+  size_t bytes;         // the entry's own
   uint64_t word[];      // stamps, scalars; then out
 } entry;
 
 static struct {
   pthread_mutex_t lock;
-  entry *bucket[N_BUCKETS];
+  entry *bucket[N_BUCKETS], *spare;
   size_t bytes;
+  int n_spare;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 4)
 
@@ -54,7 +57,33 @@ static void destroy(entry *gone) {
     gone = e->next;
     for (uint32_t i = 0; i < e->n_out; i++) tc_buffer_release(e->out[i]);
     tc_kernel_release(e->kernel);
+    pthread_mutex_lock(&self.lock);
+    bool keep = self.n_spare < MOST_SPARE;
+    if (keep) e->next = self.spare, self.spare = e, self.n_spare++;
+    pthread_mutex_unlock(&self.lock);
+    if (!keep) tc_free(e);
+  }
+}
+
+static entry *new_entry(size_t bytes) {
+  pthread_mutex_lock(&self.lock);
+  entry **at = &self.spare, *e;
+  while (*at && (*at)->bytes < bytes) at = &(*at)->next;
+  if ((e = *at)) *at = e->next, bytes = e->bytes, self.n_spare--;
+  pthread_mutex_unlock(&self.lock);
+  if (e || (e = tc_malloc(bytes))) *e = (entry){.bytes = bytes};
+  return e;
+}
+
+static void free_spare(void) {
+  pthread_mutex_lock(&self.lock);
+  entry *e = self.spare;
+  self.spare = NULL, self.n_spare = 0;
+  pthread_mutex_unlock(&self.lock);
+  while (e) {
+    entry *next = e->next;
     tc_free(e);
+    e = next;
   }
 }
 
@@ -96,6 +125,7 @@ void tc_prepared_clear(void) {
     while (self.bucket[b]) take_out(&self.bucket[b], &gone);
   pthread_mutex_unlock(&self.lock);
   destroy(gone);
+  free_spare();
 }
 
 static size_t kept_bytes(void) {
@@ -108,9 +138,9 @@ static size_t kept_bytes(void) {
 static const tc_keeper keeper = {changed, tc_prepared_clear, kept_bytes};
 
 void tc_prepared_keep(const tc_prepared_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
-  entry *e = tc_malloc(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *gone = NULL;
+  entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *gone = NULL;
   if (!e) return;
-  *e = (entry){.kernel = k->kernel, .extent = k->extent, .n_stamp = k->n_stamp, .n_num = k->n_num, .n_out = n_out};
+  e->kernel = k->kernel, e->extent = k->extent, e->n_stamp = k->n_stamp, e->n_num = k->n_num, e->n_out = n_out;
   memcpy(e->word, k->stamp, k->n_stamp * sizeof e->word[0]);
   if (k->n_num) memcpy(e->word + k->n_stamp, k->num, k->n_num * sizeof e->word[0]);
   e->out = (tc_buffer **)(void *)(e->word + k->n_stamp + k->n_num);

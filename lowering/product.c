@@ -81,7 +81,7 @@ static tc_val load_b(product *p, tc_val k) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes;
   tc_val at = add(p, add(p, p->b.at, times(p, k, p->b.row)), times(p, s->at[TC_RANGE_K], p->b.col)), v;
-  if (p->b.col == 1 || lanes == 1) {
+  if (p->b.col == 1 || p->b.panel || lanes == 1) {
     v = tc_emit_raw(E, TC_N_LOAD, p->b.type, lanes, at, s->mask, TC_NONE, p->b.buf);
   } else {
     at = add(p, times(p, tc_ex_lane_numbers(s), p->b.col), at);
@@ -243,6 +243,7 @@ static tc_val at_range(product *p, const tc_index *x, uint8_t range, tc_val valu
 typedef struct rows_at {
   int n;
   tc_val row, packed, sums;  // the first; its tile among the packed ones; its sums
+  tc_val ahead;  // where b is asked for as they are multiplied, or TC_NONE
 } rows_at;
 
 // Where row i of them begins, in memory or among the packed.
@@ -266,6 +267,12 @@ static tc_val sums_of(product *p, const rows_at *r, int i) {
   return add(p, r->sums, tc_ex_i64(p->s, i * p->by.lanes));
 }
 
+// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all of it. Read when it is needed, a panel would hold up
+// the first tile; so it comes while this one is multiplied.
+static int64_t share_of(const product *p) {
+  return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
+}
+
 // Adds k0 to k1 to the accumulators.
 static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val *acc) {
   tc_ex *s = p->s;
@@ -281,6 +288,7 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
     k = loop(p, u->k0, u->k1, 1);
     in_a = p->by.pack_a ? times(p, sub(p, k, u->k0), r->n) : times(p, k, p->a.col);
   }
+  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
   tc_val w = p->by.pack ? load_tile(p, p->packed, add(p, b, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
   end(p);
@@ -308,28 +316,55 @@ static void multiply(product *p, const rows_at *r, const unit *u, tc_val panel, 
   if (p->chunks) tc_emit_end(E, TC_N_ENDIF);
 }
 
+// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.
+static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
+  tc_ex *s = p->s;
+  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
+  if (p->chunks) {
+    tc_val in_row = times(p, sub(p, panel, u->p0), (int64_t)r.n * p->by.lanes);
+    r.sums = add(p, times(p, sub(p, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
+  }
+  multiply(p, &r, u, panel, so_far);
+}
+
 // Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before; each over the unit's panels.
 static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
   tc_ex *s = p->s;
   tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
-  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
   if (p->by.pack_a) {
     first = loop(p, first, last, p->by.a_tiles * rows);
     last = tc_emit_bin(E, TC_N_MIN, last, add(p, first, tc_ex_i64(s, p->by.a_tiles * rows)));
     pack_a(p, rows, first, last, u);
   }
-  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0)};
+  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE};
   if (p->by.pack_a) r.packed = times(p, sub(p, r.row, first), p->a_pitch);
   tc_val panel = loop(p, u->p0, u->p1, 1);
   enter_panel(p, panel);
-  if (p->chunks) {
-    tc_val in_row = times(p, sub(p, panel, u->p0), (int64_t)rows * p->by.lanes);
-    r.sums = add(p, times(p, sub(p, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
-  }
-  multiply(p, &r, u, panel, so_far);
+  multiply_panel(p, r, u, panel);
   end(p);
   end(p);
   if (p->by.pack_a) end(p);
+}
+
+// The same tiles at one panel, of a b that lies in panels.
+static void multiply_rows(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u, tc_val panel) {
+  tc_ex *s = p->s;
+  tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
+  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0)};
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p, r.row, u->row), tc_ex_i64(s, rows));
+  tc_val next = add(p, p->b.at, times(p, add(p, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
+  r.ahead = add(p, add(p, next, times(p, u->k0, p->b.row)), times(p, tile, p->by.chunk * share_of(p)));
+  multiply_panel(p, r, u, panel);
+  end(p);
+}
+
+// Panel by panel, each of which stays in the cache for all the unit's rows.
+static void multiply_panels(product *p, const unit *u, tc_val tall) {
+  tc_val panel = loop(p, u->p0, u->p1, 1);
+  enter_panel(p, panel);
+  multiply_rows(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u, panel);
+  if (p->by.tall < p->by.tiles) multiply_rows(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u, panel);
+  end(p);
 }
 
 // ---- few rows, and b along k ----
@@ -353,7 +388,7 @@ static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val 
 static void turned_panels(product *p, const unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  rows_at r = {.n = p->by.rows, .row = zero, .sums = zero};
+  rows_at r = {.n = p->by.rows, .row = zero, .sums = zero, .ahead = TC_NONE};
   unit rest = *u;
   tc_val panel = loop(p, u->p0, whole, 1);
   enter_panel(p, panel);
@@ -385,6 +420,11 @@ static void unit_of(product *p, unit *u) {
     u->k1 = tc_emit_bin(E, TC_N_MIN, add(p, u->k0, tc_ex_i64(s, p->by.chunk)), all);
   }
   if (p->by.pack) pack(p, u);
+  if (p->b.panel && !p->by.pack_a) {
+    multiply_panels(p, u, tall);
+    if (p->chunks) end(p);
+    return;
+  }
   multiply_tiles(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u);
   if (p->by.tall < p->by.tiles) multiply_tiles(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u);
   if (p->chunks) end(p);

@@ -167,11 +167,18 @@ static void read_tiles(winograd *x, tc_val first, tc_val last) {
   end(x);
 }
 
-// rows x lanes sums of one place, from row `row` of V.
-static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to) {
+// Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
+// in time.
+static int64_t share_of(const winograd *x) {
+  return tc_ceil_div(x->panel, x->padded / x->rows * (x->panel / x->lanes));
+}
+
+// rows x lanes sums of one place, from row `row` of V. ahead: where weights are asked for meanwhile.
+static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to, tc_val ahead) {
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, zero);
   tc_val k = loop(x, i64(x, 0), i64(x, x->c), 1);
+  (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, add(x, ahead, times(x, k, share_of(x))), TC_NONE, TC_NONE, x->weight);
   tc_val b = load(x, x->weight, x->lanes, add(x, u, times(x, k, x->panel)), TC_NONE);
   for (int i = 0; i < x->rows; i++) {
     tc_val a = load(x, x->v, 1, add(x, add(x, v, k), i64(x, i * x->pitch)), TC_NONE);
@@ -185,11 +192,16 @@ static void multiply(winograd *x, tc_val panel) {
   int64_t places = (int64_t)x->alpha * x->alpha;
   tc_val place = loop(x, i64(x, 0), i64(x, places), 1);
   tc_val u = times(x, add(x, times(x, panel, places), place), x->c * x->panel);
+  tc_val next = add(x, u, i64(x, x->c * x->panel));
   tc_val part = x->lanes < x->panel ? loop(x, i64(x, 0), i64(x, x->panel), x->lanes) : TC_NONE;
   tc_val row = loop(x, i64(x, 0), i64(x, x->padded), x->rows);
   tc_val at = add(x, times(x, place, x->padded), row), to = times(x, at, x->panel);
-  if (part != TC_NONE) u = add(x, u, part), to = add(x, to, part);
-  multiply_block(x, times(x, at, x->pitch), u, to);
+  tc_val ahead = add(x, next, times(x, bin(x, TC_N_DIV, row, i64(x, x->rows)), x->c * share_of(x)));
+  if (part != TC_NONE) {
+    u = add(x, u, part), to = add(x, to, part);
+    ahead = add(x, ahead, times(x, bin(x, TC_N_DIV, part, i64(x, x->lanes)), x->padded / x->rows * x->c * share_of(x)));
+  }
+  multiply_block(x, times(x, at, x->pitch), u, to, ahead);
   end(x);
   if (part != TC_NONE) end(x);
   end(x);
@@ -287,7 +299,7 @@ static void choose_blocks(winograd *x) {
   x->pitch = x->c + PITCH_MORE;
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (x->pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
   int64_t blocks = tc_ceil_div(x->tiles, x->block);
-  if (blocks < threads) blocks = TC_MIN(threads, tc_ceil_div(x->tiles, 32));
+  if (blocks < threads && x->n_panels < threads) blocks = TC_MIN(threads, tc_ceil_div(x->tiles, 32));
   x->block = tc_ceil_div(x->tiles, blocks);
   x->rows = choose_rows(x->block, most);
   x->padded = tc_ceil_div(x->block, x->rows) * x->rows;

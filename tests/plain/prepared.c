@@ -234,6 +234,71 @@ static void scalars_count(void) {
   tc_scope_end(s);
 }
 
+enum { MOST = 512 * 1024 };
+
+// gelu(x @ w + b), or x @ w alone, of a parameter that lies as w or as its transpose.
+static void product(tc_tensor x, tc_tensor w, tc_tensor b, bool turned, bool alone, float *out, size_t bytes) {
+  tc_scope s = tc_scope_begin();
+  tc_no_grad_begin();
+  tc_tensor y = tc_matmul(x, turned ? tc_transpose(w, 0, 1) : w);
+  if (!alone) y = tc_gelu(tc_add(y, b));
+  tc_no_grad_end();
+  EXPECT_OK(tc_to_host(tc_cast(y, TC_F32), out, bytes));
+  tc_scope_end(s);
+}
+
+// A factor in panels is the same numbers in another order in memory.
+static void panels_keep_the_bits(void) {
+  static const struct {
+    int64_t m, k, n;
+    tc_type type;
+    bool panels;  // whether it is kept in them
+  } of[] = {{7, 129, 128, TC_F32, true},   {6, 129, 128, TC_F32, false},    {49, 64, 512, TC_F32, true},    {128, 256, 192, TC_F32, true},
+            {100, 4100, 64, TC_F32, true}, {1000, 70, 320, TC_F32, true},   {1025, 32, 512, TC_F32, false}, {13, 500, 33, TC_F32, false},
+            {64, 192, 96, TC_F64, true},   {256, 1024, 1024, TC_F32, true}, {9, 2176, 48, TC_F64, true}};
+  float *got = malloc(MOST * sizeof *got), *want = malloc(MOST * sizeof *want);
+  EXPECT(got && want, "no memory");
+  for (size_t i = 0; i < sizeof of / sizeof of[0] && got && want; i++)
+    for (int way = 0; way < 4; way++) {
+      int64_t m = of[i].m, k = of[i].k, n = of[i].n;
+      bool turned = way & 1, alone = way & 2;
+      size_t bytes = (size_t)(m * n) * sizeof *got;
+      tc_scope s = tc_scope_begin();
+      tc_tensor x = tc_cast(numbers(TC_SHAPE(m, k), 1), of[i].type), b = tc_cast(numbers(TC_SHAPE(n), 1), of[i].type);
+      tc_tensor w = tc_param(tc_cast(numbers(turned ? TC_SHAPE(n, k) : TC_SHAPE(k, n), 1), of[i].type)), all[] = {x, b, w};
+      EXPECT_OK(tc_eval(3, all));
+      product(x, w, b, turned, alone, got, bytes);
+      size_t matrix = (size_t)(k * n) * (of[i].type == TC_F64 ? 8 : 4);
+      EXPECT(kept() >= (of[i].panels ? matrix : 0) && (of[i].panels || kept() == 0), "[%d %d] @ [%d %d]: %zu bytes kept", (int)m, (int)k, (int)k,
+             (int)n, kept());
+      product(x, w, b, turned, alone, got, bytes);
+      set_option("0");
+      product(x, w, b, turned, alone, want, bytes);
+      set_option("1");
+      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: other bits", (int)m, (int)k, (int)k, (int)n, turned ? " turned" : "");
+      EXPECT_OK(tc_assign(w, tc_mul(w, 2)));
+      product(x, w, b, turned, true, got, bytes);
+      product(x, tc_detach(w), b, turned, true, want, bytes);
+      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: what was written is not seen", (int)m, (int)k, (int)k, (int)n, turned ? " turned" : "");
+      tc_release(w);
+      tc_scope_end(s);
+    }
+  free(got), free(want);
+}
+
+// A pass that is to be differentiated uses its parameters once: they change next.
+static void history_keeps_no_panels(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_param(numbers(TC_SHAPE(256, 256), 1)), x = numbers(TC_SHAPE(32, 256), 1), all[] = {w, x};
+  EXPECT_OK(tc_eval(2, all));
+  tc_tensor loss = tc_sum(tc_square(tc_matmul(x, w)), TC_ALL, false);
+  EXPECT_OK(tc_backward(loss));
+  EXPECT_OK(tc_eval(1, &loss));
+  EXPECT(kept() == 0, "%zu bytes kept", kept());
+  tc_release(w);
+  tc_scope_end(s);
+}
+
 static void children_go_on(void) {
   net m = net_make();
   float before[N_OUT], after[N_OUT];
@@ -264,6 +329,8 @@ int main(void) {
   memory_is_given_back();
   data_is_not_kept();
   scalars_count();
+  panels_keep_the_bits();
+  history_keeps_no_panels();
   children_go_on();
   EXPECT(kept() == 0, "%zu bytes kept at the end", kept());
   tc_shutdown();

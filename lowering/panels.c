@@ -1,0 +1,81 @@
+#include "lowering/panels.h"
+
+#include <string.h>
+
+#include "lowering/blocks.h"
+#include "runtime/options.h"
+
+// Rows of a product for which panels are kept: fewer read the factor as it lies at the speed of memory, more pack it at little cost.
+#define FEWEST_ROWS 7
+#define MOST_ROWS 1024
+#define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
+#define DEEPEST 32  // of what a factor is made of
+
+enum { UNKNOWN, NO, YES };
+
+// Whether something is, or may yet be, differentiated: then parameters will change soon, and what is kept of them would be made again for one use.
+static bool has_history(const tc_plan *plan) {
+  for (uint32_t n = 0; n < plan->n_node; n++)
+    if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
+  return false;
+}
+
+// Parameters that the plan does not assign.
+static void find_parameters(const tc_graph *g, uint8_t *known) {
+  const tc_plan *plan = g->plan;
+  for (uint32_t n = 0; n < plan->n_node; n++)
+    if (g->node[n].leaf != TC_LEAF_NONE) known[n] = plan->flag[n] & TC_NODE_WANT ? YES : NO;
+  for (uint32_t n = 0; n < plan->n_node; n++)
+    if (g->node[n].op == TC_OP_ASSIGN) known[g->node[n].in[1]] = NO;
+}
+
+// Whether n is made of parameters and constants alone.
+static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
+  const tc_gnode *x = &g->node[n];
+  tc_op_kind kind = tc_op_kind_of(x->op);
+  if (known[n] != UNKNOWN) return known[n] == YES;
+  bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
+  for (int k = 0; k < x->n_in && all; k++) all = lasts(g, x->in[k], known, depth + 1);
+  known[n] = all ? YES : NO;
+  return all;
+}
+
+static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
+  if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
+  const tc_gnode *b = &g->node[x->in[1]];
+  bool fits = x->shape->d.dim[0] >= FEWEST_ROWS && x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
+  return fits && (b->type == TC_F32 || b->type == TC_F64) && tc_blocks_panel(b->shape->d.dim[1], b->type) && lasts(g, x->in[1], known, 0);
+}
+
+// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes].
+static uint32_t panels_of(tc_graph *g, uint32_t b) {
+  tc_gnode like = g->node[b];
+  int64_t k = like.shape->d.dim[0], n = like.shape->d.dim[1], lanes = tc_blocks_panel(n, like.type);
+  tc_dims split = TC_SHAPE(k, n / lanes, lanes), packed = TC_SHAPE(n / lanes, k, lanes);
+  const uint64_t swap = 0x020001;
+  b = tc_graph_add(g, &like, TC_OP_RESHAPE, &split, 1, &b, 0, 0);
+  if (b != UINT32_MAX) b = tc_graph_add(g, &like, TC_OP_PERMUTE, &packed, 1, &b, 1, swap);
+  if (b == UINT32_MAX) return b;
+  g->node[b].stored = true;
+  b = tc_graph_add(g, &like, TC_OP_PERMUTE, &split, 1, &b, 1, swap);
+  return b == UINT32_MAX ? b : tc_graph_add(g, &like, TC_OP_RESHAPE, &like.shape->d, 1, &b, 0, 0);
+}
+
+bool tc_panels(tc_graph *g) {
+  uint32_t n_nodes = g->n;
+  if (!tc_options_get()->prepare || has_history(g->plan)) return true;
+  uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
+  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
+  if (!known || !made) return false;
+  memset(known, UNKNOWN, n_nodes);
+  memset(made, 0, n_nodes * sizeof *made);
+  find_parameters(g, known);
+  for (uint32_t n = 0; n < n_nodes; n++) {
+    if (!wants_panels(g, &g->node[n], known)) continue;
+    uint32_t b = g->node[n].in[1];
+    if (!made[b]) made[b] = panels_of(g, b);
+    if (made[b] == UINT32_MAX) return false;
+    g->node[n].in[1] = made[b];
+  }
+  return true;
+}
