@@ -8,6 +8,7 @@
 #define LONG_K 2048
 #define CHUNK 1024
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
+#define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 // Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile; turned besides.
@@ -62,8 +63,9 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
               b->tiles > 1;
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = of->k;
-  int64_t most = b->pack_a ? CHUNK_A : CHUNK;
-  if (b->turn || (!b->pack_a && (!(b->pack || far) || of->k <= LONG_K))) return;
+  bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
+  int64_t most = b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
+  if (b->turn || (!b->pack_a && !(apart && of->k > 2 * CHUNK_APART) && (!(b->pack || far) || of->k <= LONG_K))) return;
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
