@@ -21,9 +21,13 @@
 #define WIDEST 64  // lanes of a panel
 #define LONG_HEAD 128
 #define BLOCK_ROWS 96  // of a block of rows, backward
+#define LOG2_E 1.44269502162933349609375  // rounded to f32
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
 #define FEW_ROWS 12  // for which packing values does not pay
+// Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
+// whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
+#define STREAM_BYTES (UINT64_C(4) << 20)
 
 // An operand in memory: element at + row * stride + column, columns side by side.
 typedef struct factor {
@@ -34,12 +38,13 @@ typedef struct factor {
   tc_val at;
 } factor;
 
-// One side of a product: element at + i * row + k * step, i counting accumulators. An operand's buffer or a tile.
+// One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k * step. An operand's buffer or a tile.
 typedef struct side {
   int buf;
   tc_type type;
   tc_val at;
   int64_t row, step;
+  const tc_val *rows;
 } side;
 
 typedef struct attention {
@@ -229,6 +234,20 @@ static void choose_blocks(attention *p) {
 
 // ---- packing ----
 
+// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
+// would become infinite: rows that see nothing else weigh all keys alike.
+static bool in_twos(const attention *p) {
+  return p->acc == TC_F32 && !(p->has_mask && p->mask.type != TC_BOOL);
+}
+static double units(const attention *p) {
+  return in_twos(p) ? 1.44269504088896341 : 1;
+}
+
+// What makes products with keys scores.
+static tc_val key_scale(attention *p) {
+  return in_twos(p) ? mul(p, p->scale, number(p, units(p))) : p->scale;
+}
+
 // Columns of a packed row: whole panels, and what is left in one as narrow as holds it.
 static int last_lanes(const attention *p, int64_t columns) {
   int lanes = p->vector;
@@ -274,27 +293,31 @@ static void pack_rows(attention *p, const factor *f, tc_val first, tc_val count,
 }
 
 // A block of columns of `size` keys: read along columns, turned in registers, stored along keys.
-static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to) {
+static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to, tc_val by) {
   tc_val v[64];
-  for (int i = 0; i < size; i++) v[i] = load_part(p, f, least(p, plus(p, key, i), last), column, size, mask);
+  for (int i = 0; i < size; i++) {
+    v[i] = load_part(p, f, least(p, plus(p, key, i), last), column, size, mask);
+    if (by != TC_NONE) v[i] = mul(p, v[i], by);
+  }
   tc_emit_turn(E, v, size);
   for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
 // Keys k0 .. k1 - 1 into panels: element (key, c) at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key again: nobody looks there.
-static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, int64_t columns, int tile) {
+// by: a factor, or TC_NONE.
+static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, int64_t columns, int tile, tc_val by) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
   tc_val last = plus(p, k1, -1), key = loop(p, k0, k1, p->lanes), panel = times(p, sub(p, key, k0), padded);
   for (int first = 0; first < p->lanes; first += size) {
     if (full) {
       tc_val c = loop(p, whole(p, 0), whole(p, full), size);
-      turn_block(p, f, plus(p, key, first), last, c, size, TC_NONE, tile, plus(p, add(p, panel, times(p, c, p->lanes)), first));
+      turn_block(p, f, plus(p, key, first), last, c, size, TC_NONE, tile, plus(p, add(p, panel, times(p, c, p->lanes)), first), by);
       end(p);
     }
     if (full < columns)
       turn_block(p, f, plus(p, key, first), last, whole(p, full), size, column_mask(p, full, columns, size), tile,
-                 plus(p, panel, full * p->lanes + first));
+                 plus(p, panel, full * p->lanes + first), by);
   }
   end(p);
 }
@@ -309,8 +332,11 @@ static int64_t panel_columns(const attention *p, int64_t columns) {
 static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
   tc_val k = loop(p, from, to, 1);
   tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p, b.at, times(p, k, b.step)), TC_NONE), p->acc);
-  tc_val at = add(p, a.at, times(p, k, a.step));
-  for (int i = 0; i < rows; i++) tc_emit_set(E, acc[i], multiply_add(p, load(p, a.buf, a.type, 1, plus(p, at, i * a.row), TC_NONE), w, acc[i]));
+  tc_val step = times(p, k, a.step), at = a.rows ? TC_NONE : add(p, a.at, step);
+  for (int i = 0; i < rows; i++) {
+    tc_val v = load(p, a.buf, a.type, 1, a.rows ? add(p, a.rows[i], step) : plus(p, at, i * a.row), TC_NONE);
+    tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
+  }
   end(p);
 }
 
@@ -319,7 +345,7 @@ static void clear(attention *p, int rows, int lanes, tc_val *acc) {
 }
 
 static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t step) {
-  return (side){tile, p->acc, at, row, step};
+  return (side){tile, p->acc, at, row, step, NULL};
 }
 
 // Products of a tile of rows with `lanes` keys of a panel, from `key` on, into a tile.
@@ -375,19 +401,26 @@ static bool next_panel(attention *p, panels *x) {
 
 // ---- softmax ----
 
-// e^x in f32 for x up to about zero, within 2 ULP: x = n ln 2 + r, a polynomial in r times 2^n. Below -87 it is 0.
-static tc_val exp_of(attention *p, tc_val x) {
-  static const double c[] = {1.0 / 720, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1};
-  const double rounder = 12582912.0, lowest = -87;  // 1.5 * 2^23: adding it rounds to a whole number, which the low bits then hold
+// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126 it is 0.
+static tc_val power_of(attention *p, tc_val x) {
+  // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
+  static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
+  const double rounder = 12583039.0;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
   if (p->acc != TC_F32) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  tc_val t = tc_emit_fma(E, x, number(p, 1.44269504088896341), number(p, rounder)), n = sub(p, t, number(p, rounder));
-  tc_val r = tc_emit_fma(E, n, number(p, 2.12194440e-4), tc_emit_fma(E, n, number(p, -0.693359375), x)), y = number(p, c[0]);
+  tc_val t, r;
+  if (in_twos(p)) {
+    t = add(p, x, number(p, rounder)), r = sub(p, x, sub(p, t, number(p, rounder)));
+  } else {
+    t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
+    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
+  }
+  tc_val y = number(p, c[0]);
   for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
   int lanes = tc_emit_lanes(E, x);
   tc_val bits = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
-  bits = add(p, tc_emit_bin(E, TC_N_SHL, bits, tc_emit_const_i(E, TC_I32, 23)), tc_emit_const_i(E, TC_I32, 0x3F800000));
+  bits = tc_emit_bin(E, TC_N_SHL, bits, tc_emit_const_i(E, TC_I32, 23));
   tc_val power = tc_emit_raw(E, TC_N_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
-  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, number(p, lowest)), number(p, 0), mul(p, y, power));
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, number(p, in_twos(p) ? -126 : -87)), number(p, 0), mul(p, y, power));
 }
 
 // How many keys a row sees: those below it.
@@ -505,14 +538,14 @@ static void softmax(forward *f, tc_val row, tc_val count) {
   for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
       tc_val at = plus(p, x.at, i * p->pitch), seen = p->has_mask ? TC_NONE : seen_by(p, &x, i);
-      tc_val v = only(p, seen, exp_of(p, sub(p, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i])), 0);
+      tc_val v = only(p, seen, power_of(p, sub(p, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i])), 0);
       store(p, f->scores, at, v);
       tc_emit_set(E, sum[i], add(p, sum[i], v));
     }
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
     if (!p->one_block) {
-      tc_val shrink = exp_of(p, sub(p, before[i], less[i]));
+      tc_val shrink = power_of(p, sub(p, before[i], less[i]));
       total = add(p, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
       store(p, f->shrink, whole(p, i), shrink);
     }
@@ -545,7 +578,10 @@ static int result_buffer(attention *p, uint32_t node) {
 static void store_part(attention *p, uint32_t node, tc_val at, const panels *x, tc_val v) {
   tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes ? column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  (void)tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
+  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
+  int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
+  if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
+    E->nest->inst[stored].flags = 1;
 }
 
 static void begin_row(attention *p, tc_val row) {
@@ -585,7 +621,8 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
   attention *p = f->p;
   tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val v = tc_emit_select(E, none, number(p, 0), add(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), log));
+  tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / units(p)));
+  tc_val v = tc_emit_select(E, none, number(p, 0), add(p, greatest, log));
   store(p, result_buffer(p, p->lse), add(p, times(p, p->s->at[TC_RANGE_A], p->f), row), v);
 }
 
@@ -593,13 +630,21 @@ static void forward_tile(forward *f, tc_val row) {
   attention *p = f->p;
   tc_val stop = p->causal ? least(p, f->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p, stop, f->k0);
   if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, whole(p, 0)));
-  int64_t width = ceil_to(p->e, p->vector);
-  pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, p->scale);
+  tc_val rows[ROWS];
+  side queries = {p->q.buf, p->q.type, TC_NONE, 0, 1, rows};
+  if (p->q.type == p->acc) {
+    rows_from(p, row, rows);
+    for (int i = 0; i < p->rows; i++) rows[i] = add(p, p->q.at, times(p, rows[i], p->q.stride));
+  } else {
+    int64_t width = ceil_to(p->e, p->vector);
+    pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, TC_NONE);
+    queries = tile_side(p, f->queries, whole(p, 0), width, 1);
+  }
   tc_val next = add(p, p->q.at, times(p, least(p, plus(p, row, p->rows), whole(p, p->f - p->rows)), p->q.stride));
-  for (int64_t i = 0; i < p->rows && p->f > 2 * p->rows; i++)  // by the time it is packed the tile after this one is in the cache
+  for (int64_t i = 0; i < p->rows && p->f > 2 * p->rows; i++)  // by the time it is read the tile after this one is in the cache
     for (int64_t c = 0; c < p->e; c += 64 / (int64_t)tc_type_bytes(p->q.type))
       (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, next, i * p->q.stride + c), TC_NONE, TC_NONE, p->q.buf);
-  with_panels(p, tile_side(p, f->queries, whole(p, 0), width, 1), f->panels, p->e, count, f->scores, whole(p, 0));
+  with_panels(p, queries, f->panels, p->e, count, f->scores, whole(p, 0));
   softmax(f, row, count);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
@@ -645,7 +690,7 @@ static void forward_unit(forward *f, tc_val r1) {
     f->k0 = loop(p, whole(p, 0), stop, p->block);
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
-  turn_keys(p, &p->k, f->k0, f->k1, p->e, f->panels);
+  turn_keys(p, &p->k, f->k0, f->k1, p->e, f->panels, key_scale(p));
   if (f->pack_values) pack_rows(p, &p->v, f->k0, sub(p, f->k1, f->k0), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, TC_NONE);
   tc_val row = loop(p, f->r0, r1, p->rows);
   forward_tile(f, row);
@@ -670,7 +715,7 @@ static void forward_kernel(attention *p) {
   f.value_pitch = f.pack_values ? columns : p->v.stride;
   f.panels = tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes) * panel_columns(p, p->e));
   if (f.pack_values) f.values = tc_ex_tile(s, p->acc, p->block * columns);
-  f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
+  if (p->q.type != p->acc) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
   f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
   f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);
   if (!p->one_block) f.shrink = tc_ex_tile(s, p->acc, p->rows);
@@ -710,13 +755,14 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   rows_from(p, row, rows);
   for (int i = 0; i < p->rows; i++) {
     lse[i] = load(p, p->sums.buf, p->sums.type, 1, add(p, p->sums.at, times(p, rows[i], p->sums.stride)), TC_NONE);
+    lse[i] = mul(p, lse[i], number(p, units(p)));
     delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, rows[i], p->delta.stride)), TC_NONE);
   }
   for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
       tc_val here = plus(p, add(p, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
       v = masked(p, v, rows[i], add(p, b->k0, x.at), &seen);
-      v = only(p, seen, exp_of(p, sub(p, v, lse[i])), 0);
+      v = only(p, seen, power_of(p, sub(p, v, lse[i])), 0);
       store(p, b->weights, here, v);
       if (!wants_slopes(p)) continue;
       tc_val g = sub(p, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
@@ -766,7 +812,7 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
 static void backward_rows(backward *b) {
   attention *p = b->p;
   tc_val last = whole(p, p->f - 1), padded = times(p, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), whole(p, p->rows)), p->rows);
-  pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, p->scale);
+  pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, TC_NONE);
   pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, TC_NONE);
   tc_val i = loop(p, whole(p, 0), b->n_rows, p->rows), row = add(p, b->row0, i), at = times(p, i, p->pitch);
   tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p, stop, b->k0);
@@ -810,8 +856,8 @@ static void backward_block(backward *b, tc_val key_end) {
   tc_val zero = whole(p, 0), n_here = most(p, zero, sub(p, b->k1, b->k0));
   if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + ROWS) * b->e);
   if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + ROWS) * b->ev);
-  turn_keys(p, &p->k, b->k0, b->k1, p->e, b->key_panels);
-  if (wants_slopes(p)) turn_keys(p, &p->v, b->k0, b->k1, p->ev, b->value_panels);
+  turn_keys(p, &p->k, b->k0, b->k1, p->e, b->key_panels, key_scale(p));
+  if (wants_slopes(p)) turn_keys(p, &p->v, b->k0, b->k1, p->ev, b->value_panels, TC_NONE);
   if (p->dq != TC_NONE) pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, TC_NONE);
   b->head = loop(p, zero, whole(p, p->group), 1);
   enter_head(b);
@@ -823,7 +869,7 @@ static void backward_block(backward *b, tc_val key_end) {
   end(p);
   end(p);
   tc_val key = loop(p, b->k0, key_end, 1), at = sub(p, key, b->k0);
-  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, TC_NONE);
+  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, p->scale);
   if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
   end(p);
 }

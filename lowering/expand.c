@@ -546,19 +546,19 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
 
 // ---- stores ----
 
-// A result that the caches could not hold anyway and that no other kernel of the plan reads. What is assigned may be written over memory of the caller's
-// that is aligned to nothing.
-static bool streams(const tc_ex *s, uint32_t n) {
+bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least) {
   const tc_gnode *x = &s->g->node[n];
-  size_t bytes = tc_type_bytes(x->type);
-  if (!s->stream || x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)s->lanes * bytes % 64) return false;
-  if ((size_t)x->shape->count * bytes < STREAM_BYTES) return false;
+  if (x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)x->shape->count * tc_type_bytes(x->type) < least) return false;
   for (uint32_t i = 0; i < s->g->n_order; i++) {
     uint32_t m = s->g->order[i];
     for (int k = 0; k < s->g->node[m].n_in; k++)
       if (s->g->node[m].in[k] == n && !in_group(s, m)) return false;
   }
   return true;
+}
+
+static bool streams(const tc_ex *s, uint32_t n) {
+  return s->stream && (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 == 0 && tc_ex_streams(s, n, STREAM_BYTES);
 }
 
 static void store(tc_ex *s, uint32_t n) {

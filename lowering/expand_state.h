@@ -77,6 +77,9 @@ void tc_ex_end_loop(tc_ex *s);
 // What is remembered from here on, until it is left, is forgotten then. Loops do both.
 void tc_ex_enter(tc_ex *s);
 void tc_ex_leave(tc_ex *s);
+// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other kernel of the plan reads: it may pass the caches by. Not
+// what is assigned, which may be written over memory of the caller's that is aligned to nothing.
+bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
 bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 void tc_ex_preload(tc_ex *s);

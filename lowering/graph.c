@@ -282,6 +282,19 @@ static bool turn_attentions(tc_graph *g) {
   return true;
 }
 
+// A kernel of attention does nothing that follows it, so an output that is its result in the same order would be a copy: it is stored as that output.
+static void store_attentions(tc_graph *g) {
+  for (uint32_t n = 0; n < g->n; n++) {
+    tc_gnode *x = &g->node[n];
+    if (x->out == TC_LEAF_NONE || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
+    uint32_t m = n;
+    while (g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH) m = g->node[m].in[0];
+    tc_gnode *y = &g->node[m];
+    if (m == n || kind_of[y->op] != TC_KIND_ATTENTION || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
+    y->out = x->out, x->out = TC_LEAF_NONE;
+  }
+}
+
 // Orders needed nodes, operands first (decomposition appends out of order).
 static bool order_nodes(tc_graph *g) {
   size_t n_edges = g->n;
@@ -353,7 +366,9 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
-  ok = ok && turn_products(g) && turn_attentions(g) && tc_panels(g) && order_nodes(g);
+  ok = ok && turn_products(g) && turn_attentions(g);
+  if (ok) store_attentions(g);
+  ok = ok && tc_panels(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);
 }

@@ -2,6 +2,7 @@
 // key heads shared, masks that broadcast, valid keys counted at run time, operands that lie as projections leave them. Expected values are sums in double,
 // by plain loops; gradients, those of the same formula. tc:cpu only.
 #include <criterion/criterion.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static const shape shapes[] = {
     {2, 3, 3, 11, 19, 8, 8, true, 0, BOOLS, 1, false},        {2, 2, 2, 11, 70, 8, 8, false, 0, FLOATS, 3, false},
     {2, 2, 2, 20, 600, 8, 8, true, 580, FLOATS, 9, false},    {1, 2, 2, 6, 33, 8, 8, false, 20, BOOLS, 2, false},
     {1, 3, 3, 4, 2, 8, 8, true, 1, NO_MASK, 0, false},        {3, 8, 2, 1, 64, 16, 16, true, 64, FLOATS, 5, true},
+    {1, 16, 16, 1024, 4, 64, 64, false, 0, NO_MASK, 0, true},  // results of 4 MiB, which pass the caches by
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], RESULTS = 4 };
 
@@ -306,7 +308,44 @@ Test(attention, a_longer_cache_makes_no_new_plan_and_is_not_read_beyond_its_leng
   for (int i = 0; i < HEADS * E; i++) cr_expect(fabsf(got[i] - want[i]) <= 1e-6f, "%g, should be %g", (double)got[i], (double)want[i]);
 }
 
+// ---- Masks ----
+
+// The least float stands for "not seen" in many programs, but a row of nothing else has a softmax: that of equals.
+Test(attention, a_row_whose_mask_is_the_least_float_weighs_all_keys_alike) {
+  const float mask[] = {-FLT_MAX, -FLT_MAX, -FLT_MAX, -FLT_MAX, 0, -FLT_MAX}, q[] = {1, -1}, k[] = {0.5f, -0.25f, 2}, v[] = {3, 6, 12};
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  tc_tensor x[4] = {tc_from_host(q, TC_SHAPE(2, 1), TC_F32), tc_from_host(k, TC_SHAPE(3, 1), TC_F32), tc_from_host(v, TC_SHAPE(3, 1), TC_F32),
+                    tc_from_host(mask, TC_SHAPE(2, 3), TC_F32)};
+  float out[2];
+  tc_tensor y = tc_scaled_dot_product_attention(x[0], x[1], x[2], x[3], (tc_attention_options){0});
+  cr_assert_eq(tc_to_host(y, out, sizeof out), TC_OK);
+  cr_expect(fabsf(out[0] - 7) <= 1e-5f && out[1] == 6, "%g and %g, should be 7, the mean, and 6", (double)out[0], (double)out[1]);
+}
+
 // ---- Memory ----
+
+Test(attention, results_are_stored_as_the_outputs_they_are) {
+  enum { L = 24, HEADS = 3, E = 8 };
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  tc_tensor x[3], moved[3], out[4], w = tc_randn(TC_SHAPE(1, L, HEADS * E), TC_F32);
+  for (int i = 0; i < 3; i++) x[i] = tc_param(tc_randn(TC_SHAPE(1, L, HEADS, E), TC_F32));
+  cr_assert_eq(tc_eval(3, x), TC_OK);
+  cr_assert_eq(tc_eval(1, &w), TC_OK);
+  for (int i = 0; i < 3; i++) moved[i] = tc_permute(x[i], TC_AXES(0, 2, 1, 3));
+  tc_scope inner = tc_scope_begin();
+  out[0] =
+      tc_permute(tc_scaled_dot_product_attention(moved[0], moved[1], moved[2], NONE, (tc_attention_options){.causal = true}), TC_AXES(0, 2, 1, 3));
+  out[0] = tc_reshape(out[0], TC_SHAPE(1, L, HEADS * E));
+  tc_keep(out[0]);
+  tc_scope_end(inner);
+  cr_assert_eq(tc_backward_with(out[0], w, 0), TC_OK);
+  for (int i = 0; i < 3; i++) out[1 + i] = tc_grad(x[i]);
+  cr_assert_eq(tc_eval(4, out), TC_OK);
+  tc_sync_point last;
+  cr_assert_eq(tc_sync_points(1, &last), 1);
+  cr_expect_eq(last.n_kernels, 3u, "%u kernels for the result, a sum of each row and the gradients", last.n_kernels);
+  for (int i = 0; i < 3; i++) tc_release(x[i]);
+}
 
 Test(attention, holds_no_matrix_of_scores) {
   enum { S = 1024, E = 16, HEADS = 4 };  // scores: 16 MiB; an operand: 256 KiB
