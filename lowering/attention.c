@@ -14,6 +14,7 @@
 
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
+#include "runtime/options.h"
 
 #define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
@@ -237,7 +238,7 @@ static void choose_blocks(attention *p) {
 // Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
 // would become infinite: rows that see nothing else weigh all keys alike.
 static bool in_twos(const attention *p) {
-  return p->acc == TC_F32 && !(p->has_mask && p->mask.type != TC_BOOL);
+  return p->acc == TC_F32 && !tc_options_get()->strict && !(p->has_mask && p->mask.type != TC_BOOL);
 }
 static double units(const attention *p) {
   return in_twos(p) ? 1.44269504088896341 : 1;
@@ -406,7 +407,7 @@ static tc_val power_of(attention *p, tc_val x) {
   // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   const double rounder = 12583039.0;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
-  if (p->acc != TC_F32) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
+  if (p->acc != TC_F32 || tc_options_get()->strict) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
   tc_val t, r;
   if (in_twos(p)) {
     t = add(p, x, number(p, rounder)), r = sub(p, x, sub(p, t, number(p, rounder)));

@@ -6,6 +6,7 @@
 #include "lazy/record.h"
 #include "lowering/nest_math.h"
 #include "runtime/arena.h"
+#include "runtime/options.h"
 
 tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm) {
   tc_nest *n = e->nest;
@@ -410,8 +411,9 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
 }
 
 tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
-  bool known = false;
-  tc_val v = type == TC_F32 ? fast_f32(e, op, a, &known) : a;
+  bool known = false, strict = tc_options_get()->strict;
+  if (strict && type == TC_F32 && op == TC_OP_SIGMOID) return tc_emit_cast(e, sigmoid(e, tc_emit_cast(e, a, TC_F64), TC_F64), type);
+  tc_val v = type == TC_F32 && !strict ? fast_f32(e, op, a, &known) : a;
   if (!known) v = via_table(e, op, a, b, &known);
   return known ? v : arithmetic(e, op, type, a, b, c);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <tc/tc.h>
+
+#include "runtime/options.h"
 #include <unistd.h>
 
 #define NONE ((tc_tensor){0, 0})
@@ -167,30 +169,39 @@ static void results(const problem *p, tc_tensor *out) {
   cr_assert_eq(tc_grads_of(tc_sum(tc_cast(tc_mul(out[0], p->tw), TC_F64), TC_ALL, false), x, 3, out + 1, 0), TC_OK, "%s", tc_last_error()->message);
 }
 
-static void each(tc_type type, double tolerance) {
+static void one(int shape, tc_type type, double tolerance) {
   static const char *const name[] = {"out", "dq", "dk", "dv"};
-  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
-  for (int i = 0; i < N_SHAPES; i++) {
-    tc_scope scope = tc_scope_begin();
-    problem p = make(&shapes[i], type, true);
-    tc_tensor got[RESULTS];
-    results(&p, got);
-    for (int r = 0; r < RESULTS; r++) {
-      double *x = malloc(p.count[r] * sizeof *x), size = 0;
-      cr_assert_eq(tc_to_host(tc_cast(got[r], TC_F64), x, p.count[r] * sizeof *x), TC_OK, "%s", tc_last_error()->message);
-      for (size_t k = 0; k < p.count[r]; k++) size = fmax(size, fabs(p.want[r][k]));
-      for (size_t k = 0; k < p.count[r]; k++)
-        cr_assert(fabs(x[k] - p.want[r][k]) <= tolerance * (0.05 + size), "shape %d, %s: element %zu is %.9g, should be %.9g", i, name[r], k, x[k],
-                  p.want[r][k]);
-      free(x);
-    }
-    drop(&p);
-    tc_scope_end(scope);
+  tc_scope scope = tc_scope_begin();
+  problem p = make(&shapes[shape], type, true);
+  tc_tensor got[RESULTS];
+  results(&p, got);
+  for (int r = 0; r < RESULTS; r++) {
+    double *x = malloc(p.count[r] * sizeof *x), size = 0;
+    cr_assert_eq(tc_to_host(tc_cast(got[r], TC_F64), x, p.count[r] * sizeof *x), TC_OK, "%s", tc_last_error()->message);
+    for (size_t k = 0; k < p.count[r]; k++) size = fmax(size, fabs(p.want[r][k]));
+    for (size_t k = 0; k < p.count[r]; k++)
+      cr_assert(fabs(x[k] - p.want[r][k]) <= tolerance * (0.05 + size), "shape %d, %s: element %zu is %.9g, should be %.9g", shape, name[r], k, x[k],
+                p.want[r][k]);
+    free(x);
   }
+  drop(&p);
+  tc_scope_end(scope);
+}
+
+static void each(tc_type type, double tolerance) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) one(i, type, tolerance);
 }
 
 Test(attention, f32) {
   each(TC_F32, 4e-6);
+}
+
+Test(attention, strict_f32) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  setenv("TC_STRICT", "1", 1);
+  tc_options_reload();
+  one(0, TC_F32, 4e-6);
 }
 
 Test(attention, f64) {

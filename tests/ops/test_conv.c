@@ -5,6 +5,8 @@
 #include <string.h>
 #include <tc/tc.h>
 
+#include "runtime/options.h"
+
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
 #define NONE ((tc_tensor){0, 0})
 #define S(...) TC_SHAPE(__VA_ARGS__)
@@ -257,4 +259,23 @@ Test(conv, winograd_is_within_its_error) {
       {1, 64, 14, 14, 32, 3, 1, 0, 1, 1}, {5, 16, 33, 30, 16, 3, 1, 1, 1, 1}, {4, 96, 4, 4, 96, 3, 1, 1, 1, 1},
   };
   for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 4e-5);
+}
+
+Test(conv, strict_sums_are_direct) {
+  enum { C = 32, SIDE = 34, OUT = 32, N = OUT * (SIDE - 2) * (SIDE - 2) };
+  static const char *const options[3][2] = {{"1", "0"}, {"0", "0"}, {"1", "1"}};  // Winograd, strict
+  static float x[C * SIDE * SIDE], w[OUT * C * 9], y[3][N];
+  for (int i = 0; i < C * SIDE * SIDE; i++) x[i] = sinf(0.37f * (float)i);
+  for (int i = 0; i < OUT * C * 9; i++) w[i] = cosf(0.73f * (float)i);
+  for (int i = 0; i < 3; i++) {
+    setenv("TC_WINOGRAD", options[i][0], 1);
+    setenv("TC_STRICT", options[i][1], 1);
+    tc_options_reload();
+    tc_scope s = tc_scope_begin();
+    tc_tensor image = tc_from_host(x, S(1, C, SIDE, SIDE), TC_F32), weight = tc_from_host(w, S(OUT, C, 3, 3), TC_F32);
+    OK(tc_to_host(tc_conv2d(image, weight, NONE, (tc_conv_options){.groups = 1}), y[i], sizeof y[i]));
+    tc_scope_end(s);
+  }
+  cr_expect(memcmp(y[1], y[2], sizeof y[1]) == 0, "strict is not direct");
+  cr_expect(memcmp(y[0], y[2], sizeof y[0]) != 0, "Winograd's algorithm has the bits of direct sums");
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <tc/tc.h>
 
+#include "runtime/options.h"
+
 #define STEP 4099  // prime, so that every exponent and sign meets every kind of fraction
 #define N (UINT32_MAX / STEP + 1)
 
@@ -86,4 +88,17 @@ Test(elementary, erf_is_within_its_bound) {
 }
 Test(elementary, sigmoid_is_within_its_bound) {
   check("sigmoid", sigmoid_of, sigmoid, 2.5, 0);
+}
+
+// Each bound is that of double's function rounded to f32.
+Test(elementary, strict_functions_are_within_one_unit) {
+  setenv("TC_STRICT", "1", 1);
+  tc_options_reload();
+  check("exp", exp_of, exp, 1, 0);
+  check("log", log_of, log, 1, 0);
+  check("sin", sin_of, sin, 1, 0);
+  check("cos", cos_of, cos, 1, 0);
+  check("tanh", tanh_of, tanh, 1, 0);
+  check("erf", erf_of, erf, 1, 0);
+  check("sigmoid", sigmoid_of, sigmoid, 1, 0);
 }
