@@ -234,7 +234,7 @@ static void scalars_count(void) {
   tc_scope_end(s);
 }
 
-enum { MOST = 512 * 1024 };
+enum { MOST = 1025 * 512 };
 
 // gelu(x @ w + b), or x @ w alone, of a parameter that lies as w or as its transpose.
 static void product(tc_tensor x, tc_tensor w, tc_tensor b, bool turned, bool alone, float *out, size_t bytes) {
