@@ -52,7 +52,7 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
   if (b->turn) b->lanes = vector;
-  b->rows = registers / TC_MAX_OF(b->lanes / vector, 1);
+  b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->tiles = tc_ceil_div(of->m, b->rows);
   b->rows = (int)tc_ceil_div(of->m, b->tiles);
   b->tall = of->m - b->tiles * (b->rows - 1);

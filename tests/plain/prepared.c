@@ -286,6 +286,23 @@ static void panels_keep_the_bits(void) {
   free(got), free(want);
 }
 
+// A factor that the caller laid out in panels is read as it lies, of whatever width.
+static void panels_of_the_caller(void) {
+  for (int64_t lanes = 2; lanes <= 128; lanes *= 2) {
+    enum { M = 9, K = 40, N = 256 };
+    float got[M * N], want[M * N], plain[K * N];
+    tc_scope s = tc_scope_begin();
+    tc_tensor x = numbers(TC_SHAPE(M, K), 1), w = numbers(TC_SHAPE(N / lanes, K, lanes), 1), all[] = {x, w};
+    EXPECT_OK(tc_eval(2, all));
+    tc_tensor b = tc_reshape(tc_permute(w, TC_AXES(1, 0, 2)), TC_SHAPE(K, N));
+    EXPECT_OK(tc_to_host(tc_matmul(x, b), got, sizeof got));
+    EXPECT_OK(tc_to_host(b, plain, sizeof plain));
+    EXPECT_OK(tc_to_host(tc_matmul(x, tc_from_host(plain, TC_SHAPE(K, N), TC_F32)), want, sizeof want));
+    EXPECT(!memcmp(got, want, sizeof got), "panels of %d columns: other bits", (int)lanes);
+    tc_scope_end(s);
+  }
+}
+
 // A pass that is to be differentiated uses its parameters once: they change next.
 static void history_keeps_no_panels(void) {
   tc_scope s = tc_scope_begin();
@@ -330,6 +347,7 @@ int main(void) {
   data_is_not_kept();
   scalars_count();
   panels_keep_the_bits();
+  panels_of_the_caller();
   history_keeps_no_panels();
   children_go_on();
   EXPECT(kept() == 0, "%zu bytes kept at the end", kept());
