@@ -15,9 +15,9 @@
 #include "lowering/kernel.h"
 #include "runtime/team.h"
 
-#define LANES_IN 16              // channels transformed at once
-#define PITCH_MORE 16            // rows of V are no power of two apart, or all tiles would share the same lines of the cache
-#define BLOCK_BYTES 786432       // of V and M; with the panel's weights they stay in a worker's second-level cache
+#define LANES_IN 16  // channels transformed at once
+#define PITCH_MORE 16  // rows of V are no power of two apart, or all tiles would share the same lines of the cache
+#define BLOCK_BYTES 786432  // of V and M; with the panel's weights they stay in a worker's second-level cache
 #define MOST_TILES 64
 
 typedef struct winograd {
@@ -25,18 +25,18 @@ typedef struct winograd {
   uint32_t node;
   int m, alpha;
   int64_t images, h, w, c, o, p, q;  // extents of image and result
-  int64_t low_h, low_w;              // padding before
-  int64_t across, tiles;             // tiles in a row of an image, and in all
-  int64_t panel, n_panels;           // lanes of a panel
-  int lanes, rows;                   // of a register block
+  int64_t low_h, low_w;  // padding before
+  int64_t across, tiles;  // tiles in a row of an image, and in all
+  int64_t panel, n_panels;  // lanes of a panel
+  int lanes, rows;  // of a register block
   bool fused;
-  int64_t block, panels;             // tiles and panels of a unit
-  int64_t pitch, padded;             // elements of a row of V; rows of V
-  int64_t stride[4];                 // of the image: n, h, w, c
+  int64_t block, panels;  // tiles and panels of a unit
+  int64_t pitch, padded;  // elements of a row of V; rows of V
+  int64_t stride[4];  // of the image: n, h, w, c
   tc_index base;
-  tc_val at;                         // base, now
-  int image, weight;                 // buffers
-  int v, sums, pixels;               // tiles
+  tc_val at;  // base, now
+  int image, weight;  // buffers
+  int v, sums, pixels;  // tiles
 } winograd;
 
 #define E (&x->s->e)
