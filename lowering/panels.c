@@ -20,19 +20,11 @@ static bool has_history(const tc_plan *plan) {
   return false;
 }
 
-// Parameters that the plan does not assign.
-static void find_parameters(const tc_graph *g, uint8_t *known) {
-  const tc_plan *plan = g->plan;
-  for (uint32_t n = 0; n < plan->n_node; n++)
-    if (g->node[n].leaf != TC_LEAF_NONE) known[n] = plan->flag[n] & TC_NODE_WANT ? YES : NO;
-  for (uint32_t n = 0; n < plan->n_node; n++)
-    if (g->node[n].op == TC_OP_ASSIGN) known[g->node[n].in[1]] = NO;
-}
-
 // Whether n is made of parameters and constants alone.
 static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
   const tc_gnode *x = &g->node[n];
   tc_op_kind kind = tc_op_kind_of(x->op);
+  if (x->leaf != TC_LEAF_NONE) return x->parameter;
   if (known[n] != UNKNOWN) return known[n] == YES;
   bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
   for (int k = 0; k < x->n_in && all; k++) all = lasts(g, x->in[k], known, depth + 1);
@@ -69,7 +61,6 @@ bool tc_panels(tc_graph *g) {
   if (!known || !made) return false;
   memset(known, UNKNOWN, n_nodes);
   memset(made, 0, n_nodes * sizeof *made);
-  find_parameters(g, known);
   for (uint32_t n = 0; n < n_nodes; n++) {
     if (!wants_panels(g, &g->node[n], known)) continue;
     uint32_t b = g->node[n].in[1];

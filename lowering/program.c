@@ -381,16 +381,8 @@ static size_t output_bytes(const tc_plan *plan) {
   return sum;
 }
 
-// Parameters that the plan does not assign.
 static void find_lasting(builder *b) {
-  const tc_plan *plan = b->plan;
-  memset(b->lasts, LASTS_NOT, b->p->graph.n);
-  for (uint32_t n = 0; n < plan->n_node; n++)
-    if (plan->leaf_of[n] != TC_LEAF_NONE && (plan->flag[n] & TC_NODE_WANT)) b->lasts[n] = LASTS_LEAF;
-  for (uint32_t n = 0; n < plan->n_node; n++) {
-    const tc_rec *r = tc_plan_rec(plan, n);
-    if (tc_rec_op(r) == TC_OP_ASSIGN) b->lasts[r->in[1]] = LASTS_NOT;
-  }
+  for (uint32_t n = 0; n < b->p->graph.n; n++) b->lasts[n] = b->p->graph.node[n].parameter ? LASTS_LEAF : LASTS_NOT;
 }
 
 // Whether more would be kept than forms of parameters: then what the plan calls parameters is its data.
