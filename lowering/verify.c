@@ -7,9 +7,9 @@
 #include "kernels/ref/ref.h"
 #include "lowering/graph.h"
 #include "lowering/program.h"
+#include "lowering/winograd.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
-#include "runtime/options.h"
 
 #define MOST_ULP 16  // no operation is further from the reference, in units in the last place of its result, but for long sums
 
@@ -97,7 +97,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_CONV_INPUT:
     case TC_OP_CONV_WEIGHT:
       terms = (double)terms_of_conv(p, node);
-      if (type == TC_F32 && tc_options_get()->winograd && !tc_options_get()->strict) b.of_greatest = 0x1p-17;
+      if (type == TC_F32 && tc_winograd_allowed()) b.of_greatest = 0x1p-17;
       b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
       break;
     case TC_OP_PROD:

@@ -13,6 +13,7 @@
 
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
+#include "runtime/options.h"
 #include "runtime/team.h"
 
 #define LANES_IN 16  // channels transformed at once
@@ -417,6 +418,10 @@ static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o)
   double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
   double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
   return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
+}
+
+bool tc_winograd_allowed(void) {
+  return tc_options_get()->winograd && !tc_options_get()->strict;
 }
 
 int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {

@@ -9,4 +9,7 @@ int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o);
 // Outputs of a panel of the transformed weight: 64 unless that computes many that nobody wants.
 int64_t tc_winograd_panel(int64_t outputs);
 
+// Whether the options leave room for its error.
+bool tc_winograd_allowed(void);
+
 #endif
