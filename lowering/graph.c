@@ -12,6 +12,7 @@
 
 #define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
 #define FOLD_ROWS 512      // the same for folds over outer axes
+#define SMALL_PART 4        // of a tensor: at most one in so many of its elements
 
 static const uint8_t kind_of[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = TC_KIND_##kind,
@@ -356,10 +357,21 @@ static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
   return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
 }
 
+// A tensor that is assigned itself with a small part written, such as a cache: writing the part is what stores the result.
+static void find_parts(tc_graph *g) {
+  for (uint32_t n = 0; n < g->n; n++) {
+    tc_gnode *x = &g->node[n], *w = &g->node[x->op == TC_OP_ASSIGN ? x->in[0] : n];
+    if (w == x || w->op != TC_OP_WRITE_SLICE || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->in[1]) continue;
+    if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[1]].shape->count > w->shape->count / SMALL_PART) continue;
+    w->part = true, w->out = x->out, x->out = TC_LEAF_NONE;
+  }
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
   bool ok = g->node && decode(g) && merge_equal(g) && tc_layout(g);
+  if (ok) find_parts(g);
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;

@@ -46,6 +46,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
     case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
     default: break;
   }
+  if (x->part) return true;
   if (x->op == TC_OP_WRITE_SLICE)
     for (int i = 0; i < x->n_attr; i++)
       if (x->attr[i] != 1) return true;

@@ -61,10 +61,6 @@ bool tc_memory_place(tc_program *p, const tc_plan *plan) {
   return true;
 }
 
-static bool writes(const tc_step *s, uint32_t j) {
-  return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
-}
-
 // Whether `later` must stay behind s: it reads what s writes, or assigns what s reads. over: per leaf, the output assigned over it, or TC_PLACE_NONE.
 static bool must_follow(const tc_program *p, const tc_plan *plan, const uint32_t *over, const tc_step *s, const tc_step *later) {
   for (uint32_t j = 0; j < s->n_bind; j++) {
@@ -72,7 +68,7 @@ static bool must_follow(const tc_program *p, const tc_plan *plan, const uint32_t
     if (place < plan->n_leaf && over[place] == TC_PLACE_NONE) continue;
     if (place < plan->n_leaf) other = plan->n_leaf + over[place];
     for (uint32_t k = 0; k < later->n_bind; k++)
-      if (p->bind[later->first_bind + k] == other && (place < plan->n_leaf || writes(s, j))) return true;
+      if (p->bind[later->first_bind + k] == other && (place < plan->n_leaf || tc_step_writes(s, j))) return true;
   }
   return false;
 }
@@ -85,7 +81,7 @@ static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used,
     uint32_t place = p->bind[s->first_bind + j];
     if (!(place & ARENA_BIT)) continue;
     int64_t bytes = (int64_t)p->block[place & ~ARENA_BIT].bytes;
-    if (writes(s, j))
+    if (tc_step_writes(s, j))
       sum += bytes, *begins = true;
     else if (!used[place & ~ARENA_BIT])
       sum -= bytes;
@@ -109,7 +105,7 @@ static bool delay_steps(tc_program *p, const tc_plan *plan) {
     int64_t more = grows_by(p, &s, used, &begins);
     for (uint32_t j = 0; j < s.n_bind; j++) {
       uint32_t place = p->bind[s.first_bind + j];
-      if ((place & ARENA_BIT) && !writes(&s, j)) used[place & ~ARENA_BIT] = true;
+      if ((place & ARENA_BIT) && !tc_step_writes(&s, j)) used[place & ~ARENA_BIT] = true;
     }
     if (!begins || more < 0) continue;
     uint32_t to = i;

@@ -161,6 +161,7 @@ static bool add_row(builder *b, uint32_t n) {
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
+  s->same = x->op == TC_OP_WRITE_SLICE;  // what it keeps of the old value may be there already
   if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
@@ -307,6 +308,11 @@ static uint32_t count_kernels(const tc_program *p, const uint64_t *skip) {
   return n;
 }
 
+// Work of a row that writes a part of a tensor, if the rest is there already.
+static double part_work(const tc_program *p, const tc_step *s) {
+  return 6.0 * (double)p->graph.node[p->graph.node[s->node].in[1]].shape->count + 100;
+}
+
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
 // the writer itself reading the same element (which expand has marked).
 static void choose_homes(builder *b) {
@@ -315,7 +321,7 @@ static void choose_homes(builder *b) {
   bool hazard = tc_planted("hazard");
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t n = plan->out[o].node, leaf = TC_LEAF_NONE, wave = 0;
-    const tc_step *writer = NULL;
+    tc_step *writer = NULL;
     const tc_rec *r = tc_plan_rec(plan, n);
     if (tc_rec_op(r) != TC_OP_ASSIGN) continue;
     leaf = plan->leaf_of[r->in[1]];
@@ -323,8 +329,8 @@ static void choose_homes(builder *b) {
     uint32_t place = plan->n_leaf + o;
     for (uint32_t i = 0; i < p->n_step && !writer; i++)
       for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-        if (p->bind[p->step[i].first_bind + j] == place && (p->step[i].writes >> j & 1)) writer = &p->step[i];
-    if (!writer) continue;
+        if (p->bind[p->step[i].first_bind + j] == place && tc_step_writes(&p->step[i], j)) writer = &p->step[i];
+    if (!writer || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;  // other rows may fail half way
     wave = writer->wave;
     bool safe = true;
     for (uint32_t i = 0; i < p->n_step && safe; i++)
@@ -336,7 +342,9 @@ static void choose_homes(builder *b) {
         if (at == leaf && !hazard) safe = safe && (s == writer ? (s->same >> j & 1) != 0 : s->wave < wave);
       }
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
-    if (safe) plan->out[o].home = leaf;
+    if (!safe) continue;
+    plan->out[o].home = leaf;
+    if (writer->kind == TC_STEP_ROW) writer->extent = 1, writer->work = part_work(p, writer);
   }
 }
 
@@ -447,6 +455,7 @@ static tc_status build(builder *b) {
   }
   TC_TRY(compile(b, p));
   TC_TRY(compile(b, p->prepare));
+  choose_homes(b);
   return schedule(p) && schedule(p->prepare) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
@@ -471,8 +480,7 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
                                        : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
-      bool writes = s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
-      fprintf(out, writes ? " >" : " ");
+      fprintf(out, tc_step_writes(s, j) ? " >" : " ");
       print_place(plan, at, out);
     }
     fprintf(out, "\n");
@@ -513,7 +521,6 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_arena_fini(&b.grouping);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
-  choose_homes(&b);
   if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   plan->n_kernels = count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;

@@ -35,10 +35,15 @@ typedef struct tc_step {
   uint32_t wave;
   uint32_t node;  // the node a ROW or ZERO gives, and a CHECK is for
   double work;  // estimated nanoseconds on one thread
-  uint64_t writes;  // KERNEL: binds it writes
+  uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
   uint64_t bytes;  // KERNEL: read and written
-  uint64_t same;  // KERNEL: binds it reads only at the element it writes, before it writes it
+  uint64_t same;  // binds it reads only at the element it writes, before it writes it
 } tc_step;
+
+// Whether it writes what its bind j names.
+static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
+  return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
+}
 
 typedef struct tc_num_source {
   bool is_arg;

@@ -1,9 +1,10 @@
-// What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, and peak memory against
-// the same program op by op.
+// What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, slices written alone, and peak
+// memory against the same program op by op.
 // Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed ones whole.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -436,10 +437,35 @@ static void peaks(void) {
   }
 }
 
+// The tensor's pages are read-only but for those of the row that is assigned: whoever wrote more would be stopped.
+static void a_slice_is_written_alone(void) {
+  enum { ROWS = 64, ROW = 5 };
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  int64_t columns = (int64_t)(2 * page / sizeof(float));
+  float first = 0;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor cache = tc_keep(tc_expand(tc_reshape(tc_arange(0, ROWS, 1, TC_F32), TC_SHAPE(ROWS, 1)), TC_SHAPE(ROWS, columns)));
+  EXPECT_OK(tc_eval(1, &cache));
+  const void *map = tc_map(cache);
+  EXPECT_OK(tc_unmap(cache));
+  uintptr_t from = ((uintptr_t)map + (ROW + 1) * 2 * page + page - 1) / page * page, bytes = ((uintptr_t)map + ROWS * 2 * page) / page * page - from;
+  EXPECT(mprotect((void *)from, bytes, PROT_READ) == 0, "mprotect");
+  for (int turn = 1; turn <= 3; turn++) {
+    tc_tensor value = tc_full(TC_SHAPE(columns), 100.0 * turn, TC_F32);
+    EXPECT_OK(tc_assign_slice(cache, (int64_t[]){ROW, 0}, (int64_t[]){ROW + 1, columns}, NULL, value));
+    EXPECT_OK(tc_item_f32(tc_sum(tc_select(cache, 1, columns - 1), TC_ALL, false), &first));
+    EXPECT(first == (float)(ROWS * (ROWS - 1) / 2 - ROW + 100 * turn), "%g", (double)first);
+  }
+  EXPECT(mprotect((void *)from, bytes, PROT_READ | PROT_WRITE) == 0, "mprotect");
+  tc_release(cache);
+  tc_scope_end(scope);
+}
+
 int main(void) {
   peaks();  // first: its processes are forked before this one uses tc
   make_operands();
   kernels_and_bytes();
   identities_hold();
+  a_slice_is_written_alone();
   return expect_done("fusion");
 }
