@@ -41,7 +41,8 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
     for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
-  uint64_t lowered = (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2;
+  uint64_t lowered =
+      (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 | (uint64_t)(o->autotune != 0) << 3;
   t->word[t->n_word + flag_words] = (uint64_t)o->eager | lowered << 32;
   return n;
 }

@@ -161,6 +161,8 @@ TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
 typedef struct tc_cache_info {
   uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses, compiles;
   size_t n_plans, n_kernels;
+  uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
+  size_t n_choices;              // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 TC_API tc_cache_info tc_cache_stats(void);
 TC_API void tc_cache_clear(void);
