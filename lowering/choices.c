@@ -83,15 +83,13 @@ static void find_path(const char *head, char *dir, char *path) {
   if (*dir) snprintf(path, PATH_BYTES + 64, "%s/products-%016" PRIx64 ".txt", dir, hash.lo);
 }
 
-// The directory and those above it that are missing. What fails shows when the file is opened.
+// The directory and the one above it, if they are missing. What fails shows when the file is opened.
 static void make_directories(const char *dir) {
-  char part[PATH_BYTES];
-  for (const char *at = dir + 1; *dir; at++) {
-    if (*at != '/' && *at != 0) continue;
-    snprintf(part, sizeof part, "%.*s", (int)(at - dir), dir);
-    (void)mkdir(part, 0700);
-    if (*at == 0) return;
-  }
+  const char *slash = strrchr(dir, '/');
+  char above[PATH_BYTES];
+  snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - dir) : 0, dir);
+  if (*above) (void)mkdir(above, 0700);
+  (void)mkdir(dir, 0700);
 }
 
 // The file's text, to be freed; NULL: none that can be read.
