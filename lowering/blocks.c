@@ -14,9 +14,9 @@
 // processor follows few such rows well. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096
 // 1.98, 1.93, 1.71. GPT-2 small decoding in bf16, weights from memory: a third slower where nothing is asked for ahead.
 #define CHUNK_ONCE 4
-// Of more rows than 6, whose sums cost more to put aside: bytes of a column, so 8 of f32 and 16 of bf16. Against 16 of both and 4 of both, 8x768x3072 of f32
-// is 1.10 and 0.96 times as fast, 12x768x3072 0.99 and 1.13; of bf16 16 against 8 and 4: 1.06 and 1.11, 1.15 and 1.32.
-#define CHUNK_ONCE_BYTES 32
+// Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
+// and 1.11; against 8, 1.0 and 1.05 to 1.15.
+#define CHUNK_ONCE_MANY 16
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -107,8 +107,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
   b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
-  int64_t once = b->rows > 6 ? TC_MAX_OF(CHUNK_ONCE_BYTES / (int64_t)tc_type_bytes(right->type), CHUNK_ONCE) : CHUNK_ONCE;
-  int64_t most = b->once ? once : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
+  int64_t most = b->once ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE) : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
   bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
   if (b->turn || !cuts || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
