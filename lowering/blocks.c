@@ -2,6 +2,7 @@
 
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
+#include "runtime/team.h"
 #include "runtime/topology.h"
 
 // Beyond it k goes in chunks of about CHUNK, with sums kept in memory between them: packed columns fit the cache then, and rows of b read in place, each in
@@ -140,7 +141,7 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand
 // Units: what they read again, against how evenly they fill the threads.
 static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_operand *right, int64_t cache) {
   bool small = (double)(of->batch * of->m * of->n) * (double)of->k < ALONE;
-  int threads = small ? 1 : tc_topology_get()->n_threads;
+  int threads = small ? 1 : tc_team_threads();
   int64_t most = b->n_panels, tallest = b->tiles, tall;
   // The packed columns stay in the second-level cache, beside what they are packed from and rows of a. On a Xeon with 2 MiB of it, 1024x1024x1024 at one
   // thread, against oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is dear, 0.92 with 1024 and 0.88 with 512.

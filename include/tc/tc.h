@@ -172,7 +172,7 @@ typedef struct tc_sync_point {
   tc_site site;                                // see tc_site_text
   const char *cause;                           // "item", "to_host", "eval", ...
   const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
-  uint64_t hash;                               // of the recorded graph: equal work has equal hashes within a process
+  uint64_t hash;                               // of the recorded graph: equal work, on as many threads, has equal hashes within a process
   uint32_t n_nodes, n_left;                    // recorded; after simplification
   uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong

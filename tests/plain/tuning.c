@@ -192,9 +192,10 @@ static void every_cut(int which, const char *dir) {
   for (int i = 0; i < n; i++) {
     tc_cache_clear();
     kernels[0] = 0;
-    tc_choices_keep(chosen, &cut[i], 0);
     for (int threads = 0; threads < 2; threads++) {
-      EXPECT_OK(tc_set_num_threads(threads));  // the plan made with all of them, then run by one
+      EXPECT_OK(tc_set_num_threads(threads));  // all of them, and one
+      tc_tune_key(&f, chosen, sizeof chosen);
+      tc_choices_keep(chosen, &cut[i], 0);
       memset(got, 0xA5, bytes);
       EXPECT(run(which, got) == bytes && memcmp(got, want, bytes) == 0,
              "%s, cut %d of %d: lanes %lld rows %lld turn %lld pack %lld %lld widen %lld once %lld chunk %lld unit %lld x %lld", name_of(which), i, n,
