@@ -2,7 +2,7 @@
 //
 // The model's cut, its neighbours (blocks.h), and those of the best of them while that gains, are compiled and run by turns: by the team, on operands of
 // the plan's shapes, as a run would; what is clearly slower drops out. So a choice is there before the plan's first run, and holds for the process and,
-// through choices.h, for later ones. The right bits do not depend on it. Without memory for operands the model's cut is taken. Threads: thread-safe; who
+// through choices.h, for later ones. No bits depend on it. Without memory for operands the model's cut is taken. Threads: thread-safe; who
 // measures while another thread computes measures that too.
 #ifndef TC_LOWERING_TUNE_H
 #define TC_LOWERING_TUNE_H
