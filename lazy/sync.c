@@ -9,6 +9,7 @@
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/reentry.h"
+#include "runtime/team.h"
 
 #define CUT_NODES 128
 #define CUT_BYTES (UINT64_C(1) << 20)
@@ -41,7 +42,8 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
     for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
-  uint64_t lowered = (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2;
+  uint64_t lowered = (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
+                     (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
   t->word[t->n_word + flag_words] = (uint64_t)o->eager | lowered << 32;
   return n;
 }

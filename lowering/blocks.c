@@ -1,6 +1,8 @@
 #include "lowering/blocks.h"
 
+#include "lowering/expand_state.h"
 #include "lowering/kernel.h"
+#include "runtime/team.h"
 #include "runtime/topology.h"
 
 // Beyond it k goes in chunks of about CHUNK, with sums kept in memory between them: packed columns fit the cache then, and rows of b read in place, each in
@@ -13,6 +15,9 @@
 // processor follows few such rows well. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096
 // 1.98, 1.93, 1.71. GPT-2 small decoding in bf16, weights from memory: a third slower where nothing is asked for ahead.
 #define CHUNK_ONCE 4
+// Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
+// and 1.11; against 8, 1.0 and 1.05 to 1.15.
+#define CHUNK_ONCE_MANY 16
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -23,7 +28,20 @@
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
+#define MOST_ROWS 30  // of a tile
+#define SPARE 4  // registers beside those that the model takes
+#define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
+
+// What is given of the cut, or the model's value.
+static int64_t given_or(const tc_cut *given, int what, int64_t model) {
+  return given && given->of[what] >= 0 ? given->of[what] : model;
+}
+
+// Registers for accumulators.
+static int registers_of(void) {
+  return tc_kernel_vector_bytes() == 64 ? 24 : 12;
+}
 
 // Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
 static int choose_lanes(int64_t n, int vector, int most) {
@@ -44,51 +62,75 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc) {
   return n % lanes ? 0 : lanes;
 }
 
-static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *right) {
-  int size = (int)tc_type_bytes(acc), bytes = tc_kernel_vector_bytes(), registers = bytes == 64 ? 24 : 12;
-  int vector = TC_MIN(bytes / size, LANES);
+static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *right) {
+  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
   bool along_k = !right->panel && right->row == 1 && right->col != 1 && size >= 4 && vector >= 4;
   int turned = right->type == TC_BF16 ? 2 * vector : vector;  // rows of a block that is turned
+  return along_k && of->m * 4 <= registers_of() && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
+}
+
+static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *right, const tc_cut *given) {
+  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
-  b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
-  if (b->turn) b->lanes = vector;
-  b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
+  // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
+  // two threads, GFLOP/s with two tiles and with one: 8x768x3072 70 and 125, 12x768x3072 98 and 170, 8x4096x4096 52 and 71; bf16 100 and 154, 131 and
+  // 169. Panels of one register, for up to 24 rows, gain and lose.
+  bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && of->m * 4 > registers_of() && of->m * 2 <= registers_of();
+  if (halves) b->lanes /= 2;
+  b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, right));
+  b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? vector : b->lanes);
+  b->rows = TC_MAX_OF(registers_of() / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
+  b->rows = (int)given_or(given, TC_CUT_ROWS, b->rows);
   b->tiles = tc_ceil_div(of->m, b->rows);
   b->rows = (int)tc_ceil_div(of->m, b->tiles);
   b->tall = of->m - b->tiles * (b->rows - 1);
   b->n_panels = tc_ceil_div(of->n, b->lanes);
 }
 
-static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right, int64_t cache) {
+static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
+  return !left->scattered && left->segment == of->k && left->row == 1 && b->tiles > 1;
+}
+
+static bool can_read_once(const tc_blocks *b, const tc_operand *right) {
+  return !b->turn && !b->pack && !right->panel && b->tiles == 1;
+}
+
+static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                           const tc_cut *given) {
   int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
   if (right->panel) pitch = right->panel * (int64_t)tc_type_bytes(right->type);
   bool far = pitch >= 4096 || pitch * of->k > cache / 4;  // each k in a page of its own, or all of them a good part of the second-level cache
-  b->pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
-  b->pack_a = !left->scattered && left->segment == of->k && left->row == 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64 &&
-              b->tiles > 1;
+  bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
+  b->pack = given_or(given, TC_CUT_PACK, pack);
+  bool pack_a = can_pack_a(b, of, left) && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64;
+  b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
-  b->chunk = of->k;
-  b->once = !b->turn && !b->pack && !right->panel && b->tiles == 1 && pitch * of->k > cache / 4;
+  b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
+  b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
-  int64_t most = b->once ? CHUNK_ONCE : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
+  int64_t most = b->once ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE) : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
   bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
-  if (b->turn || !cuts) return;
+  if (b->turn || !cuts || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
-  b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
+  b->chunk = TC_MIN(TC_MAX_OF(b->chunk / piece, 1) * piece, of->k);
 }
 
 // A narrower element of a costs a conversion and a broadcast from a register wherever it is read; in the accumulators' type it is an operand of the
 // multiply-add. On a Xeon with AVX-512, at one thread: 1024x1024x1024 of bf16 at 123 GFLOP/s read where it lies, 152 widened.
-static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right) {
+static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
-  b->widen_a = whole && !b->pack_a && left->type != acc && b->n_panels > 1 && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
+  return whole && !b->pack_a && left->type != acc && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
+}
+
+static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, const tc_cut *given) {
+  b->widen_a = given_or(given, TC_CUT_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
   if (b->widen_a) b->a_tiles = 1;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
-static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_factor *right, int threads, int64_t tiles, int64_t panels) {
+static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand *right, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes), first = right->panel ? COLD_COST * b->lanes : 0;
   if (b->pack) first = columns * (right->col != 1 ? TURN_COST : PACK_COST);
@@ -97,9 +139,9 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_factor 
 }
 
 // Units: what they read again, against how evenly they fill the threads.
-static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_factor *right, int64_t cache) {
+static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_operand *right, int64_t cache) {
   bool small = (double)(of->batch * of->m * of->n) * (double)of->k < ALONE;
-  int threads = small ? 1 : tc_topology_get()->n_threads;
+  int threads = small ? 1 : tc_team_threads();
   int64_t most = b->n_panels, tallest = b->tiles, tall;
   // The packed columns stay in the second-level cache, beside what they are packed from and rows of a. On a Xeon with 2 MiB of it, 1024x1024x1024 at one
   // thread, against oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is dear, 0.92 with 1024 and 0.88 with 512.
@@ -116,10 +158,98 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const
     }
 }
 
-void tc_blocks_choose(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right) {
+// ---- cuts that are given ----
+
+// Whether the numbers are of the kind that they should be, whatever they come from.
+static bool is_sane(const tc_product_facts *f, const tc_cut *given) {
+  static const int64_t most[TC_N_CUT] = {
+      [TC_CUT_ROWS] = MOST_ROWS, [TC_CUT_TURN] = 1, [TC_CUT_PACK] = 1, [TC_CUT_PACK_A] = 1, [TC_CUT_WIDEN_A] = 1, [TC_CUT_ONCE] = 1};
+  int64_t lanes = given->of[TC_CUT_LANES];
+  for (int i = 0; i < TC_N_CUT; i++) {
+    bool flag = most[i] == 1;
+    if (given->of[i] == 0 && !flag) return false;
+    if (most[i] && given->of[i] > most[i]) return false;
+  }
+  return (lanes < 0 || (lanes <= LANES && (lanes & (lanes - 1)) == 0)) && given->of[TC_CUT_CHUNK] <= f->of.k;
+}
+
+static int64_t scratch_bytes(const tc_blocks *b, int64_t k, int64_t size) {
+  int64_t packed = b->pack ? b->unit_panels * b->chunk * b->lanes : 0, a = b->pack_a || b->widen_a ? b->a_tiles * b->rows * (b->chunk + 16) : 0;
+  int64_t sums = b->chunk < k ? b->unit_tiles * b->rows * b->unit_panels * b->lanes : 0;
+  return (packed + a + sums) * size;
+}
+
+// Whether product.c can make a kernel of it, that is not absurd: registers for the accumulators, memory of the worker for what waits.
+static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
+  const tc_operand *left = &f->left, *right = &f->right;
+  int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
+  int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
+  int64_t piece = left->segment < f->of.k ? left->segment : 1;
+  bool in_place = right->panel || right->col == 1 || f->of.n == 1;
+  if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
+  if (b->rows > 1 && registers > registers_of() + SPARE) return false;
+  if (b->turn && (!can_turn(&f->of, f->acc, right) || b->lanes != vector || b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k)) return false;
+  if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
+  if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
+  if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
+  if (b->once && !can_read_once(b, right)) return false;
+  if (b->chunk < f->of.k && b->chunk % piece) return false;
+  return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
+}
+
+bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
-  choose_registers(b, of, acc, right);
-  choose_packing(b, of, acc, left, right, cache);
-  choose_widening(b, of, acc, left, right);
-  choose_units(b, of, (int64_t)tc_type_bytes(acc), right, cache);
+  if (given && !is_sane(f, given)) return false;
+  choose_registers(b, &f->of, f->acc, &f->right, given);
+  choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
+  choose_widening(b, &f->of, f->acc, &f->left, &f->right, given);
+  choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
+  b->unit_panels = given_or(given, TC_CUT_UNIT_PANELS, b->unit_panels);
+  b->unit_tiles = given_or(given, TC_CUT_UNIT_TILES, b->unit_tiles);
+  return !given || is_legal(b, f);
+}
+
+tc_cut tc_blocks_cut(const tc_blocks *b) {
+  return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->chunk, b->unit_panels, b->unit_tiles}};
+}
+
+typedef struct trying {
+  const tc_product_facts *f;
+  const tc_cut *from;
+  tc_cut *out;
+  int n;
+} trying;
+
+// The cut with one field changed, and the others from `first` on left to the model.
+static void add(trying *t, int what, int64_t value, int first) {
+  tc_cut given = *t->from;
+  tc_blocks b;
+  for (int i = first; i < TC_N_CUT; i++) given.of[i] = -1;
+  given.of[what] = value;
+  if (value > 0 || (what >= TC_CUT_TURN && what <= TC_CUT_ONCE))
+    if (t->n < TC_MOST_NEIGHBOURS && tc_blocks_choose(&b, t->f, &given)) t->out[t->n++] = tc_blocks_cut(&b);
+}
+
+int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *out) {
+  trying t = {f, cut, out, 0};
+  const int64_t *of = cut->of;
+  int size = (int)tc_type_bytes(f->acc);
+  int64_t piece = f->left.segment < f->of.k ? f->left.segment : 16;
+  tc_blocks b;
+  if (!tc_blocks_choose(&b, f, cut)) return 0;
+  for (int64_t lanes = most_lanes(size); lanes >= 1 && lanes * size * 2 > tc_kernel_vector_bytes(); lanes /= 2)
+    if (lanes != of[TC_CUT_LANES]) add(&t, TC_CUT_LANES, lanes, TC_CUT_ROWS);
+  for (int64_t rows = of[TC_CUT_ROWS] - 2; rows <= of[TC_CUT_ROWS] + 2; rows++)
+    if (rows != of[TC_CUT_ROWS]) add(&t, TC_CUT_ROWS, rows, TC_CUT_CHUNK);
+  for (int flag = TC_CUT_TURN; flag <= TC_CUT_ONCE; flag++) add(&t, flag, !of[flag], flag == TC_CUT_TURN ? TC_CUT_LANES : flag);
+  add(&t, TC_CUT_CHUNK, f->of.k, TC_CUT_CHUNK);
+  add(&t, TC_CUT_CHUNK, TC_MIN(2 * of[TC_CUT_CHUNK], f->of.k), TC_CUT_CHUNK);
+  add(&t, TC_CUT_CHUNK, tc_ceil_div(of[TC_CUT_CHUNK], 2 * piece) * piece, TC_CUT_CHUNK);
+  const int64_t most[] = {b.n_panels, b.tiles};
+  for (int i = 0; i < 2; i++) {
+    int what = i ? TC_CUT_UNIT_TILES : TC_CUT_UNIT_PANELS;
+    const int64_t values[] = {of[what] / 2, 2 * of[what], tc_ceil_div(most[i], 2), most[i]};
+    for (int j = 0; j < 4; j++) add(&t, what, TC_MIN(values[j], most[i]), TC_N_CUT);
+  }
+  return t.n;
 }

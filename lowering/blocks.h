@@ -1,9 +1,9 @@
-// How a matrix product is cut: registers, panels, chunks of k, units of work. Inside expansion, for product.c.
+// How a matrix product is cut: registers, panels, chunks of k, units of work. Inside expansion, for product.c, and for tune.c, which measures.
 // A product's bits depend on none of this: an element is one chain over k wherever it is cut.
 #ifndef TC_LOWERING_BLOCKS_H
 #define TC_LOWERING_BLOCKS_H
 
-#include "lowering/factor.h"
+#include "lowering/nest.h"
 
 typedef struct tc_blocks {
   int lanes, rows;           // accumulators in registers: rows x lanes
@@ -22,8 +22,48 @@ typedef struct tc_extent3 {
   int64_t batch, m, n, k;
 } tc_extent3;
 
+// What a cut depends on: of a factor its fields of the same names (factor.h).
+typedef struct tc_operand {
+  tc_type type;
+  int64_t row, col;
+  bool scattered;
+  int64_t segment, panel;
+} tc_operand;
+
+typedef struct tc_product_facts {
+  tc_extent3 of;
+  tc_type acc;
+  tc_operand left, right;
+} tc_product_facts;
+
+// The fields of tc_blocks that can be chosen, by name; the others follow from them.
+enum {
+  TC_CUT_LANES,
+  TC_CUT_ROWS,
+  TC_CUT_TURN,
+  TC_CUT_PACK,
+  TC_CUT_PACK_A,
+  TC_CUT_WIDEN_A,
+  TC_CUT_ONCE,
+  TC_CUT_CHUNK,
+  TC_CUT_UNIT_PANELS,
+  TC_CUT_UNIT_TILES,
+  TC_N_CUT
+};
+
+// A cut, or a part of one: what is negative is left to the model.
+typedef struct tc_cut {
+  int64_t of[TC_N_CUT];
+} tc_cut;
+
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.
 int64_t tc_blocks_panel(int64_t n, tc_type acc);
-void tc_blocks_choose(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right);
+// The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
+bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given);
+tc_cut tc_blocks_cut(const tc_blocks *b);
+// Cuts worth trying beside this one, which differ from it in one respect, what depends on that being left to the model. Returns how many of at most
+// TC_MOST_NEIGHBOURS; some may be alike.
+#define TC_MOST_NEIGHBOURS 32
+int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *out);
 
 #endif

@@ -1099,9 +1099,9 @@ static tc_status finish(tc_ex *s) {
   return TC_OK;
 }
 
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   *out = (tc_expansion){.unsaid = TC_NONE};
-  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .arena = arena};
+  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);

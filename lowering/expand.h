@@ -6,6 +6,7 @@
 #ifndef TC_LOWERING_EXPAND_H
 #define TC_LOWERING_EXPAND_H
 
+#include "lowering/blocks.h"
 #include "lowering/group.h"
 #include "lowering/nest.h"
 
@@ -30,9 +31,11 @@ typedef struct tc_expansion {
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread
   uint64_t bytes;  // read and written
+  bool is_product;  // a matrix product, of which these are the facts
+  tc_product_facts product;
 } tc_expansion;
 
-// The nest is the caller's to destroy; lists live in the arena.
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
+// The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
 
 #endif

@@ -23,6 +23,7 @@ typedef struct tc_ex {
   const tc_grouping *gr;
   const tc_graph *g;
   const tc_group *gp;
+  const tc_cut *cut;      // of a matrix product, or NULL
   tc_extents ext;         // of A, F, K (the lower part where split), K0
   int64_t split;          // extent of the lower part of K; 0: K is one range
   tc_val at[TC_N_RANGES]; // present values of the ranges; the vector range's is that of lane 0

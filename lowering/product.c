@@ -13,6 +13,7 @@
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
 // multiply-add.
 #include "lowering/blocks.h"
+#include "lowering/factor.h"
 #include "lowering/kernel.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
@@ -512,6 +513,10 @@ static bool find_product(product *p) {
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
+static tc_operand operand_of(const tc_factor *f) {
+  return (tc_operand){f->type, f->row, f->col, f->scattered, f->segment, f->panel};
+}
+
 static tc_val base_of(product *p, const tc_factor *f) {
   int64_t stride;
   tc_val vec;
@@ -530,7 +535,12 @@ static void make_tiles(product *p) {
 void tc_ex_product(tc_ex *s) {
   product whole = {.s = s}, *p = &whole;
   if (!find_product(p)) return;
-  tc_blocks_choose(&p->by, &p->of, p->acc, &p->a, &p->b);
+  s->x->is_product = true;
+  s->x->product = (tc_product_facts){p->of, p->acc, operand_of(&p->a), operand_of(&p->b)};
+  if (!tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
+    tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
+    return;
+  }
   p->fused = tc_kernel_vector_bytes() >= 32 && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
   p->direct &= !p->chunks;

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/choices.h"
 #include "lowering/expand.h"
 #include "lowering/group.h"
 #include "lowering/memory.h"
 #include "lowering/nest_math.h"
 #include "lowering/prepared.h"
+#include "lowering/tune.h"
 #include "lowering/verify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -19,7 +21,6 @@
 // What a second thread must save in a wave. A wave of two empty tasks takes 0.4 to 0.9 us; the operands must come from the other core's cache besides:
 // a step of an MLP, two waves that could save 1.7 and 2 us, takes 12.7 us on two threads and 8.6 on one.
 #define SPLIT_NS 3000.0
-#define TASK_NS 8000.0  // work one task should have
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
@@ -209,10 +210,22 @@ static bool prepares(const builder *b, const tc_group *group, const tc_expansion
   return all;
 }
 
+// What the expansion says of a step that has room for it. Takes the nest.
+static bool fill_step(builder *b, tc_program *p, tc_step *s, const tc_expansion *e) {
+  tc_nest_destroy(&s->draft->nest);
+  s->draft->nest = e->nest;
+  memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
+  s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
+  for (uint32_t i = 0; i < e->n_buf; i++)
+    if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;
+  for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
+  return true;
+}
+
 static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_expansion e;
   tc_arena_reset(&b->expansion);
-  *st = tc_expand_group(&e, &b->gr, group, &b->expansion);
+  *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->preparing = prepares(b, group, &e);
@@ -225,19 +238,29 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_nest_destroy(&e.nest), false;
-  draft->nest = e.nest;
-  memcpy(draft->stem, e.stem, sizeof draft->stem);
+  *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product};
   s->draft = draft;
-  s->extent = e.extent, s->work = e.work, s->writes = e.writes, s->same = e.same, s->bytes = e.bytes;
-  for (uint32_t i = 0; i < e.n_buf; i++) {
-    if (!bind(p, s, place_of(b, e.buf[i]))) return false;
-    s = &p->step[p->n_step - 1];
-  }
-  if (!GROW(p->num, p->n_num, p->cap_num, e.n_num)) return false;
-  s->n_num = e.n_num;
-  for (uint32_t i = 0; i < e.n_num; i++) p->num[p->n_num++] = (tc_num_source){e.num[i].is_arg, e.num[i].value};
+  if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
+  s->n_bind = e.n_buf, p->n_bind += e.n_buf;
+  s->n_num = e.n_num, p->n_num += e.n_num;
+  if (!fill_step(b, p, s, &e)) return false;
   for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_group_root(&b->gr, e.written[i])] = b->wave + 1;
   return true;
+}
+
+// A product in the cut that tuning found. Without memory it stays as the model has it.
+static void tune(builder *b, tc_program *p, tc_step *s) {
+  tc_cut cut;
+  tc_expansion e;
+  tc_arena_reset(&b->expansion);
+  if (!tc_tune(&s->draft->product, &b->gr, s->draft->group, &b->expansion, &cut)) return;
+  bool clean = tc_last_error()->status == TC_OK;
+  tc_status st = tc_expand_group(&e, &b->gr, s->draft->group, &cut, &b->expansion);
+  if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
+    (void)fill_step(b, p, s, &e);  // its places are there already
+  else if (st == TC_OK)
+    tc_nest_destroy(&e.nest);
+  if (clean) tc_clear_error();
 }
 
 // Kernels are compiled once the steps are settled.
@@ -246,6 +269,7 @@ static tc_status compile(builder *b, tc_program *p) {
     tc_step *s = &p->step[i];
     uint32_t compiled = 0;
     if (!s->draft) continue;
+    if (s->draft->is_product && tc_options_get()->autotune) tune(b, p, s);
     TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, &s->kernel, &compiled));
     b->plan->n_compiled += compiled;
     drop_draft(s);
@@ -263,8 +287,7 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   int64_t n = 0;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
-    int64_t tasks = TC_MIN((int64_t)(s->work / TASK_NS) + 1, TC_MAX_OF(s->extent, 1));
-    s->grain = TC_MAX_OF((s->extent + tasks - 1) / tasks, 1);
+    s->grain = tc_step_grain(s->work, s->extent);
     n += tasks_of(s);
     work += s->work, longest = TC_MAX_OF(longest, s->work / (double)tasks_of(s));
   }
@@ -777,6 +800,12 @@ static tc_status lower(tc_plan *plan) {
 static void clear(void) {
   tc_prepared_clear();
   tc_kernel_cache_clear();
+  tc_choices_clear();
+}
+
+static void stats(tc_cache_info *info) {
+  tc_kernel_stats(info);
+  tc_choices_stats(info);
 }
 
 const tc_lowering_ops tc_lowering = {
@@ -786,5 +815,5 @@ const tc_lowering_ops tc_lowering = {
     .verify_begin = tc_verify_begin,
     .verify_end = tc_verify_end,
     .clear = clear,
-    .stats = tc_kernel_stats,
+    .stats = stats,
 };

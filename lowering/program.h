@@ -5,6 +5,7 @@
 #ifndef TC_LOWERING_PROGRAM_H
 #define TC_LOWERING_PROGRAM_H
 
+#include "lowering/blocks.h"
 #include "lowering/graph.h"
 #include "lowering/kernel.h"
 
@@ -21,6 +22,9 @@ typedef enum tc_step_kind {
 typedef struct tc_draft {
   tc_nest nest;
   char stem[40];
+  const struct tc_group *group;  // of the grouping that it was made in
+  bool is_product;
+  tc_product_facts product;
 } tc_draft;
 
 typedef struct tc_step {
@@ -43,6 +47,14 @@ typedef struct tc_step {
 // Whether it writes what its bind j names.
 static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
   return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
+}
+
+#define TC_TASK_NS 8000.0  // work one task should have
+
+// Units of one task.
+static inline int64_t tc_step_grain(double work, int64_t extent) {
+  int64_t tasks = TC_MIN((int64_t)(work / TC_TASK_NS) + 1, TC_MAX_OF(extent, 1));
+  return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }
 
 typedef struct tc_num_source {

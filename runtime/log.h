@@ -12,6 +12,7 @@ typedef enum tc_log_topic {
   TC_LOG_TRACE,
   TC_LOG_PLAN,
   TC_LOG_KERNEL,
+  TC_LOG_TUNE,
   TC_LOG_NEST,
   TC_LOG_ASM,
   TC_LOG_CACHE,

@@ -161,6 +161,8 @@ TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
 typedef struct tc_cache_info {
   uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses, compiles;
   size_t n_plans, n_kernels;
+  uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
+  size_t n_choices;              // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 TC_API tc_cache_info tc_cache_stats(void);
 TC_API void tc_cache_clear(void);
@@ -170,7 +172,7 @@ typedef struct tc_sync_point {
   tc_site site;                                // see tc_site_text
   const char *cause;                           // "item", "to_host", "eval", ...
   const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
-  uint64_t hash;                               // of the recorded graph: equal work has equal hashes within a process
+  uint64_t hash;                               // of the recorded graph: equal work, on as many threads, has equal hashes within a process
   uint32_t n_nodes, n_left;                    // recorded; after simplification
   uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
