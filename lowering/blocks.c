@@ -44,11 +44,16 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc) {
   return n % lanes ? 0 : lanes;
 }
 
+int tc_blocks_turned_as_one(const tc_factor *right, tc_type acc) {
+  bool byte = right->type == TC_I8 || right->type == TC_U8;
+  return right->type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
+}
+
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *right) {
   int size = (int)tc_type_bytes(acc), bytes = tc_kernel_vector_bytes(), registers = bytes == 64 ? 24 : 12;
   int vector = TC_MIN(bytes / size, LANES);
   bool along_k = !right->panel && right->row == 1 && right->col != 1 && size >= 4 && vector >= 4;
-  int turned = right->type == TC_BF16 ? 2 * vector : vector;  // rows of a block that is turned
+  int turned = tc_blocks_turned_as_one(right, acc) * vector;  // rows of a block that is turned
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
   if (b->turn) b->lanes = vector;

@@ -22,6 +22,8 @@ typedef struct tc_extent3 {
   int64_t batch, m, n, k;
 } tc_extent3;
 
+// Elements of the right factor that are turned as one: neighbours along k of a type narrower than a register's lanes.
+int tc_blocks_turned_as_one(const tc_factor *right, tc_type acc);
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.
 int64_t tc_blocks_panel(int64_t n, tc_type acc);
 void tc_blocks_choose(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *left, const tc_factor *right);

@@ -22,6 +22,7 @@ typedef struct tc_gnode {
   bool parameter;    // a leaf of differentiation that the plan does not assign: the same from run to run until it is written
   bool needed;       // an output depends on it
   bool stored;       // has memory of its own, whether it needs it or not
+  uint8_t prologue;  // made by the products that read it, 1 + the operand that leads to what it is made of (prologue.h); 0: not
   uint32_t n_readers;
 } tc_gnode;
 

@@ -80,6 +80,16 @@ static void enter_panel(product *p, tc_val panel) {
   if (p->of.n % p->by.lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, p->of.n));
 }
 
+// b at row k and the present columns, of which v is what lies in memory, widened.
+static tc_val made_of(product *p, tc_val k, tc_val v) {
+  tc_ex *s = p->s;
+  if (p->b.widened == TC_NONE || p->b.widened == p->b.node) return v;
+  s->at[TC_RANGE_K0] = k, s->bound[TC_RANGE_K0] = true;
+  v = tc_ex_made_from(s, p->b.node, p->b.position, p->b.widened, v);
+  s->bound[TC_RANGE_K0] = false;
+  return v;
+}
+
 // `lanes` columns of b at row k, from the present panel.
 static tc_val load_b(product *p, tc_val k) {
   tc_ex *s = p->s;
@@ -91,7 +101,7 @@ static tc_val load_b(product *p, tc_val k) {
     at = add(p, times(p, tc_ex_lane_numbers(s), p->b.col), at);
     v = tc_emit_raw(E, TC_N_GATHER, p->b.type, lanes, tc_emit_splat(E, at, lanes), s->mask, TC_NONE, p->b.buf);
   }
-  return tc_emit_cast(E, v, p->acc);
+  return made_of(p, k, tc_emit_cast(E, v, p->acc));
 }
 
 static tc_val load_tile(product *p, int tile, tc_val at) {
@@ -118,31 +128,51 @@ static void ask_for_b(product *p, tc_val k) {
 
 // ---- packing ----
 
-// Rows of b in a block of `size` columns that is turned. bf16 is turned in pairs of rows, which halves the work.
+// Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours, which is so much less work.
 static int turned_rows(const product *p, int size) {
-  return p->b.type == TC_BF16 ? 2 * size : size;
+  return tc_blocks_turned_as_one(&p->b, p->acc) * size;
 }
 
 // A block of columns of b that lies along k, from row k and element `from` of its first column: read along k and turned. Its rows are made by turned_row.
 // ahead: elements further along k that are asked for; 0: none.
 static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, int64_t ahead) {
-  bool pairs = p->b.type == TC_BF16;
+  bool several = turned_rows(p, size) > size;
   from = add(p, from, k);
   for (int i = 0; i < size; i++) {
     tc_val at = add(p, from, tc_ex_i64(p->s, i * p->b.col));
     if (ahead) prefetch(p, p->b.buf, add(p, at, tc_ex_i64(p->s, ahead)));
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
-    v[i] = pairs ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
+    v[i] = several ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
   }
   tc_emit_turn(E, v, size);
 }
 
+static tc_val int_op(product *p, tc_nest_op op, tc_val a, int64_t b) {
+  return tc_emit_bin(E, op, a, tc_emit_const_i(E, TC_I32, b));
+}
+
+static tc_val float_of(product *p, tc_val bits) {
+  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
+}
+
+// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there on, which is taken away again, exactly: one operation
+// less than shifting the byte to its place and converting it. A signed byte counts from -128 where its sign is turned round.
+static tc_val byte_of(product *p, tc_val word, int at) {
+  int shift = 8 * (at % 2);
+  bool is_signed = p->b.type == TC_I8;
+  int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
+  if (at >= 2) word = int_op(p, TC_N_USHR, word, 16);
+  tc_val bits = int_op(p, TC_N_XOR, int_op(p, TC_N_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
+  return tc_emit_bin(E, TC_N_SUB, float_of(p, bits), tc_emit_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+}
+
 // Row i of the turned block v. A bf16 is the upper half of a float.
 static tc_val turned_row(product *p, const tc_val *v, int i) {
-  if (p->b.type != TC_BF16) return v[i];
-  tc_val pair = v[i / 2], half = tc_emit_const_i(E, TC_I32, i % 2 ? -0x10000 : 16);
-  pair = tc_emit_bin(E, i % 2 ? TC_N_AND : TC_N_SHL, pair, half);
-  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, pair), pair, TC_NONE, TC_NONE, 0);
+  switch (tc_blocks_turned_as_one(&p->b, p->acc)) {
+    case 2: return float_of(p, i % 2 ? int_op(p, TC_N_AND, v[i / 2], -0x10000) : int_op(p, TC_N_SHL, v[i / 2], 16));
+    case 4: return byte_of(p, v[i / 4], i % 4);
+    default: return v[i];
+  }
 }
 
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
@@ -159,7 +189,12 @@ static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int siz
   tc_val k = loop(p, u->k0, k1, rows), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
   tc_val column = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, lanes), size);
   load_turned(p, k, add(p, from, times(p, column, p->b.col)), v, size, 0);
-  for (int i = 0; i < rows; i++) store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), turned_row(p, v, i));
+  p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p, times(p, panel, lanes), column);
+  for (int i = 0; i < rows; i++) {
+    tc_val element = made_of(p, add(p, k, tc_ex_i64(p->s, i)), turned_row(p, v, i));
+    store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), element);
+  }
+  p->s->lanes = lanes;
   end(p);
   end(p);
   end(p);
@@ -427,7 +462,7 @@ static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val 
   tc_val k = loop(p, u->k0, k1, rows);
   load_turned(p, k, add(p, p->b.at, column), v, lanes, TURN_AHEAD * line_of(p->b.type));
   for (int j = 0; j < rows; j++) {
-    tc_val in_a = in_row_of_a(p, r, add(p, k, tc_ex_i64(s, j))), w = turned_row(p, v, j);
+    tc_val row = add(p, k, tc_ex_i64(s, j)), in_a = in_row_of_a(p, r, row), w = made_of(p, row, turned_row(p, v, j));
     for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), w, acc[i]));
   }
   end(p);
