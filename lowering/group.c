@@ -574,7 +574,8 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
     for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
     bool fits = size_of(&w, n) <= MAX_IN_PLACE && (!tight || reads_of(&w, n) <= TIGHT_IN_PLACE);
     w.constant[n] = constant && !gr->stored[n] && fits;
-    bool in_place = w.constant[n] || (x->prologue && fits && !gr->stored[n]) || (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
+    bool in_place = w.constant[n] || (x->prologue && fits && !gr->stored[n]) ||
+                    (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
     if (in_place)
       w.reads[n] = reads_of(&w, n), w.size[n] = size_of(&w, n);
     else
