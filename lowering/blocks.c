@@ -10,9 +10,10 @@
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
 // Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, which is as the processor
-// fetches ahead. On a Xeon at two threads, 1x4096x4096 in GB/s of b: f32 45 a panel at a time, 55 in chunks of 8, 16 or 32, 50 of 64; bf16 22, 33
-// and 24. GPT-2 small decoding in bf16, weights from memory: 24 ms a token, 18 where a chunk asks for the next one.
-#define CHUNK_ONCE 16
+// fetches ahead. A power of two apart, they and those asked for meanwhile, as many again, take turns in one set of the first-level cache, which holds 8 or
+// 12. On a Xeon at one thread, from the third-level cache, 1x4096x4096 in ms by chunks of 2, 4, 6, 8 and 16: bytes scaled 1.6, 0.95, 0.98, 1.4 and 1.7,
+// bf16 1.75, 1.58, 1.56, 1.6 and 2.1, f32 3.0, 2.9, 3.4, 3.3 and 2.8; 4160 apart 4 is no slower than 16.
+#define CHUNK_ONCE 4
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -56,7 +57,9 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   int turned = tc_blocks_turned_as_one(right, acc) * vector;  // rows of a block that is turned
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   b->turn = along_k && of->m * 4 <= registers && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
-  if (b->turn) b->lanes = vector;
+  // A chain of multiply-adds waits four cycles for each one: of few rows two blocks by turns where the processor would wait for it, not for memory.
+  bool two = turned > vector && of->m <= 3 && of->n >= 4 * vector;
+  if (b->turn) b->lanes = two ? 2 * vector : vector;
   b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->tiles = tc_ceil_div(of->m, b->rows);
   b->rows = (int)tc_ceil_div(of->m, b->tiles);
@@ -78,7 +81,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   int64_t most = b->once ? CHUNK_ONCE : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
   bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
   if (b->turn || !cuts) return;
-  b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
+  b->chunk = b->once ? most : tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
 }
