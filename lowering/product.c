@@ -8,6 +8,7 @@
 //   what follows: straight from the registers where it is one store, else from memory, row by row
 // With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns is read
 // some rows of k at a time.
+// b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (prologue.h).
 // f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
 // starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
