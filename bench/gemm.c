@@ -31,12 +31,12 @@ typedef struct shape {
   const char *name;
   int64_t m, k, n;
   bool turned_a, turned_b;
-  tc_type type;
+  tc_type type, type_b;  // of b in memory; a narrower one is widened, and whole numbers times a scale a column are what is multiplied
 } shape;
 
 typedef struct product {
   const shape *shape;
-  tc_tensor a, b;
+  tc_tensor a, b, scale;
   float *host_a, *host_b, *host_c;
 } product;
 
@@ -77,6 +77,8 @@ static bool have_onednn(void) {
 
 static tc_tensor recorded(const product *p) {
   tc_tensor a = p->shape->turned_a ? tc_transpose(p->a, 0, 1) : p->a, b = p->shape->turned_b ? tc_transpose(p->b, 0, 1) : p->b;
+  if (p->shape->type_b != p->shape->type) b = tc_cast(b, p->shape->type);
+  if (p->shape->type_b == TC_I8) b = tc_mul(b, p->scale);
   return tc_matmul(a, b);
 }
 
@@ -138,6 +140,21 @@ static tc_tensor factor(float *host, int64_t rows, int64_t columns, tc_type type
   return t;
 }
 
+// Bytes b and scales of its columns; on the host what they stand for.
+static tc_tensor quantized(product *p) {
+  const shape *s = p->shape;
+  int64_t rows = s->turned_b ? s->n : s->k, columns = s->turned_b ? s->k : s->n, n = rows * columns;
+  float *scale = malloc((size_t)s->n * sizeof *scale);
+  for (int64_t i = 0; i < s->n && scale; i++) scale[i] = (float)(1 + i % 7) / 512;
+  for (int64_t i = 0; i < n; i++) p->host_b[i] = roundf(127 * p->host_b[i]);
+  tc_tensor b = tc_cast(tc_from_host(p->host_b, TC_SHAPE(rows, columns), TC_F32), TC_I8);
+  if (tc_to_host(tc_cast(b, TC_F32), p->host_b, (size_t)n * sizeof(float)) != TC_OK || scale == NULL) p->host_b[0] = NAN;
+  p->scale = tc_from_host(scale, TC_SHAPE(s->n), TC_F32);
+  for (int64_t i = 0; i < n && scale; i++) p->host_b[i] *= scale[s->turned_b ? i / s->k : i % s->n];
+  free(scale);
+  return b;
+}
+
 static void add_libraries(bench_row *row, product *p, int threads) {
   if (have_openblas() && openblas.set_threads) openblas.set_threads(threads);
   if (have_onednn()) onednn.set_threads(threads);
@@ -153,17 +170,17 @@ static void measure_shape(const shape *s, int threads) {
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c) {
     p.a = s->turned_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
-    p.b = s->turned_b ? factor(p.host_b, s->n, s->k, s->type) : factor(p.host_b, s->k, s->n, s->type);
+    p.b = s->type_b == TC_I8 ? quantized(&p) : s->turned_b ? factor(p.host_b, s->n, s->k, s->type_b) : factor(p.host_b, s->k, s->n, s->type_b);
     bench_row row = {.bench = "gemm",
                      .name = s->name,
                      .unit = reads ? "GB/s" : "GFLOP/s",
-                     .work = reads ? (double)tc_type_bytes(s->type) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
+                     .work = reads ? (double)tc_type_bytes(s->type_b) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
                      .roof = reads ? BENCH_READ : BENCH_FMA,
                      .threads = threads,
                      .run = multiply,
                      .arg = &p,
                      .check = product_right};
-    if (s->type == TC_F32) add_libraries(&row, &p, threads);
+    if (s->type_b == TC_F32) add_libraries(&row, &p, threads);
     bench_measure(&row);
   }
   tc_scope_end(scope);
@@ -172,13 +189,15 @@ static void measure_shape(const shape *s, int threads) {
   free(p.host_c);
 }
 
-#define SQUARE(n) {#n, n, n, n, false, false, TC_F32}
-#define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false, TC_F32}
-#define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32}
-#define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false, TC_F32}
-#define SQUARE_BF16(n) {"bf16-" #n, n, n, n, false, false, TC_BF16}
-#define PLAIN_BF16(m, k, n) {"bf16-" #m "x" #k "x" #n, m, k, n, false, false, TC_BF16}
-#define LINEAR_BF16(m, k, n) {"bf16-linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_BF16}
+#define SQUARE(n) {#n, n, n, n, false, false, TC_F32, TC_F32}
+#define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false, TC_F32, TC_F32}
+#define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32, TC_F32}
+#define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false, TC_F32, TC_F32}
+#define SQUARE_BF16(n) {"bf16-" #n, n, n, n, false, false, TC_BF16, TC_BF16}
+#define PLAIN_BF16(m, k, n) {"bf16-" #m "x" #k "x" #n, m, k, n, false, false, TC_BF16, TC_BF16}
+#define LINEAR_BF16(m, k, n) {"bf16-linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_BF16, TC_BF16}
+#define WEIGHT_ONLY(name, type, m, k, n) {name "-" #m "x" #k "x" #n, m, k, n, false, false, TC_F32, type}
+#define LINEAR_WEIGHT_ONLY(name, type, m, k, n) {name "-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32, type}
 
 void bench_gemm(void) {
   static const shape shapes[] = {SQUARE(64),
@@ -210,7 +229,12 @@ void bench_gemm(void) {
                                  SQUARE_BF16(4096),
                                  PLAIN_BF16(1, 4096, 4096),
                                  LINEAR_BF16(1, 4096, 4096),
-                                 LINEAR_BF16(1024, 768, 3072)};
+                                 LINEAR_BF16(1024, 768, 3072),
+                                 WEIGHT_ONLY("int8", TC_I8, 1, 4096, 4096),
+                                 LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 1, 4096, 4096),
+                                 WEIGHT_ONLY("bf16-weight", TC_BF16, 1, 4096, 4096),
+                                 LINEAR_WEIGHT_ONLY("bf16-weight-linear", TC_BF16, 1, 4096, 4096),
+                                 LINEAR_WEIGHT_ONLY("int8-linear", TC_I8, 32, 4096, 4096)};
   int threads[2], n_threads = bench_threads(threads);
   for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
     for (int t = 0; t < n_threads; t++) measure_shape(&shapes[s], threads[t]);

@@ -12,8 +12,10 @@
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
 // Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, each chunk asking for the next. The
-// processor follows few such rows well. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096
-// 1.98, 1.93, 1.71. GPT-2 small decoding in bf16, weights from memory: a third slower where nothing is asked for ahead.
+// processor follows few such rows well; and a power of two apart they and those asked for, as many again, take turns in one set of the first-level cache,
+// which holds 8 or 12. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096 1.98, 1.93,
+// 1.71; of bytes, scaled, at one thread 0.95 ms in chunks of 4, 1.4 of 8, 1.7 of 16. GPT-2 small decoding in bf16, weights from memory: a third slower
+// where nothing is asked for ahead.
 #define CHUNK_ONCE 4
 // Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.
@@ -62,11 +64,23 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc) {
   return n % lanes ? 0 : lanes;
 }
 
+int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
+  bool byte = type == TC_I8 || type == TC_U8;
+  return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
+}
+
 static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
   bool along_k = !right->panel && right->row == 1 && right->col != 1 && size >= 4 && vector >= 4;
-  int turned = right->type == TC_BF16 ? 2 * vector : vector;  // rows of a block that is turned
+  int turned = tc_blocks_turned_as_one(right->type, acc) * vector;  // rows of a block that is turned
   return along_k && of->m * 4 <= registers_of() && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
+}
+
+// Lanes of panels that are turned. A chain of multiply-adds waits four cycles for each one: of few rows two blocks by turns where the processor would wait
+// for it, not for memory.
+static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *right, int vector) {
+  bool two = tc_blocks_turned_as_one(right->type, acc) > 1 && of->m <= 3 && of->n >= 4 * vector;
+  return two ? 2 * vector : vector;
 }
 
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *right, const tc_cut *given) {
@@ -78,7 +92,7 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && of->m * 4 > registers_of() && of->m * 2 <= registers_of();
   if (halves) b->lanes /= 2;
   b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, right));
-  b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? vector : b->lanes);
+  b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
   b->rows = TC_MAX_OF(registers_of() / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->rows = (int)given_or(given, TC_CUT_ROWS, b->rows);
   b->tiles = tc_ceil_div(of->m, b->rows);
@@ -188,7 +202,9 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   bool in_place = right->panel || right->col == 1 || f->of.n == 1;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
-  if (b->turn && (!can_turn(&f->of, f->acc, right) || b->lanes != vector || b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k)) return false;
+  if (b->turn && (!can_turn(&f->of, f->acc, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) || b->tiles > 1 ||
+                  b->pack || b->pack_a || b->chunk < f->of.k))
+    return false;
   if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
   if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;

@@ -56,6 +56,8 @@ typedef struct tc_cut {
   int64_t of[TC_N_CUT];
 } tc_cut;
 
+// Elements of the right factor that are turned as one: neighbours along k of a type narrower than a register's lanes.
+int tc_blocks_turned_as_one(tc_type type, tc_type acc);
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.
 int64_t tc_blocks_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.

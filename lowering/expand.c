@@ -200,7 +200,7 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   int buf = tc_ex_buffer(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
-  if (!tc_ix_equal(&flat, &want)) s->x->same &= ~(UINT64_C(1) << buf);
+  if (!tc_ix_equal(&flat, &want) || s->given_node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
   tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
@@ -335,6 +335,7 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
+  if (m == s->given_node) return s->given;
   m = tc_group_root(s->gr, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
@@ -348,6 +349,15 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_val v = load(s, m, flat);
   if (plain) tc_ex_remember(s, m, v);
   return v;
+}
+
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given) {
+  s->given_node = from, s->given = given;
+  tc_ex_enter(s);
+  tc_val v = value_at(s, n, idx);
+  tc_ex_leave(s);
+  s->given_node = TC_NONE;
+  return s->st == TC_OK ? v : given;
 }
 
 // idx[axis] within [lo, hi) for every axis given; the operand's value there, else `other`.
@@ -1051,7 +1061,7 @@ static void reset_state(tc_ex *s) {
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
-  s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0;
+  s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);

@@ -33,6 +33,8 @@ typedef struct tc_ex {
   tc_val mask;            // lanes that exist, or TC_NONE
   bool stream;            // blocks are whole and aligned: large results may pass the caches by
   int64_t ahead;          // elements from a load to what it asks memory for, 0: nothing
+  uint32_t given_node;    // a node whose value here is there already, or TC_NONE
+  tc_val given;
   tc_val cond;            // inside padding: where the operand exists, or TC_NONE
   tc_val *memo;           // per node: its value at the present iteration, or TC_NONE
   uint8_t *memo_depth;
@@ -70,6 +72,8 @@ tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
 tc_val tc_ex_lane_numbers(tc_ex *s);
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// Element idx of node n at the present iteration, where `given` is the value of node `from`.
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
 // The value of node n at the present iteration, until the loop is left.
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
 // A loop, of which the counter is returned, and its end.

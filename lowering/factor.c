@@ -1,5 +1,7 @@
 #include "lowering/factor.h"
 
+#include <string.h>
+
 #define LEAST_SEGMENT 8    // steps along k at one stride, for an operand to be read where it lies
 #define LEAST_PANEL 4
 
@@ -56,16 +58,34 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 
+// From element idx of node *n to the tensor in memory: through views and, for a right factor, through what the product makes of it.
+static bool follow(const tc_ex *s, uint32_t *n, const tc_index *idx, tc_factor *f) {
+  tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
+  memcpy(here, idx, sizeof here);
+  f->widened = TC_NONE;
+  while (!s->gr->stored[tc_group_root(s->gr, *n)]) {
+    const tc_gnode *x = &s->g->node[*n];
+    int k = x->prologue ? x->prologue - 1 : 0;
+    if (!tc_view_operand(s->g, *n, k, here, &s->ext, next)) return false;
+    if (x->prologue) f->widened = *n;
+    *n = x->in[k];
+    memcpy(here, next, sizeof here);
+  }
+  return tc_ix_flatten(here, &s->g->node[*n].shape->d, &s->ext, &f->base);
+}
+
 bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {
   const tc_gnode *x = &s->g->node[node];
   const tc_dims *d = &x->shape->d;
   uint32_t n = x->in[k];
-  tc_index idx[TC_MAX_RANK];
+  tc_index *idx = f->position;
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_ex_unsaid(s, node, "a position cannot be said"), false;
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
-  bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base);
+  f->node = n;
+  bool said = follow(s, &n, idx, f);
   int64_t steps = s->ext.of[TC_RANGE_K0];
   said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
+  said = said && (f->widened == TC_NONE || !f->panel);  // of panels every tile of rows would make all again
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);

@@ -6,6 +6,7 @@
 #include "lowering/conv.h"
 #include "lowering/layout.h"
 #include "lowering/panels.h"
+#include "lowering/prologue.h"
 #include "lowering/simplify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -382,6 +383,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
   ok = ok && turn_products(g) && turn_attentions(g);
   if (ok) store_attentions(g);
+  if (ok) tc_prologues(g);
   ok = ok && tc_panels(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);
   return ok ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", plan->n_node);

@@ -23,6 +23,7 @@ typedef struct tc_gnode {
   bool part;         // WRITE_SLICE of a small part: a step of its own, which writes no more than that where the result lies over the old value
   bool needed;       // an output depends on it
   bool stored;       // has memory of its own, whether it needs it or not
+  uint8_t prologue;  // made by the products that read it, 1 + the operand that leads to what it is made of (prologue.h); 0: not
   uint32_t n_readers;
 } tc_gnode;
 

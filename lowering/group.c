@@ -528,6 +528,7 @@ static void require_memory(work *w, const uint8_t *forced) {
       else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || multiplies(x)) {
         uint32_t root = tc_view_root(w->gr, x->in[k]);
         bool computed = tc_op_kind_of(g->node[root].op) == TC_KIND_ELEM && !is_extern(w, &g->node[root]);
+        if (x->op == TC_OP_MATMUL && k == 1 && g->node[root].prologue) continue;
         if (!computed || multiplies(x)) w->gr->stored[root] = true;
       }
     }
@@ -574,7 +575,8 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
     for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
     bool fits = size_of(&w, n) <= MAX_IN_PLACE && (!tight || reads_of(&w, n) <= TIGHT_IN_PLACE);
     w.constant[n] = constant && !gr->stored[n] && fits;
-    bool in_place = w.constant[n] || (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
+    bool in_place = w.constant[n] || (x->prologue && fits && !gr->stored[n]) ||
+                    (is_view(x) && fits && !gr->stored[n] && !is_extern(&w, x) && !touches_nothing(g, x));
     if (in_place)
       w.reads[n] = reads_of(&w, n), w.size[n] = size_of(&w, n);
     else

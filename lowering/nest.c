@@ -113,9 +113,9 @@ static tc_status check_cast(const check *c, bool bits) {
   const uint32_t v = i->src[0];
   if (v == TC_NONE || v >= c->at) return check_source(c, 0, i->dtype, i->lanes);
   const unsigned from = c->nest->inst[v].dtype;
-  const bool pairs = bits && from == TC_BF16 && i->dtype == TC_I32;
-  TRY(check_source(c, 0, from, pairs ? 2u * i->lanes : i->lanes));
-  if (pairs) return TC_OK;
+  const bool narrow = from == TC_BF16 || from == TC_I8 || from == TC_U8, several = bits && narrow && i->dtype == TC_I32;
+  TRY(check_source(c, 0, from, several ? (from == TC_BF16 ? 2u : 4u) * i->lanes : i->lanes));
+  if (several) return TC_OK;
   if (!bits) return check_set(c, i->dtype, SET_STORED);
   const bool fits = (from == TC_F32 && i->dtype == TC_I32) || (from == TC_I32 && i->dtype == TC_F32) || (from == TC_F64 && i->dtype == TC_I64) ||
                     (from == TC_I64 && i->dtype == TC_F64);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lowering/blocks.h"
+#include "lowering/prologue.h"
 #include "runtime/options.h"
 
 // Rows of a product for which panels are kept: fewer read the factor as it lies at the speed of memory, more pack it at little cost.
@@ -36,6 +37,7 @@ static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
   const tc_gnode *b = &g->node[x->in[1]];
   bool fits = x->shape->d.dim[0] >= FEWEST_ROWS && x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
+  fits = fits && !tc_prologue_makes(g, x->in[1]);  // kept wide, a narrow tensor would be as large as it was made narrow not to be
   return fits && (b->type == TC_F32 || b->type == TC_F64) && tc_blocks_panel(b->shape->d.dim[1], b->type) && lasts(g, x->in[1], known, 0);
 }
 

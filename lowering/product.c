@@ -8,6 +8,7 @@
 //   what follows: straight from the registers where it is one store, else from memory, row by row
 // With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns is read
 // some rows of k at a time.
+// b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (prologue.h).
 // f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
 // starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
@@ -19,7 +20,10 @@
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
 #define WIDENED 16  // elements of a at a time, where its rows are widened
-#define TURN_AHEAD 4  // lines of each row of a b that is turned as it is multiplied: without it such a product runs at half the bandwidth
+// Blocks of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a Xeon at one
+// thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines of each column are asked for: bytes, two blocks of columns, 1.3, 1.5 and
+// 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7.
+#define TURN_AHEAD 2
 
 typedef struct product {
   tc_ex *s;
@@ -30,7 +34,7 @@ typedef struct product {
   bool fused;  // multiply-add in one rounding
   bool chunks;  // sums wait in memory between chunks of k
   bool direct;  // one store follows, in the accumulators' type
-  int packed, packed_a, sums;  // tiles
+  int packed, packed_a, sums, turned;  // tiles
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_factor a, b;
 } product;
@@ -82,6 +86,16 @@ static void enter_panel(product *p, tc_val panel) {
   if (p->of.n % p->by.lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, p->of.n));
 }
 
+// b at row k and the present columns, of which v is what lies in memory, widened.
+static tc_val made_of(product *p, tc_val k, tc_val v) {
+  tc_ex *s = p->s;
+  if (p->b.widened == TC_NONE || p->b.widened == p->b.node) return v;
+  s->at[TC_RANGE_K0] = k, s->bound[TC_RANGE_K0] = true;
+  v = tc_ex_made_from(s, p->b.node, p->b.position, p->b.widened, v);
+  s->bound[TC_RANGE_K0] = false;
+  return v;
+}
+
 // `lanes` columns of b at row k, from the present panel.
 static tc_val load_b(product *p, tc_val k) {
   tc_ex *s = p->s;
@@ -93,7 +107,7 @@ static tc_val load_b(product *p, tc_val k) {
     at = add(p, times(p, tc_ex_lane_numbers(s), p->b.col), at);
     v = tc_emit_raw(E, TC_N_GATHER, p->b.type, lanes, tc_emit_splat(E, at, lanes), s->mask, TC_NONE, p->b.buf);
   }
-  return tc_emit_cast(E, v, p->acc);
+  return made_of(p, k, tc_emit_cast(E, v, p->acc));
 }
 
 static tc_val load_tile(product *p, int tile, tc_val at) {
@@ -101,7 +115,7 @@ static tc_val load_tile(product *p, int tile, tc_val at) {
 }
 
 static void store_tile(product *p, int tile, tc_val at, tc_val v) {
-  (void)tc_emit_raw(E, TC_N_STORE, p->acc, tc_emit_lanes(E, v), at, v, TC_NONE, tile);
+  (void)tc_emit_raw(E, TC_N_STORE, tc_emit_type(E, v), tc_emit_lanes(E, v), at, v, TC_NONE, tile);
 }
 
 static void prefetch(product *p, int buf, tc_val at) {
@@ -127,31 +141,56 @@ static tc_val load_packed(product *p, tc_val at) {
 
 // ---- packing ----
 
-// Rows of b in a block of `size` columns that is turned. bf16 is turned in pairs of rows, which halves the work.
+// Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours, which is so much less work.
 static int turned_rows(const product *p, int size) {
-  return p->b.type == TC_BF16 ? 2 * size : size;
+  return tc_blocks_turned_as_one(p->b.type, p->acc) * size;
+}
+
+// Of a block's elements while it is turned.
+static tc_type turned_type(const product *p) {
+  return tc_blocks_turned_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
 }
 
 // A block of columns of b that lies along k, from row k and element `from` of its first column: read along k and turned. Its rows are made by turned_row.
 // ahead: how far from there what is asked for lies, or TC_NONE.
 static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, tc_val ahead) {
-  bool pairs = p->b.type == TC_BF16;
+  bool several = turned_rows(p, size) > size;
   from = add(p, from, k);
   for (int i = 0; i < size; i++) {
     tc_val at = add(p, from, tc_ex_i64(p->s, i * p->b.col));
     if (ahead != TC_NONE) prefetch(p, p->b.buf, add(p, at, ahead));
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
-    v[i] = pairs ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
+    v[i] = several ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
   }
   tc_emit_turn(E, v, size);
 }
 
-// Row i of the turned block v. A bf16 is the upper half of a float.
-static tc_val turned_row(product *p, const tc_val *v, int i) {
-  if (p->b.type != TC_BF16) return v[i];
-  tc_val pair = v[i / 2], half = tc_emit_const_i(E, TC_I32, i % 2 ? -0x10000 : 16);
-  pair = tc_emit_bin(E, i % 2 ? TC_N_AND : TC_N_SHL, pair, half);
-  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, pair), pair, TC_NONE, TC_NONE, 0);
+static tc_val int_op(product *p, tc_nest_op op, tc_val a, int64_t b) {
+  return tc_emit_bin(E, op, a, tc_emit_const_i(E, TC_I32, b));
+}
+
+static tc_val float_of(product *p, tc_val bits) {
+  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
+}
+
+// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there on, which is taken away again, exactly: one operation
+// less than shifting the byte to its place and converting it. A signed byte counts from -128 where its sign is turned round.
+static tc_val byte_of(product *p, tc_val word, int at) {
+  int shift = 8 * (at % 2);
+  bool is_signed = p->b.type == TC_I8;
+  int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
+  if (at >= 2) word = int_op(p, TC_N_USHR, word, 16);
+  tc_val bits = int_op(p, TC_N_XOR, int_op(p, TC_N_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
+  return tc_emit_bin(E, TC_N_SUB, float_of(p, bits), tc_emit_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+}
+
+// Row i of those that v, a vector of a turned block, holds. A bf16 is the upper half of a float.
+static tc_val turned_row(product *p, tc_val v, int i) {
+  switch (tc_blocks_turned_as_one(p->b.type, p->acc)) {
+    case 2: return float_of(p, i ? int_op(p, TC_N_AND, v, -0x10000) : int_op(p, TC_N_SHL, v, 16));
+    case 4: return byte_of(p, v, i);
+    default: return v;
+  }
 }
 
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
@@ -162,13 +201,18 @@ static tc_val whole_rows(product *p, tc_val k0, tc_val k1, int size) {
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
 // waiting for one does not hold up the others.
 static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes, rows = turned_rows(p, size);
+  int lanes = p->by.lanes, rows = turned_rows(p, size), as_one = rows / size;
   tc_val v[64], panel = loop(p, u->p0, p1, 1);
   tc_val to = times(p, sub(p, panel, u->p0), p->by.chunk * lanes), from = add(p, p->b.at, times(p, panel, lanes * p->b.col));
   tc_val k = loop(p, u->k0, k1, rows), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
   tc_val column = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, lanes), size);
   load_turned(p, k, add(p, from, times(p, column, p->b.col)), v, size, TC_NONE);
-  for (int i = 0; i < rows; i++) store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), turned_row(p, v, i));
+  p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p, times(p, panel, lanes), column);
+  for (int i = 0; i < rows; i++) {
+    tc_val element = made_of(p, add(p, k, tc_ex_i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
+    store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), element);
+  }
+  p->s->lanes = lanes;
   end(p);
   end(p);
   end(p);
@@ -429,7 +473,7 @@ static void multiply_panels(product *p, const unit *u, tc_val tall) {
 
 // How far from row k, which is turned, what is asked for lies: further along k, or at the beginning of the next panel.
 static tc_val turned_ahead(product *p, tc_val k) {
-  int64_t ahead = TURN_AHEAD * line_of(p->b.type), steps = p->of.k;
+  int64_t blocks = p->by.lanes / vector_lanes(p), ahead = TURN_AHEAD / blocks * line_of(p->b.type), steps = p->of.k;
   tc_val here = tc_ex_i64(p->s, ahead), next = tc_ex_i64(p->s, ahead - steps + p->by.lanes * p->b.col);
   return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, here), tc_ex_i64(p->s, steps)), here, next);
 }
@@ -437,17 +481,33 @@ static tc_val turned_ahead(product *p, tc_val k) {
 // All rows by the columns of the present panel, up to row k1: their sums go to memory.
 static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1) {
   tc_ex *s = p->s;
-  int lanes = p->by.lanes, rows = turned_rows(p, lanes);
-  tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes), column = times(p, s->at[TC_RANGE_K], p->b.col);
-  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
+  int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
+  int as_one = rows / size, n_acc = r->n * blocks;
+  tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
+  for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
   tc_val k = loop(p, u->k0, k1, rows);
-  load_turned(p, k, add(p, p->b.at, column), v, lanes, turned_ahead(p, k));
-  for (int j = 0; j < rows; j++) {
-    tc_val in_a = in_row_of_a(p, r, add(p, k, tc_ex_i64(s, j))), w = turned_row(p, v, j);
-    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, row_of_a(p, r, i), in_a)), w, acc[i]));
+  for (int c = 0; c < blocks; c++) {
+    tc_val column = add(p, first, tc_ex_i64(s, c * size));
+    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, turned_ahead(p, k));
+    for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
+  tc_val i = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p, k, times(p, i, as_one));
+  s->lanes = size;
+  for (int c = 0; c < blocks; c++)
+    v[c] = tc_emit_raw(E, TC_N_LOAD, turned_type(p), size, add(p, times(p, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
+  for (int j = 0; j < as_one; j++) {
+    tc_val row = add(p, k_of_i, tc_ex_i64(s, j)), in_a = in_row_of_a(p, r, row), w[4];
+    for (int c = 0; c < blocks; c++) {
+      s->at[TC_RANGE_K] = add(p, first, tc_ex_i64(s, c * size));
+      w[c] = made_of(p, row, turned_row(p, v[c], j));
+    }
+    for (int m = 0; m < n_acc; m++)
+      tc_emit_set(E, acc[m], multiply_add(p, load_a(p, add(p, row_of_a(p, r, m / blocks), in_a)), w[m % blocks], acc[m]));
+  }
+  s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
   end(p);
-  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
+  end(p);
+  for (int m = 0; m < n_acc; m++) store_tile(p, p->sums, add(p, r->sums, tc_ex_i64(s, m * size)), acc[m]);
 }
 
 static void turned_panels(product *p, const unit *u) {
@@ -459,7 +519,7 @@ static void turned_panels(product *p, const unit *u) {
   tc_val panel = loop(p, u->p0, whole, 1);
   enter_panel(p, panel);
   s->mask = TC_NONE;
-  rest.k0 = whole_rows(p, u->k0, u->k1, turned_rows(p, p->by.lanes));
+  rest.k0 = whole_rows(p, u->k0, u->k1, turned_rows(p, vector_lanes(p)));
   multiply_turned(p, &r, u, rest.k0);
   multiply(p, &r, &rest, panel, tc_emit_bin(E, TC_N_EQ, zero, zero));
   end(p);
@@ -528,6 +588,7 @@ static void make_tiles(product *p) {
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_ex_tile(p->s, p->acc, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
+  if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
   if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
   if (!p->direct || by->turn) p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : tile);
 }

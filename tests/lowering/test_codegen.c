@@ -380,6 +380,7 @@ static void check_casts(tc_type from, int lanes, const target *on) {
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(&f, to, lanes, i, OP1(&f.n, CAST, to, lanes, 0, v), type_name[from]);
   if (from == TC_BF16 && lanes > 1) store(&f, TC_I32, lanes / 2, i, OP1(&f.n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
+  if ((from == TC_I8 || from == TC_U8) && lanes > 2) store(&f, TC_I32, lanes / 4, i, OP1(&f.n, BITCAST, TC_I32, lanes / 4, 0, v), "BITCAST of fours");
   OP0(&f.n, ENDLOOP, TC_BOOL, 1, 0);
   check(&f, on, lanes);
   release(&f);

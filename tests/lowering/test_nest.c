@@ -122,6 +122,8 @@ Test(nest, types_and_lanes) {
   BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), NULL);
   BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 8, 0, OUT + 1)), "8 lanes, not 16");
   BREAK((OP1(&n, CAST, TC_F16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), "lanes");
+  BREAK((OP1(&n, CAST, TC_I8, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 2, 0, OUT + 1)), NULL);
+  BREAK((OP1(&n, CAST, TC_U8, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), "8 lanes, not 16");
   BREAK(OP1(&n, CAST, TC_BF16, 1, 0, LAST), NULL);
   BREAK(OP1(&n, CAST, TC_BF16, 8, 0, LAST), "lanes");
   BREAK(OP1(&n, CALL, TC_F64, 1, 99, LAST), "too many");

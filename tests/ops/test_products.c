@@ -123,6 +123,78 @@ Test(products, f16_accumulate_in_f32_and_round_once) {
   each(TC_F16, 1.0 / 2048);
 }
 
+// ---- right factors made of a narrower tensor where they are read ----
+
+// The problem's right factor as whole numbers of a narrow type, made to be b again: by a scale a column, in u8 after a zero point is taken away.
+static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
+  const shape *s = &p->s;
+  size_t n = (size_t)s->batch * (size_t)s->k * (size_t)s->n;
+  double *v = malloc(n * sizeof *v), zero = narrow == TC_U8 ? 100 : 0;
+  for (size_t i = 0; i < n; i++) v[i] = p->b[i] * 8 + zero;
+  tc_tensor t = tc_cast(stored(v, s->batch, s->k, s->n, s->b_turned, narrow), wide);
+  free(v);
+  if (narrow == TC_U8) t = tc_sub(t, tc_full(TC_SHAPE(s->n), zero, wide));
+  tc_tensor scale = tc_full(TC_SHAPE(s->n), 0.125, wide);
+  cr_assert_eq(tc_eval(1, &scale), TC_OK);
+  return tc_mul(t, scale);
+}
+
+Test(products, of_narrow_weights_are_exact_sums) {
+  static const tc_type types[] = {TC_I8, TC_U8, TC_BF16, TC_F16};
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int t = 0; t < 4; t++)
+    for (int i = 0; i < N_SHAPES; i++) {
+      tc_scope scope = tc_scope_begin();
+      problem p = make(shapes[i], TC_F32);
+      check(&p, tc_matmul(p.x, widened(&p, types[t], TC_F32)), same, 0, tc_type_name(types[t]));
+      free(p.a), free(p.b);
+      tc_scope_end(scope);
+    }
+}
+
+Test(products, of_bytes_widened_to_bf16_round_once) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < N_SHAPES; i++) {
+    if (shapes[i].k > 700) continue;
+    tc_scope scope = tc_scope_begin();
+    problem p = make(shapes[i], TC_BF16);
+    check(&p, tc_matmul(p.x, widened(&p, TC_I8, TC_BF16)), same, 1.0 / 256, "i8 as bf16");
+    free(p.a), free(p.b);
+    tc_scope_end(scope);
+  }
+}
+
+// A scale of any bits, so that the element is rounded before it is multiplied.
+static void check_prologue(const shape *s, tc_type narrow) {
+  size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
+  float *first = malloc(bytes), *next = malloc(bytes);
+  tc_scope scope = tc_scope_begin();
+  tc_dims d = s->b_turned ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k}) : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
+  tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), TC_F32), scale = tc_rand(TC_SHAPE(s->n), TC_F32);
+  tc_tensor w = tc_cast(tc_mul(tc_randn(d, TC_F32), 30), narrow);
+  cr_assert_eq(tc_eval(3, (tc_tensor[]){x, w, scale}), TC_OK);
+  tc_tensor wide = tc_cast(w, TC_F32);
+  if (s->b_turned) wide = tc_transpose(wide, 1, 2);
+  wide = tc_mul(tc_sub(wide, 3.3), scale);
+  tc_set_num_threads(1);
+  cr_assert_eq(tc_to_host(tc_matmul(x, wide), first, bytes), TC_OK);
+  tc_set_num_threads(0);
+  cr_assert_eq(tc_to_host(tc_matmul(x, wide), next, bytes), TC_OK);
+  cr_assert_arr_eq(first, next, bytes, "threads");
+  cr_assert_eq(tc_eval(1, &wide), TC_OK);
+  cr_assert_eq(tc_to_host(tc_matmul(x, wide), next, bytes), TC_OK);
+  cr_assert_arr_eq(first, next, bytes, "stored first");
+  tc_scope_end(scope);
+  free(first), free(next);
+}
+
+Test(products, of_narrow_weights_have_the_bits_of_stored_ones) {
+  static const tc_type types[] = {TC_I8, TC_U8, TC_BF16, TC_F16};
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int t = 0; t < 4; t++)
+    for (int i = 0; i < N_SHAPES; i++) check_prologue(&shapes[i], types[t]);
+}
+
 // Bits in f32, to which bf16 converts exactly.
 static void check_bits(const shape *s, tc_type type) {
   size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);

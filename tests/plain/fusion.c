@@ -13,7 +13,7 @@
 enum { N = 256 };
 #define MATRIX ((double)N * N * sizeof(float))
 
-static tc_tensor x, y, w[6], row, target, few;
+static tc_tensor x, y, w[6], row, target, few, w_i8, w_u8, w_bf16, groups, few_rows;
 
 static tc_tensor matrix(double scale) {
   return tc_mul(tc_sin(tc_reshape(tc_arange(0, (double)N * N, 1, TC_F32), TC_SHAPE(N, N))), scale);
@@ -24,7 +24,9 @@ static void make_operands(void) {
   target = tc_remainder(tc_arange(0, N, 1, TC_I64), 10);
   few = tc_arange(3, 11, 1, TC_I64);
   for (int i = 0; i < 6; i++) w[i] = tc_param(matrix(0.1 + 0.01 * i));
-  tc_tensor all[] = {x, y, row, target, few, w[0], w[1], w[2], w[3], w[4], w[5]};
+  w_i8 = tc_cast(matrix(100), TC_I8), w_u8 = tc_cast(tc_add(matrix(100), 110), TC_U8), w_bf16 = tc_param(tc_cast(matrix(1), TC_BF16));
+  groups = tc_rand(TC_SHAPE(N / 32, N), TC_F32), few_rows = tc_slice(matrix(1), 0, 0, 2, 1);
+  tc_tensor all[] = {x, y, row, target, few, w[0], w[1], w[2], w[3], w[4], w[5], w_i8, w_u8, w_bf16, groups, few_rows};
   EXPECT_OK(tc_eval(sizeof all / sizeof all[0], all));
 }
 
@@ -83,6 +85,33 @@ static tc_tensor in_pieces(void) {
   return tc_matmul(tc_reshape(t, TC_SHAPE(N, N)), w[0]);
 }
 
+// Weights of narrower types, made where the product reads them.
+static tc_tensor scaled(tc_tensor narrow) {
+  return tc_mul(tc_cast(narrow, TC_F32), row);
+}
+static tc_tensor scaled_product(void) {
+  return tc_matmul(x, scaled(w_i8));
+}
+static tc_tensor scaled_linear(void) {
+  return tc_matmul(few_rows, tc_transpose(tc_mul(tc_cast(w_i8, TC_F32), tc_reshape(row, TC_SHAPE(N, 1))), 0, 1));
+}
+static tc_tensor zeroed_product(void) {
+  return tc_matmul(few_rows, tc_mul(tc_sub(tc_cast(w_u8, TC_F32), 7), row));
+}
+static tc_tensor grouped_product(void) {
+  tc_tensor t = tc_mul(tc_reshape(tc_cast(w_i8, TC_F32), TC_SHAPE(N / 32, 32, N)), tc_reshape(groups, TC_SHAPE(N / 32, 1, N)));
+  return tc_matmul(few_rows, tc_reshape(t, TC_SHAPE(N, N)));
+}
+static tc_tensor bf16_product(void) {
+  return tc_matmul(few_rows, tc_cast(w_bf16, TC_F32));
+}
+static tc_tensor rows_by_bf16(void) {  // of as many rows as would have panels kept, were they not as wide as what narrow weights avoid
+  return tc_matmul(x, tc_cast(w_bf16, TC_F32));
+}
+static tc_tensor dear_product(void) {
+  return tc_matmul(few_rows, tc_exp(scaled(w_i8)));
+}
+
 static tc_tensor cross_entropy(void) {
   return tc_cross_entropy(tc_detach(x), target);
 }
@@ -105,6 +134,9 @@ static tc_tensor softmax_backward(void) {
 }
 static tc_tensor norm_backward(void) {
   return backward(tc_sum(tc_mul(tc_layer_norm(x, row, row, 1e-5), tc_detach(y)), TC_ALL, false));
+}
+static tc_tensor scaled_backward(void) {
+  return backward(tc_sum(tc_mul(scaled_product(), tc_detach(y)), TC_ALL, false));
 }
 static tc_tensor product_backward(void) {
   return backward(tc_sum(product(), TC_ALL, false));
@@ -132,6 +164,14 @@ static const struct fused {
     {"a product, moved, relu, moved back, a product", between_products, 2, 6.1},
     {"two products' sum between products", residual_products, 3, 10.1},
     {"a product of rows in pieces", in_pieces, 1, 3},
+    {"x @ (i8 * scale)", scaled_product, 1, 2.3},
+    {"x @ (i8 * scale), a layer's weight", scaled_linear, 1, 0.3},
+    {"x @ ((u8 - zero) * scale)", zeroed_product, 1, 0.3},
+    {"x @ (i8 * scales of groups)", grouped_product, 1, 0.4},
+    {"x @ bf16 as f32", bf16_product, 1, 0.6},
+    {"many rows @ bf16 as f32", rows_by_bf16, 1, 2.6},
+    {"x @ exp(i8 * scale)", dear_product, 2, 2.4},
+    {"sum(x @ (i8 * scale) * y), backward", scaled_backward, 5, 10.8},
     {"cross_entropy", cross_entropy, 3, 2.1},
     {"cross_entropy, backward", cross_entropy_backward, 4, 3.2},
     {"softmax, backward", softmax_backward, 4, 6.1},
