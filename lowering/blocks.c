@@ -35,8 +35,8 @@ static int choose_lanes(int64_t n, int vector, int most) {
 }
 
 static int most_lanes(int size) {
-  int bytes = tc_kernel_vector_bytes();
-  return TC_MIN((bytes == 64 ? 4 : 2) * bytes / size, LANES);
+  const tc_isa *isa = tc_kernel_isa();
+  return TC_MIN(isa->registers / 8 * isa->vector_bytes / size, LANES);
 }
 
 int64_t tc_blocks_panel(int64_t n, tc_type acc) {
@@ -45,8 +45,8 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc) {
 }
 
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_factor *right) {
-  int size = (int)tc_type_bytes(acc), bytes = tc_kernel_vector_bytes(), registers = bytes == 64 ? 24 : 12;
-  int vector = TC_MIN(bytes / size, LANES);
+  int size = (int)tc_type_bytes(acc), registers = tc_kernel_isa()->registers / 4 * 3;  // the rest hold the factors
+  int vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
   bool along_k = !right->panel && right->row == 1 && right->col != 1 && size >= 4 && vector >= 4;
   int turned = right->type == TC_BF16 ? 2 * vector : vector;  // rows of a block that is turned
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));

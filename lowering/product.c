@@ -516,7 +516,7 @@ void tc_ex_product(tc_ex *s) {
   product whole = {.s = s}, *p = &whole;
   if (!find_product(p)) return;
   tc_blocks_choose(&p->by, &p->of, p->acc, &p->a, &p->b);
-  p->fused = tc_kernel_vector_bytes() >= 32 && tc_type_is_float(p->acc);
+  p->fused = tc_kernel_isa()->fma && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
   p->direct &= !p->chunks;
   make_tiles(p);
