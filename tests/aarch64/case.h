@@ -1,7 +1,7 @@
 // One launch of one kernel in a file: written where it was interpreted (tests/plain/aarch64.c), read where it is run (runner.c). Both are little-endian.
 //
-// A head; nums; n_region sizes; n_buf cases of buffers; the object file; then the memory that the kernel may touch, region by region, as it was before
-// and as the interpreter left it.
+// A head; nums; n_region sizes; n_buf buffers; then the memory that the kernel may touch, region by region, as it was before; and again as the
+// interpreter left it. The objects are in a second file, in the same order, a size before each.
 #ifndef TC_TESTS_AARCH64_CASE_H
 #define TC_TESTS_AARCH64_CASE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct case_head {
   char name[64];  // the function in the object
-  uint64_t object_bytes, n_num, n_region, n_buf, scratch_bytes;
+  uint64_t n_num, n_region, n_buf, scratch_bytes;
   int64_t begin, end;
 } case_head;
 

@@ -1,5 +1,5 @@
 // Runs kernels for AArch64 and compares what they leave in memory with what the interpreter left there, bit for bit; NaNs are all alike.
-//   runner FILE    prints what differs, then "aarch64: N kernels, N differ"; exit 0, or 1 if any does or the file is malformed
+//   runner CASES OBJECTS    prints what differs, then "aarch64: N kernels, N differ"; exit 0, or 1 if any does or the file is malformed
 // Built for AArch64 with the library's own loader, so that runs under emulation load objects as an AArch64 machine would.
 #include <math.h>
 #include <stdbool.h>
@@ -20,6 +20,7 @@ typedef struct launch {
   case_head head;
   uint64_t num[MAX_PARTS], bytes[MAX_PARTS];
   case_buf buf[MAX_PARTS];
+  uint64_t object_bytes;
   char *object, *now[MAX_PARTS], *want[MAX_PARTS];
 } launch;
 
@@ -32,14 +33,15 @@ static void *take(FILE *in, void *to, uint64_t bytes) {
   return to;
 }
 
-static bool read_launch(FILE *in, launch *l) {
+static bool read_launch(FILE *in, FILE *objects, launch *l) {
   if (fread(&l->head, sizeof l->head, 1, in) != 1) return false;
   const case_head *h = &l->head;
   if (h->n_num > MAX_PARTS || h->n_region > MAX_PARTS || h->n_buf > MAX_PARTS) exit(1);
   (void)take(in, l->num, h->n_num * sizeof l->num[0]);
   (void)take(in, l->bytes, h->n_region * sizeof l->bytes[0]);
   (void)take(in, l->buf, h->n_buf * sizeof l->buf[0]);
-  l->object = take(in, NULL, h->object_bytes);
+  (void)take(objects, &l->object_bytes, sizeof l->object_bytes);
+  l->object = take(objects, NULL, l->object_bytes);
   for (uint64_t r = 0; r < h->n_region; r++) l->now[r] = take(in, NULL, l->bytes[r]);
   for (uint64_t r = 0; r < h->n_region; r++) l->want[r] = take(in, NULL, l->bytes[r]);
   return true;
@@ -53,7 +55,7 @@ static void free_launch(launch *l) {
 static bool run(const launch *l) {
   tc_elf_code *code;
   void *at, *buf[MAX_PARTS];
-  if (tc_elf_load(l->object, l->head.object_bytes, l->head.name, &code, &at) != TC_OK) {
+  if (tc_elf_load(l->object, l->object_bytes, l->head.name, &code, &at) != TC_OK) {
     printf("%s: %s\n", l->head.name, tc_last_error()->message);
     return false;
   }
@@ -134,13 +136,13 @@ static bool agrees(const launch *l, bool quiet) {
 int main(int n_words, char **words) {
   static launch l;
   long n = 0, n_bad = 0;
-  FILE *in = n_words == 2 ? fopen(words[1], "rb") : NULL;
-  if (in == NULL) return fprintf(stderr, "usage: runner FILE\n"), 1;
-  for (; read_launch(in, &l); n++) {
+  FILE *in = n_words == 3 ? fopen(words[1], "rb") : NULL, *objects = n_words == 3 ? fopen(words[2], "rb") : NULL;
+  if (in == NULL || objects == NULL) return fprintf(stderr, "usage: runner CASES OBJECTS\n"), 1;
+  for (; read_launch(in, objects, &l); n++) {
     if (!run(&l) || !agrees(&l, n_bad >= MAX_TOLD)) n_bad++;
     free_launch(&l);
   }
-  fclose(in);
+  fclose(in), fclose(objects);
   printf("aarch64: %ld kernels, %ld differ\n", n, n_bad);
   return n == 0 || n_bad > 0;
 }

@@ -1,7 +1,8 @@
 // Kernels compiled for AArch64 give the interpreter's bits: hand-built nests of every instruction, the kernels of many ops, and those of random programs.
 // With TC_ISA=aarch64 this process plans kernels as for that machine and interprets them. Its calls of the interpreter are wrapped: what each kernel
-// found in memory and left there is written to a file, with the object made from the same nest. tests/aarch64/runner.c, built by a cross compiler,
+// found in memory and left there is written to a file, and the objects made from the same nests to another. tests/aarch64/runner.c, built by a cross compiler,
 // then runs them all under emulation. Skipped where there is no cross compiler, no C library for it, or no emulator.
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "device/buffer.h"
 #include "lowering/kernel.h"
+#include "runtime/arena.h"
 #include "runtime/team.h"
 #include "tests/aarch64/case.h"
 #include "tests/aarch64/stand_in.h"
@@ -23,7 +25,7 @@
 enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 25 };
 
 static FILE *cases;
-static int n_kernels, n_cases;
+static int n_cases;
 
 // ---- one case ----
 
@@ -32,29 +34,46 @@ typedef struct region {
   size_t bytes;
 } region;
 
-// What is known of a nest that the interpreter was made for.
+// A nest that the interpreter was made for.
 typedef struct known {
-  const tc_interp *interp;
-  void *object;
-  size_t object_bytes;
-  uint64_t scratch_bytes, n_num, written;  // written: a bit a buffer
-  uint32_t n_buf;
-  uint8_t type[MAX_BUFS];
-  char name[64];
+  tc_nest nest;  // a copy
+  const tc_interp *interp;  // NULL: of a hand-built nest
   bool recorded;
+  char name[16];
 } known;
 
-static void describe(const tc_nest *n, known *out) {
-  *out = (known){.scratch_bytes = (uint64_t)n->scratch_bytes, .n_buf = n->n_buf};
-  snprintf(out->name, sizeof out->name, "kernel_%d", n_kernels++);
-  EXPECT(n->n_buf <= MAX_BUFS, "%u buffers", n->n_buf);
-  memcpy(out->type, n->buf_type, n->n_buf);
+static known met[MAX_KNOWN];
+static int n_met;
+static const known *of_case[MAX_KNOWN];
+
+static void *copy_of(const void *from, size_t bytes) {
+  void *copy = tc_malloc(bytes + 1);
+  if (bytes > 0) memcpy(copy, from, bytes);
+  return copy;
+}
+
+static known *meet(const tc_nest *n, const tc_interp *interp) {
+  EXPECT(n_met < MAX_KNOWN && n->n_buf <= MAX_BUFS, "nest %d has %u buffers", n_met, n->n_buf);
+  if (n_met == MAX_KNOWN) return NULL;
+  known *k = &met[n_met];
+  *k = (known){.nest = *n, .interp = interp};
+  k->nest.inst = copy_of(n->inst, n->n_inst * sizeof *n->inst);
+  k->nest.tile = copy_of(n->tile, n->n_tile * sizeof *n->tile);
+  k->nest.buf_type = copy_of(n->buf_type, n->n_buf);
+  snprintf(k->name, sizeof k->name, "kernel_%d", n_met++);
+  return k;
+}
+
+// How many NUMs the kernel reads, and a bit for each buffer it writes.
+static uint64_t count_nums(const tc_nest *n, uint64_t *written) {
+  uint64_t n_num = 0;
+  *written = 0;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *x = &n->inst[i];
-    if ((x->op == TC_N_STORE || x->op == TC_N_SCATTER) && x->imm < n->n_buf) out->written |= UINT64_C(1) << x->imm;
-    if (x->op == TC_N_NUM && (uint64_t)x->imm >= out->n_num) out->n_num = (uint64_t)x->imm + 1;
+    if ((x->op == TC_N_STORE || x->op == TC_N_SCATTER) && x->imm < n->n_buf) *written |= UINT64_C(1) << x->imm;
+    if (x->op == TC_N_NUM && (uint64_t)x->imm >= n_num) n_num = (uint64_t)x->imm + 1;
   }
-  EXPECT_OK(tc_kernel_object(n, out->name, &out->object, &out->object_bytes));
+  return n_num;
 }
 
 tc_status __real_tc_interp_create(const tc_nest *nest, tc_interp **out);
@@ -67,26 +86,22 @@ static void put(const void *from, size_t bytes) {
 // Interprets with the stand-ins for library functions, writes the case, and puts the memory back as it was.
 static void record(known *k, const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, const tc_worker *worker,
                    const region *r, int n_region) {
-  case_head head = {.object_bytes = k->object_bytes,
-                    .n_num = k->n_num,
-                    .n_region = (uint64_t)n_region,
-                    .n_buf = k->n_buf,
-                    .scratch_bytes = k->scratch_bytes,
-                    .begin = begin,
-                    .end = end};
+  const tc_nest *n = &k->nest;
+  uint64_t written, n_num = count_nums(n, &written);
+  case_head head = {
+      .n_num = n_num, .n_region = (uint64_t)n_region, .n_buf = n->n_buf, .scratch_bytes = (uint64_t)n->scratch_bytes, .begin = begin, .end = end};
   case_buf place[MAX_BUFS];
   tc_worker here = *worker;
-  memcpy(head.name, k->name, sizeof head.name);
+  memcpy(head.name, k->name, sizeof k->name);
   put(&head, sizeof head);
-  put(num, k->n_num * sizeof *num);
+  put(num, n_num * sizeof *num);
   for (int i = 0; i < n_region; i++) put(&(uint64_t){r[i].bytes}, sizeof(uint64_t));
-  for (uint32_t b = 0; b < k->n_buf; b++) {
+  for (uint32_t b = 0; b < n->n_buf; b++) {
     int i = 0;
     while ((char *)buf[b] < r[i].at || (char *)buf[b] >= r[i].at + r[i].bytes) i++;
-    place[b] = (case_buf){(uint64_t)i, (uint64_t)((char *)buf[b] - r[i].at), k->type[b], k->written >> b & 1};
+    place[b] = (case_buf){(uint64_t)i, (uint64_t)((char *)buf[b] - r[i].at), n->buf_type[b], written >> b & 1};
   }
-  put(place, k->n_buf * sizeof *place);
-  put(k->object, k->object_bytes);
+  put(place, n->n_buf * sizeof *place);
   char *before[MAX_BUFS];
   for (int i = 0; i < n_region; i++) {
     before[i] = malloc(r[i].bytes);
@@ -101,17 +116,17 @@ static void record(known *k, const void *ctx, void *const *buf, const uint64_t *
     free(before[i]);
   }
   k->recorded = true;
-  n_cases++;
+  of_case[n_cases++] = k;
 }
 
 // ---- hand-built nests ----
 
 static void check_nest(nest_case *f) {
-  known k;
+  known *k = meet(&f->n, NULL);
   tc_interp *p = NULL;
   void *buf[MAX_BUFS];
   region r[MAX_BUFS];
-  describe(&f->n, &k);
+  if (k == NULL) return;
   EXPECT_OK(__real_tc_interp_create(&f->n, &p));
   for (uint32_t b = 0; b < f->n.n_buf; b++) {  // aligned to elements only
     size_t size = nest_type_bytes[f->n.buf_type[b]];
@@ -120,10 +135,9 @@ static void check_nest(nest_case *f) {
     if (b < f->n_in) memcpy(buf[b], f->in[b], NEST_LENGTH * size);
   }
   tc_worker worker = {.scratch = aligned_alloc(64, tc_interp_scratch(p) / 64 * 64 + 64)};
-  record(&k, p, buf, f->num, 0, NEST_LENGTH, &worker, r, (int)f->n.n_buf);
+  record(k, p, buf, f->num, 0, NEST_LENGTH, &worker, r, (int)f->n.n_buf);
   for (uint32_t b = 0; b < f->n.n_buf; b++) free(r[b].at);
   free(worker.scratch);
-  free(k.object);
   tc_interp_destroy(p);
   nest_case_release(f);
 }
@@ -145,8 +159,6 @@ static void check_nests(void) {
 
 // ---- kernels as the library launches them ----
 
-static known met[MAX_KNOWN];
-static int n_met;
 static region memory[MAX_MEMORY];  // of every buffer that was made, without those it took the place of
 static int n_memory;
 
@@ -169,17 +181,14 @@ tc_status __wrap_tc_interp_create(const tc_nest *nest, tc_interp **out);
 tc_status __wrap_tc_interp_create(const tc_nest *nest, tc_interp **out) {
   tc_status st = __real_tc_interp_create(nest, out);
   if (st != TC_OK) return st;
-  EXPECT(n_met < MAX_KNOWN, "more kernels than expected");
-  if (n_met == MAX_KNOWN) return TC_OK;
-  describe(nest, &met[n_met]);
-  met[n_met++].interp = *out;
+  (void)meet(nest, *out);
   return TC_OK;
 }
 
 // Finds the memory that each buffer lies in; false if some lies in none that is known.
 static bool find_regions(const known *k, void *const *buf, region *r, int *n_region) {
   *n_region = 0;
-  for (uint32_t b = 0; b < k->n_buf; b++) {
+  for (uint32_t b = 0; b < k->nest.n_buf; b++) {
     int at = 0, i = 0;
     while (at < n_memory && ((char *)buf[b] < memory[at].at || (char *)buf[b] >= memory[at].at + memory[at].bytes)) at++;
     if (at == n_memory) return false;
@@ -385,17 +394,38 @@ static bool shell(const char *format, ...) {
   return system(text) == 0;
 }
 
-static bool has_compiler(void) {
-  tc_nest empty = {.n_inst = 0};
-  void *object = NULL;
+typedef struct object {
+  void *at;
   size_t bytes;
-  tc_status st = tc_kernel_object(&empty, "nothing", &object, &bytes);
-  free(object);
-  return st == TC_OK;
+} object;
+
+static object object_of[MAX_KNOWN];
+
+static void *make_objects(void *next) {
+  for (int i; (i = atomic_fetch_add((atomic_int *)next, 1)) < n_cases;)
+    EXPECT_OK(tc_kernel_object(&of_case[i]->nest, of_case[i]->name, &object_of[i].at, &object_of[i].bytes));
+  return NULL;
+}
+
+// The objects of all cases in their order, a size before each.
+static void write_objects(const char *path) {
+  pthread_t other;
+  atomic_int next = 0;
+  FILE *out = fopen(path, "wb");
+  bool two = pthread_create(&other, NULL, make_objects, &next) == 0;
+  (void)make_objects(&next);
+  if (two) pthread_join(other, NULL);
+  for (int i = 0; i < n_cases && out != NULL; i++) {
+    uint64_t bytes = object_of[i].bytes;
+    bool wrote = fwrite(&bytes, sizeof bytes, 1, out) == 1 && fwrite(object_of[i].at, 1, bytes, out) == bytes;
+    EXPECT(wrote, "%s is not written", path);
+  }
+  EXPECT(out != NULL && fclose(out) == 0, "%s is not written", path);
+  for (int i = 0; i < n_cases; i++) free(object_of[i].at);
 }
 
 int main(void) {
-  char dir[] = "/tmp/tc-aarch64-XXXXXX", path[64];
+  char dir[] = "/tmp/tc-aarch64-XXXXXX", path[64], objects[64];
   setenv("TC_ISA", "aarch64", 1), setenv("TC_NUM_THREADS", "1", 1);
   if (tc_isa_is_of_host(tc_isa_named("aarch64"))) return printf("aarch64: skipped, for all tests run kernels of this machine, which is one\n"), 77;
   if (mkdtemp(dir) == NULL) return printf("aarch64: no temporary directory\n"), 1;
@@ -404,19 +434,21 @@ int main(void) {
     printf("aarch64: skipped, needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static\n");
     return 77;
   }
-  snprintf(path, sizeof path, "%s/cases", dir);
+  snprintf(path, sizeof path, "%s/cases", dir), snprintf(objects, sizeof objects, "%s/objects", dir);
   cases = fopen(path, "wb");
   EXPECT(cases != NULL, "no file of cases");
-  EXPECT(has_compiler(), "%s", tc_kernel_compiler());
-  if (cases != NULL && has_compiler()) {
+  EXPECT(strstr(tc_kernel_compiler(), "interpreted as they are for aarch64") != NULL, "%s", tc_kernel_compiler());
+  if (cases != NULL && expect_n_failed == 0) {
     check_nests();
     run_ops();
     run_random();
     EXPECT(fclose(cases) == 0, "the file of cases is not written");
-    EXPECT(n_cases > 500, "only %d cases", n_cases);
-    EXPECT(shell(CC " " RUNNER " -o %s/runner -lm && " EMULATOR " %s/runner %s", dir, dir, path), "kernels for AArch64 differ from the interpreter");
+    EXPECT(n_cases > 1000, "only %d cases", n_cases);
+    write_objects(objects);
+    EXPECT(shell(CC " " RUNNER " -o %s/runner -lm && " EMULATOR " %s/runner %s %s", dir, dir, path, objects),
+           "kernels for AArch64 differ from the interpreter");
   }
-  for (int i = 0; i < n_met; i++) free(met[i].object);
+  for (int i = 0; i < n_met; i++) tc_nest_destroy(&met[i].nest);
   (void)shell("rm -rf %s", dir);
   return expect_done("aarch64");
 }
