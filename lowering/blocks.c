@@ -9,10 +9,10 @@
 #define CHUNK 1024
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
-// Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, which is as the processor
-// fetches ahead. On a Xeon at two threads, 1x4096x4096 in GB/s of b: f32 45 a panel at a time, 55 in chunks of 8, 16 or 32, 50 of 64; bf16 22, 33
-// and 24. GPT-2 small decoding in bf16, weights from memory: 24 ms a token, 18 where a chunk asks for the next one.
-#define CHUNK_ONCE 16
+// Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, each chunk asking for the next. The
+// processor follows few such rows well. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096
+// 1.98, 1.93, 1.71. GPT-2 small decoding in bf16, weights from memory: a third slower where nothing is asked for ahead.
+#define CHUNK_ONCE 4
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -73,7 +73,8 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   int64_t most = b->once ? CHUNK_ONCE : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
   bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
   if (b->turn || !cuts) return;
-  b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), 16) * 16;
+  int64_t step = TC_MIN(most, 16);
+  b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MAX_OF(b->chunk / piece, 1) * piece;
 }
