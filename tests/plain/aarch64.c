@@ -22,7 +22,7 @@
 #define RUNNER "tests/aarch64/runner.c lowering/elf.c runtime/arena.c runtime/status.c runtime/log.c runtime/options.c runtime/fork.c"
 #define EMULATOR "qemu-aarch64-static"
 
-enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 25 };
+enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 20 };
 
 static FILE *cases;
 static int n_cases;
@@ -244,7 +244,7 @@ static void run_elementwise(tc_type type) {
                                                               tc_fmod, tc_remainder, tc_floor_divide, tc_atan2, tc_lt,  tc_eq};
   tc_tensor x = wave(TC_SHAPE(45), type, 4), y = wave(TC_SHAPE(5, 45), type, 90),
             whole = wave(TC_SHAPE(320), type, 20);  // no tail after blocks of 64
-  size_t step = type == TC_F32 || type == TC_F64 ? 1 : 4;  // the narrow ones compute as f32
+  size_t step = type == TC_F32 ? 1 : 4;  // bf16 computes as f32, and f64 calls what rows of a table name
   for (size_t i = 0; i < sizeof unary / sizeof *unary; i += step) RUN(unary[i](whole));
   for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) RUN(binary[i](x, y));
   RUN(tc_where(tc_gt(x, 0), tc_exp(x), tc_mul(y, 2)), tc_clamp(y, -1, 2));
@@ -258,19 +258,12 @@ static void run_integers(tc_type type) {
   RUN(tc_neg(x), tc_bitwise_not(x), tc_sum(x, TC_ALL, false), tc_argmax(y, 0, false), tc_cumsum(x, 0));
 }
 
-static void run_casts(void) {
-  for (tc_type from = 0; from < TC_N_TYPES; from++) {
-    tc_tensor x = wave(TC_SHAPE(5, 64), from, 300);
-    for (tc_type to = 0; to < TC_N_TYPES; to++)
-      if (to != from) RUN(tc_cast(x, to));
-  }
-}
-
 static void run_movement(tc_type type) {
   tc_tensor x = wave(TC_SHAPE(9, 20, 33), type, 50), m = wave(TC_SHAPE(64, 80), type, 50);
   RUN(tc_permute(x, TC_SHAPE(2, 0, 1)), tc_flip(x, TC_AXES(1, 2)), tc_roll(x, 5, 2), tc_slice(x, 2, 1, 30, 3), tc_tril(m, 3));
   RUN(tc_pad(x, TC_SHAPE(0, 1, 2), TC_SHAPE(1, 0, 3), 7), tc_cat(2, (tc_tensor[]){x, tc_neg(x)}, 1), tc_repeat_interleave(x, 3, 1));
   RUN(tc_add(tc_transpose(m, 0, 1), 1), tc_unfold(x, 2, 5, 2), tc_diagonal(m, 1), tc_tile(m, TC_SHAPE(2, 3)));
+  RUN(tc_cast(tc_transpose(m, 0, 1), type == TC_F32 ? TC_BF16 : TC_F32));
 }
 
 static void run_folds(tc_type type) {
@@ -353,25 +346,23 @@ static void run_training(tc_type type) {
   RUN(tc_grad(q));
 }
 
+// Casts and arithmetic of every type are among the hand-built nests; here are the types whose kernels differ in more than that.
 static void run_ops(void) {
   static const struct {
     void (*run)(tc_type type);
-    bool narrow;  // has code of its own for f16 and bf16
-  } of_floats[] = {{run_elementwise, true}, {run_products, true},  {run_convolutions, true}, {run_attention, true}, {run_movement, false},
-                   {run_folds, false},      {run_indexing, false}, {run_draws, false},       {run_training, false}};
-  static const tc_type floats[] = {TC_F32, TC_F64, TC_BF16}, integers[] = {TC_U8, TC_I16, TC_I32, TC_I64};
-  tc_scope scope;
-  for (size_t i = 0; i < sizeof of_floats / sizeof *of_floats; i++) {
-    for (size_t t = 0; t < (of_floats[i].narrow ? 3 : 2); t++) {
-      scope = tc_scope_begin();
-      of_floats[i].run(floats[t]);
+    int n;  // of the types
+  } ops[] = {{run_elementwise, 3}, {run_products, 4}, {run_convolutions, 3}, {run_attention, 3}, {run_movement, 1},
+             {run_folds, 3},       {run_indexing, 2}, {run_draws, 3},        {run_training, 1}};
+  static const tc_type type[] = {TC_F32, TC_BF16, TC_F64, TC_F16};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    for (int t = 0; t < ops[i].n; t++) {
+      tc_scope scope = tc_scope_begin();
+      ops[i].run(type[t]);
       tc_scope_end(scope);
     }
   }
-  scope = tc_scope_begin();
-  run_products(TC_F16);
-  for (size_t t = 0; t < sizeof integers / sizeof *integers; t++) run_integers(integers[t]);
-  run_movement(TC_U8), run_movement(TC_BF16), run_casts();
+  tc_scope scope = tc_scope_begin();
+  run_integers(TC_U8), run_integers(TC_I32), run_movement(TC_U8);
   tc_scope_end(scope);
 }
 
@@ -446,7 +437,7 @@ int main(void) {
     run_ops();
     run_random();
     EXPECT(fclose(cases) == 0, "the file of cases is not written");
-    EXPECT(n_cases > 1000, "only %d cases", n_cases);
+    EXPECT(n_cases > 800, "only %d cases", n_cases);
     write_objects(objects);
     EXPECT(shell(CC " " RUNNER " -o %s/runner -lm && " EMULATOR " %s/runner %s %s", dir, dir, path, objects),
            "kernels for AArch64 differ from the interpreter");
