@@ -30,8 +30,11 @@ bool tc_isa_is_of_host(const tc_isa *isa) {
 }
 
 static bool has_feature(const char *features, const char *name, size_t n) {
-  for (const char *at = features; at && *at; at = strchr(at, ','), at += at != NULL)
-    if (*at == '+' && strncmp(at + 1, name, n) == 0 && (at[n + 1] == ',' || at[n + 1] == 0)) return true;
+  for (const char *at = features; *at;) {
+    size_t length = strcspn(at, ",");
+    if (length == n + 1 && *at == '+' && memcmp(at + 1, name, n) == 0) return true;
+    at += length + (at[length] == ',');
+  }
   return false;
 }
 

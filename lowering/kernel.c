@@ -44,7 +44,7 @@ static void *open_in(const char *path, const char *name) {  // in the directory 
 // The plug-in of this machine, or the one beside it that makes objects for another.
 static void *open_plugin(const tc_isa *foreign, const char **why) {
   const char *path = tc_options_get()->llvm_path;
-  char name[64], installed[4096];
+  char name[64];
   snprintf(name, sizeof name, foreign ? "libtc-llvm-%s.so" : "libtc-llvm.so", foreign ? foreign->name : "");
   void *lib = !path ? NULL : foreign ? open_in(path, name) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
   Dl_info info;
@@ -52,8 +52,7 @@ static void *open_plugin(const tc_isa *foreign, const char **why) {
   if (path && !foreign) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", dlerror());
   if (dladdr(&self, &info) && info.dli_fname) lib = open_in(info.dli_fname, name);  // next to the library itself
 #ifdef TC_LLVM_PLUGIN_DIR
-  snprintf(installed, sizeof installed, TC_LLVM_PLUGIN_DIR "/%s", name);
-  if (!lib) lib = dlopen(installed, RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = open_in(TC_LLVM_PLUGIN_DIR "/", name);
 #endif
   if (!lib) lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!lib) *why = dlerror();
