@@ -218,10 +218,11 @@ static bool take_members(attention *p) {
 }
 
 static void choose_blocks(attention *p) {
-  int size = (int)tc_type_bytes(p->acc), bytes = tc_kernel_vector_bytes();
-  p->fused = bytes >= 32;
-  p->vector = bytes / size;
-  p->lanes = TC_MIN(bytes == 64 ? 4 * p->vector : 2 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), STEP));
+  const tc_isa *isa = tc_kernel_isa();
+  int size = (int)tc_type_bytes(p->acc);
+  p->fused = isa->fma;
+  p->vector = isa->vector_bytes / size;
+  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), STEP));
   p->block = TC_MAX_OF(p->e, p->ev) > LONG_HEAD ? KEYS / 2 : KEYS;
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;

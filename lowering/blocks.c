@@ -42,7 +42,7 @@ static int64_t given_or(const tc_cut *given, int what, int64_t model) {
 
 // Registers for accumulators.
 static int registers_of(void) {
-  return tc_kernel_vector_bytes() == 64 ? 24 : 12;
+  return tc_kernel_isa()->registers / 4 * 3;  // the rest hold the factors
 }
 
 // Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
@@ -55,8 +55,8 @@ static int choose_lanes(int64_t n, int vector, int most) {
 }
 
 static int most_lanes(int size) {
-  int bytes = tc_kernel_vector_bytes();
-  return TC_MIN((bytes == 64 ? 4 : 2) * bytes / size, LANES);
+  const tc_isa *isa = tc_kernel_isa();
+  return TC_MIN(isa->registers / 8 * isa->vector_bytes / size, LANES);
 }
 
 int64_t tc_blocks_panel(int64_t n, tc_type acc) {

@@ -21,11 +21,11 @@ static struct {
   size_t n;
   uint64_t clock, hits, misses, compiles;
   pthread_once_t once;
-  const tc_llvm_plugin *llvm;  // NULL: interpret
+  const tc_llvm_plugin *llvm;  // NULL: there is none
   atomic_bool missing;         // a compiler was wanted and not found, and nobody was told yet
+  const tc_isa *isa;           // what kernels are planned for, and compiled for if there is a compiler
   char cpu[64], features[4096], sentence[256];
-  int vector_bytes;
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .vector_bytes = 16};
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 3)
 
 // Held for reading while a compiler runs, whose own locks no fork can take. A fork that waits is let through before new compiles.
@@ -34,45 +34,51 @@ TC_FORK_WAITS(&compiling, 2)
 
 // ---- the compiler ----
 
-static void *open_plugin(const char **why) {
-  const char *path = tc_options_get()->llvm_path;
+static void *open_in(const char *path, const char *name) {  // in the directory of the file `path`
   char beside[4096];
-  void *lib = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  const char *slash = strrchr(path, '/');
+  snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash - path + 1) : 0, path, name);
+  return dlopen(beside, RTLD_NOW | RTLD_LOCAL);
+}
+
+// The plug-in of this machine, or the one beside it that makes objects for another.
+static void *open_plugin(const tc_isa *foreign, const char **why) {
+  const char *path = tc_options_get()->llvm_path;
+  char name[64];
+  snprintf(name, sizeof name, foreign ? "libtc-llvm-%s.so" : "libtc-llvm.so", foreign ? foreign->name : "");
+  void *lib = !path ? NULL : foreign ? open_in(path, name) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
   Dl_info info;
   if (path && lib) return lib;
-  if (path) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", dlerror());
-  if (dladdr(&self, &info) && info.dli_fname) {  // next to the library itself
-    const char *slash = strrchr(info.dli_fname, '/');
-    int n = slash ? (int)(slash - info.dli_fname + 1) : 0;
-    snprintf(beside, sizeof beside, "%.*slibtc-llvm.so", n, info.dli_fname);
-    lib = dlopen(beside, RTLD_NOW | RTLD_LOCAL);
-  }
+  if (path && !foreign) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", dlerror());
+  if (dladdr(&self, &info) && info.dli_fname) lib = open_in(info.dli_fname, name);  // next to the library itself
 #ifdef TC_LLVM_PLUGIN_DIR
-  if (!lib) lib = dlopen(TC_LLVM_PLUGIN_DIR "/libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = open_in(TC_LLVM_PLUGIN_DIR "/", name);
 #endif
-  if (!lib) lib = dlopen("libtc-llvm.so", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!lib) *why = dlerror();
   return lib;
 }
 
-// Caps the instruction set at what TC_ISA names, by features LLVM is told to leave out.
-static void choose_isa(void) {
-  const char *isa = tc_options_get()->isa;
-  bool avx512 = strstr(self.features, "+avx512f") && strstr(self.features, "+avx512vl") && strstr(self.features, "+avx512dq") &&
-                strstr(self.features, "+avx512bw");
-  bool avx2 = strstr(self.features, "+avx2") && strstr(self.features, "+fma");
-  if (isa && strcmp(isa, "avx512") != 0) avx512 = false;
-  if (isa && strcmp(isa, "baseline") == 0) avx2 = false;
-  self.vector_bytes = avx512 ? 64 : avx2 ? 32 : 16;
+// Sets cpu and features: for this machine the host's, less what the chosen set is without.
+static void choose_isa(const tc_isa *asked) {
+  if (asked && !tc_isa_is_of_host(asked)) {
+    self.isa = asked;
+    snprintf(self.cpu, sizeof self.cpu, "%s", asked->cpu);
+    snprintf(self.features, sizeof self.features, "%s", asked->features);
+    return;
+  }
+  self.llvm->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
+  self.isa = tc_isa_of_host(self.features, asked);
   size_t n = strlen(self.features);
-  if (!avx512) n += (size_t)snprintf(self.features + n, sizeof self.features - n, ",-avx512f,-avx512vl,-avx512dq,-avx512bw,-avx512cd");
-  if (!avx512 && !avx2) snprintf(self.features + n, sizeof self.features - n, ",-avx2,-fma,-avx,-f16c");
+  snprintf(self.features + n, sizeof self.features - n, "%s", self.isa->without);
 }
 
 static void init(void) {
   const char *why = "TC_COMPILER asks for the interpreter";
+  const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL,
+               *foreign = asked && !tc_isa_is_of_host(asked) ? asked : NULL;
   bool wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
-  void *lib = wanted ? open_plugin(&why) : NULL;
+  void *lib = wanted ? open_plugin(foreign, &why) : NULL;
   const tc_llvm_plugin *(*get)(void) = NULL;
   if (lib) *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
   if (lib && !get) why = "the plug-in lacks its symbol";
@@ -80,19 +86,23 @@ static void init(void) {
   if (p && p->abi != TC_LLVM_ABI) p = NULL, why = "the compiler plug-in is of another version";
   if (!p) {
     snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why ? why : "no reason given");
-    self.vector_bytes = 64;
+    self.isa = asked ? asked : &tc_isa_interpreted;
     atomic_store(&self.missing, wanted);
     return;
   }
-  p->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
-  choose_isa();
-  snprintf(self.sentence, sizeof self.sentence, "%s for %s, %d-bit vectors", p->version, self.cpu, self.vector_bytes * 8);
   self.llvm = p;
+  choose_isa(asked);
+  snprintf(self.sentence, sizeof self.sentence, "%s for %s, %d-bit vectors%s%s", p->version, self.cpu, self.isa->vector_bytes * 8,
+           foreign ? ": not this machine, kernels are interpreted as they are for " : "", foreign ? foreign->name : "");
+}
+
+const tc_isa *tc_kernel_isa(void) {
+  pthread_once(&self.once, init);
+  return self.isa;
 }
 
 int tc_kernel_vector_bytes(void) {
-  pthread_once(&self.once, init);
-  return self.vector_bytes;
+  return tc_kernel_isa()->vector_bytes;
 }
 
 const char *tc_kernel_compiler(void) {
@@ -111,26 +121,33 @@ static void dump(const tc_nest *nest, const char *name) {
   }
   char *text = NULL, why[256];
   if (tc_log_on(TC_LOG_ASM) && self.llvm &&
-      self.llvm->assembly(nest, name, self.cpu, self.features, self.vector_bytes * 8, &text, why, sizeof why) == TC_OK)
+      self.llvm->assembly(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, &text, why, sizeof why) == TC_OK)
     tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
   free(text);
 }
 
-static tc_status compile(tc_kernel *k, const tc_nest *nest) {
+tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
   char why[512] = "";
+  pthread_once(&self.once, init);
+  *out = NULL;
+  if (!self.llvm) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.sentence);
+  tc_status st = self.llvm->compile(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, out, bytes, why, sizeof why);
+  return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
+}
+
+static tc_status compile(tc_kernel *k, const tc_nest *nest) {
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
   dump(nest, k->name);
-  if (!self.llvm) {
+  if (!self.llvm || !tc_isa_is_of_host(self.isa)) {
     TC_TRY(tc_interp_create(nest, &k->interp));
     k->ctx = k->interp;
     k->scratch_bytes = tc_interp_scratch(k->interp);
     atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
     return TC_OK;
   }
-  tc_status st = self.llvm->compile(nest, k->name, self.cpu, self.features, self.vector_bytes * 8, &object, &bytes, why, sizeof why);
-  if (st != TC_OK) return TC_FAIL(st, "%s: %s", k->name, why);
-  st = tc_elf_load(object, bytes, k->name, &k->code, &fn);
+  TC_TRY(tc_kernel_object(nest, k->name, &object, &bytes));
+  tc_status st = tc_elf_load(object, bytes, k->name, &k->code, &fn);
   free(object);
   if (st != TC_OK) return st;
   tc_kernel_fn *code;

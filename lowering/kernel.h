@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "lowering/isa.h"
 #include "lowering/nest.h"
 #include "runtime/hash.h"
 
@@ -30,8 +31,12 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
 void tc_kernel_release(tc_kernel *k);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);
-// Widest vector of the chosen instruction set in bytes: 64, 32 or 16.
-int tc_kernel_vector_bytes(void);
+// The instruction set that kernels are planned for: the widest that this machine has, or at most what TC_ISA names; where TC_ISA names another machine's,
+// that one, and kernels are interpreted here.
+const tc_isa *tc_kernel_isa(void);
+int tc_kernel_vector_bytes(void);  // of its vectors: 64, 32 or 16
+// The object file of function `name` for that instruction set, malloc'ed; TC_ERR_COMPILE without a compiler for it. nest is borrowed.
+tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes);
 // One sentence for tc-info: which compiler and target, or why there is none.
 const char *tc_kernel_compiler(void);
 

@@ -602,7 +602,7 @@ void tc_ex_product(tc_ex *s) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
-  p->fused = tc_kernel_vector_bytes() >= 32 && tc_type_is_float(p->acc);
+  p->fused = tc_kernel_isa()->fma && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
   p->direct &= !p->chunks;
   make_tiles(p);

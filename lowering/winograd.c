@@ -293,10 +293,11 @@ static int choose_rows(int64_t n, int most) {
 }
 
 static void choose_blocks(winograd *x) {
-  int bytes = tc_kernel_vector_bytes(), vector = bytes / 4, registers = bytes == 64 ? 24 : 12;
+  const tc_isa *isa = tc_kernel_isa();
+  int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = (int64_t)x->alpha * x->alpha, threads = tc_team_threads();
-  x->fused = bytes >= 32;
-  x->lanes = (int)TC_MIN(x->panel, (int64_t)(bytes == 64 ? 4 * vector : 2 * vector));
+  x->fused = isa->fma;
+  x->lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
   int most = registers / TC_MAX_OF(x->lanes / vector, 1);
   x->pitch = x->c + PITCH_MORE;
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (x->pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);

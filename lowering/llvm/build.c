@@ -316,7 +316,7 @@ static bool has_feature(const char *features, const char *feature) {
 static tc_llvm_can find_can(const char *features) {
   bool avx512 = has_feature(features, "avx512f") && has_feature(features, "avx512vl");
   return (tc_llvm_can){
-      .half = has_feature(features, "f16c") || has_feature(features, "fullfp16"),
+      .half = has_feature(features, "f16c") || has_feature(features, "neon"),
       .mask32 = has_feature(features, "avx"),
       .mask8 = avx512 && has_feature(features, "avx512bw"),
       .scale = avx512,

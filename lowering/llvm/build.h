@@ -40,7 +40,7 @@ typedef struct tc_llvm_build {
   LLVMValueRef *val;                     // of each instruction; of a VAR, its present value
   LLVMValueRef *base;                    // i8 *, of each buffer and tile in use
   LLVMValueRef math;                     // i8 **, the table of functions, once a CALL was met
-  LLVMValueRef lane_slot[2];             // stack arrays of 64 doubles for loops over lanes
+  LLVMValueRef lane_slot[2], mask_slot;  // stack arrays of 64 doubles and of 64 bytes for loops over lanes
   LLVMValueRef zero_slot, sink_slot;     // what a masked-off lane reads (0) and writes
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   tc_llvm_frame *frame;

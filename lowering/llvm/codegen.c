@@ -59,9 +59,28 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *arg) {
   LLVMDisposeMessage(text);
 }
 
-static void init_once(void) {
+#ifdef TC_LLVM_AARCH64
+static void init_target(void) {
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+}
+static char *target_triple(void) {
+  return LLVMCreateMessage("aarch64-unknown-linux-gnu");
+}
+#else
+static void init_target(void) {
   LLVMInitializeNativeTarget();
   LLVMInitializeNativeAsmPrinter();
+}
+static char *target_triple(void) {
+  return LLVMGetDefaultTargetTriple();
+}
+#endif
+
+static void init_once(void) {
+  init_target();
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
@@ -70,7 +89,7 @@ static void init_once(void) {
 static tc_status create_machine(const char *cpu, const char *features, machine **out, char *text, size_t text_bytes) {
   size_t bytes = strlen(cpu) + strlen(features) + 2;
   LLVMTargetRef target;
-  char *error = NULL, *triple = LLVMGetDefaultTargetTriple();
+  char *error = NULL, *triple = target_triple();
   machine *m = tc_calloc(1, sizeof *m + bytes);
   tc_status st = TC_OK;
   if (m == NULL) {

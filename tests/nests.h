@@ -1,0 +1,31 @@
+// Hand-built nests that together use every instruction on every type, with inputs that hold the edge values: what generated code is compared with the
+// interpreter on. The outermost range is NEST_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not handled.
+#ifndef TC_TESTS_NESTS_H
+#define TC_TESTS_NESTS_H
+
+#include "lowering/nest.h"
+
+enum { NEST_LENGTH = 256, NEST_BUFFERS = 64 };
+
+extern const char *const nest_type_name[];
+extern const size_t nest_type_bytes[];
+
+// The first n_in buffers hold inputs, the rest start as garbage; what[k] says what buffer k should hold.
+typedef struct nest_case {
+  tc_nest n;
+  uint32_t n_in;
+  char *in[NEST_BUFFERS];
+  const char *what[NEST_BUFFERS];
+  uint64_t num[4];
+} nest_case;
+
+// Arithmetic and comparisons (no f16, bf16); casts to every type; loads, gathers, stores, scatters, with and without masks; and leaves, reductions,
+// zips and calls (no f16, bf16).
+void nest_case_ops(nest_case *f, tc_type t, int lanes);
+void nest_case_casts(nest_case *f, tc_type from, int lanes);
+void nest_case_memory(nest_case *f, tc_type t, int lanes);
+void nest_case_rest(nest_case *f, tc_type t, int lanes);
+void nest_case_flow(nest_case *f);  // variables through loops and ifs
+void nest_case_release(nest_case *f);
+
+#endif
