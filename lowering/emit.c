@@ -227,24 +227,23 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
-// sin and cos in f32, within 0.9 ULP (absolute 2^-30 below 2^-6) for |x| <= 8192: |x| = h pi/2 + r with |r| <= pi/4. pi/2 is in two parts, and so is r,
-// exact + rest, of which the first has no rounding. By the parity of h it is sin r = exact + (rest + r z p) or cos r = 1 + z p, z being r^2 and p a
-// polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it.
+// sin and cos in f32, within 0.9 ULP (absolute 2^-30 below 2^-6) for |x| <= 8192: x = h pi/2 + r with |r| <= pi/4. pi/2 is in two parts, and so is r,
+// exact - rest, of which the first has no rounding. By the parity of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z being r^2 and p a
+// polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it. The first part of pi/2 is rounded down, so that rest has
+// the sign of h, and -0 stays what it is.
 static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
-  static const double of_sin[] = {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1};
+  static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
   double rounder = cosine ? ROUNDER + 1 : ROUNDER;  // then its low bits hold the quarter of the sine
-  tc_val a = tc_emit_un(e, TC_N_ABS, x), t = tc_emit_fma(e, a, F(0.63661977236758134), F(rounder)), h = SUB(t, F(rounder));
-  tc_val exact = tc_emit_fma(e, h, F(-1.57079637050628662), a);
-  tc_val rest = MUL(h, F(4.37113900018624283e-8)), r = ADD(exact, rest), z = tc_emit_fma(e, exact, exact, MUL(rest, ADD(exact, r)));
-  tc_val quarter = bits_of(e, t);
+  tc_val t = tc_emit_fma(e, x, F(0.63661977236758134), F(rounder)), h = SUB(t, F(rounder));
+  tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
+  tc_val z = tc_emit_fma(e, exact, exact, tc_emit_un(e, TC_N_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
   tc_val odd = tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, quarter, 1), tc_emit_const_i(e, TC_I32, 0));
   tc_val p = tc_emit_select(e, odd, tc_emit_fma(e, z, F(2.443315711809948e-5), F(of_cos[0])), F(of_sin[0]));
   for (int i = 1; i < 3; i++) p = tc_emit_fma(e, p, z, tc_emit_select(e, odd, F(of_cos[i]), F(of_sin[i])));
   p = tc_emit_fma(e, p, tc_emit_select(e, odd, z, MUL(r, z)), tc_emit_select(e, odd, F(1), rest));
-  tc_val s = tc_emit_select(e, odd, p, ADD(exact, p)), sign = int_op(e, TC_N_SHL, quarter, 30);
-  if (!cosine) sign = tc_emit_bin(e, TC_N_XOR, sign, bits_of(e, x));
-  return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), int_op(e, TC_N_AND, sign, INT32_MIN)));
+  tc_val s = tc_emit_select(e, odd, p, SUB(exact, p)), sign = int_op(e, TC_N_AND, int_op(e, TC_N_SHL, quarter, 30), INT32_MIN);
+  return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), sign));
 }
 
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's function.
