@@ -24,19 +24,21 @@ typedef struct launch {
   char *object, *now[MAX_PARTS], *want[MAX_PARTS];
 } launch;
 
+static _Noreturn void give_up(void) {
+  printf("aarch64: the file of cases is cut off or malformed\n");
+  exit(1);
+}
+
 static void *take(FILE *in, void *to, uint64_t bytes) {
   if (to == NULL && bytes <= MAX_BYTES) to = aligned_alloc(64, bytes / 64 * 64 + 64);
-  if (to == NULL || (bytes > 0 && fread(to, bytes, 1, in) != 1)) {
-    printf("aarch64: the file of cases is cut off\n");
-    exit(1);
-  }
+  if (to == NULL || (bytes > 0 && fread(to, bytes, 1, in) != 1)) give_up();
   return to;
 }
 
 static bool read_launch(FILE *in, FILE *objects, launch *l) {
   if (fread(&l->head, sizeof l->head, 1, in) != 1) return false;
   const case_head *h = &l->head;
-  if (h->n_num > MAX_PARTS || h->n_region > MAX_PARTS || h->n_buf > MAX_PARTS) exit(1);
+  if (h->n_num > MAX_PARTS || h->n_region > MAX_PARTS || h->n_buf > MAX_PARTS) give_up();
   (void)take(in, l->num, h->n_num * sizeof l->num[0]);
   (void)take(in, l->bytes, h->n_region * sizeof l->bytes[0]);
   (void)take(in, l->buf, h->n_buf * sizeof l->buf[0]);

@@ -12,6 +12,7 @@
 #include "lowering/nest_math.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
+#include "tests/near.h"
 #include "tests/nests.h"
 
 enum { N = NEST_LENGTH };
@@ -79,26 +80,6 @@ static void run_compiled(const tc_nest *n, const target *t, void *const *buf, co
   tc_elf_unload(code);
 }
 
-static bool is_nan(tc_type t, const void *p) {
-  uint16_t h;
-  float f;
-  double d;
-  memcpy(&h, p, 2);
-  if (t == TC_F16) return (h & 0x7fff) > 0x7c00;
-  if (t == TC_BF16) return (h & 0x7fff) > 0x7f80;
-  if (t == TC_F32) return memcpy(&f, p, 4), isnan(f);
-  return t == TC_F64 && (memcpy(&d, p, 8), isnan(d));
-}
-
-// The first element that differs, or -1. NaNs are all alike.
-static int find_difference(tc_type t, const char *x, const char *y) {
-  for (int i = 0; i < N; i++) {
-    const char *a = x + (size_t)i * nest_type_bytes[t], *b = y + (size_t)i * nest_type_bytes[t];
-    if (memcmp(a, b, nest_type_bytes[t]) != 0 && !(is_nan(t, a) && is_nan(t, b))) return i;
-  }
-  return -1;
-}
-
 static uint64_t bits_at(tc_type t, const char *p, int i) {
   uint64_t v = 0;
   memcpy(&v, p + (size_t)i * nest_type_bytes[t], nest_type_bytes[t]);
@@ -120,7 +101,7 @@ static void check(nest_case *f, const target *t, int lanes) {
   run_compiled(&f->n, t, (void **)got, f->num, N);
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     tc_type type = f->n.buf_type[k];
-    int i = find_difference(type, got[k], want[k]);
+    int i = near_find(type, got[k], want[k], N, (near_tol){.bits = true});
     cr_expect_eq(i, -1, "%s, %d lanes, %s: buffer %u (%s %s) element %d is %llx, interpreter has %llx; inputs %llx %llx", t->cpu, lanes,
                  tc_llvm_plugin_get()->version, k, nest_type_name[type], f->what[k] ? f->what[k] : "", i,
                  (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i), (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i),

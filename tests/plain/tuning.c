@@ -243,8 +243,37 @@ static void runs_with(const char *what, const char *dir, const unsigned char *wa
   EXPECT(tc_last_error()->status == TC_OK, "%s", what);
 }
 
-static void files(const char *dir) {
-  static unsigned char want[MOST_ELEMENTS * sizeof(double)];
+static unsigned char want[MOST_ELEMENTS * sizeof(double)];
+static size_t bytes;  // of want
+static char chosen[TC_CHOICE_KEY];
+static tc_cut cut;  // the model's of that key
+
+// Makes the bits that all runs must give, and a good file.
+static void make_good_file(const char *dir) {
+  tc_product_facts f;
+  tc_blocks b;
+  start_again("0", dir);
+  bytes = run(BATCH, want);
+  start_again("1", dir);
+  (void)run(BATCH, want);
+  EXPECT(facts_of(key, &f) && tc_blocks_choose(&b, &f, NULL), "no key: %s", key);
+  cut = tc_blocks_cut(&b);
+  snprintf(chosen, sizeof chosen, "%s", key);
+  tc_cache_clear();
+  tc_choices_keep(chosen, &cut, 0);
+  find_file(dir);
+  runs_with("a good file", dir, want, bytes, 0);
+  EXPECT(tc_cache_stats().n_choices >= 1, "nothing was read from %s", file);
+}
+
+// The good file's first line and one more.
+static void write_line(const char *numbers) {
+  char text[sizeof good + 512];
+  int n = snprintf(text, sizeof text, "%.*s%s = %s\n", (int)strcspn(good, "\n") + 1, good, chosen, numbers);
+  write_file(text, (size_t)n);
+}
+
+static void bad_lines(const char *dir) {
   static const char *const absurd[] = {
       "0 0 0 0 0 0 0 0 0 0",
       "64 6 0 1 0 0 0 21 1 9223372036854775807",
@@ -260,32 +289,13 @@ static void files(const char *dir) {
       "16 6 0 1 0 0 1 21 1 1",
       "16 6 0 1 0 0 0 22 1 1",
   };
-  tc_cut cut;
-  tc_product_facts f;
-  tc_blocks b;
-  start_again("0", dir);
-  size_t bytes = run(BATCH, want);
-  start_again("1", dir);
-  (void)run(BATCH, want);
-  EXPECT(facts_of(key, &f) && tc_blocks_choose(&b, &f, NULL), "no key: %s", key);
-  cut = tc_blocks_cut(&b);
-  char chosen[TC_CHOICE_KEY];
-  snprintf(chosen, sizeof chosen, "%s", key);
-  tc_cache_clear();
-  tc_choices_keep(chosen, &cut, 0);
-  find_file(dir);
-  size_t head = strcspn(good, "\n") + 1;
-  runs_with("a good file", dir, want, bytes, 0);
-  EXPECT(tc_cache_stats().n_choices >= 1, "nothing was read from %s", file);
   for (size_t i = 0; i < good_bytes; i += 7) {  // torn
     write_file(good, i);
     runs_with("a torn file", dir, want, bytes, 0);
     EXPECT(tc_cache_stats().n_choices <= 1, "choices of a torn file");
   }
   for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; i++) {
-    char text[sizeof good + 512];
-    int n = snprintf(text, sizeof text, "%.*s%s = %s\n", (int)head, good, chosen, absurd[i]);
-    write_file(text, (size_t)n);
+    write_line(absurd[i]);
     runs_with(absurd[i], dir, want, bytes, 1);
   }
   static const char *const no_lines[] = {"64 6 0 1 0 0 0 21 1",
@@ -296,12 +306,14 @@ static void files(const char *dir) {
                                          "",
                                          "nan"};
   for (size_t i = 0; i < sizeof no_lines / sizeof no_lines[0]; i++) {
-    char text[sizeof good + 512];
-    int n = snprintf(text, sizeof text, "%.*s%s = %s\n", (int)head, good, chosen, no_lines[i]);
-    write_file(text, (size_t)n);
+    write_line(no_lines[i]);
     runs_with(no_lines[i], dir, want, bytes, 1);
     EXPECT(tc_cache_stats().n_choices == 0, "%s was read", no_lines[i]);
   }
+}
+
+static void no_files_of_ours(const char *dir) {
+  size_t head = strcspn(good, "\n") + 1;
   // Another machine's: the first line differs.
   good[head - 2]++;
   write_file(good, good_bytes);
@@ -327,6 +339,9 @@ static void files(const char *dir) {
   tc_choices_keep(chosen, &cut, 0);
   EXPECT(n_warnings == 1, "a directory in the file's place: %d warnings", n_warnings);
   rmdir(file);
+}
+
+static void unwritable(const char *dir) {
   // Nowhere to write to: told once, and the choice holds for the process.
   static const char *const nowhere[] = {"/dev/null/tc", "/proc/tc", "/dev/full"};
   for (int i = 0; i < 3; i++) {
@@ -347,6 +362,9 @@ static void files(const char *dir) {
   EXPECT(n_warnings == 1 && access(file, F_OK) != 0, "a full disk: %d warnings", n_warnings);
   tc_choices_keep("another", &cut, 0);
   EXPECT(access(file, R_OK) == 0, "the file is not written when there is room again");
+}
+
+static void written_together(const char *dir) {
   // What another process wrote meanwhile is kept.
   write_file(good, good_bytes);
   tc_choices_keep("a third", &cut, 0);
@@ -355,6 +373,14 @@ static void files(const char *dir) {
   char command[256];
   snprintf(command, sizeof command, "! ls %s | grep tmp", dir);
   EXPECT(system(command) == 0, "a temporary file is left");
+}
+
+static void files(const char *dir) {
+  make_good_file(dir);
+  bad_lines(dir);
+  no_files_of_ours(dir);
+  unwritable(dir);
+  written_together(dir);
 }
 
 // ---- processes ----
