@@ -232,8 +232,13 @@ static void find_file(const char *dir) {
   if (f) fclose(f);
 }
 
+static unsigned char want[MOST_ELEMENTS * sizeof(double)];
+static size_t bytes;  // of want
+static char chosen[TC_CHOICE_KEY];
+static tc_cut cut;  // the model's of that key
+
 // A run with that file gives the bits, and as many warnings.
-static void runs_with(const char *what, const char *dir, const unsigned char *want, size_t bytes, int warnings) {
+static void runs_with(const char *what, const char *dir, int warnings) {
   static unsigned char got[MOST_ELEMENTS * sizeof(double)];
   n_warnings = 0;
   start_again("1", dir);
@@ -242,11 +247,6 @@ static void runs_with(const char *what, const char *dir, const unsigned char *wa
   EXPECT(n_warnings == warnings, "%s: %d warnings", what, n_warnings);
   EXPECT(tc_last_error()->status == TC_OK, "%s", what);
 }
-
-static unsigned char want[MOST_ELEMENTS * sizeof(double)];
-static size_t bytes;  // of want
-static char chosen[TC_CHOICE_KEY];
-static tc_cut cut;  // the model's of that key
 
 // Makes the bits that all runs must give, and a good file.
 static void make_good_file(const char *dir) {
@@ -262,7 +262,7 @@ static void make_good_file(const char *dir) {
   tc_cache_clear();
   tc_choices_keep(chosen, &cut, 0);
   find_file(dir);
-  runs_with("a good file", dir, want, bytes, 0);
+  runs_with("a good file", dir, 0);
   EXPECT(tc_cache_stats().n_choices >= 1, "nothing was read from %s", file);
 }
 
@@ -291,12 +291,12 @@ static void bad_lines(const char *dir) {
   };
   for (size_t i = 0; i < good_bytes; i += 7) {  // torn
     write_file(good, i);
-    runs_with("a torn file", dir, want, bytes, 0);
+    runs_with("a torn file", dir, 0);
     EXPECT(tc_cache_stats().n_choices <= 1, "choices of a torn file");
   }
   for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; i++) {
     write_line(absurd[i]);
-    runs_with(absurd[i], dir, want, bytes, 1);
+    runs_with(absurd[i], dir, 1);
   }
   static const char *const no_lines[] = {"64 6 0 1 0 0 0 21 1",
                                          "64 6 0 1 0 0 0 21 1 1 1",
@@ -307,7 +307,7 @@ static void bad_lines(const char *dir) {
                                          "nan"};
   for (size_t i = 0; i < sizeof no_lines / sizeof no_lines[0]; i++) {
     write_line(no_lines[i]);
-    runs_with(no_lines[i], dir, want, bytes, 1);
+    runs_with(no_lines[i], dir, 1);
     EXPECT(tc_cache_stats().n_choices == 0, "%s was read", no_lines[i]);
   }
 }
@@ -317,25 +317,25 @@ static void no_files_of_ours(const char *dir) {
   // Another machine's: the first line differs.
   good[head - 2]++;
   write_file(good, good_bytes);
-  runs_with("another machine's file", dir, want, bytes, 0);
+  runs_with("another machine's file", dir, 0);
   EXPECT(tc_cache_stats().n_choices == 0, "another machine's choices were read");
   good[head - 2]--;
   // Bytes of any kind, and no file at all.
   static char noise[100000];
   for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)(i * 2654435761u >> 13);
   write_file(noise, sizeof noise);
-  runs_with("noise", dir, want, bytes, 0);
+  runs_with("noise", dir, 0);
   memcpy(noise, good, head);
   write_file(noise, sizeof noise);
-  runs_with("noise after the first line", dir, want, bytes, 1);
+  runs_with("noise after the first line", dir, 1);
   EXPECT(truncate(file, 1 << 30) == 0, "truncate");
-  runs_with("a file of a gigabyte", dir, want, bytes, 0);
+  runs_with("a file of a gigabyte", dir, 0);
   unlink(file);
   EXPECT(mkfifo(file, 0600) == 0, "mkfifo");
-  runs_with("a pipe", dir, want, bytes, 0);
+  runs_with("a pipe", dir, 0);
   unlink(file);
   EXPECT(mkdir(file, 0700) == 0, "mkdir");
-  runs_with("a directory", dir, want, bytes, 0);
+  runs_with("a directory", dir, 0);
   tc_choices_keep(chosen, &cut, 0);
   EXPECT(n_warnings == 1, "a directory in the file's place: %d warnings", n_warnings);
   rmdir(file);
@@ -345,7 +345,7 @@ static void unwritable(const char *dir) {
   // Nowhere to write to: told once, and the choice holds for the process.
   static const char *const nowhere[] = {"/dev/null/tc", "/proc/tc", "/dev/full"};
   for (int i = 0; i < 3; i++) {
-    runs_with(nowhere[i], nowhere[i], want, bytes, 0);
+    runs_with(nowhere[i], nowhere[i], 0);
     tc_choices_keep(chosen, &cut, 0);
     tc_choices_keep("another", &cut, 0);
     EXPECT(n_warnings == 1 && tc_cache_stats().n_choices == 2, "%s: %d warnings, %zu choices", nowhere[i], n_warnings, tc_cache_stats().n_choices);
