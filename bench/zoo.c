@@ -120,13 +120,15 @@ static tc_status infer(model *m) {
 
 // A step with its loss in hand.
 static tc_status train(model *m, float *loss) {
-  tc_scope scope = tc_scope_begin();
+  tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
   tc_tensor y = m->forward(m);
   tc_status st = tc_backward(y);
   if (st == TC_OK) st = tc_optimizer_step(m->opt);
   if (st == TC_OK) st = tc_zero_grad(m->opt);
-  if (st == TC_OK) st = tc_item_f32(y, loss);
+  tc_keep(y);
   tc_scope_end(scope);
+  if (st == TC_OK) st = tc_item_f32(y, loss);
+  tc_scope_end(outer);
   return st;
 }
 

@@ -376,11 +376,16 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
 // Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The site of the first cut is preferred from then on, so
 // that iteration k meets the plan of iteration k-1.
 // A scope that assigned much ends with a cut though the trace is short: two steps in one trace would hold old and new parameters at once.
+// A scope that was opened in this trace ends soon, as a step's does, or a loss is read in it; by then gradients are cleared and less is alive. Before that
+// one optimizer's step is passed by; a second one means that the scope is around the loop.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
   if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES))) return;
   bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
-  bool elsewhere = is_scope ? t->cut_site && t->cut_site != site : t->n_mark > 0;  // an open scope will end, with less alive
-  if (elsewhere && t->n_node < 4 * CUT_NODES && !late) return;
+  bool young = !is_scope && t->n_mark > t->n_old_mark, elsewhere = is_scope ? t->cut_site && t->cut_site != site : young;
+  if (elsewhere && !late && (t->n_node < 4 * CUT_NODES || (young && !t->passed))) {
+    t->passed |= young;
+    return;
+  }
   for (uint32_t n = 0; n < t->n_node; n++)
     if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
   t->cut_site = site;

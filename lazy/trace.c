@@ -67,6 +67,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_slot_release(t, t->user[i].handle);
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->n_old_mark = t->n_mark, t->passed = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
   t->epoch++;
@@ -108,7 +109,7 @@ static void thread_end(void *arg) {
     tc_tensor h = t->pool[--t->n_pool];
     tc_slot_release(t, h);
   }
-  t->n_mark = 0;
+  t->n_mark = t->n_old_mark = 0;
   t->orphan = true;
   unlock_or_retire(t);
 }
@@ -425,6 +426,12 @@ static bool holds_much(tc_trace *t) {
   uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
   for (uint32_t i = 0; i < t->n_leaf; i++)
     if (tc_buffer_refs(t->leaf[i].buf) == 1) held += t->leaf[i].buf->bytes;
+  for (uint32_t n = 0; n < t->n_node && held > bound; n++) {
+    const tc_rec *r = tc_rec_of(t, n);
+    if (tc_rec_op(r) != TC_OP_ASSIGN || tc_rec_op(tc_rec_of(t, r->in[1])) != TC_OP_LEAF) continue;
+    const tc_buffer *old = leaf_of(t, r->in[1]);
+    if (tc_buffer_refs(old) == 1) held -= old->bytes;
+  }
   t->byte_check = t->leaf_bytes + bound - TC_MIN(held, bound);
   return held > bound;
 }
@@ -587,6 +594,7 @@ static void scope_end(tc_trace *t, uint32_t depth) {
   }
   t->n_pool = to;
   t->n_mark = depth - 1;
+  t->n_old_mark = TC_MIN(t->n_old_mark, t->n_mark);
   pool_tidy(t);
 }
 
@@ -672,7 +680,7 @@ void tc_trace_close_all(void) {
     if (!t || t->forks != atomic_load(&self.forks)) continue;
     tc_trace_lock(t);
     tc_trace_reset(t);
-    t->n_pool = t->n_mark = 0;
+    t->n_pool = t->n_mark = t->n_old_mark = 0;
     while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);
     chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
     unlock_or_retire(t);

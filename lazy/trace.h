@@ -128,6 +128,8 @@ struct tc_trace {
   uint32_t n_pool, cap_pool;
   uint32_t n_tidy;            // of the innermost scope when it was last tidied
   uint32_t mark[256], n_mark;
+  uint32_t n_old_mark;        // of the open scopes, how many were opened before this trace began
+  bool passed;                // an optimizer's step was not cut at: its scope will end
   uint64_t most_nodes;        // beyond so many the trace is cut
   uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
   uint32_t n_slots;           // in use; a trace outlives its thread until it is 0

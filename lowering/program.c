@@ -336,6 +336,50 @@ static double part_work(const tc_program *p, const tc_step *s) {
   return 6.0 * (double)p->graph.node[p->graph.node[s->node].in[1]].shape->count + 100;
 }
 
+// The leaf that output o is assigned to, if it dies here and nothing later needs it; else TC_LEAF_NONE.
+static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
+  const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
+  if (tc_rec_op(r) != TC_OP_ASSIGN) return TC_LEAF_NONE;
+  uint32_t leaf = plan->leaf_of[r->in[1]];
+  bool dies = leaf != TC_LEAF_NONE && (plan->flag[r->in[1]] & TC_NODE_SOLE) && (!plan->hold_leaf[leaf] || hazard);
+  return dies ? leaf : TC_LEAF_NONE;
+}
+
+static tc_step *writer_of(const tc_program *p, uint32_t place) {
+  for (uint32_t i = 0; i < p->n_step; i++)
+    for (uint32_t j = 0; j < p->step[i].n_bind; j++)
+      if (p->bind[p->step[i].first_bind + j] == place && tc_step_writes(&p->step[i], j)) return &p->step[i];
+  return NULL;
+}
+
+static bool reads(const tc_program *p, const tc_step *s, uint32_t place) {
+  for (uint32_t j = 0; j < s->n_bind; j++)
+    if (p->bind[s->first_bind + j] == place && !tc_step_writes(s, j)) return true;
+  return false;
+}
+
+// Whether no step reads what this one writes.
+static bool is_last(const tc_program *p, const tc_step *writer) {
+  for (uint32_t j = 0; j < writer->n_bind; j++) {
+    if (!tc_step_writes(writer, j)) continue;
+    for (uint32_t i = 0; i < p->n_step; i++)
+      if (&p->step[i] != writer && reads(p, &p->step[i], p->bind[writer->first_bind + j])) return false;
+  }
+  return true;
+}
+
+// Moves what assigns a large leaf behind its readers: a layer's weight is read, for the gradient of what the layer read, in the wave of its own gradient.
+static void delay_writers(const tc_program *p, const tc_plan *plan) {
+  for (uint32_t o = 0; o < plan->n_out; o++) {
+    uint32_t leaf = plan->out[o].bytes >= TC_LARGE_BYTES ? assigned_leaf(plan, o, false) : TC_LEAF_NONE, wave = 0;
+    tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(p, plan->n_leaf + o) : NULL;
+    if (!writer || !is_last(p, writer)) continue;
+    for (uint32_t i = 0; i < p->n_step; i++)
+      if (&p->step[i] != writer && reads(p, &p->step[i], leaf)) wave = TC_MAX_OF(wave, p->step[i].wave + 1);
+    writer->wave = TC_MAX_OF(writer->wave, wave);
+  }
+}
+
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
 // the writer itself reading the same element (which expand has marked).
 static void choose_homes(builder *b) {
@@ -343,16 +387,8 @@ static void choose_homes(builder *b) {
   tc_plan *plan = b->plan;
   bool hazard = tc_planted("hazard");
   for (uint32_t o = 0; o < plan->n_out; o++) {
-    uint32_t n = plan->out[o].node, leaf = TC_LEAF_NONE, wave = 0;
-    tc_step *writer = NULL;
-    const tc_rec *r = tc_plan_rec(plan, n);
-    if (tc_rec_op(r) != TC_OP_ASSIGN) continue;
-    leaf = plan->leaf_of[r->in[1]];
-    if (leaf == TC_LEAF_NONE || !(plan->flag[r->in[1]] & TC_NODE_SOLE) || (plan->hold_leaf[leaf] && !hazard)) continue;
-    uint32_t place = plan->n_leaf + o;
-    for (uint32_t i = 0; i < p->n_step && !writer; i++)
-      for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-        if (p->bind[p->step[i].first_bind + j] == place && tc_step_writes(&p->step[i], j)) writer = &p->step[i];
+    uint32_t leaf = assigned_leaf(plan, o, hazard), wave = 0;
+    tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(p, plan->n_leaf + o) : NULL;
     if (!writer || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;  // other rows may fail half way
     wave = writer->wave;
     bool safe = true;
@@ -478,6 +514,7 @@ static tc_status build(builder *b) {
   }
   TC_TRY(compile(b, p));
   TC_TRY(compile(b, p->prepare));
+  delay_writers(p, b->plan);
   choose_homes(b);
   return schedule(p) && schedule(p->prepare) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
@@ -517,6 +554,12 @@ static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
   print_steps(p, plan, "wave", out);
   for (uint32_t o = 0; o < plan->n_out; o++)
     if (plan->out[o].home != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].home);
+  for (uint32_t i = 0; i < p->n_block; i++) {
+    const block *k = &p->block[i];
+    fprintf(out, "  a%u is %zu bytes at %zu of ", i, k->bytes, k->offset);
+    fprintf(out, k->in == IN_ARENA ? "the arena" : "o%u", k->in);
+    fprintf(out, ", waves %u to %u\n", k->first, k->last);
+  }
 }
 
 static void log_program(const tc_program *p, const tc_plan *plan) {
