@@ -70,17 +70,20 @@ static void memory_free(void *p, size_t bytes) {
     free(p);
 }
 
+// pre: locked. Gives a pooled buffer of class c back.
+static void drop_locked(int c) {
+  tc_buffer *b = self.pool[c];
+  self.pool[c] = b->next;
+  self.stats.pooled_bytes -= b->bytes;
+  memory_free(b->ptr, b->bytes);
+  tc_free(b);
+}
+
 // pre: locked. Gives pooled memory back; how much.
 static size_t trim_locked(void) {
   size_t bytes = self.stats.pooled_bytes;
   for (int c = 0; c < N_CLASSES; c++)
-    while (self.pool[c]) {
-      tc_buffer *b = self.pool[c];
-      self.pool[c] = b->next;
-      self.stats.pooled_bytes -= b->bytes;
-      memory_free(b->ptr, b->bytes);
-      tc_free(b);
-    }
+    while (self.pool[c]) drop_locked(c);
   while (self.shells) {
     tc_buffer *b = self.shells;
     self.shells = b->next;
@@ -146,6 +149,22 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   *out = b;
   return TC_OK;
+}
+
+size_t tc_buffer_fit(size_t bytes) {
+  if (bytes <= class_bytes(N_SMALL) || bytes > class_bytes(N_CLASSES - 1)) return bytes;
+  int least = class_of(bytes), c = least;
+  pthread_mutex_lock(&self.lock);
+  while (c < N_CLASSES && !self.pool[c]) c++;
+  size_t cap = cap_locked(), given = 0;
+  if (c < N_CLASSES && (cap == 0 || self.stats.live_bytes + class_bytes(c) <= cap)) {
+    bytes = class_bytes(c);
+  } else {
+    for (c = least; c-- > N_SMALL && class_bytes(c) >= bytes / 8;)
+      while (self.pool[c] && given < bytes) given += class_bytes(c), drop_locked(c);
+  }
+  pthread_mutex_unlock(&self.lock);
+  return bytes;
 }
 
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out) {

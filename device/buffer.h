@@ -34,6 +34,9 @@ struct tc_buffer {
 
 // A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap or when the system has none.
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
+// How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
+// buffers are taken out of the pools first, so that what programs held one after the other is not held at once.
+size_t tc_buffer_fit(size_t bytes);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
 static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {

@@ -89,16 +89,26 @@ static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used,
   return sum;
 }
 
-// Moves steps that hold more afterwards than before to just before their first reader.
-static bool delay_steps(tc_program *p, const tc_plan *plan) {
-  bool *used = tc_calloc(p->n_block + 1, sizeof *used);
-  uint32_t *over = tc_malloc((plan->n_leaf + 1) * sizeof *over);
-  if (!used || !over) return tc_free(used), tc_free(over), false;
-  memset(over, 0xFF, plan->n_leaf * sizeof *over);
-  for (uint32_t o = 0; o < plan->n_out; o++) {
-    const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
-    if (tc_rec_op(r) == TC_OP_ASSIGN && plan->leaf_of[r->in[1]] != TC_LEAF_NONE) over[plan->leaf_of[r->in[1]]] = o;
+static bool begins_block(const tc_program *p, const tc_step *s) {
+  for (uint32_t j = 0; j < s->n_bind; j++)
+    if ((p->bind[s->first_bind + j] & ARENA_BIT) && tc_step_writes(s, j)) return true;
+  return false;
+}
+
+// Moves steps that begin no block to just behind what they must follow: an optimizer's update frees its gradient, and is recorded after all of them.
+static void advance_steps(tc_program *p, const tc_plan *plan, const uint32_t *over) {
+  for (uint32_t i = 1; i < p->n_step; i++) {
+    tc_step s = p->step[i];
+    if (begins_block(p, &s)) continue;
+    uint32_t to = i;
+    while (to > 0 && !must_follow(p, plan, over, &p->step[to - 1], &s)) to--;
+    memmove(&p->step[to + 1], &p->step[to], (i - to) * sizeof s);
+    p->step[to] = s;
   }
+}
+
+// Moves steps that hold more afterwards than before to just before their first reader. used: per block, false.
+static void delay_steps(tc_program *p, const tc_plan *plan, const uint32_t *over, bool *used) {
   for (uint32_t i = p->n_step; i-- > 0;) {
     tc_step s = p->step[i];
     bool begins;
@@ -113,16 +123,31 @@ static bool delay_steps(tc_program *p, const tc_plan *plan) {
     memmove(&p->step[i], &p->step[i + 1], (to - i) * sizeof s);
     p->step[to] = s;
   }
+}
+
+static bool reorder(tc_program *p, const tc_plan *plan) {
+  bool *used = tc_calloc(p->n_block + 1, sizeof *used);
+  uint32_t *over = tc_malloc((plan->n_leaf + 1) * sizeof *over);
+  bool ok = used && over;
+  if (ok) {
+    memset(over, 0xFF, plan->n_leaf * sizeof *over);
+    for (uint32_t o = 0; o < plan->n_out; o++) {
+      const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
+      if (tc_rec_op(r) == TC_OP_ASSIGN && plan->leaf_of[r->in[1]] != TC_LEAF_NONE) over[plan->leaf_of[r->in[1]]] = o;
+    }
+    advance_steps(p, plan, over);
+    delay_steps(p, plan, over, used);
+  }
   tc_free(used);
   tc_free(over);
-  return true;
+  return ok;
 }
 
 bool tc_memory_order(tc_program *p, const tc_plan *plan) {
   if (!tc_memory_place(p, plan)) return false;
   size_t early = p->arena_bytes;
   if (early < LARGE_ARENA) return true;
-  if (!delay_steps(p, plan)) return false;
+  if (!reorder(p, plan)) return false;
   uint32_t *wave = tc_malloc((p->n_step + 1) * sizeof *wave);
   if (!wave) return false;
   for (uint32_t i = 0; i < p->n_step; i++) wave[i] = p->step[i].wave, p->step[i].wave = i;

@@ -813,7 +813,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   size_t lists = n_list * sizeof *num <= sizeof fixed ? 0 : n_list * sizeof *num;
   tc_buffer *arena = NULL;
   tc_work_done ignored = {0};
-  TC_TRY(p->arena_bytes + lists ? tc_buffer_create(p->arena_bytes + lists, &arena) : TC_OK);
+  TC_TRY(p->arena_bytes + lists ? tc_buffer_create(tc_buffer_fit(p->arena_bytes + lists), &arena) : TC_OK);
   if (lists) num = (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
   void **place = (void **)(num + p->n_num);
   tc_buffer **kept = (tc_buffer **)(place + n_place);
