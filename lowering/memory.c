@@ -125,10 +125,23 @@ static void delay_steps(tc_program *p, const tc_plan *plan, const uint32_t *over
   }
 }
 
+// By waves, in which each step comes as early as its operands are there; otherwise as they are.
+static bool sort_by_wave(tc_program *p) {
+  tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
+  if (!sorted) return false;
+  uint32_t n = 0;
+  for (uint32_t wave = 0; n < p->n_step; wave++)
+    for (uint32_t i = 0; i < p->n_step; i++)
+      if (p->step[i].wave == wave) sorted[n++] = p->step[i];
+  memcpy(p->step, sorted, p->n_step * sizeof *sorted);
+  tc_free(sorted);
+  return true;
+}
+
 static bool reorder(tc_program *p, const tc_plan *plan) {
   bool *used = tc_calloc(p->n_block + 1, sizeof *used);
   uint32_t *over = tc_malloc((plan->n_leaf + 1) * sizeof *over);
-  bool ok = used && over;
+  bool ok = used && over && sort_by_wave(p);
   if (ok) {
     memset(over, 0xFF, plan->n_leaf * sizeof *over);
     for (uint32_t o = 0; o < plan->n_out; o++) {
