@@ -211,6 +211,7 @@ static void landmarks_are_seen_where_the_user_wrote_them(void) {
                          tc_rmsprop(&w, 1, (tc_rmsprop_options){.lr = 0.1, TC_RMSPROP_DEFAULTS})};
   for (int k = 0; k < 3; k++) {
     tc_scope s = tc_scope_begin();
+    EXPECT_OK(tc_sync(NULL));  // a scope that was open before the trace began is not waited for
     for (int i = 0; i < 4; i++) much_work(tc_ones(TC_SHAPE(4), TC_F32));
     EXPECT_OK(tc_backward(tc_sum(much_work(w), TC_ALL, false)));
     EXPECT_OK(tc_optimizer_step(opt[k]));
@@ -219,6 +220,27 @@ static void landmarks_are_seen_where_the_user_wrote_them(void) {
     tc_scope_end(s);
     tc_optimizer_destroy(opt[k]);
   }
+  tc_release(w);
+}
+
+// A step inside a scope of its own goes as one with what follows up to its end; where steps follow in one scope, the scope is no step's.
+static void a_step_is_cut_at_the_end_of_its_scope(void) {
+  tc_tensor w = tc_param(tc_ones(TC_SHAPE(4), TC_F32));
+  tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1});
+  EXPECT_OK(tc_sync(NULL));
+  for (int steps = 1; steps <= 2; steps++) {
+    tc_scope s = tc_scope_begin();
+    for (int k = 0; k < steps; k++) {
+      for (int i = 0; i < 4; i++) much_work(tc_ones(TC_SHAPE(4), TC_F32));
+      EXPECT_OK(tc_backward(tc_sum(much_work(w), TC_ALL, false)));
+      EXPECT_OK(tc_optimizer_step(opt));
+      if (k == 1) expect_landmark("the second step in one scope", __LINE__ - 1);
+      EXPECT_OK(tc_zero_grad(opt));
+    }
+    tc_scope_end(s);
+    if (steps == 1) expect_landmark("the end of a step's scope", __LINE__ - 1);
+  }
+  tc_optimizer_destroy(opt);
   tc_release(w);
 }
 
@@ -284,6 +306,7 @@ int main(void) {
   topics();
   sync_points();
   landmarks_are_seen_where_the_user_wrote_them();
+  a_step_is_cut_at_the_end_of_its_scope();
   verified();
   verified_in_place();
   tc_set_log(NULL, NULL);
