@@ -58,8 +58,8 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
 // Who keeps what was prepared from contents. Called without locks of the device; layers point one way, so it makes itself known.
 typedef struct tc_keeper {
   void (*changed)(uint64_t stamp);  // a watched content is gone, and what was prepared from it of no use
-  void (*reclaim)(void);            // memory is short: gives back all that can be made again
-  size_t (*bytes)(void);            // kept now, counted among the live
+  void (*reclaim)(void);  // memory is short: gives back all that can be made again
+  size_t (*bytes)(void);  // kept now, counted among the live
 } tc_keeper;
 void tc_buffer_set_keeper(const tc_keeper *keeper);
 // pre: the caller holds a reference. A stamp read afterwards that is still the same is watched.

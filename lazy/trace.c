@@ -421,7 +421,8 @@ tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor h) {
 
 // ---- ops ----
 
-// Whether memory that only the trace holds is over its bound. Looked at again when leaves have grown by another such amount.
+// Whether memory that only the trace holds is over its bound. What is assigned does not count: a sync would write over it, not free it. Looked at again
+// when leaves have grown by another such amount.
 static bool holds_much(tc_trace *t) {
   uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
   for (uint32_t i = 0; i < t->n_leaf; i++)

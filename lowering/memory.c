@@ -125,7 +125,8 @@ static void delay_steps(tc_program *p, const tc_plan *plan, const uint32_t *over
   }
 }
 
-// By waves, in which each step comes as early as its operands are there; otherwise as they are.
+// Steps in the order of their waves, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
+// before any other layer's, which would keep the activations of all.
 static bool sort_by_wave(tc_program *p) {
   tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
   if (!sorted) return false;
