@@ -109,7 +109,7 @@ static tc_tensor forward(tc_tensor ids, double dropout) {
 
 // One step on a random batch. The loss is read where out is not NULL: elsewhere nothing waits.
 static void train(tc_optimizer *opt, double dropout, float *out) {
-  tc_scope scope = tc_scope_begin();
+  tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
   tc_tensor inputs[BATCH], targets[BATCH];
   int64_t ids[T];
   for (int b = 0; b < BATCH; b++) {
@@ -121,8 +121,10 @@ static void train(tc_optimizer *opt, double dropout, float *out) {
   check(tc_backward(loss));
   check(tc_optimizer_step(opt));
   check(tc_zero_grad(opt));
+  tc_keep(loss);
+  tc_scope_end(scope);  // of the step only the loss is left: a step that is read is like any other
   if (out) check(tc_item_f32(loss, out));
-  tc_scope_end(scope);
+  tc_scope_end(outer);
 }
 
 // The character that follows s[0..T), drawn from the model's distribution, somewhat sharpened.
