@@ -382,10 +382,11 @@ void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
   if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES))) return;
   bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
   bool young = !is_scope && t->n_mark > t->n_old_mark, elsewhere = is_scope ? t->cut_site && t->cut_site != site : young;
-  if (elsewhere && !late && (t->n_node < 4 * CUT_NODES || (young && !t->passed))) {
-    t->passed |= young;
+  if (young && !t->passed) {
+    t->passed = true;
     return;
   }
+  if (elsewhere && t->n_node < 4 * CUT_NODES && !late) return;
   for (uint32_t n = 0; n < t->n_node; n++)
     if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
   t->cut_site = site;
