@@ -11,11 +11,10 @@
 #define CHUNK 1024
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
-// Where all rows are one tile, b is read once, from memory. Where the sums of several panels do not fit the registers it goes in chunks: so many rows of it side by side, each along the columns, each chunk asking for the next. The
-// processor follows few such rows well; and a power of two apart they and those asked for, as many again, take turns in one set of the first-level cache,
-// which holds 8 or 12. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096 1.98, 1.93,
-// 1.71; of bytes, scaled, at one thread 0.95 ms in chunks of 4, 1.4 of 8, 1.7 of 16. GPT-2 small decoding in bf16, weights from memory: a third slower
-// where nothing is asked for ahead.
+// Where all rows are one tile, b is read once, from memory. Where the sums of several panels do not fit the registers it goes in chunks: so many rows of it
+// side by side, each along the columns, each chunk asking for the next. The processor follows few such rows well; and a power of two apart they and those
+// asked for, as many again, take turns in one set of the first-level cache, which holds 8 or 12. On a Xeon at two threads, against oneDNN: 6x4096x4096 in
+// chunks of 4 1.98, of 8 1.93, of 16 1.71.
 #define CHUNK_ONCE 4
 // Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.

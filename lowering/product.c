@@ -20,9 +20,10 @@
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
 #define WIDENED 16  // elements of a at a time, where its rows are widened
-// Blocks of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a Xeon at one
-// thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines of each column are asked for: bytes, two blocks of columns, 1.3, 1.5 and
-// 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7.
+// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a
+// Xeon at one thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of columns, 1.3, 1.5 and 1.7,
+// and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
+// one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
 #define TURN_AHEAD 2
 // Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
 // rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
@@ -558,26 +559,32 @@ static void streamed_panels(product *p, const unit *u) {
 
 // How far from row k, which is turned, what is asked for lies: further along k, or at the beginning of the next panel.
 static tc_val turned_ahead(product *p, tc_val k) {
-  int64_t blocks = p->by.lanes / vector_lanes(p), ahead = TURN_AHEAD / blocks * line_of(p->b.type), steps = p->of.k;
+  bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
+  int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
   tc_val here = tc_ex_i64(p->s, ahead), next = tc_ex_i64(p->s, ahead - steps + p->by.lanes * p->b.col);
   return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, here), tc_ex_i64(p->s, steps)), here, next);
 }
 
-// All rows by the columns of the present panel, up to row k1: their sums go to memory.
+// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
+// the second where both are multiplied: evenly spread, memory is not kept waiting.
 static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1) {
   tc_ex *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p, u->k0, k1, rows);
+  tc_val k = loop(p, u->k0, k1, rows), ahead = turned_ahead(p, k);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p, first, tc_ex_i64(s, c * size));
-    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, turned_ahead(p, k));
+    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, c == 0 ? ahead : TC_NONE);
     for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p, k, times(p, i, as_one));
   s->lanes = size;
+  for (int c = 1; c < blocks; c++) {
+    tc_val column = add(p, add(p, first, tc_ex_i64(s, c * size)), i);
+    prefetch(p, p->b.buf, add(p, add(p, add(p, p->b.at, times(p, column, p->b.col)), k), ahead));
+  }
   for (int c = 0; c < blocks; c++)
     v[c] = tc_emit_raw(E, TC_N_LOAD, turned_type(p), size, add(p, times(p, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
   for (int j = 0; j < as_one; j++) {
