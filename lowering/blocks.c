@@ -11,11 +11,10 @@
 #define CHUNK 1024
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
-// Where all rows are one tile, b is read once, from memory: so many rows of it side by side, each along the columns, each chunk asking for the next. The
-// processor follows few such rows well; and a power of two apart they and those asked for, as many again, take turns in one set of the first-level cache,
-// which holds 8 or 12. On a Xeon at two threads, against oneDNN: 1x4096x4096 of f32 1.09 in chunks of 4, 1.05 of 8, 0.91 of 16; 6x4096x4096 1.98, 1.93,
-// 1.71; of bytes, scaled, at one thread 0.95 ms in chunks of 4, 1.4 of 8, 1.7 of 16. GPT-2 small decoding in bf16, weights from memory: a third slower
-// where nothing is asked for ahead.
+// Where all rows are one tile, b is read once, from memory. Where the sums of several panels do not fit the registers it goes in chunks: so many rows of it
+// side by side, each along the columns, each chunk asking for the next. The processor follows few such rows well; and a power of two apart they and those
+// asked for, as many again, take turns in one set of the first-level cache, which holds 8 or 12. On a Xeon at two threads, against oneDNN: 6x4096x4096 in
+// chunks of 4 1.98, of 8 1.93, of 16 1.71.
 #define CHUNK_ONCE 4
 // Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.
@@ -110,6 +109,17 @@ static bool can_read_once(const tc_blocks *b, const tc_operand *right) {
   return !b->turn && !b->pack && !right->panel && b->tiles == 1;
 }
 
+// Registers that the sums of a panel take.
+static int registers_of_panel(const tc_blocks *b, tc_type acc) {
+  return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_kernel_vector_bytes(), 1);
+}
+
+// Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
+static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
+  bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2;
+  return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
+}
+
 static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                            const tc_cut *given) {
   int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
@@ -124,8 +134,9 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t most = b->once ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE) : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
-  bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
-  if (b->turn || !cuts || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
+  bool streams = b->once && can_stream(b, of, acc, left, right);
+  bool cuts = b->pack_a || (b->once && !streams) || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
+  if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
@@ -179,6 +190,19 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const
     }
 }
 
+// Panels of a stream: what fills the registers, as long as that leaves the threads equal shares.
+static void choose_stream(tc_blocks *b, const tc_product_facts *f) {
+  int threads = tc_team_threads();
+  b->stream = 0;
+  if (!b->once || b->chunk < f->of.k || !can_stream(b, &f->of, f->acc, &f->left, &f->right)) return;
+  int64_t most = registers_of() / registers_of_panel(b, f->acc), best = 0;
+  for (int64_t n = TC_MIN(most, b->n_panels); n >= 2; n--) {
+    int64_t longest = tc_ceil_div(tc_ceil_div(b->n_panels, n), threads) * n;
+    if (best == 0 || longest < best) best = longest, b->stream = n;
+  }
+  b->unit_panels = TC_MIN(best, b->n_panels);
+}
+
 // ---- cuts that are given ----
 
 // Whether the numbers are of the kind that they should be, whatever they come from.
@@ -228,6 +252,7 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
   choose_widening(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_unrolling(b, &f->of, &f->left);
   choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
+  choose_stream(b, f);
   b->unit_panels = given_or(given, TC_CUT_UNIT_PANELS, b->unit_panels);
   b->unit_tiles = given_or(given, TC_CUT_UNIT_TILES, b->unit_tiles);
   return !given || is_legal(b, f);

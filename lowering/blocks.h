@@ -14,7 +14,8 @@ typedef struct tc_blocks {
   int64_t unit_panels, unit_tiles;  // of a unit of work
   bool turn;                 // b lies along k and is turned in registers as it is multiplied
   bool pack, pack_a;
-  bool once;                 // b is read once, where it lies, in short chunks: each asks for the next one
+  bool once;                 // b is read once, where it lies: in short chunks of which each asks for the next one, or, with one chunk, as a stream
+  int64_t stream;            // panels whose sums are in registers side by side while all of k is read; 0: not a stream
   bool widen_a;              // rows of a, of a narrower type than the accumulators, are widened to memory of the worker
   int64_t a_tiles;           // tiles of a packed or widened at a time
 } tc_blocks;

@@ -6,8 +6,8 @@
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k
 //     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns is read
-// some rows of k at a time.
+// With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns streams
+// by, with the sums of several panels in registers, or is read some rows of k at a time.
 // b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (prologue.h).
 // f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
 // starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
@@ -20,10 +20,16 @@
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
 #define WIDENED 16  // elements of a at a time, where its rows are widened
-// Blocks of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a Xeon at one
-// thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines of each column are asked for: bytes, two blocks of columns, 1.3, 1.5 and
-// 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7.
+// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a
+// Xeon at one thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of columns, 1.3, 1.5 and 1.7,
+// and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
+// one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
 #define TURN_AHEAD 2
+// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
+// rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
+// scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
+#define STREAM_ROWS 4
+#define STREAM_AHEAD 4096
 
 typedef struct product {
   tc_ex *s;
@@ -375,7 +381,7 @@ static int64_t share_of(const product *p) {
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
 static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
   tc_val packed = times(p, sub(p, panel, u->p0), p->by.chunk * p->by.lanes);
-  if (p->by.once && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(p->s, p->by.chunk)));
+  if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(p->s, p->by.chunk)));
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
   tc_val w = p->by.pack ? load_packed(p, add(p, packed, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
@@ -477,30 +483,116 @@ static void multiply_panels(product *p, const unit *u, tc_val tall) {
   end(p);
 }
 
+// ---- few rows, and b along the columns, streamed ----
+
+// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a shift, the upper by a mask.
+static bool in_words(const product *p) {
+  return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) && p->by.lanes >= 4;
+}
+
+// How far from row k what is asked for lies: further down, or at the top of the next panels.
+static tc_val stream_ahead(product *p, tc_val k) {
+  int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
+  int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
+  tc_val here = tc_ex_i64(p->s, rows * p->b.row), next = tc_ex_i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, tc_ex_i64(p->s, rows)), tc_ex_i64(p->s, p->of.k)), here, next);
+}
+
+// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read at several places by turns, which it is faster at.
+static void stream_rows(product *p, const rows_at *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
+  tc_ex *s = p->s;
+  int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
+  tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p, panel, lanes), w[2];
+  for (int j = 0; j < rows; j++)
+    for (int i = 0; i < r->n; i++) a[j][i] = load_a(p, add(p, row_of_a(p, r, i), in_row_of_a(p, r, add(p, k, tc_ex_i64(s, j)))));
+  for (int g = 0; g < p->by.stream; g++) {
+    s->at[TC_RANGE_K] = add(p, first, tc_ex_i64(s, g * lanes));
+    for (int j = 0; j < rows; j++) {
+      tc_val row = add(p, k, tc_ex_i64(s, j)), at = add(p, add(p, p->b.at, times(p, row, p->b.row)), s->at[TC_RANGE_K]);
+      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p, add(p, at, ahead), tc_ex_i64(s, i)));
+      if (parts == 2) {
+        tc_val word = tc_emit_raw(E, TC_N_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
+        word = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
+        for (int half = 0; half < 2; half++) w[half] = turned_row(p, word, half);
+      } else {
+        w[0] = load_b(p, row);
+      }
+      for (int i = 0; i < r->n * parts; i++) {
+        tc_val sum = acc[g * r->n * parts + i];
+        tc_emit_set(E, sum, multiply_add(p, a[j][i / parts], w[i % parts], sum));
+      }
+    }
+  }
+}
+
+// The panels from `panel` on whose sums are in registers together, over all of k.
+static void multiply_stream(product *p, const rows_at *r, const unit *u, tc_val panel) {
+  tc_ex *s = p->s;
+  int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
+  tc_val acc[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes / parts);
+  for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_emit_var(E, zero);
+  tc_val whole = whole_rows(p, u->k0, u->k1, STREAM_ROWS), k = loop(p, u->k0, whole, STREAM_ROWS);
+  stream_rows(p, r, panel, k, STREAM_ROWS, acc);
+  end(p);
+  k = loop(p, whole, u->k1, 1);
+  stream_rows(p, r, panel, k, 1, acc);
+  end(p);
+  for (int i = 0; i < n_acc; i++) {
+    tc_val sum = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
+    store_tile(p, p->sums, add(p, r->sums, tc_ex_i64(s, i * lanes)), sum);
+  }
+  tc_val g = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
+  s->at[TC_RANGE_K] = times(p, add(p, panel, g), lanes);
+  finish_rows(p, r->row, r->n, add(p, r->sums, times(p, g, (int64_t)r->n * lanes)));
+  end(p);
+}
+
+static void streamed_panels(product *p, const unit *u) {
+  tc_ex *s = p->s;
+  tc_val zero = tc_ex_i64(s, 0), full = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
+  tc_val last = sub(p, full, tc_emit_bin(E, TC_N_REM, sub(p, full, u->p0), tc_ex_i64(s, p->by.stream)));
+  rows_at r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE};
+  if (p->by.widen_a) widen_a(p, zero, tc_ex_i64(s, p->of.m), u);
+  tc_val panel = loop(p, u->p0, last, p->by.stream);
+  s->mask = TC_NONE;
+  multiply_stream(p, &r, u, panel);
+  end(p);
+  panel = loop(p, last, u->p1, 1);
+  enter_panel(p, panel);
+  multiply(p, &r, u, panel, TC_NONE);
+  end(p);
+}
+
 // ---- few rows, and b along k ----
 
 // How far from row k, which is turned, what is asked for lies: further along k, or at the beginning of the next panel.
 static tc_val turned_ahead(product *p, tc_val k) {
-  int64_t blocks = p->by.lanes / vector_lanes(p), ahead = TURN_AHEAD / blocks * line_of(p->b.type), steps = p->of.k;
+  bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
+  int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
   tc_val here = tc_ex_i64(p->s, ahead), next = tc_ex_i64(p->s, ahead - steps + p->by.lanes * p->b.col);
   return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, here), tc_ex_i64(p->s, steps)), here, next);
 }
 
-// All rows by the columns of the present panel, up to row k1: their sums go to memory.
+// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
+// the second where both are multiplied: evenly spread, memory is not kept waiting.
 static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val k1) {
   tc_ex *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p, u->k0, k1, rows);
+  tc_val k = loop(p, u->k0, k1, rows), ahead = turned_ahead(p, k);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p, first, tc_ex_i64(s, c * size));
-    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, turned_ahead(p, k));
+    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, c == 0 ? ahead : TC_NONE);
     for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p, k, times(p, i, as_one));
   s->lanes = size;
+  for (int c = 1; c < blocks; c++) {
+    tc_val column = add(p, add(p, first, tc_ex_i64(s, c * size)), i);
+    prefetch(p, p->b.buf, add(p, add(p, add(p, p->b.at, times(p, column, p->b.col)), k), ahead));
+  }
   for (int c = 0; c < blocks; c++)
     v[c] = tc_emit_raw(E, TC_N_LOAD, turned_type(p), size, add(p, times(p, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
   for (int j = 0; j < as_one; j++) {
@@ -546,6 +638,10 @@ static void unit_of(product *p, unit *u) {
   u->k0 = tc_ex_i64(s, 0), u->k1 = tc_ex_i64(s, p->of.k);
   if (p->by.turn) {
     turned_panels(p, u);
+    return;
+  }
+  if (p->by.stream) {
+    streamed_panels(p, u);
     return;
   }
   if (p->chunks) {
@@ -598,7 +694,8 @@ static void make_tiles(product *p) {
   p->a_pitch = by->chunk + 16;
   if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
   if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
-  if (!p->direct || by->turn) p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : tile);
+  if (!p->direct || by->turn || by->stream)
+    p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile);
 }
 
 void tc_ex_product(tc_ex *s) {

@@ -7,7 +7,9 @@
 
 #include "lowering/blocks.h"
 #include "lowering/graph.h"
+#include "lowering/index.h"
 #include "lowering/kernel.h"
+#include "runtime/team.h"
 
 #define TC_PLACE_NONE UINT32_MAX
 
@@ -51,9 +53,11 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 
 #define TC_TASK_NS 8000.0  // work one task should have
 
-// Units of one task.
+// Units of one task. Few tasks are as many for each thread: three on two threads take as long as four.
 static inline int64_t tc_step_grain(double work, int64_t extent) {
-  int64_t tasks = TC_MIN((int64_t)(work / TC_TASK_NS) + 1, TC_MAX_OF(extent, 1));
+  int64_t tasks = (int64_t)(work / TC_TASK_NS) + 1, threads = tc_team_threads();
+  if (tasks > 1 && tasks < 4 * threads) tasks = tc_ceil_div(tasks, threads) * threads;
+  tasks = TC_MIN(tasks, TC_MAX_OF(extent, 1));
   return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }
 
