@@ -480,7 +480,8 @@ static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val
   if (!p->has_mask) return scores;
   tc_val at = add(p, p->mask.at, times(p, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
-    m = tc_emit_splat(E, load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE), STEP);
+    m = load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE);
+    m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), STEP);
   } else {
     at = add(p, at, times(p, key, p->mask.col));
     if (p->mask.col == 1) {

@@ -37,6 +37,7 @@ static const shape shapes[] = {
     {2, 3, 3, 11, 19, 8, 8, true, 0, BOOLS, 1, false},        {2, 2, 2, 11, 70, 8, 8, false, 0, FLOATS, 3, false},
     {2, 2, 2, 20, 600, 8, 8, true, 580, FLOATS, 9, false},    {1, 2, 2, 6, 33, 8, 8, false, 20, BOOLS, 2, false},
     {1, 3, 3, 4, 2, 8, 8, true, 1, NO_MASK, 0, false},        {3, 8, 2, 1, 64, 16, 16, true, 64, FLOATS, 5, true},
+    {2, 2, 2, 7, 40, 8, 8, false, 0, FLOATS, 14, false},      {2, 3, 3, 7, 40, 8, 8, false, 0, BOOLS, 6, false},
     {1, 16, 16, 1024, 4, 64, 64, false, 0, NO_MASK, 0, true},  // results of 4 MiB, which pass the caches by
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], RESULTS = 4 };
