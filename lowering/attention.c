@@ -330,15 +330,23 @@ static int64_t panel_columns(const attention *p, int64_t columns) {
 
 // ---- products ----
 
-// acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k), a's elements one at a time, b's in vectors.
-static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
-  tc_val k = loop(p, from, to, 1);
+// acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
+static void multiply_one(attention *p, int rows, int lanes, side a, side b, tc_val k, tc_val *acc) {
   tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p, b.at, times(p, k, b.step)), TC_NONE), p->acc);
   tc_val step = times(p, k, a.step), at = a.rows ? TC_NONE : add(p, a.at, step);
   for (int i = 0; i < rows; i++) {
     tc_val v = load(p, a.buf, a.type, 1, a.rows ? add(p, a.rows[i], step) : plus(p, at, i * a.row), TC_NONE);
     tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
   }
+}
+
+// acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
+static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
+  tc_val several = sub(p, to, tc_emit_bin(E, TC_N_REM, sub(p, to, from), whole(p, UNROLL))), k = loop(p, from, several, UNROLL);
+  for (int i = 0; i < UNROLL; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
+  end(p);
+  k = loop(p, several, to, 1);
+  multiply_one(p, rows, lanes, a, b, k, acc);
   end(p);
 }
 

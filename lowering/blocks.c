@@ -30,6 +30,7 @@
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
+#define UNROLLED 3e7  // a whole product for which a loop of that many rows is worth compiling
 #define MOST_ROWS 30  // of a tile
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
@@ -143,6 +144,12 @@ static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, con
   if (b->widen_a) b->a_tiles = 1;
 }
 
+// Where rows of a are packed it gained nothing.
+static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
+  bool whole = !b->pack_a && b->chunk % UNROLL == 0 && of->k % UNROLL == 0 && left->segment % UNROLL == 0;
+  b->unroll = whole && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED ? UNROLL : 1;
+}
+
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
 static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand *right, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
@@ -219,6 +226,7 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_widening(b, &f->of, f->acc, &f->left, &f->right, given);
+  choose_unrolling(b, &f->of, &f->left);
   choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
   b->unit_panels = given_or(given, TC_CUT_UNIT_PANELS, b->unit_panels);
   b->unit_tiles = given_or(given, TC_CUT_UNIT_TILES, b->unit_tiles);

@@ -10,6 +10,7 @@ typedef struct tc_blocks {
   int64_t tiles, tall;       // tiles of rows: `tall` ones of `rows`, then shorter ones by one row
   int64_t n_panels;          // panels of `lanes` columns
   int64_t chunk;             // of k; k if there is one chunk
+  int unroll;                // rows of b that a turn of the innermost loop multiplies
   int64_t unit_panels, unit_tiles;  // of a unit of work
   bool turn;                 // b lies along k and is turned in registers as it is multiplied
   bool pack, pack_a;

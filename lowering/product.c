@@ -372,25 +372,33 @@ static int64_t share_of(const product *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
+// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
+static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
+  tc_val packed = times(p, sub(p, panel, u->p0), p->by.chunk * p->by.lanes);
+  if (p->by.once && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(p->s, p->by.chunk)));
+  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
+  tc_val w = p->by.pack ? load_packed(p, add(p, packed, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
+  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
+}
+
 // Adds k0 to k1 to the accumulators.
 static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val a[32], b = times(p, sub(p, panel, u->p0), p->by.chunk * p->by.lanes), segment = TC_NONE, in_a = TC_NONE, k;
+  tc_val a[32], segment = TC_NONE, in_a = TC_NONE, k;
   bool pieces = p->a.segment < p->of.k;
   for (int i = 0; i < r->n; i++) a[i] = row_of_a(p, r, i);
   if (pieces) {
     segment = loop(p, u->k0, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, segment);
-    k = loop(p, segment, add(p, segment, tc_ex_i64(s, p->a.segment)), 1);
+    k = loop(p, segment, add(p, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
     in_a = add(p, in_a, times(p, sub(p, k, segment), p->a.col));
   } else {
-    k = loop(p, u->k0, u->k1, 1);
-    in_a = in_row_of_a(p, r, k);
+    k = loop(p, u->k0, u->k1, p->by.unroll);
   }
-  if (p->by.once && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(s, p->by.chunk)));
-  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
-  tc_val w = p->by.pack ? load_packed(p, add(p, b, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
-  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
+  for (int i = 0; i < p->by.unroll; i++) {
+    tc_val row = add(p, k, tc_ex_i64(s, i));
+    accumulate_row(p, r, u, panel, row, a, pieces ? add(p, in_a, tc_ex_i64(s, i * p->a.col)) : in_row_of_a(p, r, row), acc);
+  }
   end(p);
   if (pieces) end(p);
 }
