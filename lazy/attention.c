@@ -1,8 +1,9 @@
 // Attention: the public op, its rows, and their gradient.
 //
 // Operands are brought to rank 4, [n, heads, rows, elements], by views. One row, ATTENTION, mixes values without ever holding the scores; its gradient
-// takes the log of each row's sum of exponentials (LSE), with which a weight can be made again alone, and delta, the sum of dout * out of each row:
-//   p = exp(s - lse)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
+// takes of each row the greatest score and the log of its sum of exponentials below that (LSE), with which a weight can be made again alone, and delta, the
+// sum of dout * out:
+//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
 // The same is composed of other rows, scores and all, where that is asked for: dropout of weights, heads too long for the kernels, gradients of a mask,
 // gradients that are differentiated again.
 // Source: Dao et al., FlashAttention (2022); rows that see nothing as in PyTorch's _safe_softmax.
@@ -163,7 +164,7 @@ void tc_vjp_attention(tc_vjp *v) {
     return;
   }
   tc_dims q = *tc_node_dims(t, a.q), k = *tc_node_dims(t, a.k), values = *tc_node_dims(t, a.v);
-  tc_dims per_row = {3, {q.dim[0], q.dim[1], q.dim[2]}}, order = {3, {0, 2, 1}};
+  tc_dims per_row = dims4(q.dim[0], q.dim[1], q.dim[2], 2), order = {3, {0, 2, 1}};
   tc_type type = tc_node_type(t, a.q), wide = type == TC_F64 ? TC_F64 : TC_F32;
   tc_node g = swapped(t, v->g);
   tc_node delta = tc_rec_fold(t, TC_OP_SUM, f_mul(t, f_widen(t, v->g), f_widen(t, tc_vjp_out(v))), 1u << 3, false);

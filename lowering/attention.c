@@ -5,7 +5,7 @@
 //     for each tile of `rows` rows: scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
 // Backward. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up over the blocks;
-//   for each block of keys, each query head that reads it, each block of rows: weights again from lse, then five products.
+//   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
 // Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
 // When there is one query row to a head and several heads to a key head, those heads are the rows.
 // Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
@@ -136,7 +136,7 @@ static tc_index part(attention *p, uint8_t range, int64_t div, int64_t mod) {
   return x;
 }
 
-enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l], the mask
+enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
 
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side; a row's may be left to be any distance apart.
 static bool find(attention *p, int k, int kind, int64_t columns, factor *f) {
@@ -206,7 +206,7 @@ static bool take_members(attention *p) {
   s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
   int mask = tail + 1 + p->has_length;
   bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) && (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
-  if (p->backward) ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 1, &p->sums) && find(p, 5, OF_ROWS, 1, &p->delta);
+  if (p->backward) ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 2, &p->sums) && find(p, 5, OF_ROWS, 1, &p->delta);
   if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
   if (!ok) return false;
   p->scale = scalar(p, tail, p->acc);
@@ -488,7 +488,8 @@ static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val
   if (!p->has_mask) return scores;
   tc_val at = add(p, p->mask.at, times(p, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
-    m = tc_emit_splat(E, load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE), STEP);
+    m = load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE);
+    m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), STEP);
   } else {
     at = add(p, at, times(p, key, p->mask.col));
     if (p->mask.col == 1) {
@@ -626,14 +627,16 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   }
 }
 
-// The logarithm of a row's sum of exponentials; 0 where it sees nothing, so that exp(-inf - 0) is what it weighs.
+// A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
   attention *p = f->p;
   tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
   tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / units(p)));
-  tc_val v = tc_emit_select(E, none, number(p, 0), add(p, greatest, log));
-  store(p, result_buffer(p, p->lse), add(p, times(p, p->s->at[TC_RANGE_A], p->f), row), v);
+  int buf = result_buffer(p, p->lse);
+  tc_val to = times(p, add(p, times(p, p->s->at[TC_RANGE_A], p->f), row), 2);
+  store(p, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
+  store(p, buf, plus(p, to, 1), log);
 }
 
 static void forward_tile(forward *f, tc_val row) {
@@ -761,18 +764,19 @@ static bool wants_slopes(const attention *p) {
 // Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
 static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   attention *p = b->p;
-  tc_val rows[ROWS], lse[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
+  tc_val rows[ROWS], greatest[ROWS], log[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
   rows_from(p, row, rows);
   for (int i = 0; i < p->rows; i++) {
-    lse[i] = load(p, p->sums.buf, p->sums.type, 1, add(p, p->sums.at, times(p, rows[i], p->sums.stride)), TC_NONE);
-    lse[i] = mul(p, lse[i], number(p, units(p)));
+    tc_val of_row = add(p, p->sums.at, times(p, rows[i], p->sums.stride));
+    greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, units(p)));
+    log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, units(p)));
     delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, rows[i], p->delta.stride)), TC_NONE);
   }
   for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
       tc_val here = plus(p, add(p, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
       v = masked(p, v, rows[i], add(p, b->k0, x.at), &seen);
-      v = only(p, seen, power_of(p, sub(p, v, lse[i])), 0);
+      v = only(p, seen, power_of(p, sub(p, sub(p, v, greatest[i]), log[i])), 0);
       store(p, b->weights, here, v);
       if (!wants_slopes(p)) continue;
       tc_val g = sub(p, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);

@@ -69,9 +69,9 @@ int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
   return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
 }
 
-static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *right) {
+static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
-  bool along_k = !right->panel && right->row == 1 && right->col != 1 && size >= 4 && vector >= 4;
+  bool along_k = !right->panel && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
   int turned = tc_blocks_turned_as_one(right->type, acc) * vector;  // rows of a block that is turned
   return along_k && of->m * 4 <= registers_of() && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
 }
@@ -83,7 +83,7 @@ static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *rig
   return two ? 2 * vector : vector;
 }
 
-static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *right, const tc_cut *given) {
+static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, const tc_cut *given) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
@@ -91,7 +91,7 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   // 169. Panels of one register, for up to 24 rows, gain and lose.
   bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && of->m * 4 > registers_of() && of->m * 2 <= registers_of();
   if (halves) b->lanes /= 2;
-  b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, right));
+  b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, left, right));
   b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
   b->rows = TC_MAX_OF(registers_of() / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->rows = (int)given_or(given, TC_CUT_ROWS, b->rows);
@@ -233,8 +233,8 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   bool in_place = right->panel || right->col == 1 || f->of.n == 1;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
-  if (b->turn && (!can_turn(&f->of, f->acc, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) || b->tiles > 1 ||
-                  b->pack || b->pack_a || b->chunk < f->of.k))
+  if (b->turn && (!can_turn(&f->of, f->acc, left, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) ||
+                  b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k))
     return false;
   if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
   if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
@@ -247,7 +247,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
 bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
   if (given && !is_sane(f, given)) return false;
-  choose_registers(b, &f->of, f->acc, &f->right, given);
+  choose_registers(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_widening(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_unrolling(b, &f->of, &f->left);

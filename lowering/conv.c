@@ -100,7 +100,10 @@ static uint32_t views(conv *c, uint32_t x) {
     tc_dims d = *dims(c, a);
     uint64_t attr[4] = {(uint64_t)i + 1, (uint64_t)c->w.dim[2 + i], (uint64_t)c->stride[i], (uint64_t)c->dilation[i]};
     d.dim[1 + i] = c->y.dim[1 + i], d.dim[d.rank++] = c->w.dim[2 + i];
-    a = c->w.dim[2 + i] == 1 && c->stride[i] == 1 ? reshape(c, a, d) : add(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
+    if (c->w.dim[2 + i] == 1 && c->stride[i] == 1)  // output_padding leaves elements past the last window
+      a = reshape(c, slice(c, a, 1 + i, 0, 1, c->y.dim[1 + i]), d);
+    else
+      a = add(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
   }
   return a;
 }

@@ -7,7 +7,7 @@
 
 #include "runtime/status.h"
 
-#define TC_MAX_TERMS 12
+#define TC_MAX_TERMS 16  // a slice of eight axes: a range and a start of each
 #define TC_N_RANGES 4  // A outer, F folded, K inner, K0 upper part of a split inner range
 
 enum { TC_RANGE_A, TC_RANGE_F, TC_RANGE_K, TC_RANGE_K0 };

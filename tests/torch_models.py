@@ -14,16 +14,18 @@ TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", tor
 
 
 def save_safetensors(path, tensors):
-    header, at, data = {"__metadata__": {"format": "pt"}}, 0, b""
+    header, at = {"__metadata__": {"format": "pt"}}, 0
     for name, t in tensors.items():
-        raw = bytes(t.detach().contiguous().view(-1).view(torch.uint8).numpy()) if t.numel() else b""
-        header[name] = {"dtype": TYPES[t.dtype], "shape": list(t.shape), "data_offsets": [at, at + len(raw)]}
-        at += len(raw)
-        data += raw
+        n_bytes = t.numel() * t.element_size()
+        header[name] = {"dtype": TYPES[t.dtype], "shape": list(t.shape), "data_offsets": [at, at + n_bytes]}
+        at += n_bytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+        f.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            if t.numel():
+                f.write(t.detach().contiguous().view(-1).view(torch.uint8).numpy())
 
 
 def load_safetensors(path):

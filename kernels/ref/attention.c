@@ -1,5 +1,5 @@
 // Attention and its gradients by plain loops, a query row and a key at a time, in double. What a row does not see is not read.
-// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, and 0 as its lse.
+// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, also as its lse.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>
 
@@ -40,8 +40,8 @@ static void load_row(const tc_view *x, int64_t n, int64_t h, int64_t i, double *
   tc_load_f64(x->type, x->ptr, n * x->stride[0] + h * x->stride[1] + i * x->stride[2], x->stride[3], x->dim[3], out);
 }
 
-static double at_row(const tc_view *x, const query *q) {
-  return tc_get_f64(x->type, x->ptr, q->n * x->stride[0] + q->h * x->stride[1] + q->i * x->stride[2]);
+static void at_row(const tc_view *x, const query *q, int64_t count, double *out) {
+  tc_load_f64(x->type, x->ptr, q->n * x->stride[0] + q->h * x->stride[1] + q->i * x->stride[2], x->stride[3], count, out);
 }
 
 static int64_t key_head(const attention *a, int64_t h) {
@@ -126,19 +126,21 @@ tc_status tc_ref_attention_lse(const tc_ref_call *call) {
   EACH_ROW(a, n, h, i) {
     query q = query_at(&a, n, h, i);
     mix(&a, &q, &max, &sum, NULL);
-    tc_set_f64(o->type, o->ptr, n * o->stride[0] + h * o->stride[1] + i * o->stride[2], max == -INFINITY ? 0 : max + log(sum));
+    const double pair[2] = {max == -INFINITY ? 0 : max, max == -INFINITY ? 0 : log(sum)};
+    tc_store_f64(o->type, o->ptr, n * o->stride[0] + h * o->stride[1] + i * o->stride[2], o->stride[3], 2, pair);
   }
   return TC_OK;
 }
 
 // Of row q and key j: its weight, and the gradient of its score. False where the row does not see the key.
 static bool weigh(const attention *a, const query *q, int64_t j, double *key, double *dout, double *p, double *ds) {
-  double value[MAX_HEAD], s;
+  double value[MAX_HEAD], s, lse[2], delta;
   if (!score(a, q, j, key, &s)) return false;
   load_row(a->v, q->n, key_head(a, q->h), j, value);
   load_row(a->dout, q->n, q->h, q->i, dout);
-  *p = exp(s - at_row(a->lse, q));
-  *ds = *p * (dot(a->v->dim[3], dout, value) - at_row(a->delta, q)) * a->scale;
+  at_row(a->lse, q, 2, lse), at_row(a->delta, q, 1, &delta);
+  *p = exp(s - lse[0] - lse[1]);
+  *ds = *p * (dot(a->v->dim[3], dout, value) - delta) * a->scale;
   return true;
 }
 

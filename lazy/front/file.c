@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_LINKS 40  // as Linux
@@ -44,6 +45,9 @@ static int open_beside(const char *path, char **out_name) {
 
 void tc_new_file_begin(tc_new_file *f, const char *op, const char *path, tc_site site) {
   *f = (tc_new_file){.op = op, .path = path, .site = site, .fd = -1};
+  sigset_t over_limit;
+  sigemptyset(&over_limit), sigaddset(&over_limit, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &over_limit, &f->mask);
   struct stat info;
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
     f->fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -61,6 +65,14 @@ void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes) {
     else
       p += k, bytes -= (size_t)k;
   }
+}
+
+// What a write past the limit left pending is told of by its errno.
+static void restore_signals(const sigset_t *before) {
+  sigset_t over_limit;
+  sigemptyset(&over_limit), sigaddset(&over_limit, SIGXFSZ);
+  while (!sigismember(before, SIGXFSZ) && sigtimedwait(&over_limit, NULL, &(struct timespec){0, 0}) == SIGXFSZ) continue;
+  pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 // A rename is on the disk once its directory is. Where a directory cannot be opened or synced the file is in its place all the same.
@@ -83,6 +95,7 @@ tc_status tc_new_file_end(tc_new_file *f, tc_status st) {
     else if (f->name)
       sync_directory(f->target);
   }
+  restore_signals(&f->mask);
   free(f->name);
   free(f->target);
   if (st != TC_OK || f->why == 0) return st;

@@ -1,9 +1,12 @@
 // Files written whole or not at all: what is written goes to a temporary beside the target, which takes the target's place once it is on the disk.
 // Always: links are followed; until the rename the target is what it was; a file that failed is removed. What is no file (a pipe, a device) is
-// written in place. Threads: thread-compatible.
+// written in place.
+// Between begin and end a file that grows past the process's limit is an error to this thread, not the signal that would end the process.
+// Threads: thread-compatible; begin and end are called by one thread.
 #ifndef TC_LAZY_FRONT_FILE_H
 #define TC_LAZY_FRONT_FILE_H
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "runtime/status.h"
@@ -14,6 +17,7 @@ typedef struct tc_new_file {
   int fd;
   int why;                // errno of the first failure
   char *name, *target;    // the temporary and what it will replace; NULL: written in place
+  sigset_t mask;          // the thread's signals before
 } tc_new_file;
 
 // Failures are kept: only tc_new_file_end, which must follow, tells of them.

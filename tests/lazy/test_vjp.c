@@ -272,6 +272,8 @@ SMOOTH(conv2d_by_channel, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options
 SMOOTH(conv3d, 2, -1, 1, tc_conv3d(x[0], x[1], NONE, (tc_conv_options){.padding = S(0, 1, 0)}), S(1, 2, 2, 3, 3), S(2, 2, 2, 2, 2))
 SMOOTH(conv_transpose1d, 3, -1, 1, tc_conv_transpose1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .padding = S(1), .output_padding = S(1)}),
        S(2, 2, 4), S(2, 3, 3), S(3))
+SMOOTH(conv_transpose2d_past_the_last_window, 2, -1, 1,
+       tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(1, 2), .output_padding = S(0, 1)}), S(2, 2, 2, 3), S(2, 1, 2, 1))
 SMOOTH(conv_transpose2d, 2, -1, 1, tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(2, 1), .groups = 2}), S(1, 4, 3, 2),
        S(4, 1, 2, 2))
 SMOOTH(conv_transpose3d, 3, -1, 1, tc_conv_transpose3d(x[0], x[1], x[2], (tc_conv_options){.stride = S(1, 2, 1), .padding = S(0, 1, 0), .groups = 2}),

@@ -37,6 +37,7 @@ static const shape shapes[] = {
     {2, 3, 3, 11, 19, 8, 8, true, 0, BOOLS, 1, false},        {2, 2, 2, 11, 70, 8, 8, false, 0, FLOATS, 3, false},
     {2, 2, 2, 20, 600, 8, 8, true, 580, FLOATS, 9, false},    {1, 2, 2, 6, 33, 8, 8, false, 20, BOOLS, 2, false},
     {1, 3, 3, 4, 2, 8, 8, true, 1, NO_MASK, 0, false},        {3, 8, 2, 1, 64, 16, 16, true, 64, FLOATS, 5, true},
+    {2, 2, 2, 7, 40, 8, 8, false, 0, FLOATS, 14, false},      {2, 3, 3, 7, 40, 8, 8, false, 0, BOOLS, 6, false},
     {1, 16, 16, 1024, 4, 64, 64, false, 0, NO_MASK, 0, true},  // results of 4 MiB, which pass the caches by
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], RESULTS = 4 };
@@ -327,10 +328,21 @@ Test(attention, a_row_whose_mask_is_the_least_float_weighs_all_keys_alike) {
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   tc_tensor x[4] = {tc_from_host(q, TC_SHAPE(2, 1), TC_F32), tc_from_host(k, TC_SHAPE(3, 1), TC_F32), tc_from_host(v, TC_SHAPE(3, 1), TC_F32),
                     tc_from_host(mask, TC_SHAPE(2, 3), TC_F32)};
-  float out[2];
-  tc_tensor y = tc_scaled_dot_product_attention(x[0], x[1], x[2], x[3], (tc_attention_options){0});
+  float out[2], dq[2], dk[3], dv[3];
+  for (int i = 0; i < 3; i++) cr_assert_eq(tc_set_requires_grad(x[i], true), TC_OK);
+  tc_tensor y = tc_scaled_dot_product_attention(x[0], x[1], x[2], x[3], (tc_attention_options){0}), d[3];
+  cr_assert_eq(tc_grads_of(tc_sum(y, TC_ALL, false), x, 3, d, 0), TC_OK);
   cr_assert_eq(tc_to_host(y, out, sizeof out), TC_OK);
   cr_expect(fabsf(out[0] - 7) <= 1e-5f && out[1] == 6, "%g and %g, should be 7, the mean, and 6", (double)out[0], (double)out[1]);
+  cr_assert_eq(tc_to_host(d[0], dq, sizeof dq), TC_OK);
+  cr_assert_eq(tc_to_host(d[1], dk, sizeof dk), TC_OK);
+  cr_assert_eq(tc_to_host(d[2], dv, sizeof dv), TC_OK);
+  cr_expect(fabsf(dq[0] - 2.75f) <= 1e-5f && dq[1] == 0, "dq is %g %g", (double)dq[0], (double)dq[1]);  // slopes (v - 7) / 3, by the keys
+  const float slope[] = {-4 / 3.0f, -1 / 3.0f, 5 / 3.0f}, weight[] = {1 / 3.0f, 4 / 3.0f, 1 / 3.0f};
+  for (int i = 0; i < 3; i++) {
+    cr_expect(fabsf(dk[i] - slope[i]) <= 1e-5f, "dk[%d] is %g, should be %g", i, (double)dk[i], (double)slope[i]);
+    cr_expect(fabsf(dv[i] - weight[i]) <= 1e-5f, "dv[%d] is %g, should be %g", i, (double)dv[i], (double)weight[i]);
+  }
 }
 
 // ---- Memory ----

@@ -139,6 +139,36 @@ static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
   return tc_mul(t, scale);
 }
 
+// Patches of an image as rows, whose elements lie in pieces, by a weight whose own lie side by side: what an embedding of patches is.
+static void expect_patches(int down, int across, int size, int n, tc_type type) {
+  int height = down * size, width = across * size, m = down * across, k = size * size;
+  double *image = malloc((size_t)(height * width) * sizeof *image), *weight = malloc((size_t)(n * k) * sizeof *weight);
+  double *got = malloc((size_t)(m * n) * sizeof *got);
+  for (int i = 0; i < height * width; i++) image[i] = draw();
+  for (int i = 0; i < n * k; i++) weight[i] = draw();
+  tc_tensor x = tc_cast(tc_from_host(image, TC_SHAPE(down, size, across, size), TC_F64), type);
+  tc_tensor w = tc_cast(tc_from_host(weight, TC_SHAPE(n, k), TC_F64), type);
+  cr_assert_eq(tc_eval(2, (tc_tensor[]){x, w}), TC_OK);
+  tc_tensor rows = tc_reshape(tc_permute(x, TC_AXES(0, 2, 1, 3)), TC_SHAPE(m, k));
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(rows, tc_transpose(w, 0, 1)), TC_F64), got, (size_t)(m * n) * sizeof *got), TC_OK);
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      double want = 0;
+      for (int r = 0; r < size; r++)
+        for (int c = 0; c < size; c++) want += image[(i / across * size + r) * width + i % across * size + c] * weight[j * k + r * size + c];
+      cr_expect_eq(got[i * n + j], want, "%d by %d patches of %d, %d columns, %s: [%d, %d] is %g, should be %g", down, across, size, n,
+                   tc_type_name(type), i, j, got[i * n + j], want);
+    }
+  free(image), free(weight), free(got);
+}
+
+Test(products, of_few_patches_are_exact_sums) {
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int down = 1; down <= 3; down++)
+    for (int n = 16; n <= 70; n += 54) expect_patches(down, 2, 8, n, TC_F32), expect_patches(down, 3, 16, n, TC_F32);
+  expect_patches(2, 2, 8, 16, TC_F64);
+}
+
 Test(products, of_narrow_weights_are_exact_sums) {
   static const tc_type types[] = {TC_I8, TC_U8, TC_BF16, TC_F16};
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);

@@ -1,4 +1,5 @@
-// Expressions over more tensors and numbers than one kernel can name: joins, sums, chains and optimizers over hundreds. Values are small integers in
+// Expressions over more tensors and numbers than one kernel can name: joins, sums, chains and optimizers over hundreds, and cuts of all axes there can be,
+// each at a place of its own. Values are small integers in
 // f32, so every order of summation gives the same; parameters trained together have the bits of one trained alone.
 #include <math.h>
 #include <string.h>
@@ -149,12 +150,35 @@ static void gradients_are_clipped_together(int n) {
   }
 }
 
+// The cube of 2^8 that lies in one of 3^8, which counts its elements, and its gradient.
+static void every_axis_is_cut(void) {
+  enum { OUTER = 6561, INNER = 256 };
+  static float g[OUTER];
+  const int64_t start[8] = {1, 0, 1, 1, 0, 1, 1, 1};
+  tc_tensor all = tc_reshape(tc_arange(0, OUTER, 1, TC_F32), TC_SHAPE(3, 3, 3, 3, 3, 3, 3, 3)), cut, grad;
+  EXPECT_OK(tc_eval(1, &all));
+  EXPECT_OK(tc_set_requires_grad(all, true));
+  cut = all;
+  for (int k = 0; k < 8; k++) cut = tc_slice(cut, k, start[k], start[k] + 2, 1);
+  EXPECT_OK(tc_grads_of(tc_sum(tc_mul(cut, 2), TC_ALL, false), &all, 1, &grad, 0));
+  EXPECT_OK(tc_to_host(cut, out, INNER * sizeof out[0]));
+  EXPECT_OK(tc_to_host(grad, g, sizeof g));
+  for (int i = 0; i < INNER; i++) {
+    int at = 0;
+    for (int k = 0; k < 8; k++) at = 3 * at + (int)start[k] + (i >> (7 - k)) % 2;
+    EXPECT(out[i] == (float)at && g[at] == 2, "cut [%d] is %g, should be %d; its gradient %g, should be 2", i, (double)out[i], at, (double)g[at]);
+    g[at] = 0;
+  }
+  for (int i = 0; i < OUTER; i++) EXPECT(g[i] == 0, "the gradient [%d], which is cut away, is %g", i, (double)g[i]);
+}
+
 int main(void) {
   const char *const devices[] = {"tc:cpu", "tc:ref"};
   for (int d = 0; d < 2; d++) {
     EXPECT_OK(tc_set_default_device(devices[d]));
     tc_scope all = tc_scope_begin();
     make_operands();
+    every_axis_is_cut();
     for (int n = 60; n <= MOST; n += 80) {
       tc_scope s = tc_scope_begin();
       joins(n);
