@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/plain/expect.h"
+#include "tests/plain/child.h"
 
 enum { N = 256 };
 #define MATRIX ((double)N * N * sizeof(float))
@@ -442,30 +441,24 @@ static const struct held {
     {"steps of norms", norm_steps},
 };
 
-// Bytes beyond the operands that the program holds at most, in a process of its own. Kept forms of parameters, which go when memory is short, do not count.
+typedef struct peak_case {
+  const struct held *held;
+  bool op_by_op;
+} peak_case;
+
+// Bytes beyond the operands that the program holds at most. Kept forms of parameters, which go when memory is short, do not count.
+static double measure(const void *arg) {
+  const peak_case *c = arg;
+  setenv("TC_EAGER", c->op_by_op ? "1" : "0", 1);
+  make_operands();
+  double before = (double)tc_memory_stats().live_bytes;
+  tc_tensor t = c->held->make();
+  EXPECT_OK(tc_eval(1, &t));
+  return (double)(tc_memory_stats().peak_bytes - tc_memory_stats().prepared_bytes) - before;
+}
+
 static double peak_of(const struct held *h, bool op_by_op) {
-  int end[2];
-  double peak = -1;
-  if (pipe(end) != 0) return peak;
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    atomic_store(&expect_n_failed, 0);
-    setenv("TC_EAGER", op_by_op ? "1" : "0", 1);
-    make_operands();
-    double before = (double)tc_memory_stats().live_bytes;
-    tc_tensor t = h->make();
-    EXPECT_OK(tc_eval(1, &t));
-    peak = (double)(tc_memory_stats().peak_bytes - tc_memory_stats().prepared_bytes) - before;
-    if (write(end[1], &peak, sizeof peak) != sizeof peak) _exit(1);
-    _exit(atomic_load(&expect_n_failed) != 0);
-  }
-  close(end[1]);
-  int status = 0;
-  if (read(end[0], &peak, sizeof peak) != sizeof peak) peak = -1;
-  close(end[0]);
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? peak : -1;
+  return in_child(measure, &(peak_case){h, op_by_op});
 }
 
 // Buffers below a mebibyte come in classes, four a power of two, so one arena may be a quarter larger than what it holds.

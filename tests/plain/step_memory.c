@@ -1,13 +1,11 @@
 // What steps of training hold at most, as numbers that follow from the shapes: parameters and an optimizer's state change where they are, a gradient dies
 // in its update, and memory for temporaries grows without what it was before.
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <tc/nn.h>
 
 #include "examples/models/resnet.h"
-#include "tests/plain/expect.h"
+#include "tests/plain/child.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -81,7 +79,8 @@ typedef struct peak_case {
 } peak_case;
 
 // In the child: bytes over parameters and input.
-static double measure(const peak_case *c) {
+static double measure(const void *arg) {
+  const peak_case *c = arg;
   model m;
   // Far less than parameters and state, which the trace of a step is alone to hold, but which its assigns write over.
   setenv("TC_MAX_BYTES", "4194304", 1);
@@ -98,26 +97,6 @@ static double measure(const peak_case *c) {
   return peak;
 }
 
-// In a process of its own: a peak is never less than the one before.
-static double peak_of(const peak_case *c) {
-  int end[2], status = 0;
-  double peak = -1;
-  if (pipe(end) != 0) return peak;
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    atomic_store(&expect_n_failed, 0);
-    peak = measure(c);
-    if (write(end[1], &peak, sizeof peak) != sizeof peak) _exit(1);
-    _exit(atomic_load(&expect_n_failed) != 0);
-  }
-  close(end[1]);
-  if (read(end[0], &peak, sizeof peak) != sizeof peak) peak = -1;
-  close(end[0]);
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? peak : -1;
-}
-
 static void a_step_holds_what_its_shapes_need(void) {
   const double weight = 4.0 * WIDTH * WIDTH, rows = 4.0 * ROWS * WIDTH;
   const double plane = 4.0 * IMAGES * CHANNELS * (SIDE / 4) * (SIDE / 4), widest = 4.0 * 9 * (8 * CHANNELS) * (8 * CHANNELS);
@@ -130,7 +109,7 @@ static void a_step_holds_what_its_shapes_need(void) {
       {"a ResNet", resnet, false, 32 * plane + 8.7 * widest},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    double peak = peak_of(&cases[i]);
+    double peak = in_child(measure, &cases[i]);
     EXPECT(peak >= 0, "%s: no peak", cases[i].name);
     EXPECT(peak <= cases[i].most, "%s: %.2f MiB held, at most %.2f", cases[i].name, peak / MIB, cases[i].most / MIB);
   }
