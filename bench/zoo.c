@@ -118,7 +118,7 @@ static tc_status infer(model *m) {
   return st;
 }
 
-// A step with its loss in hand.
+// A step with its loss in hand, which is read when the step's scope has ended: nothing old is held then.
 static tc_status train(model *m, float *loss) {
   tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
   tc_tensor y = m->forward(m);

@@ -135,7 +135,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t most = b->once ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE) : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : CHUNK;
   bool streams = b->once && can_stream(b, of, acc, left, right);
-  bool cuts = b->pack_a || (b->once && !streams) || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
+  bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > LONG_K);
   if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
