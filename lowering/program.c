@@ -622,7 +622,7 @@ typedef struct fault {
 } fault;
 
 typedef struct run {
-  _Alignas(64) const tc_program *p;
+  _Alignas(128) const tc_program *p;
   void **place;  // leaves, then outputs, then prepared values
   char *const *output;  // behind the leaves in place
   char *arena;

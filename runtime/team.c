@@ -49,6 +49,7 @@ typedef fenv_t float_mode;
 #endif
 
 #define LINE 64
+#define PAIR 128  // of lines, which the processor fetches together: what one side writes lies in other pairs than what the other does
 #define HUGE_PAGE ((size_t)2 << 20)
 // From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
 #define HUGE_SCRATCH ((size_t)256 << 10)
@@ -71,15 +72,15 @@ typedef struct scratch {
 } scratch;
 
 typedef struct member {
-  _Alignas(LINE) tc_worker worker;  // written by this worker alone, once it has claimed a task
-  _Alignas(LINE) scratch memory;  // written under busy, where more of it is needed
+  _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
+  _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
   int pu;  // pinned to, or -1
 } member;
 
 static struct {
   // The wave. Its description is written by the holder of busy while nobody has a claim, and read by who has one: ordered by claim (release, acquire) and left.
-  _Alignas(LINE) _Atomic uint64_t claim;
+  _Alignas(PAIR) _Atomic uint64_t claim;
   _Atomic int64_t left;  // tasks that are not done
   void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
   _Atomic(void *) arg;  // atomic, for it is fetched before a claim
@@ -89,10 +90,10 @@ static struct {
   _Atomic int status;  // first failure of a worker in this job
   atomic_bool stopping;
   // Written when workers park and wake.
-  _Alignas(LINE) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
+  _Alignas(PAIR) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
   _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
   // Of callers.
-  _Alignas(LINE) atomic_int threads;  // set by tc_team_set_threads; 0: the default
+  _Alignas(PAIR) atomic_int threads;  // set by tc_team_set_threads; 0: the default
   atomic_int busy;  // held by the caller whose job runs
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
