@@ -845,8 +845,8 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
   for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
   l.stopped_by = (fault){.step = NULL};
-  l.r = (run){p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &l.stopped_by,
-              tc_options_get()->profile > 1};
+  l.r = (run){
+      p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &l.stopped_by, tc_options_get()->profile > 1};
   tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
   if (st == TC_OK) st = run_steps(&l.r);
   if (l.stopped_by.step) report(plan, &l.r, call);

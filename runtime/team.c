@@ -64,6 +64,11 @@ typedef fenv_t float_mode;
 // Jobs that are too short to wake workers for, if so many follow each other at no more than this distance, wake them: they will be awake for those that follow.
 #define BRIEF_JOBS 32
 #define BRIEF_NS 20000
+// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's time, and one that lost its core keeps the caller waiting
+// for 4 ms. So such jobs stay alone for a while after a worker came late, or not at all to so many; for twice as long if it happens again soon.
+#define BRIEF_MISSES 64
+#define LEAST_PAUSE_NS 10000000
+#define MOST_PAUSE_NS 1000000000
 
 typedef struct scratch {
   void *base;  // owned, as malloc gave it
@@ -97,13 +102,21 @@ static struct {
   atomic_int busy;  // held by the caller whose job runs
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
+  int64_t n_helped;  // tasks of this job that workers did
+  bool late;  // one of them kept the caller waiting for longer than it spins
   member members[MOST_THREADS];
 } team;
 
 static _Thread_local scratch own_scratch;  // of this thread as a caller
 static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers were worth waking for
-static _Thread_local unsigned brief_jobs;  // of this thread, close together, that found workers asleep
-static _Thread_local int64_t brief_ns;  // when the latest of them began
+// This thread's brief jobs.
+static _Thread_local struct {
+  unsigned n_close;  // close together, that found workers asleep
+  unsigned n_missed;  // one after the other, that no worker came to though they were awake
+  int64_t latest_ns;  // when the latest that found workers asleep began
+  int64_t pause_ns, until_ns;  // the latest time for which such jobs stay alone
+  bool paused;
+} brief;
 static _Thread_local bool in_job;  // this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
@@ -428,6 +441,7 @@ static void wave_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
   for (spin s = {0}; !spin_over(&s);)
     if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
+  team.late = true;
   atomic_fetch_sub(&team.left, n_own);  // from now on the last worker looks whether the caller sleeps
   while (atomic_load(&team.left) != 0) {
     atomic_store(&team.caller_asleep, 1);
@@ -454,6 +468,7 @@ static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *call
     workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));  // one that parked just when the wave was published is seen now
     n_own += tasks_run(caller, claim);
   }
+  team.n_helped += n_tasks - n_own;
   wave_wait(n_own);
 }
 
@@ -469,13 +484,27 @@ static int job_run_alone(const tc_job *job, void *memory) {
 
 // Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one of so many that they should be.
 static bool workers_are_near(int n) {
+  if (TC_UNLIKELY(brief.paused)) brief.paused = now_ns() < brief.until_ns;
+  if (TC_UNLIKELY(brief.paused)) return false;
   if (TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n))) return true;
   int64_t now = now_ns();
-  brief_jobs = now - brief_ns <= BRIEF_NS ? brief_jobs + 1 : 0;
-  brief_ns = now;
-  if (brief_jobs < BRIEF_JOBS) return false;
-  brief_jobs = 0;
+  brief.n_close = now - brief.latest_ns <= BRIEF_NS ? brief.n_close + 1 : 0;
+  brief.latest_ns = now;
+  if (brief.n_close < BRIEF_JOBS) return false;
+  brief.n_close = 0;
   return true;
+}
+
+// Under busy, after a brief job that was shared.
+static void brief_judge(void) {
+  brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
+  if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
+  int64_t now = now_ns();
+  bool soon = now - brief.until_ns < 8 * brief.pause_ns;
+  brief.pause_ns = soon ? TC_MIN(2 * brief.pause_ns, MOST_PAUSE_NS) : LEAST_PAUSE_NS;
+  brief.until_ns = now + brief.pause_ns;
+  brief.paused = true;
+  brief.n_missed = brief.n_close = 0;
 }
 
 // Under busy.
@@ -486,12 +515,14 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   workers_give_way();
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
   atomic_store_explicit(&team.status, 0, memory_order_relaxed);
+  team.n_helped = 0, team.late = false;
   for (int wave = 0; wave < job->n_waves; wave++) {
     if (job->n_tasks[wave] > 1)
       wave_run(job, wave, n_threads, &caller);
     else
       wave_run_alone(job, wave, &caller);
   }
+  if (job->brief) brief_judge();
   return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 

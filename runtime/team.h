@@ -14,22 +14,22 @@
 
 // What a kernel sees of the thread that runs it. The first two fields are read by generated code: keep their order.
 typedef struct tc_worker {
-  void *scratch;        // at least the bytes asked for by the job, 64-byte aligned
-  const void *math;     // table of functions for calls from generated code
-  uint32_t id, n;       // which of how many
-  int status;           // first failure a kernel met on this worker in this job
+  void *scratch;  // at least the bytes asked for by the job, 64-byte aligned
+  const void *math;  // table of functions for calls from generated code
+  uint32_t id, n;  // which of how many
+  int status;  // first failure a kernel met on this worker in this job
 } tc_worker;
 
 #define TC_JOB_LINES 2  // of 64 bytes
 
 typedef struct tc_job {
   void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
-  void *arg;                // its first TC_JOB_LINES are fetched while a worker claims its first task: what tasks read of it lies there
+  void *arg;  // its first TC_JOB_LINES are fetched while a worker claims its first task: what tasks read of it lies there
   int n_waves;
-  const int64_t *n_tasks;   // tasks of each wave; a wave of one runs on the caller side without a barrier where possible
+  const int64_t *n_tasks;  // tasks of each wave; a wave of one runs on the caller side without a barrier where possible
   size_t scratch_bytes;
-  int max_threads;          // 1: run on the caller
-  bool brief;               // takes less than waking a worker
+  int max_threads;  // 1: run on the caller
+  bool brief;  // takes less than waking a worker
 } tc_job;
 
 // Runs the job to its end and returns the first non-zero worker status. Blocks. Thread-safe.

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -115,6 +116,31 @@ Test(team, brief_jobs_wake_workers_only_where_many_follow_each_other) {
     usleep(100);
     cr_assert_eq(brief_run(), 1);
   }
+  tc_team_stop();
+}
+
+static void late_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  brief_task(arg, wave, index, worker);
+  if (worker->id) usleep(1000);
+}
+
+Test(team, brief_jobs_stay_alone_for_a_while_after_a_worker_came_late) {
+  struct timespec from, now;
+  atomic_uint ids = 0;
+  tc_job job = {late_task, &ids, 1, (const int64_t[]){2}, 0, 0, true};
+  tc_team_set_threads(2);
+  for (int i = 0; i < 10000000 && ids != 3; i++) cr_assert_eq(tc_team_run(&job), 0);
+  cr_assert_eq(ids, 3);
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  for (;;) {
+    unsigned of = brief_run();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if ((now.tv_sec - from.tv_sec) * 1000000000 + (now.tv_nsec - from.tv_nsec) > 5000000) break;
+    cr_assert_eq(of, 1);
+  }
+  ids = 1;
+  for (int i = 0; i < 10000000 && ids == 1; i++) ids = brief_run();
+  cr_assert_eq(ids, 3);  // and are shared again
   tc_team_stop();
 }
 
