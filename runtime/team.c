@@ -66,7 +66,8 @@ typedef fenv_t float_mode;
 #define BRIEF_NS 20000
 // Where other processes want the cores too, a worker that spins for brief jobs takes the caller's time, and one that lost its core keeps the caller waiting
 // for 4 ms. So such jobs stay alone for a while after a worker came late, or not at all to so many; for twice as long if it happens again soon.
-#define BRIEF_MISSES 64
+#define BRIEF_MISSES 400
+#define LATE_NS 1000000  // a virtual machine stops a core for less
 #define LEAST_PAUSE_NS 10000000
 #define MOST_PAUSE_NS 1000000000
 
@@ -103,7 +104,7 @@ static struct {
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
   int64_t n_helped;  // tasks of this job that workers did
-  bool late;  // one of them kept the caller waiting for longer than it spins
+  bool late;  // one of them kept the caller waiting for LATE_NS
   member members[MOST_THREADS];
 } team;
 
@@ -441,13 +442,14 @@ static void wave_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
   for (spin s = {0}; !spin_over(&s);)
     if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
-  team.late = true;
+  int64_t from = now_ns();
   atomic_fetch_sub(&team.left, n_own);  // from now on the last worker looks whether the caller sleeps
   while (atomic_load(&team.left) != 0) {
     atomic_store(&team.caller_asleep, 1);
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
+  team.late = now_ns() - from >= LATE_NS;
 }
 
 // Task 0 is the caller's and needs no claim.

@@ -121,7 +121,7 @@ Test(team, brief_jobs_wake_workers_only_where_many_follow_each_other) {
 
 static void late_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   brief_task(arg, wave, index, worker);
-  if (worker->id) usleep(1000);
+  if (worker->id) usleep(50000);  // longer than the caller itself may be kept from running
 }
 
 Test(team, brief_jobs_stay_alone_for_a_while_after_a_worker_came_late) {
