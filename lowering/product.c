@@ -712,7 +712,6 @@ void tc_ex_product(tc_ex *s) {
   p->direct &= !p->chunks;
   make_tiles(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
-  s->stream = p->of.n % 64 == 0;  // rows begin at a line
   tc_ex_preload(s);
   int64_t columns = tc_ceil_div(p->by.n_panels, p->by.unit_panels), blocks = tc_ceil_div(p->by.tiles, p->by.unit_tiles);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -729,7 +728,7 @@ void tc_ex_product(tc_ex *s) {
   u.p1 = tc_emit_bin(E, TC_N_MIN, add(p, u.p0, tc_ex_i64(s, p->by.unit_panels)), tc_ex_i64(s, p->by.n_panels));
   u.row = add(p, times(p, u.t0, p->by.rows - 1), tc_emit_bin(E, TC_N_MIN, u.t0, tc_ex_i64(s, p->by.tall)));
   unit_of(p, &u);
-  s->mask = TC_NONE, s->stream = false;
+  s->mask = TC_NONE;
   end(p);
   s->x->extent = s->gp->a * columns * blocks;
   s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
