@@ -7,8 +7,8 @@
 
 #define DEEPEST 32  // elementwise work between a product and the move of its result
 // Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle steps for each, where the last panel is not full.
-// Times the old way over times so, on a Xeon at two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (4 steps);
-// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10, 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9.
+// Times the old way over times so, on a Xeon at two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
+// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10, 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9 (20).
 #define LEAST_COLUMNS 64
 #define MOST_IDLE 32
 
