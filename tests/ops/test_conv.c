@@ -274,7 +274,7 @@ Test(conv, a_result_with_channels_first_is_made_so_where_pixels_lie_side_by_side
   static const tc_type types[] = {TC_F32, TC_F64, TC_BF16};
   OK(tc_set_default_device("tc:cpu"));
   for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
-    for (int k = 0; k < 3; k++) expect_same_bits(&images[i], types[k]);
+    for (int k = 0; k < (i % 4 == 0 ? 3 : 1); k++) expect_same_bits(&images[i], types[k]);
 }
 
 // ---- Each road that a convolution and its gradients may take, against the reference ----
