@@ -29,8 +29,8 @@
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
-#define ALONE_IN_PLACE \
-  150000.0  // one whose units repeat nothing: a lone product is shared where a second thread is at hand (program.c, BRIEF_TASK_NS)
+// One whose units repeat nothing: a lone product is shared where a second thread is at hand (program.c, BRIEF_TASK_NS).
+#define ALONE_IN_PLACE 150000.0
 #define UNROLLED 1e7  // a whole product for which a loop of that many rows is worth compiling
 #define MOST_ROWS 30  // of a tile
 #define SPARE 4  // registers beside those that the model takes

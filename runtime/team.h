@@ -1,10 +1,10 @@
 // A team of threads that runs one plan at a time as a sequence of waves of tasks.
 //
 // The caller is worker 0 and always takes part; with one thread nothing else is touched. One wake per job; between waves an in-job barrier
-// (spin, then futex). A brief job is shared with workers that are awake, and wakes them only where one such job follows the other. Workers spin about 50 us after a job, then park on a futex. A late worker never blocks the caller: tasks are claimed
-// from an atomic counter, so the caller runs what others do not. Concurrent callers: the second runs its job alone on its own thread.
-// After fork the child starts a new team on first use. Signals are blocked in workers. MXCSR is set to default for a job on every thread
-// (the caller's is restored).
+// (spin, then futex). A brief job is shared with workers that are awake, and wakes them only where one such job follows the other. Workers spin about
+// 50 us after a job, then park on a futex. A late worker never blocks the caller: tasks are claimed from an atomic counter, so the caller runs what
+// others do not. Concurrent callers: the second runs its job alone on its own thread. After fork the child starts a new team on first use. Signals are
+// blocked in workers. MXCSR is set to default for a job on every thread (the caller's is restored).
 #ifndef TC_RUNTIME_TEAM_H
 #define TC_RUNTIME_TEAM_H
 
