@@ -312,16 +312,16 @@ static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, tc_va
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
   tc_val last = plus(p, k1, -1), key = loop(p, from, to, p->lanes), panel = times(p, sub(p, key, k0), padded);
-  for (int first = 0; first < p->lanes; first += size) {
-    if (full) {
-      tc_val c = loop(p, whole(p, 0), whole(p, full), size);
-      turn_block(p, f, plus(p, key, first), last, c, size, TC_NONE, tile, plus(p, add(p, panel, times(p, c, p->lanes)), first), by);
-      end(p);
-    }
-    if (full < columns)
-      turn_block(p, f, plus(p, key, first), last, whole(p, full), size, column_mask(p, full, columns, size), tile,
-                 plus(p, panel, full * p->lanes + first), by);
+  tc_val first = loop(p, whole(p, 0), whole(p, p->lanes), size);
+  key = add(p, key, first), panel = add(p, panel, first);
+  if (full) {
+    tc_val c = loop(p, whole(p, 0), whole(p, full), size);
+    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p, panel, times(p, c, p->lanes)), by);
+    end(p);
   }
+  if (full < columns)
+    turn_block(p, f, key, last, whole(p, full), size, column_mask(p, full, columns, size), tile, plus(p, panel, full * p->lanes), by);
+  end(p);
   end(p);
 }
 
