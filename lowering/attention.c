@@ -359,12 +359,12 @@ static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t st
   return (side){tile, p->acc, at, row, step, NULL};
 }
 
-// Products of a tile of rows with `lanes` keys of a panel, from `key` on, into a tile.
-static void with_panel(attention *p, side rows, int lanes, int panels, int64_t columns, tc_val key, int tile, tc_val to) {
+// Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.
+static void with_panel(attention *p, side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[ROWS];
   clear(p, (int)p->rows, lanes, acc);
-  multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, times(p, key, panel_columns(p, columns)), 0, p->lanes), whole(p, 0), whole(p, columns),
-           acc);
+  tc_val at = add(p, times(p, first, panel_columns(p, columns)), sub(p, key, first));
+  multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), whole(p, 0), whole(p, columns), acc);
   for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
 }
 
@@ -398,24 +398,28 @@ static void prefetch_rest(attention *p, const ahead *x, void (*prefetch)(attenti
   end(p);
 }
 
-// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel half, where that is enough:
-// every tile has a causal edge, a panel is a good part of the keys of a short one.
+// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel a half, a quarter or both,
+// where they are enough: every tile has a causal edge, a panel is a good part of the keys of a short one.
 static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const ahead *next) {
-  int half = p->lanes / 2;
-  bool halves = p->causal && half >= p->vector;
-  tc_val rest = halves ? tc_emit_bin(E, TC_N_REM, most(p, count, whole(p, 0)), whole(p, p->lanes)) : TC_NONE, end_of_whole = count, few = TC_NONE;
-  if (halves) {
-    few = tc_emit_bin(E, TC_N_AND, tc_emit_bin(E, TC_N_GT, rest, whole(p, 0)), tc_emit_bin(E, TC_N_LE, rest, whole(p, half)));
-    end_of_whole = tc_emit_select(E, few, sub(p, count, rest), count);
+  int least_part = TC_MAX_OF(p->lanes / 4, p->vector);
+  bool parts = p->causal && least_part < p->lanes;
+  tc_val part = TC_NONE, stop = count;
+  if (parts) {
+    tc_val steps = tc_emit_bin(E, TC_N_DIV, plus(p, most(p, count, whole(p, 0)), least_part - 1), whole(p, least_part));
+    part = times(p, tc_emit_bin(E, TC_N_REM, steps, whole(p, p->lanes / least_part)), least_part), stop = sub(p, times(p, steps, least_part), part);
   }
-  tc_val key = loop(p, whole(p, 0), end_of_whole, p->lanes);
+  tc_val key = loop(p, whole(p, 0), stop, p->lanes);
   if (next) prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, whole(p, p->lanes)));
-  with_panel(p, rows, p->lanes, panels, columns, key, tile, to);
+  with_panel(p, rows, p->lanes, panels, columns, key, key, tile, to);
   end(p);
-  if (!halves) return;
-  begin_if(p, few);
-  with_panel(p, rows, half, panels, columns, end_of_whole, tile, to);
-  end_if(p);
+  key = stop;
+  for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
+    tc_val here = tc_emit_bin(E, TC_N_AND, part, whole(p, lanes));
+    begin_if(p, tc_emit_bin(E, TC_N_NE, here, whole(p, 0)));
+    with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
+    end_if(p);
+    key = add(p, key, here);
+  }
 }
 
 // The panels of `columns` columns, each of its width: begin gives the first column, as a value, and its lanes; until end_panels.
