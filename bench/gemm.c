@@ -1,4 +1,4 @@
-// Products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
+// Products at one thread and at all, square ones and those of layers, and one with what follows it done where it is made, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
 // they are installed. Of bf16 the roof is that of f32, whose multiply-adds tc takes; oneDNN's is measured through PyTorch, which calls it.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
@@ -32,12 +32,13 @@ typedef struct shape {
   int64_t m, k, n;
   bool turned_a, turned_b;
   tc_type type, type_b;  // of b in memory; a narrower one is widened, and whole numbers times a scale a column are what is multiplied
+  bool activated;  // a bias is added and gelu taken; what it is compared with is the product alone
 } shape;
 
 typedef struct product {
   const shape *shape;
-  tc_tensor a, b, scale;
-  float *host_a, *host_b, *host_c;
+  tc_tensor a, b, scale, bias;
+  float *host_a, *host_b, *host_c, *host_bias;
 } product;
 
 static void *open_first(const char *const *names) {
@@ -82,17 +83,28 @@ static tc_tensor recorded(const product *p) {
   return tc_matmul(a, b);
 }
 
-static double multiply(void *arg, int n) {
-  const product *p = arg;
+static tc_tensor activated(const product *p) {
+  return tc_gelu(tc_add(recorded(p), p->bias));
+}
+
+static double run(const product *p, int n, tc_tensor (*record)(const product *p)) {
   double start = bench_now();
   for (int i = 0; i < n; i++) {
     tc_scope scope = tc_scope_begin();
-    tc_tensor c = recorded(p);
+    tc_tensor c = record(p);
     tc_status st = tc_eval(1, &c);
     tc_scope_end(scope);
     if (st != TC_OK) return -1;
   }
   return bench_now() - start;
+}
+
+static double multiply(void *arg, int n) {
+  return run(arg, n, recorded);
+}
+
+static double multiply_and_activate(void *arg, int n) {
+  return run(arg, n, activated);
 }
 
 static double multiply_openblas(void *arg, int n) {
@@ -128,7 +140,8 @@ static bool product_right(void *arg) {
     want += (double)a * (double)b;
   }
   tc_scope scope = tc_scope_begin();
-  float got = bench_element(tc_cast(recorded(p), TC_F32), row * s->n + column);
+  if (s->activated) want += p->host_bias[column], want = 0.5 * want * (1 + erf(want * sqrt(0.5)));
+  float got = bench_element(tc_cast(s->activated ? activated(p) : recorded(p), TC_F32), row * s->n + column);
   tc_scope_end(scope);
   return bench_near(got, want, s->type == TC_BF16 ? 1.0 / 256 : 1e-4);
 }
@@ -166,9 +179,10 @@ static void measure_shape(const shape *s, int threads) {
   if (!bench_wants(s->name)) return;
   product p = {.shape = s, .host_a = bench_floats(s->m * s->k, 1), .host_b = bench_floats(s->k * s->n, 2)};
   p.host_c = calloc((size_t)(s->m * s->n), sizeof(float));
+  p.host_bias = bench_floats(s->n, 3);
   bool reads = s->m == 1;  // such a product takes as long as reading the right factor
   tc_scope scope = tc_scope_begin();
-  if (p.host_a && p.host_b && p.host_c) {
+  if (p.host_a && p.host_b && p.host_c && p.host_bias) {
     p.a = s->turned_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
     p.b = s->type_b == TC_I8 ? quantized(&p) : s->turned_b ? factor(p.host_b, s->n, s->k, s->type_b) : factor(p.host_b, s->k, s->n, s->type_b);
     bench_row row = {.bench = "gemm",
@@ -177,19 +191,24 @@ static void measure_shape(const shape *s, int threads) {
                      .work = reads ? (double)tc_type_bytes(s->type_b) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
                      .roof = reads ? BENCH_READ : BENCH_FMA,
                      .threads = threads,
-                     .run = multiply,
+                     .run = s->activated ? multiply_and_activate : multiply,
                      .arg = &p,
                      .check = product_right};
-    if (s->type_b == TC_F32) add_libraries(&row, &p, threads);
+    if (s->activated)
+      p.bias = tc_from_host(p.host_bias, TC_SHAPE(s->n), TC_F32), row.peers[row.n_peers++] = (bench_peer){"plain", multiply, &p};
+    else if (s->type_b == TC_F32)
+      add_libraries(&row, &p, threads);
     bench_measure(&row);
   }
   tc_scope_end(scope);
   free(p.host_a);
   free(p.host_b);
   free(p.host_c);
+  free(p.host_bias);
 }
 
 #define SQUARE(n) {#n, n, n, n, false, false, TC_F32, TC_F32}
+#define ACTIVATED(n) {#n "_bias_gelu", n, n, n, false, false, TC_F32, TC_F32, true}
 #define PLAIN(m, k, n) {#m "x" #k "x" #n, m, k, n, false, false, TC_F32, TC_F32}
 #define LINEAR(m, k, n) {"linear-" #m "x" #k "x" #n, m, k, n, false, true, TC_F32, TC_F32}
 #define WEIGHT_GRADIENT(m, k, n) {"grad-" #m "x" #k "x" #n, m, k, n, true, false, TC_F32, TC_F32}
@@ -205,6 +224,7 @@ void bench_gemm(void) {
                                  SQUARE(256),
                                  SQUARE(512),
                                  SQUARE(1024),
+                                 ACTIVATED(1024),
                                  SQUARE(2048),
                                  SQUARE(4096),
                                  PLAIN(1, 4096, 4096),

@@ -34,11 +34,12 @@ static tc_node gelu_node(tc_trace *t, tc_node x, double p) {
 }
 ACTIVATION(gelu)
 
+// (1 + tanh(u)) / 2 is sigmoid(2u), which takes fewer operations and keeps its digits where the tangent is near -1.
 static tc_node gelu_tanh_node(tc_trace *t, tc_node x, double p) {
   (void)p;
   tc_node cube = f_mul(t, tc_rec_unary(t, TC_OP_SQUARE, x), x);
-  tc_node inner = f_num(t, TC_OP_MUL, f_add(t, x, f_num(t, TC_OP_MUL, cube, 0.044715)), M_SQRT2 * M_2_SQRTPI * 0.5);
-  return f_mul(t, f_num(t, TC_OP_MUL, x, 0.5), f_num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_TANH, inner), 1.0));
+  tc_node twice = f_num(t, TC_OP_MUL, f_add(t, x, f_num(t, TC_OP_MUL, cube, 0.044715)), M_SQRT2 * M_2_SQRTPI);
+  return f_mul(t, x, tc_rec_unary(t, TC_OP_SIGMOID, twice));
 }
 ACTIVATION(gelu_tanh)
 

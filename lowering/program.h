@@ -52,11 +52,15 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 }
 
 #define TC_TASK_NS 8000.0  // work one task should have
+// Of a thread. A kernel that streams begins each task without having asked for what it reads: relu(a * b + c) of 16 M elements in thousands of tasks was 3 %
+// slower, gelu 3 to 5 %.
+#define TC_MOST_TASKS 64
 
 // Units of one task. Few tasks are as many for each thread: three on two threads take as long as four.
 static inline int64_t tc_step_grain(double work, int64_t extent) {
   int64_t tasks = (int64_t)(work / TC_TASK_NS) + 1, threads = tc_team_threads();
   if (tasks > 1 && tasks < 4 * threads) tasks = tc_ceil_div(tasks, threads) * threads;
+  tasks = TC_MIN(tasks, TC_MOST_TASKS * threads);
   tasks = TC_MIN(tasks, TC_MAX_OF(extent, 1));
   return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }
