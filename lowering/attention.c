@@ -1,8 +1,9 @@
 // Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a time, and its gradients likewise.
 //
 // Forward. [begin, end) counts units, a unit being a block of query rows of one head:
-//   for each block of keys: keys are turned into panels of `lanes`, values packed as rows where they are not read well in place
-//     for each tile of `rows` rows: scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values
+//   for each block of keys:
+//     for each tile of `rows` rows: keys that no tile before saw are turned into panels of `lanes`, values packed as rows where they are not read well in
+//       place; scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
 // Backward. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up over the blocks;
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
@@ -368,9 +369,10 @@ static void with_panel(attention *p, side rows, int lanes, int panels, int64_t c
   for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
 }
 
-// What the tile after this one will read, row by row: its queries, and where tiles see more and more keys those of the next panel, with their values. A core
-// waits for few lines at a time, and panels need some of them; so a row of queries is asked for before each panel, one of keys and values at each step of
-// the softmax, which waits for nothing: 4x12x512x64 f32 takes 5 % less on Sapphire Rapids, a tenth of which is left by asking for all rows at once.
+// What tiles to come will read, row by row: queries of the next one, and where tiles see more and more keys those of the next panel, with values that are
+// packed; values read in place are the next tile's. A core waits for few lines at a time, and panels need some of them; so a row of queries is asked for
+// before each panel, one of keys and values at each step of the softmax, which waits for nothing. 4x12x512x64 f32 on Sapphire Rapids, one thread: 13.4 ms
+// before, 13.0 with all rows at once before a tile's scores, 12.1 so.
 typedef struct ahead {
   bool queries, keys, values;
   tc_val row, key, value;  // the first of each
