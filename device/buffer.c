@@ -15,6 +15,10 @@
 #define N_SMALL 56  // classes below a mebibyte
 #define N_CLASSES (N_SMALL + 28 * 16)
 #define HUGE_BYTES ((size_t)2 << 20)
+// Threads share the work on tensors of so many bytes, and a core that reads to the end of one fetches some lines more. What other cores write must not lie
+// there: two reference counts of buffers and a plan's behind its factors made a product of 64x64x64 on two threads 0.15 us longer, of 2.8.
+#define SHARED_BYTES ((size_t)16 << 10)
+#define READ_AHEAD 2048
 
 static struct {
   pthread_mutex_t lock;
@@ -57,8 +61,8 @@ static void *memory_alloc(size_t bytes) {
   void *p = tc_malloc(1);  // counted, and made to fail, with the others
   if (!p) return NULL;
   tc_free(p);
-  size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64;
-  if (posix_memalign(&p, align, bytes) != 0) return NULL;
+  size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64, behind = bytes >= SHARED_BYTES && bytes < HUGE_BYTES ? READ_AHEAD : 0;
+  if (posix_memalign(&p, align, bytes + behind) != 0) return NULL;
   if (bytes >= HUGE_BYTES) madvise(p, bytes, MADV_HUGEPAGE);
   return p;
 }

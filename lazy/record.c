@@ -693,9 +693,19 @@ static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, const tc_dims *da,
   return tc_rec_reshape(t, y, &out);
 }
 
+// Whether they are matrices as the product takes them.
+static bool are_factors(const tc_trace *t, tc_node a, tc_node b) {
+  const tc_dims *da = tc_node_dims(t, a), *db = tc_node_dims(t, b);
+  return da->rank == 2 && db->rank == 2 && da->dim[1] == db->dim[0] && type_of(t, a) == type_of(t, b) && type_of(t, a) != TC_BOOL;
+}
+
 // NumPy's rule: rank 1 gains an axis that the result loses; leading axes broadcast.
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+  if (TC_LIKELY(are_factors(t, a, b))) {
+    tc_dims d = {2, {tc_node_dims(t, a)->dim[0], tc_node_dims(t, b)->dim[1]}};
+    return append(t, TC_OP_MATMUL, type_of(t, a), intern(t, &d), 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
+  }
   tc_dims da = *tc_node_dims(t, a), db = *tc_node_dims(t, b);
   char ta[128], tb[128];
   if (da.rank == 0 || db.rank == 0) return tc_rec_fail(t, TC_ERR_SHAPE, "an operand has rank 0");

@@ -323,12 +323,17 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
+// Ticks may come from two cores' clocks.
+static uint64_t part_ns(uint64_t from, uint64_t to, double ns) {
+  return to > from ? (uint64_t)((double)(to - from) * ns) : 0;
+}
+
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  uint64_t start = tc_now_ns();
+  uint64_t start = tc_now_ns(), began = tc_ticks();
   tc_sync_point rec = {.cause = cause_names[cause], .tier = "none", .site = site, .n_nodes = t->n_node};
   rec.before_ns = t->synced_ns ? start - t->synced_ns : 0;
   tc_plan *p = NULL;
@@ -337,13 +342,13 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
   if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
   tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
-  uint64_t found = tc_now_ns();
+  uint64_t found = tc_ticks();
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
-  uint64_t allocated = tc_now_ns();
+  uint64_t allocated = tc_ticks();
   tc_work_done prepared = {0};
   if (taken) st = launch(t, p, &prepared, &rec);
-  uint64_t ran = tc_now_ns();
+  uint64_t ran = tc_ticks();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
@@ -353,7 +358,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
-  uint64_t published = tc_now_ns();
+  uint64_t published = tc_ticks();
   if (taken)
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
@@ -364,10 +369,13 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
     tc_plan_release(p);
   }
-  rec.lookup_ns = found - start - rec.compile_ns, rec.allocate_ns = allocated - found, rec.run_ns = ran - allocated;
-  rec.publish_ns = published - ran;
+  uint64_t ended = tc_ticks();
   t->synced_ns = tc_now_ns();
   rec.total_ns = t->synced_ns - start;
+  double ns = ended > began ? (double)rec.total_ns / (double)(ended - began) : 0;  // of a tick
+  rec.lookup_ns = part_ns(began, found, ns), rec.allocate_ns = part_ns(found, allocated, ns), rec.run_ns = part_ns(allocated, ran, ns);
+  rec.publish_ns = part_ns(ran, published, ns);
+  rec.lookup_ns -= TC_MIN(rec.lookup_ns, rec.compile_ns);
   rec.status = st;
   tc_profile_add(&rec);
   return st;

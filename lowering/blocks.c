@@ -29,6 +29,8 @@
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
+#define ALONE_IN_PLACE \
+  150000.0  // one whose units repeat nothing: a lone product is shared where a second thread is at hand (program.c, BRIEF_TASK_NS)
 #define UNROLLED 1e7  // a whole product for which a loop of that many rows is worth compiling
 #define MOST_ROWS 30  // of a tile
 #define SPARE 4  // registers beside those that the model takes
@@ -172,7 +174,7 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand
 
 // Units: what they read again, against how evenly they fill the threads.
 static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_operand *right, int64_t cache) {
-  bool small = (double)(of->batch * of->m * of->n) * (double)of->k < ALONE;
+  bool small = (double)(of->batch * of->m * of->n) * (double)of->k < (b->pack || b->pack_a ? ALONE : ALONE_IN_PLACE);
   int threads = small ? 1 : tc_team_threads();
   int64_t most = b->n_panels, tallest = b->tiles, tall;
   // The packed columns stay in the second-level cache, beside what they are packed from and rows of a. On a Xeon with 2 MiB of it, 1024x1024x1024 at one

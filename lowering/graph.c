@@ -286,15 +286,17 @@ static bool turn_attentions(tc_graph *g) {
   return true;
 }
 
-// A kernel of attention does nothing that follows it, so an output that is its result in the same order would be a copy: it is stored as that output.
-static void store_attentions(tc_graph *g) {
+// An output that is a product's or attention's result in the same order is stored where that is made: straight from registers; and after attention, whose
+// kernel does nothing that follows it, it would be a copy.
+static void store_as_made(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     if (x->out == TC_LEAF_NONE || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
     uint32_t m = n;
     while (g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH) m = g->node[m].in[0];
     tc_gnode *y = &g->node[m];
-    if (m == n || kind_of[y->op] != TC_KIND_ATTENTION || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
+    bool makes = kind_of[y->op] == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL;
+    if (m == n || !makes || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
     y->out = x->out, x->out = TC_LEAF_NONE;
   }
 }
@@ -381,8 +383,8 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
-  ok = ok && turn_products(g) && turn_attentions(g);
-  if (ok) store_attentions(g);
+  ok = ok && tc_layout_edges(g) && turn_products(g) && turn_attentions(g);
+  if (ok) store_as_made(g);
   if (ok) tc_prologues(g);
   ok = ok && tc_panels(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);

@@ -8,4 +8,9 @@
 // Rewrites the graph; false without memory. pre: nodes 0 .. n are in topological order and simplified.
 bool tc_layout(tc_graph *g);
 
+// What is still moved then, at the edges of the graph: a product whose last axis, as a convolution's channels, is moved in front of others is made in that
+// order, [n, o, k] by [n, k, p] where it was [n p, k] by [k, o], with the elementwise work between, if its left factor lies so that this reads it in place.
+// The same sums in the same order. False without memory. pre: convolutions are taken apart.
+bool tc_layout_edges(tc_graph *g);
+
 #endif

@@ -27,6 +27,7 @@ struct tc_program {
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
+  bool brief;             // a job that takes less than waking a worker (runtime/team.h)
   tc_program *prepare;   // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
   size_t *kept_bytes;    // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;

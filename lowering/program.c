@@ -21,6 +21,8 @@
 // What a second thread must save in a wave. A wave of two empty tasks takes 0.4 to 0.9 us; the operands must come from the other core's cache besides:
 // a step of an MLP, two waves that could save 1.7 and 2 us, takes 12.7 us on two threads and 8.6 on one.
 #define SPLIT_NS 3000.0
+// A task of a lone product, at least. Its operands are read many times, and by both threads of the step before too; a hot wave costs 0.3 us.
+#define BRIEF_TASK_NS 1000.0
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
@@ -240,6 +242,7 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   if (!draft) return tc_nest_destroy(&e.nest), false;
   *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product};
   s->draft = draft;
+  s->is_product = e.is_product;
   if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
@@ -295,6 +298,17 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   return work - together < SPLIT_NS ? 1 : n;
 }
 
+// A lone product that is too short to wake a worker for is divided for those that are awake.
+static void divide_brief(tc_program *p) {
+  tc_step *s = p->step;
+  if (p->n_step != 1 || !s->is_product || p->wave_tasks[0] > 1) return;
+  int64_t tasks = TC_MIN(TC_MIN((int64_t)(s->work / BRIEF_TASK_NS), s->extent), tc_team_threads());
+  if (tasks < 2) return;
+  s->grain = tc_ceil_div(s->extent, tasks);
+  p->wave_tasks[0] = tasks_of(s);
+  p->brief = true;
+}
+
 // Steps in an order that respects waves; tasks per wave.
 static bool schedule(tc_program *p) {
   uint32_t n_wave = 0;
@@ -314,6 +328,7 @@ static bool schedule(tc_program *p) {
   tc_free(p->step);
   p->step = sorted;
   for (uint32_t w = 0; w < n_wave; w++) p->wave_tasks[w] = divide_wave(p, w);
+  divide_brief(p);
   for (uint32_t i = 0; i < p->n_step; i++)
     if (p->step[i].kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, p->step[i].kernel->scratch_bytes);
   return true;
@@ -607,7 +622,7 @@ typedef struct fault {
 } fault;
 
 typedef struct run {
-  const tc_program *p;
+  _Alignas(128) const tc_program *p;
   void **place;  // leaves, then outputs, then prepared values
   char *const *output;  // behind the leaves in place
   char *arena;
@@ -722,7 +737,7 @@ static void task(void *arg, int wave, int64_t index, tc_worker *w) {
 
 static tc_status run_steps(run *r) {
   const tc_program *p = r->p;
-  tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes};
+  tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes, .brief = p->brief};
   return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
 }
 
@@ -805,12 +820,20 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
   return TC_OK;
 }
 
+// Side by side what another thread reads of a launch: its lines come at once (runtime/team.h).
+typedef struct launch {
+  run r;
+  fault stopped_by;
+  uint64_t fixed[512];
+} launch;
+
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
                             tc_work_done *prepared) {
   const tc_program *p = plan->program, *q = p->prepare;
-  uint64_t fixed[512], *num = fixed;
+  launch l;
+  uint64_t *num = l.fixed;
   uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_list = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
-  size_t lists = n_list * sizeof *num <= sizeof fixed ? 0 : n_list * sizeof *num;
+  size_t lists = n_list * sizeof *num <= sizeof l.fixed ? 0 : n_list * sizeof *num;
   tc_buffer *arena = NULL;
   tc_work_done ignored = {0};
   TC_TRY(p->arena_bytes + lists ? tc_buffer_create(tc_buffer_fit(p->arena_bytes + lists), &arena) : TC_OK);
@@ -821,11 +844,12 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
   for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
   for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
-  fault stopped_by = {.step = NULL};
-  run r = {p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &stopped_by, tc_options_get()->profile > 1};
-  tc_status st = q->n_step ? prepare(&r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
-  if (st == TC_OK) st = run_steps(&r);
-  if (stopped_by.step) report(plan, &r, call);
+  l.stopped_by = (fault){.step = NULL};
+  l.r = (run){
+      p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &l.stopped_by, tc_options_get()->profile > 1};
+  tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
+  if (st == TC_OK) st = run_steps(&l.r);
+  if (l.stopped_by.step) report(plan, &l.r, call);
   for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
   tc_buffer_release(arena);
   return st;

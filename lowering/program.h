@@ -41,6 +41,7 @@ typedef struct tc_step {
   uint32_t wave;
   uint32_t node;  // the node a ROW or ZERO gives, and a CHECK is for
   double work;  // estimated nanoseconds on one thread
+  bool is_product;
   uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
   uint64_t bytes;  // KERNEL: read and written
   uint64_t same;  // binds it reads only at the element it writes, before it writes it

@@ -61,7 +61,8 @@ static site_sum *sum_of(const tc_sync_point *r) {
 }
 
 static uint64_t rest_ns(const tc_sync_point *r) {
-  return r->total_ns - r->lookup_ns - r->compile_ns - r->allocate_ns - r->run_ns - r->publish_ns;
+  uint64_t named = r->lookup_ns + r->compile_ns + r->allocate_ns + r->run_ns + r->publish_ns;
+  return r->total_ns - TC_MIN(r->total_ns, named);
 }
 
 static void log_line(const tc_sync_point *r) {

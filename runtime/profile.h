@@ -5,6 +5,15 @@
 
 #include "runtime/status.h"
 
+// Ticks of a clock that is read in a third of the time of tc_now_ns: for parts of an interval whose length in nanoseconds is known.
+static inline uint64_t tc_ticks(void) {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return tc_now_ns();
+#endif
+}
+
 // cause and tier are static strings.
 void tc_profile_add(const tc_sync_point *record);
 // With TC_PROFILE=2: one call of a kernel, or a share of one, by one thread. name is copied.

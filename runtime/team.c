@@ -1,12 +1,17 @@
-// The team of threads. All shared state is the one static struct below, in four cache lines by who writes them.
+// The team of threads. All shared state is the one static struct below, in cache lines by who writes them.
 //
 // A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and how many workers may claim them (high 16).
 // Claiming is a compare-and-swap that takes one off. Who succeeds may read the wave's description, because the wave cannot end before the task
 // it claimed is done; who fails has read nothing. So a worker that slept through any number of jobs needs no check: whatever claim it makes is
-// valid, and nobody waits for workers that claimed nothing. `left` counts tasks not yet done; the caller waits for zero before it writes the next wave.
+// valid, and nobody waits for workers that claimed nothing. `left` counts tasks not yet done; the caller waits until only its own are left before
+// it writes the next wave.
 //
-// Idle workers spin on `claim`, then park on the futex `wakes`. Parking and publishing are a store followed by a load of what the other side
-// stores, both sequentially consistent, so one of them sees the other.
+// Handing a line from one core to the other takes some 50 ns, and what is read behind one pointer after the other takes as many of them. So the wave lies
+// in one line: a worker that sees a claim has its description too, takes the line once to claim, and writes it when it is done, which is what the caller
+// looks at. While it claims it fetches what the task's argument points to. Nothing else that both sides read is written for a wave.
+//
+// Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a worker parks may not see it, for its store
+// is not waited for; it looks again when it claims, which is a fence.
 //
 // Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their scratch memory.
 #ifndef _GNU_SOURCE
@@ -44,6 +49,7 @@ typedef fenv_t float_mode;
 #endif
 
 #define LINE 64
+#define PAIR 128  // of lines, which the processor fetches together: what one side writes lies in other pairs than what the other does
 #define HUGE_PAGE ((size_t)2 << 20)
 // From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
 #define HUGE_SCRATCH ((size_t)256 << 10)
@@ -53,7 +59,17 @@ typedef fenv_t float_mode;
 // A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
 #define SPIN_NS 50000
 #define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
-#define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 45
+#define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 60
+#define BARE_LOOKS 4096  // before the first pause, some 4 us: who waits longer can wait for a pause to end
+// Jobs that are too short to wake workers for, if so many follow each other at no more than this distance, wake them: they will be awake for those that follow.
+#define BRIEF_JOBS 32
+#define BRIEF_NS 20000
+// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's time, and one that lost its core keeps the caller waiting
+// for 4 ms. So such jobs stay alone for a while after a worker came late, or not at all to so many; for twice as long if it happens again soon.
+#define BRIEF_MISSES 400
+#define LATE_NS 1000000  // a virtual machine stops a core for less
+#define LEAST_PAUSE_NS 10000000
+#define MOST_PAUSE_NS 1000000000
 
 typedef struct scratch {
   void *base;  // owned, as malloc gave it
@@ -62,36 +78,46 @@ typedef struct scratch {
 } scratch;
 
 typedef struct member {
-  _Alignas(LINE) tc_worker worker;
-  scratch memory;
+  _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
+  _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
   int pu;  // pinned to, or -1
 } member;
 
 static struct {
-  // Written by the caller for each wave, by workers when they claim.
-  _Alignas(LINE) _Atomic uint64_t claim;
-  // Written when a thread has done its share of a wave.
-  _Alignas(LINE) _Atomic int64_t left;
-  _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
-  // Written rarely.
-  _Alignas(LINE) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
-  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
-  atomic_bool stopping;
-  atomic_int threads;  // set by tc_team_set_threads; 0: the default
-  atomic_int busy;  // held by the caller whose job runs
-  // The wave. Written by the holder of busy while left is 0, read by who holds a claim: ordered by claim (release, acquire) and left.
-  _Alignas(LINE) void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
-  void *arg;
-  int wave;
+  // The wave. Its description is written by the holder of busy while nobody has a claim, and read by who has one: ordered by claim (release, acquire) and left.
+  _Alignas(PAIR) _Atomic uint64_t claim;
+  _Atomic int64_t left;  // tasks that are not done
+  void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
+  _Atomic(void *) arg;  // atomic, for it is fetched before a claim
   int64_t n_tasks;
+  int wave;
+  _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
+  _Atomic int status;  // first failure of a worker in this job
+  atomic_bool stopping;
+  // Written when workers park and wake.
+  _Alignas(PAIR) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
+  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
+  // Of callers.
+  _Alignas(PAIR) atomic_int threads;  // set by tc_team_set_threads; 0: the default
+  atomic_int busy;  // held by the caller whose job runs
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
+  int64_t n_helped;  // tasks of this job that workers did
+  bool late;  // one of them kept the caller waiting for LATE_NS
   member members[MOST_THREADS];
 } team;
 
 static _Thread_local scratch own_scratch;  // of this thread as a caller
-static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers took part in
+static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers were worth waking for
+// This thread's brief jobs.
+static _Thread_local struct {
+  unsigned n_close;  // close together, that found workers asleep
+  unsigned n_missed;  // one after the other, that no worker came to though they were awake
+  int64_t latest_ns;  // when the latest that found workers asleep began
+  int64_t pause_ns, until_ns;  // the latest time for which such jobs stay alone
+  bool paused;
+} brief;
 static _Thread_local bool in_job;  // this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
@@ -147,8 +173,9 @@ typedef struct spin {
 } spin;
 
 static bool spin_over(spin *s) {
+  if (++s->n < BARE_LOOKS) return false;
   cpu_pause();
-  if (++s->n % PAUSES_PER_CLOCK != 0) return false;
+  if (s->n % PAUSES_PER_CLOCK != 0) return false;
   int64_t now = now_ns();
   if (s->until_ns == 0) s->until_ns = now + SPIN_NS;
   return now >= s->until_ns;
@@ -196,26 +223,27 @@ static bool may_claim(uint64_t claim, uint32_t id) {
   return (claim & REMAINING_MASK) != 0 && id < claim >> REMAINING_BITS;
 }
 
-// Runs tasks until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
-static int64_t tasks_run(tc_worker *worker) {
-  int64_t n_run = 0;
+// Claims a task of the wave; *out is the claim word before.
+static bool task_claim(uint32_t id, uint64_t *out) {
   uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
-  while (may_claim(claim, worker->id)) {
+  while (may_claim(claim, id)) {
     // Acquire: the description of the wave was written before its claim word.
     if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
-    team.task(team.arg, team.wave, team.n_tasks - (int64_t)(claim & REMAINING_MASK), worker);
-    n_run++;
-    claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
+    *out = claim;
+    return true;
   }
-  return n_run;
+  return false;
 }
 
-// After this the thread may touch nothing of the wave.
-static void tasks_done(int64_t n_run) {
-  if (n_run == 0) return;
-  // Release of the results to the caller; sequentially consistent with its falling asleep.
-  if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
-  if (atomic_load(&team.caller_asleep) && atomic_exchange(&team.caller_asleep, 0)) futex_wake(&team.caller_asleep, UINT32_MAX);
+// Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
+static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
+  void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
+  int64_t n_run = 0;
+  do {
+    team.task(arg, team.wave, team.n_tasks - (int64_t)(claim & REMAINING_MASK), worker);
+    n_run++;
+  } while ((claim & REMAINING_MASK) > 1 && task_claim(worker->id, &claim));
+  return n_run;
 }
 
 // ---- Workers ----
@@ -229,20 +257,48 @@ static void worker_park(const tc_worker *worker) {
   atomic_fetch_and(parked, ~bit);
 }
 
+// What the argument points to is fetched while the worker claims: it was written just now, by the caller.
+static void argument_fetch(void) {
+  const char *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
+  for (int i = 0; i < TC_JOB_LINES; i++) __builtin_prefetch(arg + i * LINE);
+}
+
+// After this the thread may touch nothing of the wave.
+static void tasks_done(int64_t n_run, int status) {
+  int none = 0;
+  if (TC_UNLIKELY(status)) atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
+  // Release of the results to the caller; sequentially consistent with its falling asleep.
+  if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
+  if (atomic_load(&team.caller_asleep) && atomic_exchange(&team.caller_asleep, 0)) futex_wake(&team.caller_asleep, UINT32_MAX);
+}
+
+// False: there is nothing to do.
+static bool worker_work(member *m) {
+  uint64_t claim;
+  if (!may_claim(atomic_load_explicit(&team.claim, memory_order_relaxed), m->worker.id)) return false;
+  argument_fetch();
+  if (!task_claim(m->worker.id, &claim)) return false;
+  m->worker.scratch = m->memory.aligned;
+  m->worker.n = (uint32_t)(claim >> REMAINING_BITS);
+  m->worker.status = 0;
+  int64_t n_run = tasks_run(&m->worker, claim);
+  tasks_done(n_run, m->worker.status);
+  return true;
+}
+
 static void *worker_main(void *arg) {
-  tc_worker *worker = arg;
+  member *m = arg;
   char name[16];
-  snprintf(name, sizeof name, "tc-%u", worker->id);
+  snprintf(name, sizeof name, "tc-%u", m->worker.id);
   pthread_setname_np(pthread_self(), name);
   in_job = true;  // a job run inside a task runs on this thread alone, with memory of its own
+  (void)float_mode_default();
   spin s = {0};
   while (!atomic_load_explicit(&team.stopping, memory_order_relaxed)) {
-    if (may_claim(atomic_load_explicit(&team.claim, memory_order_relaxed), worker->id)) {
-      (void)float_mode_default();
-      tasks_done(tasks_run(worker));
+    if (worker_work(m)) {
       s = (spin){0};
     } else if (spin_over(&s)) {
-      worker_park(worker);
+      worker_park(&m->worker);
       s = (spin){0};
     }
   }
@@ -254,11 +310,15 @@ static uint64_t ids_below(int n, int first, int word_bits) {
   return n - first >= word_bits ? UINT64_MAX : (UINT64_C(1) << (n - first)) - 1;
 }
 
-// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others too, which park again.
-static void workers_wake(int n) {
+static bool some_parked(int n) {
   uint64_t parked = 0;
   for (int first = 0; first < n; first += 64) parked |= atomic_load(&team.parked[first / 64]) & ids_below(n, first, 64);
-  if (TC_LIKELY(parked == 0)) return;
+  return parked != 0;
+}
+
+// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others too, which park again.
+static void workers_wake(int n) {
+  if (TC_LIKELY(!some_parked(n))) return;
   atomic_fetch_add(&team.wakes, 1);
   futex_wake(&team.wakes, (uint32_t)ids_below(n, 0, 32));
 }
@@ -271,6 +331,7 @@ static void forked(void) {
   atomic_store(&team.claim, 0);
   atomic_store(&team.left, 0);
   atomic_store(&team.caller_asleep, 0);
+  atomic_store(&team.status, 0);
   for (int i = 0; i < MOST_THREADS / 64; i++) atomic_store(&team.parked[i], 0);
   atomic_store(&team.stopping, false);
   atomic_store(&team.busy, 0);
@@ -329,7 +390,7 @@ static int worker_start(int id) {
   sigfillset(&blocked);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  int error = pthread_create(&m->thread, NULL, worker_main, &m->worker);
+  int error = pthread_create(&m->thread, NULL, worker_main, m);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return error;
 }
@@ -348,13 +409,6 @@ static int workers_reserve(int n, size_t scratch_bytes) {
   n = TC_MIN(n, team.n_workers + 1);
   for (int id = 1; id < n; id++)
     if (TC_UNLIKELY(!scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
-  for (int id = 1; id < n; id++) {
-    member *m = &team.members[id];
-    m->worker.scratch = m->memory.aligned;  // not id: a worker reads its own at any time
-    m->worker.math = NULL;
-    m->worker.n = (uint32_t)n;
-    m->worker.status = 0;
-  }
   return n;
 }
 
@@ -383,31 +437,41 @@ static void team_give(void) {
 
 // ---- Jobs ----
 
-static void wave_wait(void) {
+// Until all tasks but the caller's n_own are done.
+static void wave_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
   for (spin s = {0}; !spin_over(&s);)
-    if (atomic_load_explicit(&team.left, memory_order_acquire) == 0) return;
+    if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
+  int64_t from = now_ns();
+  atomic_fetch_sub(&team.left, n_own);  // from now on the last worker looks whether the caller sleeps
   while (atomic_load(&team.left) != 0) {
     atomic_store(&team.caller_asleep, 1);
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
+  team.late = now_ns() - from >= LATE_NS;
 }
 
 // Task 0 is the caller's and needs no claim.
 static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *caller) {
   int64_t n_tasks = job->n_tasks[wave];
+  uint64_t claim;
   TC_ASSERT((uint64_t)n_tasks <= REMAINING_MASK);
   team.task = job->task;
-  team.arg = job->arg;
+  atomic_store_explicit(&team.arg, job->arg, memory_order_relaxed);
   team.wave = wave;
   team.n_tasks = n_tasks;
   atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
-  atomic_store(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1));
+  atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1), memory_order_release);
   workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
   job->task(job->arg, wave, 0, caller);
-  tasks_done(1 + tasks_run(caller));
-  if (atomic_load_explicit(&team.left, memory_order_acquire) != 0) wave_wait();
+  int64_t n_own = 1;
+  if (task_claim(0, &claim)) {
+    workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));  // one that parked just when the wave was published is seen now
+    n_own += tasks_run(caller, claim);
+  }
+  team.n_helped += n_tasks - n_own;
+  wave_wait(n_own);
 }
 
 static void wave_run_alone(const tc_job *job, int wave, tc_worker *caller) {
@@ -420,21 +484,48 @@ static int job_run_alone(const tc_job *job, void *memory) {
   return caller.status;
 }
 
+// Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one of so many that they should be.
+static bool workers_are_near(int n) {
+  if (TC_UNLIKELY(brief.paused)) brief.paused = now_ns() < brief.until_ns;
+  if (TC_UNLIKELY(brief.paused)) return false;
+  if (TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n))) return true;
+  int64_t now = now_ns();
+  brief.n_close = now - brief.latest_ns <= BRIEF_NS ? brief.n_close + 1 : 0;
+  brief.latest_ns = now;
+  if (brief.n_close < BRIEF_JOBS) return false;
+  brief.n_close = 0;
+  return true;
+}
+
+// Under busy, after a brief job that was shared.
+static void brief_judge(void) {
+  brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
+  if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
+  int64_t now = now_ns();
+  bool soon = now - brief.until_ns < 8 * brief.pause_ns;
+  brief.pause_ns = soon ? TC_MIN(2 * brief.pause_ns, MOST_PAUSE_NS) : LEAST_PAUSE_NS;
+  brief.until_ns = now + brief.pause_ns;
+  brief.paused = true;
+  brief.n_missed = brief.n_close = 0;
+}
+
 // Under busy.
 static int job_run_together(const tc_job *job, int n_threads, void *memory) {
+  if (job->brief && !workers_are_near(n_threads)) return job_run_alone(job, memory);
   n_threads = workers_reserve(n_threads, job->scratch_bytes);
   if (n_threads == 1) return job_run_alone(job, memory);
   workers_give_way();
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
+  atomic_store_explicit(&team.status, 0, memory_order_relaxed);
+  team.n_helped = 0, team.late = false;
   for (int wave = 0; wave < job->n_waves; wave++) {
     if (job->n_tasks[wave] > 1)
       wave_run(job, wave, n_threads, &caller);
     else
       wave_run_alone(job, wave, &caller);
   }
-  int status = caller.status;
-  for (int id = 1; id < n_threads && status == 0; id++) status = team.members[id].worker.status;
-  return status;
+  if (job->brief) brief_judge();
+  return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 
 // How many threads the job can use: no more than its widest wave has tasks.
@@ -467,11 +558,11 @@ int tc_team_run(const tc_job *job) {
   if (n_threads > 1 && team_try_take()) {
     status = job_run_together(job, n_threads, memory);
     team_give();
-    jobs_alone = 0;
   } else {
     status = job_run_alone(job, memory);
-    jobs_alone += jobs_alone < LONELY_JOBS;
+    n_threads = 1;
   }
+  jobs_alone = n_threads > 1 && !job->brief ? 0 : jobs_alone + (jobs_alone < LONELY_JOBS);
   in_job = false;
   float_mode_restore(before);
   return status;

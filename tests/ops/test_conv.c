@@ -192,6 +192,91 @@ Test(conv, windows_are_read_where_they_lie) {
   cr_expect_lt(tc_memory_stats().peak_bytes - before, 64 * 332 * 8 * sizeof(float), "the windows were stored");
 }
 
+// ---- Results with channels first are made so ----
+
+enum { ALONE, BESIDE_CHANNELS_LAST, READ_TWICE };  // what else is asked for
+enum { NOTHING, BIAS, RELU, RESIDUAL };  // what follows, each after those before it; before a residual a scale for each channel, too
+
+typedef struct image {
+  int n, c, h, w, o, size, stride, groups;  // windows of 1 by size
+  bool in_place;  // pixels lie side by side where the weight multiplies them, and are many enough
+} image;
+
+typedef struct operands {
+  tc_tensor x, w, bias, scale, residual;
+} operands;
+
+static tc_tensor waves(tc_dims d, double step, tc_type type) {
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
+  return tc_cast(tc_sin(tc_mul(tc_reshape(tc_arange(0, (double)n, 1, TC_F32), d), step)), type);
+}
+
+static operands operands_of(const image *m, tc_type type) {
+  int wide = (m->w - m->size) / m->stride + 1, high = (m->h - 1) / m->stride + 1;
+  operands p = {.x = waves(S(m->n, m->c, m->h, m->w), 0.37, type),
+                .w = waves(S(m->o, m->c / m->groups, 1, m->size), 0.73, type),
+                .bias = waves(S(m->o), 0.9, type),
+                .scale = waves(S(m->o, 1, 1), 1.1, type),
+                .residual = waves(S(m->n, m->o, high, wide), 0.11, type)};
+  OK(tc_eval(5, (tc_tensor[]){p.x, p.w, p.bias, p.scale, p.residual}));
+  return p;
+}
+
+static tc_tensor convolved(const image *m, const operands *p, int follows) {
+  tc_conv_options o = {.stride = S(m->stride), .groups = m->groups};
+  tc_tensor y = tc_conv2d(p->x, p->w, follows >= BIAS ? p->bias : NONE, o);
+  if (follows == RESIDUAL) y = tc_add(tc_mul(y, p->scale), p->residual);
+  return follows >= RELU ? tc_relu(y) : y;
+}
+
+// The result's bytes, and of how many kernels it was.
+static uint64_t bytes_of(const image *m, const operands *p, int follows, int asked, tc_type type, unsigned char *out, size_t bytes) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor y = tc_keep(convolved(m, p, follows)), other = y;
+  if (asked == BESIDE_CHANNELS_LAST) other = tc_keep(tc_permute(y, S(0, 2, 3, 1)));
+  if (asked == READ_TWICE) other = tc_keep(tc_neg(y));
+  tc_scope_end(s);
+  OK(tc_eval(2, (tc_tensor[]){y, other}));
+  uint64_t kernels = kernels_of_last_sync();
+  cr_assert_eq(tc_dtype(y), type);
+  OK(tc_to_host(y, out, bytes));
+  if (asked != ALONE) tc_release(other);
+  tc_release(y);
+  return kernels;
+}
+
+// Moved by a kernel of its own, where something else reads the product as it lies, or made in that order: the same sums.
+static void expect_same_bits(const image *m, tc_type type) {
+  tc_scope s = tc_scope_begin();
+  operands p = operands_of(m, type);
+  size_t bytes = (size_t)tc_numel(p.residual) * tc_type_bytes(type);
+  unsigned char *alone = malloc(bytes), *beside = malloc(bytes);
+  for (int follows = NOTHING; follows <= RESIDUAL; follows++) {
+    uint64_t kernels = bytes_of(m, &p, follows, ALONE, type, alone, bytes);
+    cr_expect_eq(kernels == 1, m->in_place, "[%d %d %d %d] by %d, what follows %d: %d kernels", m->n, m->c, m->h, m->w, m->o, follows, (int)kernels);
+    for (int asked = BESIDE_CHANNELS_LAST; asked <= READ_TWICE; asked++) {
+      (void)bytes_of(m, &p, follows, asked, type, beside, bytes);
+      cr_expect(memcmp(alone, beside, bytes) == 0, "[%d %d %d %d] by %d of 1x%d, stride %d, groups %d, %s, what follows %d, asked for %d", m->n, m->c,
+                m->h, m->w, m->o, m->size, m->stride, m->groups, tc_type_name(type), follows, asked);
+    }
+  }
+  free(alone), free(beside);
+  tc_scope_end(s);
+}
+
+Test(conv, a_result_with_channels_first_is_made_so_where_pixels_lie_side_by_side) {
+  static const image images[] = {
+      {2, 16, 32, 32, 48, 1, 1, 1, true},  {1, 16, 8, 8, 16, 1, 1, 1, true},  {3, 5, 9, 11, 7, 1, 1, 1, true},
+      {1, 3, 13, 5, 1, 1, 1, 1, true},     {2, 1, 1, 200, 8, 9, 1, 1, true},  {2, 16, 7, 7, 32, 1, 1, 1, false},
+      {2, 16, 18, 18, 32, 1, 2, 1, false}, {2, 16, 9, 9, 32, 1, 1, 4, false}, {1, 2, 8, 100, 8, 9, 1, 1, false},
+  };
+  static const tc_type types[] = {TC_F32, TC_F64, TC_BF16};
+  OK(tc_set_default_device("tc:cpu"));
+  for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+    for (int k = 0; k < (i % 4 == 0 ? 3 : 1); k++) expect_same_bits(&images[i], types[k]);
+}
+
 // ---- Each road that a convolution and its gradients may take, against the reference ----
 
 typedef struct road {
@@ -245,9 +330,10 @@ static void expect_road(const road *r, double allowed) {
 
 Test(conv, products_and_phases_and_windows_give_the_reference_s_values) {
   static const road roads[] = {
-      {2, 3, 9, 11, 5, 3, 1, 1, 1, 1},  {1, 4, 12, 8, 8, 3, 2, 1, 1, 1}, {2, 8, 7, 7, 16, 1, 2, 0, 1, 1},  {1, 4, 10, 9, 6, 5, 3, 2, 1, 1},
-      {1, 3, 14, 14, 8, 7, 2, 3, 1, 1}, {1, 4, 9, 9, 4, 2, 3, 1, 1, 1},  {2, 4, 10, 10, 6, 3, 1, 2, 2, 2}, {1, 6, 8, 8, 6, 3, 1, 1, 1, 6},
-      {1, 4, 8, 9, 8, 3, 2, 1, 1, 4},   {1, 4, 9, 9, 4, 3, 2, 0, 2, 1},  {1, 2, 5, 5, 3, 2, 1, 2, 1, 1},   {3, 5, 4, 4, 7, 4, 4, 0, 1, 1},
+      {2, 3, 9, 11, 5, 3, 1, 1, 1, 1},  {1, 4, 12, 8, 8, 3, 2, 1, 1, 1},  {2, 8, 7, 7, 16, 1, 2, 0, 1, 1},   {1, 4, 10, 9, 6, 5, 3, 2, 1, 1},
+      {1, 3, 14, 14, 8, 7, 2, 3, 1, 1}, {1, 4, 9, 9, 4, 2, 3, 1, 1, 1},   {2, 4, 10, 10, 6, 3, 1, 2, 2, 2},  {1, 6, 8, 8, 6, 3, 1, 1, 1, 6},
+      {1, 4, 8, 9, 8, 3, 2, 1, 1, 4},   {1, 4, 9, 9, 4, 3, 2, 0, 2, 1},   {1, 2, 5, 5, 3, 2, 1, 2, 1, 1},    {3, 5, 4, 4, 7, 4, 4, 0, 1, 1},
+      {3, 6, 9, 11, 5, 1, 1, 0, 1, 1},  {1, 70, 8, 8, 70, 1, 1, 0, 1, 1}, {2, 8, 16, 16, 12, 1, 1, 0, 1, 2},
   };
   for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 2e-6);
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -80,6 +81,66 @@ Test(team, status_of_a_worker_is_returned_and_forgotten) {
     tc_job job = {fail_task, &at, 1, (const int64_t[]){10}, 0, 0};
     cr_assert_eq(tc_team_run(&job), at < 10 ? 7 : 0);
   }
+  tc_team_stop();
+}
+
+// Half a microsecond, and the ids of those that ran it.
+static void brief_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  (void)wave, (void)index;
+  atomic_fetch_or((atomic_uint *)arg, 1u << worker->id);
+  for (volatile int i = 0; i < 500; i++) continue;
+}
+
+static unsigned brief_run(void) {
+  atomic_uint ids = 0;
+  tc_job job = {brief_task, &ids, 1, (const int64_t[]){2}, 0, 0, true};
+  cr_assert_eq(tc_team_run(&job), 0);
+  return ids;
+}
+
+Test(team, brief_jobs_wake_workers_only_where_many_follow_each_other) {
+  tc_team_set_threads(2);
+  for (int i = 0; i < 50; i++) {
+    cr_assert_eq(brief_run(), 1);
+    usleep(100);
+  }
+  unsigned ids = 1;
+  for (int i = 0; i < 10000000 && ids == 1; i++) ids = brief_run();
+  cr_assert_eq(ids, 3);
+  for (int i = 0; i < 1000 && ids != 1; i++) {
+    usleep(10000);  // the worker parks, unless other processes keep it from running
+    ids = brief_run();
+  }
+  cr_assert_eq(ids, 1);
+  for (int i = 0; i < 10; i++) {
+    usleep(100);
+    cr_assert_eq(brief_run(), 1);
+  }
+  tc_team_stop();
+}
+
+static void late_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  brief_task(arg, wave, index, worker);
+  if (worker->id) usleep(50000);  // longer than the caller itself may be kept from running
+}
+
+Test(team, brief_jobs_stay_alone_for_a_while_after_a_worker_came_late) {
+  struct timespec from, now;
+  atomic_uint ids = 0;
+  tc_job job = {late_task, &ids, 1, (const int64_t[]){2}, 0, 0, true};
+  tc_team_set_threads(2);
+  for (int i = 0; i < 10000000 && ids != 3; i++) cr_assert_eq(tc_team_run(&job), 0);
+  cr_assert_eq(ids, 3);
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  for (;;) {
+    unsigned of = brief_run();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if ((now.tv_sec - from.tv_sec) * 1000000000 + (now.tv_nsec - from.tv_nsec) > 5000000) break;
+    cr_assert_eq(of, 1);
+  }
+  ids = 1;
+  for (int i = 0; i < 10000000 && ids == 1; i++) ids = brief_run();
+  cr_assert_eq(ids, 3);  // and are shared again
   tc_team_stop();
 }
 
