@@ -7,6 +7,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
 #include "runtime/reentry.h"
 
 #define N_BUCKETS 2048
@@ -302,7 +303,7 @@ static tc_plan *evict_locked(void) {
   return p;
 }
 
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns) {
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
   *out = NULL;
   *hit = true;
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
@@ -319,9 +320,9 @@ tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
     return *out = p, TC_OK;
   }
   *hit = false;
-  uint64_t start = tc_now_ns();
+  uint64_t start = tc_ticks();
   TC_TRY(make(t, n_rec_words, n_word, hash, &p));
-  *compile_ns = tc_now_ns() - start;
+  *compile_ticks = tc_ticks_between(start, tc_ticks());
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // the cache's
   pthread_mutex_lock(&self.lock);
   self.misses++;

@@ -48,8 +48,8 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
-// compile_ns: what making it took.
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ns);
+// compile_ticks: what making it took.
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
 void tc_plan_release(tc_plan *p);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
 // its scalars begin at the record's first; retained, not cached.

@@ -323,25 +323,21 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
-// Ticks may come from two cores' clocks.
-static uint64_t part_ns(uint64_t from, uint64_t to, double ns) {
-  return to > from ? (uint64_t)((double)(to - from) * ns) : 0;
-}
-
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  uint64_t start = tc_now_ns(), began = tc_ticks();
-  tc_sync_point rec = {.cause = cause_names[cause], .tier = "none", .site = site, .n_nodes = t->n_node};
-  rec.before_ns = t->synced_ns ? start - t->synced_ns : 0;
+  uint64_t began = tc_ticks(), compiled = 0;
+  tc_sync_point rec;  // every field is set here or at the end
+  rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
+  rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   tc_plan *p = NULL;
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
   uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
   if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
-  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &rec.compile_ns) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &compiled) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   uint64_t found = tc_ticks();
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
@@ -363,19 +359,15 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
-  if (p) {
-    rec.hash = p->hash.lo, rec.n_left = p->n_left, rec.tier = p->tier;
-    rec.n_kernels = p->n_kernels + prepared.n_kernels, rec.bytes = p->bytes_moved + prepared.bytes;
-    rec.hit = hit, rec.n_compiled = hit ? 0 : p->n_compiled;
-    tc_plan_release(p);
-  }
-  uint64_t ended = tc_ticks();
-  t->synced_ns = tc_now_ns();
-  rec.total_ns = t->synced_ns - start;
-  double ns = ended > began ? (double)rec.total_ns / (double)(ended - began) : 0;  // of a tick
-  rec.lookup_ns = part_ns(began, found, ns), rec.allocate_ns = part_ns(found, allocated, ns), rec.run_ns = part_ns(allocated, ran, ns);
-  rec.publish_ns = part_ns(ran, published, ns);
-  rec.lookup_ns -= TC_MIN(rec.lookup_ns, rec.compile_ns);
+  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = p ? p->tier : "none";
+  rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
+  rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
+  tc_plan_release(p);
+  t->synced = tc_ticks();
+  uint64_t lookup = tc_ticks_between(began, found);
+  rec.compile_ns = compiled, rec.lookup_ns = lookup - TC_MIN(lookup, compiled), rec.allocate_ns = tc_ticks_between(found, allocated);
+  rec.run_ns = tc_ticks_between(allocated, ran), rec.publish_ns = tc_ticks_between(ran, published);
+  rec.total_ns = tc_ticks_between(began, t->synced);
   rec.status = st;
   tc_profile_add(&rec);
   return st;

@@ -142,7 +142,7 @@ struct tc_trace {
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
-  uint64_t synced_ns;         // when the last sync point ended
+  uint64_t synced;            // when the last sync point ended, in ticks
   uint64_t cut_site;          // landmark at which the trace was cut
   tc_site freed_by;           // the latest backward that freed history of pending nodes
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define MAY_BIAS 1
+#define MAY_BIAS 0
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define MAY_BIAS 1
+#define MAY_BIAS 0
 #endif
 #endif
 #if !defined(MAY_BIAS)

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,15 @@
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #define N_SITES 256
 #define N_LATEST 256
 #define N_BINS 8
 #define N_KERNELS 512
+#define GAUGE_NS 200000  // for which ticks are counted to know how long one is
 
 typedef struct site_sum {
   tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums
@@ -38,6 +44,36 @@ static struct {
 TC_FORK_SAFE(&self.lock, 7)
 
 static _Thread_local int last_site;  // a loop syncs at one place
+
+bool tc_ticks_count;
+
+static void find_ticks(void) __attribute__((constructor));
+static void find_ticks(void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  tc_ticks_count = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);  // the counter's rate depends on no state of the processor
+#endif
+}
+
+// Nanoseconds of a tick.
+static double tick_ns(void) {
+  static _Atomic double known;
+  double ns = atomic_load_explicit(&known, memory_order_relaxed);
+  if (!tc_ticks_count) return 1;
+  if (ns != 0) return ns;
+  uint64_t start = tc_now_ns(), ticks = tc_ticks(), now = start;
+  while (now - start < GAUGE_NS) now = tc_now_ns();
+  ns = (double)(now - start) / (double)TC_MAX_OF(tc_ticks_between(ticks, tc_ticks()), 1);
+  atomic_store_explicit(&known, ns, memory_order_relaxed);
+  return ns;
+}
+
+static tc_sync_point in_ns(const tc_sync_point *r) {
+  tc_sync_point out = *r;
+  uint64_t *const times[] = {&out.before_ns, &out.lookup_ns, &out.compile_ns, &out.allocate_ns, &out.run_ns, &out.publish_ns, &out.total_ns};
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) *times[i] = (uint64_t)((double)*times[i] * tick_ns());
+  return out;
+}
 
 static int bin_of(uint32_t n_nodes) {
   static const uint32_t top[N_BINS - 1] = {10, 30, 100, 300, 1000, 3000, 10000};
@@ -65,7 +101,8 @@ static uint64_t rest_ns(const tc_sync_point *r) {
   return r->total_ns - TC_MIN(r->total_ns, named);
 }
 
-static void log_line(const tc_sync_point *r) {
+static void log_line(const tc_sync_point *ticks) {
+  tc_sync_point ns = in_ns(ticks), *r = &ns;
   char text[128];
   tc_site_text(r->site, text, sizeof text);
   tc_log_line(TC_LOG_SYNC,
@@ -108,14 +145,14 @@ int tc_sync_points(int n, tc_sync_point *out) {
   if (!tc_enter("sync_points", 0)) return 0;
   pthread_mutex_lock(&self.lock);
   uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(n, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
-  for (uint64_t i = 0; i < count; i++) out[i] = self.latest[(self.n - count + i) % N_LATEST];
+  for (uint64_t i = 0; i < count; i++) out[i] = in_ns(&self.latest[(self.n - count + i) % N_LATEST]);
   pthread_mutex_unlock(&self.lock);
   tc_leave();
   return (int)count;
 }
 
 static void print_row(const site_sum *s, FILE *out) {
-  const tc_sync_point *sum = &s->sum;
+  const tc_sync_point ns_sum = in_ns(&s->sum), *sum = &ns_sum;
   char text[128];
   double n = (double)s->n, us = 1e-3 / n;
   tc_site_text(sum->site, text, sizeof text);
