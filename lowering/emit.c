@@ -172,6 +172,11 @@ static tc_val exp_f32(tc_emit *e, tc_val x) {
   return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8));
 }
 
+tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
+  bool fast = type == TC_F32 && !tc_options_get()->strict;
+  return fast ? exp_within(e, at_least(e, x, -104.0)) : tc_emit_scalar_op(e, TC_OP_EXP, type, x, 0, 0);
+}
+
 // e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a factor of e^r - 1, and 2^n - 1 is added.
 static tc_val expm1_within(tc_emit *e, tc_val x) {
   static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1, 4.9999998138261250e-1};

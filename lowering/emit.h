@@ -33,6 +33,8 @@ void tc_emit_end(tc_emit *e, tc_nest_op op);
 // The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
 // Results of compares are BOOL. b of POLYGAMMA is its n, in F64.
 tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
+// EXP of an x at most 0, or NaN: the same bits by one operation less.
+tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
 // What it costs on one element, an addition being 1.
 double tc_emit_cost(uint32_t op, tc_type type);
 

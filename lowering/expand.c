@@ -186,6 +186,7 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
   if (!s->ahead || !is_far(x)) return;
+  s->x->asks_next |= s->gp->kind == TC_GROUP_ROW && s->ahead >= s->gp->f;
   for (int64_t i = 0; i < s->lanes; i += line) {
     tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
     (void)tc_emit_raw(&s->e, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
@@ -551,6 +552,7 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (x->op == TC_OP_POLYGAMMA) v[1] = tc_emit_const_f(&s->e, TC_F64, (double)x->attr[0]);
   tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
+  if (x->op == TC_OP_EXP && x->n_attr) return tc_ex_rounded(s, tc_emit_exp_of_negative(&s->e, type, v[0]), x->type);
   return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
@@ -1060,6 +1062,7 @@ static void reset_state(tc_ex *s) {
   s->x->nest.scratch_bytes = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
+  s->x->asks_next = false;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
   s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;

@@ -218,6 +218,7 @@ static bool fill_step(builder *b, tc_program *p, tc_step *s, const tc_expansion 
   s->draft->nest = e->nest;
   memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
+  s->asks_next = e->asks_next;
   for (uint32_t i = 0; i < e->n_buf; i++)
     if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;
   for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
@@ -281,7 +282,22 @@ static tc_status compile(builder *b, tc_program *p) {
 }
 
 static int64_t tasks_of(const tc_step *s) {
-  return TC_MAX_OF((s->extent + s->grain - 1) / s->grain, 1);
+  return TC_MAX_OF(s->n_lead + tc_ceil_div(s->extent - s->n_lead * s->lead, s->grain), 1);
+}
+
+// The unit at which a task of the step begins, and that before it ends.
+static int64_t task_begin(const tc_step *s, int64_t index) {
+  return TC_MIN(TC_MIN(index, s->n_lead) * s->lead + TC_MAX_OF(index - s->n_lead, 0) * s->grain, s->extent);
+}
+
+// Where a unit asks for what the next one reads, a thread should do that one too: each begins with three quarters of its share in one piece, and what is
+// left is divided for whoever is done first. On two cores of Sapphire Rapids softmax of 64x32000, whose tasks were single rows, takes 0.90 times as long,
+// of 4096x1024 0.94 times.
+static void lead_on(tc_step *s) {
+  int64_t threads = tc_team_threads(), lead = s->extent * 3 / 4 / threads;
+  if (!s->asks_next || threads < 2 || lead <= s->grain) return;
+  s->lead = lead, s->n_lead = threads;
+  s->grain = TC_MAX_OF(s->grain, tc_ceil_div(s->extent - threads * lead, 4 * threads));
 }
 
 // Divides the wave's steps into tasks; returns how many. One: the whole wave, on the thread that launched.
@@ -291,8 +307,9 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
     s->grain = tc_step_grain(s->work, s->extent);
+    lead_on(s);
     n += tasks_of(s);
-    work += s->work, longest = TC_MAX_OF(longest, s->work / (double)tasks_of(s));
+    work += s->work, longest = TC_MAX_OF(longest, s->n_lead ? s->work * (double)s->lead / (double)s->extent : s->work / (double)tasks_of(s));
   }
   double together = TC_MAX_OF(longest, work / TC_MAX_OF(tc_team_threads(), 2));
   return work - together < SPLIT_NS ? 1 : n;
@@ -732,7 +749,7 @@ static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   }
   if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
   while (index >= tasks_of(s)) index -= tasks_of(s++);
-  run_step(r, s, index * s->grain, TC_MIN((index + 1) * s->grain, s->extent), w);
+  run_step(r, s, task_begin(s, index), task_begin(s, index + 1), w);
 }
 
 static tc_status run_steps(run *r) {

@@ -38,10 +38,12 @@ typedef struct tc_step {
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
+  int64_t lead, n_lead;  // units of each of the first n_lead tasks, which are longer
   uint32_t wave;
   uint32_t node;  // the node a ROW or ZERO gives, and a CHECK is for
   double work;  // estimated nanoseconds on one thread
   bool is_product;
+  bool asks_next;  // a unit asks memory for what the next one reads
   uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
   uint64_t bytes;  // KERNEL: read and written
   uint64_t same;  // binds it reads only at the element it writes, before it writes it
