@@ -683,7 +683,9 @@ static void fold_step(tc_ex *s, fold *f) {
   bool masked = s->mask != TC_NONE && s->vector == TC_RANGE_F;
   if (!is_arg(x->op)) {
     if (masked) v = tc_emit_select(&s->e, s->mask, v, identity(s, x->op, f->type));
-    tc_emit_set(&s->e, f->acc, tc_emit_bin(&s->e, combine(x->op), f->acc, v));
+    bool plain = x->op == TC_OP_MAX && (x->attr[0] & TC_MAX_OVER_NAN);  // one instruction where MAX is three
+    tc_val next = plain ? tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, v, f->acc), v, f->acc) : tc_emit_bin(&s->e, combine(x->op), f->acc, v);
+    tc_emit_set(&s->e, f->acc, next);
     return;
   }
   // The first element of a lane, a better one, or the first NaN.

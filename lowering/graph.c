@@ -129,7 +129,7 @@ static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
 }
 
 // softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
-// The attribute of exp says that its operand is at most 0.
+// The attribute of exp says that its operand is at most 0. The greatest may pass over NaN, since the sum does not.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
@@ -137,7 +137,7 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   if (full.rank == 0) return become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2), true;
   one.dim[axis] = 1;
   uint64_t fold = (uint64_t)1 << axis | 1u << 8;
-  uint32_t x = like.in[0], m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold);
+  uint32_t x = like.in[0], m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
   if (m == UINT32_MAX) return false;
   uint32_t shifted = tc_graph_add(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
   uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, 1);
@@ -187,6 +187,7 @@ static bool split_fold(tc_graph *g, uint32_t n) {
   uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0];
   tc_dims d = g->node[x].shape->d;
   tc_gnode typed = like;
+  uint64_t over_nan = like.attr[0] & TC_MAX_OVER_NAN;
   if (mask == 0) return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
   bool in_parts = is_foldable_in_parts(like.op);
   int first, last;
@@ -205,13 +206,13 @@ static bool split_fold(tc_graph *g, uint32_t n) {
       uint32_t s = tc_graph_add(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);
       if (s == UINT32_MAX) return false;
       g->node[s].type = g->node[x].type;
-      x = tc_graph_add(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8);
+      x = tc_graph_add(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8 | over_nan);
       if (x == UINT32_MAX) return false;
       shape.dim[1] = run / part;
       r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
       if (r == UINT32_MAX) return false;
     }
-    x = tc_graph_add(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8);
+    x = tc_graph_add(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8 | over_nan);
     if (x == UINT32_MAX) return false;
     for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
   }

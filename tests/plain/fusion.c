@@ -1,5 +1,5 @@
 // What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, slices written alone, and peak
-// memory against the same program op by op.
+// memory against the same program op by op; NaN in a softmax, whose fused fold passes over it.
 // Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed ones whole.
 #include <math.h>
 #include <stdlib.h>
@@ -494,11 +494,46 @@ static void a_slice_is_written_alone(void) {
   tc_scope_end(scope);
 }
 
+// The greatest of a row is taken over NaN there; the sum is not.
+static void a_row_with_nan_is_nan(tc_tensor (*make)(tc_tensor, int), int axis, int64_t length) {
+  enum { ROWS = 4 };  // NaN first, in the last lane of a block, nowhere, everywhere
+  float *value = calloc((size_t)(ROWS * length), sizeof *value);
+  int64_t row = axis ? length : 1, step = axis ? 1 : ROWS, n_wrong = 0;
+  tc_scope scope = tc_scope_begin();
+  for (int64_t i = 0; i < length; i++) value[3 * row + i * step] = NAN;
+  value[0] = value[row + (length > 63 ? 63 : length - 1) * step] = NAN;
+  value[(length - 1) * step] = value[row] = 1e30F;
+  tc_tensor y = make(tc_from_host(value, axis ? TC_SHAPE(ROWS, length) : TC_SHAPE(length, ROWS), TC_F32), axis);
+  EXPECT_OK(tc_to_host(y, value, (size_t)(ROWS * length) * sizeof *value));
+  for (int r = 0; r < ROWS; r++)
+    for (int64_t i = 0; i < length; i++) n_wrong += (isnan(value[r * row + i * step]) != 0) != (r != 2);
+  EXPECT(n_wrong == 0, "axis %d of %d: %d elements", axis, (int)length, (int)n_wrong);
+  tc_scope_end(scope);
+  free(value);
+}
+
+static tc_tensor softmax_along(tc_tensor of, int axis) {
+  return tc_softmax(of, axis);
+}
+
+static tc_tensor log_softmax_along(tc_tensor of, int axis) {
+  return tc_log_softmax(of, axis);
+}
+
+static void softmax_shows_nan(void) {
+  for (int axis = 0; axis < 2; axis++)
+    for (int64_t length = 3; length <= 300000; length *= 10) {
+      a_row_with_nan_is_nan(softmax_along, axis, length);
+      a_row_with_nan_is_nan(log_softmax_along, axis, length);
+    }
+}
+
 int main(void) {
   peaks();  // first: its processes are forked before this one uses tc
   make_operands();
   kernels_and_bytes();
   identities_hold();
   a_slice_is_written_alone();
+  softmax_shows_nan();
   return expect_done("fusion");
 }
