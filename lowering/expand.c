@@ -607,7 +607,7 @@ bool tc_ex_must_store(const tc_ex *s, uint32_t n) {
 typedef struct fold {
   uint32_t node;
   tc_val acc, index;  // variables; index for argmax and argmin
-  int tile;           // of a COLUMN member: where its sums are while rows go by, or -1
+  int tile;  // of a COLUMN member: where its sums are while rows go by, or -1
   tc_type type;
 } fold;
 
@@ -888,7 +888,9 @@ static void row(tc_ex *s) {
       (void)member(s, n);
     }
     for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-      if (!is_full(s, s->gp->member[i]) && !is_column(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d && tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
+      if (!is_full(s, s->gp->member[i]) && !is_column(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d &&
+          tc_ex_must_store(s, s->gp->member[i]))
+        store(s, s->gp->member[i]);
     s->lanes = lanes, s->vector = vector;
     if (!pass_has_work(s, d)) continue;
     for (uint32_t i = 0; i < s->gp->n_member; i++) {

@@ -19,7 +19,8 @@
 #define TIGHT_IN_PLACE 10
 #define TIGHT_JOINED 4
 #define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
-#define PARTS_A_THREAD 4
+#define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
+#define MANY_PARTS 4  // a thread: they need not be as many for each
 
 typedef struct work {
   tc_grouping *gr;
@@ -526,7 +527,9 @@ static void merge_siblings(work *w) {
 static bool sums_columns(const work *w, uint32_t g, uint32_t h) {
   const tc_grouping *gr = w->gr;
   const tc_group *rows = &gr->group[g], *columns = &gr->group[h];
-  if (columns->k != rows->f || columns->a * columns->f != rows->a || columns->a < PARTS_A_THREAD * tc_team_threads()) return false;
+  int threads = tc_team_threads();
+  bool fills = columns->a >= MANY_PARTS * threads || (columns->a >= 2 * threads && columns->a % threads == 0);
+  if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills) return false;
   tc_group both = *rows;
   sources have = {.gr = gr, .group = h, .count = rows->a * rows->f}, want = have;
   for (uint32_t i = 0; i < rows->n_member; i++) {
@@ -551,11 +554,11 @@ static bool sums_columns(const work *w, uint32_t g, uint32_t h) {
   return want.n > 0;
 }
 
-// Whether a way leads from h to g through another group.
-static bool meet_elsewhere(const work *w, uint32_t g, uint32_t h) {
+// Whether g need wait for nothing more to do h's work too.
+static bool is_ready_with(const work *w, uint32_t g, uint32_t h) {
   for (uint32_t x = 0; x < w->gr->n_group; x++)
-    if (x != g && x != h && w->gr->group[x].merged == TC_GROUP_NONE && depends(w, h, x) && depends(w, x, g)) return true;
-  return depends(w, g, h);
+    if (x != g && depends(w, h, x) && !depends(w, g, x)) return false;
+  return !depends(w, g, h);
 }
 
 // A norm's gradient also sums the columns of the rows it goes over: made in the same kernel, the rows are read once. Each column is still one chain of
@@ -564,11 +567,11 @@ static void merge_columns(work *w) {
   tc_grouping *gr = w->gr;
   for (uint32_t g = 0; g < gr->n_group; g++) {
     tc_group *rows = &gr->group[g];
-    if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES) continue;
+    if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
     for (uint32_t h = 0; h < gr->n_group; h++) {
       tc_group *columns = &gr->group[h];
       if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL || (rows->part && rows->part != columns->f)) continue;
-      if (!fit_together(w, g, h) || !sums_columns(w, g, h) || meet_elsewhere(w, g, h)) continue;
+      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h)) continue;
       for (uint32_t i = 0; i < columns->n_member; i++)
         if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
       rows->part = columns->f;

@@ -22,12 +22,12 @@ typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED, TC_LEVEL
 typedef struct tc_group {
   tc_group_kind kind;
   int64_t a, f, k;
-  int64_t part;         // rows that a COLUMN member folds, 0: there is none
-  uint32_t *member;     // nodes in topological order
+  int64_t part;  // rows that a COLUMN member folds, 0: there is none
+  uint32_t *member;  // nodes in topological order
   uint32_t n_member, cap_member;
-  uint32_t merged;      // into which group, TC_GROUP_NONE: alive
-  uint64_t *before;     // groups this one depends on, as bits
-  bool alone;           // nothing joins it
+  uint32_t merged;  // into which group, TC_GROUP_NONE: alive
+  uint64_t *before;  // groups this one depends on, as bits
+  bool alone;  // nothing joins it
 } tc_group;
 
 typedef struct tc_grouping {
@@ -35,10 +35,10 @@ typedef struct tc_grouping {
   tc_arena *arena;
   tc_group *group;
   uint32_t n_group;
-  uint32_t *of;         // per node: its group, TC_GROUP_NONE where made in place
-  uint8_t *level;       // per node: tc_level
-  bool *stored;         // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
-  uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
+  uint32_t *of;  // per node: its group, TC_GROUP_NONE where made in place
+  uint8_t *level;  // per node: tc_level
+  bool *stored;  // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
+  uint32_t *alias;  // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
 // The node whose memory n has.
