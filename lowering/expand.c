@@ -1,5 +1,6 @@
 #include "lowering/expand.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -185,7 +186,9 @@ static bool is_far(const tc_gnode *x) {
 static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
-  if (!s->ahead || !is_far(x)) return;
+  if (!s->ahead || !is_far(x) || s->asks == 0 || s->asked[n]) return;
+  s->asks--;
+  s->asked[n] = s->vector == TC_RANGE_F;
   s->x->asks_next |= s->gp->kind == TC_GROUP_ROW && s->ahead >= s->gp->f;
   for (int64_t i = 0; i < s->lanes; i += line) {
     tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
@@ -606,6 +609,7 @@ bool tc_ex_must_store(const tc_ex *s, uint32_t n) {
 typedef struct fold {
   uint32_t node;
   tc_val acc, index;  // variables; index for argmax and argmin
+  int tile;  // of a COLUMN member: where its sums are while rows go by, or -1
   tc_type type;
 } fold;
 
@@ -626,6 +630,10 @@ static tc_val extreme(tc_ex *s, tc_type type, bool most) {
   if (!most) return tc_emit_const_i(&s->e, type, type == TC_I64 ? INT64_MIN : (int64_t)lowest(type));
   int bits = (int)tc_type_bytes(type) * 8;
   return tc_emit_const_i(&s->e, type, type == TC_U8 ? 255 : type == TC_BOOL ? 1 : (int64_t)((UINT64_C(1) << (bits - 1)) - 1));
+}
+
+static bool is_column(const tc_ex *s, uint32_t n) {
+  return s->gr->level[n] == TC_LEVEL_COLUMN;
 }
 
 static bool is_arg(tc_op op) {
@@ -659,7 +667,8 @@ static tc_nest_op combine(tc_op op) {
 static void fold_begin(tc_ex *s, fold *f, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
-  *f = (fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type};
+  *f = (fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type, .tile = is_column(s, n) ? s->stash[n] : -1};
+  if (f->tile >= 0) return;
   f->acc = tc_emit_var(&s->e, tc_emit_splat(&s->e, identity(s, x->op, f->type), s->lanes));
   if (is_arg(x->op)) f->index = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_ex_i64(s, INT64_MAX), s->lanes));
 }
@@ -680,6 +689,11 @@ static void fold_step(tc_ex *s, fold *f) {
   tc_val v = value_at(s, x->in[0], idx);
   if (s->st != TC_OK) return;
   v = tc_emit_splat(&s->e, tc_emit_cast(&s->e, v, f->type), s->lanes);
+  if (f->tile >= 0) {
+    tc_val at = s->at[TC_RANGE_F], sum = tc_emit_raw(&s->e, TC_N_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, f->tile);
+    (void)tc_emit_raw(&s->e, TC_N_STORE, f->type, s->lanes, at, tc_emit_bin(&s->e, combine(x->op), sum, v), TC_NONE, f->tile);
+    return;
+  }
   bool masked = s->mask != TC_NONE && s->vector == TC_RANGE_F;
   if (!is_arg(x->op)) {
     if (masked) v = tc_emit_select(&s->e, s->mask, v, identity(s, x->op, f->type));
@@ -711,6 +725,7 @@ static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_nest_op op) {
 // The fold's value at its row: lanes combined where they ran along F.
 static void fold_end(tc_ex *s, fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
+  if (f->tile >= 0) return;
   bool along = s->vector == TC_RANGE_F;
   tc_val v = f->acc;
   if (is_arg(x->op)) {
@@ -831,10 +846,17 @@ static bool pass_has_work(const tc_ex *s, uint8_t d) {
   return false;
 }
 
+static bool is_last_pass(const tc_ex *s, uint8_t d) {
+  for (uint8_t p = (uint8_t)(d + 1); p <= deepest(s); p++)
+    if (pass_has_work(s, p)) return false;
+  return true;
+}
+
 // While the second pass works on a row that the first one brought into the cache, memory would wait: it asks for the next row. With it and with stores past
-// the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58.
+// the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes ask for what the second
+// did not, a tensor each: where the second asks for both that layer norm's gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_ex *s, uint8_t d) {
-  if (s->gp->kind != TC_GROUP_ROW || d != 1) return 0;
+  if (s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
@@ -845,7 +867,7 @@ static void over_f(tc_ex *s, uint8_t d, fold *folds, int n_folds) {
   s->bound[TC_RANGE_F] = true;
   if (whole > 0) {
     s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
-    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d);
+    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
     pass_body(s, d, folds, n_folds);
     s->stream = false, s->ahead = 0;
     tc_ex_end_loop(s);
@@ -876,7 +898,9 @@ static void row(tc_ex *s) {
       (void)member(s, n);
     }
     for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-      if (!is_full(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d && tc_ex_must_store(s, s->gp->member[i])) store(s, s->gp->member[i]);
+      if (!is_full(s, s->gp->member[i]) && !is_column(s, s->gp->member[i]) && s->fold_depth[s->gp->member[i]] == d &&
+          tc_ex_must_store(s, s->gp->member[i]))
+        store(s, s->gp->member[i]);
     s->lanes = lanes, s->vector = vector;
     if (!pass_has_work(s, d)) continue;
     for (uint32_t i = 0; i < s->gp->n_member; i++) {
@@ -895,6 +919,28 @@ static void row(tc_ex *s) {
     }
     for (int i = 0; i < n_folds; i++) fold_end(s, &folds[i]);
   }
+}
+
+// Over F, for every COLUMN member: its tile before the rows of a part, or its result after them, at their first row.
+static void over_columns(tc_ex *s, bool end) {
+  s->bound[TC_RANGE_F] = true;
+  s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), s->lanes);
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
+    uint32_t n = s->gp->member[i];
+    const tc_gnode *x = &s->g->node[n];
+    if (!is_column(s, n)) continue;
+    tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
+    if (!end) {
+      tc_val none = tc_emit_splat(&s->e, identity(s, x->op, type), s->lanes);
+      (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, s->stash[n]);
+      continue;
+    }
+    tc_val sum = tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, s->stash[n]);
+    tc_ex_remember(s, n, tc_ex_rounded(s, tc_emit_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
+    store(s, n);
+  }
+  tc_ex_end_loop(s);
+  s->bound[TC_RANGE_F] = false;
 }
 
 int tc_ex_lanes_for(int64_t n) {
@@ -976,7 +1022,7 @@ static void flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = flat_ahead(s);
+  s->stream = true, s->ahead = flat_ahead(s), s->asks = INT_MAX;
   tc_ex_stores(s);
   s->stream = false, s->ahead = 0;
   tc_ex_end_loop(s);
@@ -1021,6 +1067,31 @@ static void row_kernel(tc_ex *s) {
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
+// ROW with sums of columns: [begin, end) counts parts of rows.
+static void part_kernel(tc_ex *s) {
+  int64_t part = s->gp->part;
+  s->lanes = tc_ex_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
+  choose_stashes(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (is_column(s, n)) s->stash[n] = tc_ex_tile(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+  }
+  tc_ex_preload(s);
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = tc_ex_loop(s, begin, end, 1), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
+  s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
+  over_columns(s, false);
+  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, part)), 1);
+  row(s);
+  tc_ex_end_loop(s);
+  s->at[TC_RANGE_A] = first;
+  over_columns(s, true);
+  tc_ex_end_loop(s);
+  s->x->extent = s->gp->a / part;
+}
+
 static void contraction(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
@@ -1043,6 +1114,8 @@ static void generate(tc_ex *s) {
     flat_kernel(s);
   else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
     tc_ex_turning_kernel(s);
+  else if (s->gp->part)
+    part_kernel(s);
   else
     row_kernel(s);
 }
@@ -1072,6 +1145,7 @@ static void reset_state(tc_ex *s) {
   memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);
   memset(s->stash, 0xFF, s->g->n * sizeof s->stash[0]);
   memset(s->stashed, 0, s->g->n);
+  memset(s->asked, 0, s->g->n);
   memset(s->passes, 0, s->g->n * sizeof s->passes[0]);
 }
 
@@ -1125,8 +1199,9 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
   s.stash = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.stash[0]);
   s.stash_pass = tc_arena_alloc(arena, s.g->n + 1);
   s.stashed = tc_arena_alloc(arena, s.g->n + 1);
+  s.asked = tc_arena_alloc(arena, s.g->n + 1);
   s.passes = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.passes[0]);
-  bool room = s.memo && s.memo_depth && s.fold_depth && s.listed && s.stash && s.stash_pass && s.stashed && s.passes;
+  bool room = s.memo && s.memo_depth && s.fold_depth && s.listed && s.stash && s.stash_pass && s.stashed && s.asked && s.passes;
   tc_status st = room ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   if (st == TC_OK) {
     reset_state(&s);

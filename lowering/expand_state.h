@@ -37,6 +37,7 @@ typedef struct tc_ex {
   tc_val mask;  // lanes that exist, or TC_NONE
   bool stream;  // blocks are whole and aligned: large results may pass the caches by
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
+  int asks;  // tensors that the present pass may yet ask memory for
   uint32_t given_node;  // a node whose value here is there already, or TC_NONE
   tc_val given;
   tc_val cond;  // inside padding: where the operand exists, or TC_NONE
@@ -47,6 +48,7 @@ typedef struct tc_ex {
   int *stash;  // per node: tile in which its row waits for later passes, or -1
   uint8_t *stash_pass;  // per node: the pass that fills the tile
   bool *stashed;  // per node: its row is there
+  bool *asked;  // per node: a pass over F asks memory for its next row
   uint64_t *passes;  // per node: passes over F that need it, as bits
   uint32_t *listed;  // nodes with memo entries
   uint32_t n_listed;

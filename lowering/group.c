@@ -5,6 +5,7 @@
 
 #include "lowering/remake.h"
 #include "lowering/view.h"
+#include "runtime/team.h"
 
 #define MAX_MEMBERS 480
 #define MAX_FOLDED 160  // members where there are folds: each is looked at in every pass
@@ -17,6 +18,9 @@
 #define TIGHT_GROUP 48
 #define TIGHT_IN_PLACE 10
 #define TIGHT_JOINED 4
+#define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
+#define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
+#define MANY_PARTS 4  // a thread: they need not be as many for each
 
 typedef struct work {
   tc_grouping *gr;
@@ -230,7 +234,7 @@ static tc_level level_in(work *w, const tc_group *gp, uint32_t n, uint32_t sourc
 }
 
 // Whether every value of `group` that n reads stands where n, at this level of gp, would read it.
-static bool all_link(work *w, const tc_group *gp, uint32_t group, uint32_t n, tc_level level, const seen_groups *seen) {
+static bool all_link(const work *w, const tc_group *gp, uint32_t group, uint32_t n, tc_level level, const seen_groups *seen) {
   tc_level at = tc_op_kind_of(w->g->node[n].op) == TC_KIND_FOLD ? TC_LEVEL_FULL : level;
   for (int i = 0; i < seen->n; i++)
     if (group_of(w->gr, seen->node[i]) == group && !can_join(w, gp, n, at, seen->node[i])) return false;
@@ -250,11 +254,8 @@ static void sort_members(work *w, tc_group *gp) {
 }
 
 // Moves h's members into g at their level, or at the level given.
-static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
+static void absorb(work *w, uint32_t g, uint32_t h, tc_level level) {
   tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  if (a->alone || b->alone || depends(w, g, h) || depends(w, h, g) || a->n_member + b->n_member > most_members(a->kind)) return false;
-  if (w->max_large < MAX_OUTSIDE && w->n_large[g] && w->n_large[h]) return false;
-  if (w->n_outside[g] + w->n_outside[h] > MAX_OUTSIDE || (w->tight && w->load[g] + w->load[h] > TIGHT_GROUP)) return false;
   for (uint32_t i = 0; i < b->n_member; i++) {
     uint32_t m = b->member[i];
     member_add(w, g, m, level == TC_LEVEL_NONE ? (tc_level)w->gr->level[m] : level);
@@ -274,6 +275,20 @@ static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
     }
     gp->before[h / 64] &= ~(UINT64_C(1) << (h % 64));
   }
+  a->before[g / 64] &= ~(UINT64_C(1) << (g % 64));
+}
+
+static bool fit_together(const work *w, uint32_t g, uint32_t h) {
+  const tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
+  if (a->alone || b->alone || a->n_member + b->n_member > most_members(a->kind)) return false;
+  if (w->max_large < MAX_OUTSIDE && w->n_large[g] && w->n_large[h]) return false;
+  return w->n_outside[g] + w->n_outside[h] <= MAX_OUTSIDE && (!w->tight || w->load[g] + w->load[h] <= TIGHT_GROUP);
+}
+
+// The same if neither depends on the other and they are not too much for one kernel.
+static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
+  if (depends(w, g, h) || depends(w, h, g) || !fit_together(w, g, h)) return false;
+  absorb(w, g, h, level);
   return true;
 }
 
@@ -506,6 +521,65 @@ static void merge_siblings(work *w) {
   }
 }
 
+// ---- sums of columns ----
+
+// Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and leaves only folds.
+static bool sums_columns(const work *w, uint32_t g, uint32_t h) {
+  const tc_grouping *gr = w->gr;
+  const tc_group *rows = &gr->group[g], *columns = &gr->group[h];
+  int threads = tc_team_threads();
+  bool fills = columns->a >= MANY_PARTS * threads || (columns->a >= 2 * threads && columns->a % threads == 0);
+  if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills) return false;
+  tc_group both = *rows;
+  sources have = {.gr = gr, .group = h, .count = rows->a * rows->f}, want = have;
+  for (uint32_t i = 0; i < rows->n_member; i++) {
+    tc_group_each_source(gr, rows->member[i], note_source, &have);
+    if (gr->level[rows->member[i]] == TC_LEVEL_FULL) note_source(&have, rows->member[i], false);
+  }
+  for (uint32_t i = 0; i < columns->n_member; i++) {
+    uint32_t n = columns->member[i];
+    const tc_gnode *x = &w->g->node[n];
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD && (x->op != TC_OP_SUM || !tc_type_is_float(x->type))) return false;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD ? gr->level[n] != TC_LEVEL_REDUCED : gr->level[n] != TC_LEVEL_FULL || gr->stored[n]) return false;
+    tc_group_each_source(gr, n, note_source, &want);
+    seen_groups seen = {.gr = gr};
+    tc_group_each_source(gr, n, note_group, &seen);
+    if (!all_link(w, &both, g, n, TC_LEVEL_FULL, &seen)) return false;
+  }
+  for (uint32_t i = 0; i < want.n; i++) {
+    bool found = false;
+    for (uint32_t k = 0; k < have.n; k++) found |= have.node[k] == want.node[i];
+    if (!found) return false;
+  }
+  return want.n > 0;
+}
+
+// Whether g need wait for nothing more to do h's work too.
+static bool is_ready_with(const work *w, uint32_t g, uint32_t h) {
+  for (uint32_t x = 0; x < w->gr->n_group; x++)
+    if (x != g && depends(w, h, x) && !depends(w, g, x)) return false;
+  return !depends(w, g, h);
+}
+
+// A norm's gradient also sums the columns of the rows it goes over: made in the same kernel, the rows are read once. Each column is still one chain of
+// sums a part, in the order of rows. Parts are few, so that they must be enough for the threads.
+static void merge_columns(work *w) {
+  tc_grouping *gr = w->gr;
+  for (uint32_t g = 0; g < gr->n_group; g++) {
+    tc_group *rows = &gr->group[g];
+    if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
+    for (uint32_t h = 0; h < gr->n_group; h++) {
+      tc_group *columns = &gr->group[h];
+      if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL || (rows->part && rows->part != columns->f)) continue;
+      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h)) continue;
+      for (uint32_t i = 0; i < columns->n_member; i++)
+        if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
+      rows->part = columns->f;
+      absorb(w, g, h, TC_LEVEL_NONE);
+    }
+  }
+}
+
 // Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
 static void require_memory(work *w, const uint8_t *forced) {
   const tc_graph *g = w->g;
@@ -588,6 +662,8 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   if (tight) return TC_OK;
   TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
   merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
+  for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
+  if (mode == TC_GROUP_ANY) merge_columns(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }

@@ -1,7 +1,8 @@
 // Grouping: which nodes become one kernel. A group has a domain [A, F, K]: A outer rows, F folded, K inner; a member covers all of it (FULL) or what
 // a fold leaves of it (REDUCED, [A, K]). Members are linked by identity of position, so fusion never moves data between iterations:
 //   FLAT  elementwise over K (A = F = 1)
-//   ROW   folds over the last axes (K = 1): a row at a time, lanes along F; softmax and norms are one group
+//   ROW   folds over the last axes (K = 1): a row at a time, lanes along F; softmax and norms are one group. Sums of its columns over every `part` rows
+//         may be members too (COLUMN, [A / part, F]), as in the gradient of a norm: then those rows are one unit of work
 //   COL   folds over outer axes: a block of columns at a time, lanes along K
 //   GEMM  a product over [A, F = m, K = n] with what follows it elementwise, applied to the accumulators
 //   ATTENTION  rows of attention that read the same operands: a result and its log-sum-exp, or gradients
@@ -16,16 +17,17 @@
 #define TC_LARGE_BYTES 65536  // of a temporary that thrift is about
 
 typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_ATTENTION, TC_GROUP_EXTERN } tc_group_kind;
-typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED } tc_level;
+typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED, TC_LEVEL_COLUMN } tc_level;
 
 typedef struct tc_group {
   tc_group_kind kind;
   int64_t a, f, k;
-  uint32_t *member;     // nodes in topological order
+  int64_t part;  // rows that a COLUMN member folds, 0: there is none
+  uint32_t *member;  // nodes in topological order
   uint32_t n_member, cap_member;
-  uint32_t merged;      // into which group, TC_GROUP_NONE: alive
-  uint64_t *before;     // groups this one depends on, as bits
-  bool alone;           // nothing joins it
+  uint32_t merged;  // into which group, TC_GROUP_NONE: alive
+  uint64_t *before;  // groups this one depends on, as bits
+  bool alone;  // nothing joins it
 } tc_group;
 
 typedef struct tc_grouping {
@@ -33,10 +35,10 @@ typedef struct tc_grouping {
   tc_arena *arena;
   tc_group *group;
   uint32_t n_group;
-  uint32_t *of;         // per node: its group, TC_GROUP_NONE where made in place
-  uint8_t *level;       // per node: tc_level
-  bool *stored;         // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
-  uint32_t *alias;      // per node: the node whose memory it shares (a reshape of something stored), or itself
+  uint32_t *of;  // per node: its group, TC_GROUP_NONE where made in place
+  uint8_t *level;  // per node: tc_level
+  bool *stored;  // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
+  uint32_t *alias;  // per node: the node whose memory it shares (a reshape of something stored), or itself
 } tc_grouping;
 
 // The node whose memory n has.

@@ -16,6 +16,11 @@ static tc_term range(uint8_t r, int64_t coef) {
 
 tc_index tc_view_flat(const tc_group *gp, tc_level level) {
   tc_index x = tc_ix_const(0);
+  if (level == TC_LEVEL_COLUMN) {
+    (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, TC_RANGE_A, 0, gp->part, 0, gp->f});
+    (void)tc_ix_add_term(&x, range(TC_RANGE_F, 1));
+    return x;
+  }
   (void)tc_ix_add_term(&x, range(TC_RANGE_A, level == TC_LEVEL_FULL ? gp->f * gp->k : gp->k));
   if (level == TC_LEVEL_FULL) (void)tc_ix_add_term(&x, range(TC_RANGE_F, gp->k));
   (void)tc_ix_add_term(&x, range(TC_RANGE_K, 1));

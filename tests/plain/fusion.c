@@ -528,8 +528,52 @@ static void softmax_shows_nan(void) {
     }
 }
 
+// ---- rows and the sums of their columns ----
+
+enum { PARTS = 4, PART_ROWS = 512, COLUMNS = 192 };  // what is folded over the rows is made in PARTS parts
+
+// A norm's gradients: 0 the bits of them all, as a number, 1 kernels, 2 bytes moved over those of x.
+static double norm_gradients(const void *arg) {
+  const int *what = arg;
+  setenv("TC_EAGER", *what ? "0" : "1", 1);
+  EXPECT_OK(tc_set_num_threads(2));
+  tc_dims d = TC_SHAPE(PARTS * PART_ROWS, COLUMNS);
+  double bits = 0, size = (double)(PARTS * PART_ROWS * COLUMNS) * sizeof(float);
+  tc_tensor in = tc_param(tc_randn(d, TC_F32)), scale = tc_param(tc_randn(TC_SHAPE(COLUMNS), TC_F32)),
+            shift = tc_param(tc_zeros(TC_SHAPE(COLUMNS), TC_F32));
+  tc_tensor above = tc_randn(d, TC_F32);
+  EXPECT_OK(tc_eval(4, (tc_tensor[]){in, scale, shift, above}));
+  EXPECT_OK(tc_backward_with(tc_layer_norm(in, scale, shift, 1e-5), above, 0));
+  tc_tensor all[] = {tc_grad(in), tc_grad(scale), tc_grad(shift)};
+  EXPECT_OK(tc_eval(3, all));
+  tc_sync_point p;
+  EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
+  if (*what == 1) return p.n_kernels;
+  if (*what == 2) return (double)p.bytes / size;
+  for (int i = 0; i < 3; i++) {
+    const uint32_t *word = tc_map(all[i]);
+    int64_t n = i ? COLUMNS : PARTS * PART_ROWS * COLUMNS;
+    uint32_t hash = 1;
+    for (int64_t k = 0; k < n && word; k++) hash = hash * 31 + word[k];
+    EXPECT(word, "not mapped");
+    EXPECT_OK(tc_unmap(all[i]));
+    bits = bits * 3 + hash;
+  }
+  return bits;
+}
+
+// x and the gradient above are read once, the norm and x's gradient are written: one kernel, and two that add up what the parts left.
+static void columns_are_summed_with_their_rows(void) {
+  double kernels = in_child(norm_gradients, &(int){1}), moved = in_child(norm_gradients, &(int){2});
+  EXPECT(kernels > 0 && kernels <= 3, "%g kernels", kernels);
+  EXPECT(moved > 0 && moved < 4.1, "%g times x moved", moved);
+  double eager = in_child(norm_gradients, &(int){0}), fused = in_child(norm_gradients, &(int){3});
+  EXPECT(eager > 0 && eager == fused, "op by op and in one kernel: %.0f and %.0f", eager, fused);
+}
+
 int main(void) {
   peaks();  // first: its processes are forked before this one uses tc
+  columns_are_summed_with_their_rows();
   make_operands();
   kernels_and_bytes();
   identities_hold();
