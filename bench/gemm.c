@@ -1,5 +1,5 @@
-// Products at one thread and at all, square ones and those of layers, and one with what follows it done where it is made, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
-// they are installed. Of bf16 the roof is that of f32, whose multiply-adds tc takes; oneDNN's is measured through PyTorch, which calls it.
+// Products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
+// they are installed; and one with a bias and gelu done where it is made, against the same without. Of bf16 the roof is that of f32, whose multiply-adds tc takes; oneDNN's is measured through PyTorch, which calls it.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
 
