@@ -55,15 +55,30 @@ static void find_ticks(void) {
 #endif
 }
 
+typedef struct moment {
+  uint64_t ns, ticks;
+} moment;
+
+// Both clocks at one time: of some readings the one that took least, for a thread may be stopped between the two.
+static moment moment_now(void) {
+  moment best = {0, 0};
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 8; i++) {
+    uint64_t ticks = tc_ticks(), ns = tc_now_ns(), took = tc_ticks_between(ticks, tc_ticks());
+    if (took < least) least = took, best = (moment){ns, ticks};
+  }
+  return best;
+}
+
 // Nanoseconds of a tick.
 static double tick_ns(void) {
   static _Atomic double known;
   double ns = atomic_load_explicit(&known, memory_order_relaxed);
   if (!tc_ticks_count) return 1;
   if (ns != 0) return ns;
-  uint64_t start = tc_now_ns(), ticks = tc_ticks(), now = start;
-  while (now - start < GAUGE_NS) now = tc_now_ns();
-  ns = (double)(now - start) / (double)TC_MAX_OF(tc_ticks_between(ticks, tc_ticks()), 1);
+  moment start = moment_now(), now = start;
+  while (now.ns - start.ns < GAUGE_NS) now = moment_now();
+  ns = (double)(now.ns - start.ns) / (double)TC_MAX_OF(tc_ticks_between(start.ticks, now.ticks), 1);
   atomic_store_explicit(&known, ns, memory_order_relaxed);
   return ns;
 }
