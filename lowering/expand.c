@@ -555,7 +555,8 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (x->op == TC_OP_POLYGAMMA) v[1] = tc_emit_const_f(&s->e, TC_F64, (double)x->attr[0]);
   tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
-  if (x->op == TC_OP_EXP && x->n_attr) return tc_ex_rounded(s, tc_emit_exp_of_negative(&s->e, type, v[0]), x->type);
+  if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE)
+    return tc_ex_rounded(s, tc_emit_exp_of_negative(&s->e, type, v[0]), x->type);
   return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 

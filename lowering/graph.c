@@ -129,7 +129,7 @@ static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
 }
 
 // softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
-// The attribute of exp says that its operand is at most 0. The greatest may pass over NaN, since the sum does not.
+// The greatest may pass over NaN, since the sum does not.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
@@ -140,7 +140,7 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   uint32_t x = like.in[0], m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
   if (m == UINT32_MAX) return false;
   uint32_t shifted = tc_graph_add(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
-  uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, 1);
+  uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, TC_EXP_OF_NEGATIVE);
   uint32_t sum = e == UINT32_MAX ? e : tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
   if (sum == UINT32_MAX) return false;
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);

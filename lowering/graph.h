@@ -39,6 +39,7 @@ typedef struct tc_graph {
 // Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
 
+#define TC_EXP_OF_NEGATIVE UINT64_C(1)  // EXP's attribute, which the user's have not: its operand is at most 0, or NaN
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)  // in a MAX's attribute: its value where there are NaNs is nobody's concern
 
 // Adds a node with like's type and device and one attribute or none; UINT32_MAX without memory. Nodes may move.
