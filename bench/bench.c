@@ -235,9 +235,9 @@ static double slice(bench_fn *fn, void *arg, int n) {
   return seconds < 0 ? -1 : seconds / n;
 }
 
-// Threads that the last competitor keeps spinning go to sleep, so that they do not run into the next one's slice.
+// Threads that the last competitor keeps spinning go to sleep, so that they do not run into the next one's slice: OpenMP's spin for up to 12 ms.
 static void settle(void) {
-  nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 // ---- Judging and printing ----
