@@ -18,7 +18,8 @@
 
 enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4, MAX_FIRST = 64 };
 static const double slice_seconds = 0.01;
-static const double slow_seconds = 20;  // rows whose rounds take seconds may end after three of them
+static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
+static const double hopeless_seconds = 5;   // a call of a peer that is far behind anyway
 
 static struct {
   const char *only_case;
@@ -356,6 +357,11 @@ static bool more_rounds(const bench_row *row, int n, double seconds) {
   return n < 3 || seconds < run.seconds || (n < MIN_ROUNDS && seconds < slow_seconds);
 }
 
+// A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again: the ratio needs no median, and rows would take hours.
+static bool has_lost(const series *peer) {
+  return peer->n > 0 && peer->seconds[0] > hopeless_seconds && peer->seconds[0] > 20 * peer->ours[0];
+}
+
 // In every round the roof, tc and each peer have one slice. The first of a slice's calls pay for caches that others filled: so do all.
 static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers, bench_process *processes) {
   int peer_calls[BENCH_MAX_PEERS];
@@ -369,12 +375,12 @@ static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, s
     add(tc, ours, ours);
     if (rate > 0) add(roof, row->work / rate, ours);
     for (int p = 0; p < row->n_peers; p++) {
-      if (peer_calls[p] == 0) continue;
+      if (peer_calls[p] == 0 || has_lost(&peers[p])) continue;
       settle();
       add(&peers[p], slice(row->peers[p].run, row->peers[p].arg, peer_calls[p]), ours);
     }
     for (int p = 0; p < run.n_peers; p++) {
-      if (processes[p].to == NULL) continue;
+      if (processes[p].to == NULL || has_lost(&peers[row->n_peers + p])) continue;
       settle();
       add(&peers[row->n_peers + p], bench_process_slice(&processes[p]), ours);
     }
