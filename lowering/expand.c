@@ -1098,6 +1098,7 @@ static void contraction(tc_ex *s) {
     uint32_t n = s->gp->member[i];
     tc_op op = s->g->node[n].op;
     if (tc_op_kind_of(op) != TC_KIND_CONTRACT) continue;
+    if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
     if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
     if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
     if (op == TC_OP_MATMUL) tc_ex_product(s);

@@ -116,6 +116,8 @@ tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 void tc_ex_attention(tc_ex *s);
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
+// The same of a convolution, node, of few channels.
+void tc_ex_direct(tc_ex *s, uint32_t node);
 // The same of a convolution, node, by Winograd's algorithm.
 void tc_ex_winograd(tc_ex *s, uint32_t node);
 void tc_ex_winograd_weight(tc_ex *s, uint32_t node);

@@ -92,3 +92,29 @@ bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc
   f->type = s->g->node[n].type;
   return true;
 }
+
+bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o) {
+  static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
+  uint32_t n = s->g->node[node].in[k];
+  tc_extents e = {{0}};
+  tc_index idx[TC_MAX_RANK];
+  for (int i = 0; i < 4; i++) {
+    idx[i] = tc_ix_range(range_of[i]);
+    e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
+  }
+  bool said = tc_ex_follow(s, &n, idx, &e, &o->base);
+  for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
+  if (!said) {
+    s->x->unsaid = s->g->node[node].in[k];
+    return tc_ex_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
+  }
+  o->buf = tc_ex_buffer(s, n);
+  s->x->same &= ~(UINT64_C(1) << o->buf);
+  return true;
+}
+
+tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o) {
+  int64_t stride;
+  tc_val vec;
+  return tc_ex_index_value(s, o->base, &stride, &vec);
+}

@@ -25,4 +25,16 @@ typedef struct tc_factor {
 // first, which the expansion then says.
 bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
 
+// An operand of rank 4, in memory through views: each axis by one stride from base, which is over arguments alone.
+typedef struct tc_operand4 {
+  int buf;
+  int64_t stride[4];
+  tc_index base;
+} tc_operand4;
+
+// Finds operand k of the node; false if it must be stored first, which the expansion then says.
+bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o);
+// Its first element.
+tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "lowering/direct.h"
 #include "lowering/simplify.h"
 #include "lowering/view.h"
 
@@ -162,6 +163,11 @@ static bool lies_other_way(const edge *e, uint32_t n) {
   return tc_ix_take_stride(&flat, TC_RANGE_K, &stride) && stride == 1;
 }
 
+// Whether product n is of a convolution that has a kernel for this.
+static bool is_direct(const edge *e, uint32_t n) {
+  return e->rank == 4 && e->batch * e->columns == e->g->node[n].shape->d.dim[0] && tc_direct_fits(e->g, n, e->batch);
+}
+
 // Whether operand n is turned by a view of it: a small one, or what was moved the other way.
 static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
   const tc_gnode *y = &e->g->node[n];
@@ -187,12 +193,14 @@ static uint32_t product_of(const edge *e, uint32_t n, int depth) {
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
   bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
-  return fits && fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0]) ? n : UINT32_MAX;
+  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0])));
+  return fits ? n : UINT32_MAX;
 }
 
 // The product as [batch, o, columns]: the same sums in the same order.
 static uint32_t other_way(const edge *e, uint32_t product) {
   tc_graph *g = e->g;
+  if (is_direct(e, product)) return tc_direct_add(g, product);
   const tc_gnode like = g->node[product], a = g->node[like.in[0]], b = g->node[like.in[1]];
   int64_t k = a.shape->d.dim[1], o = b.shape->d.dim[1];
   tc_dims turned = TC_SHAPE(o, k), weights = TC_SHAPE(e->batch, o, k), images = TC_SHAPE(e->batch, e->columns, k);

@@ -11,7 +11,7 @@
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015: points 0, 1, -1, (2, -2,) infinity.
 #include "lowering/winograd.h"
 
-#include "lowering/expand_state.h"
+#include "lowering/factor.h"
 #include "lowering/kernel.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
@@ -33,10 +33,9 @@ typedef struct winograd {
   bool fused;
   int64_t block, panels;  // tiles and panels of a unit
   int64_t pitch, padded;  // elements of a row of V; rows of V
-  int64_t stride[4];  // of the image: n, h, w, c
-  tc_index base;
-  tc_val at;  // base, now
-  int image, weight;  // buffers
+  tc_operand4 in;  // the image, n, h, w, c; or the weight that is transformed
+  tc_val at;  // its first element
+  int weight;  // buffer of the transformed one
   int v, sums, pixels;  // tiles
 } winograd;
 
@@ -135,7 +134,7 @@ static void read_tile(winograd *x, tc_val from, const tc_val *row_in, const tc_v
   for (int i = 0; i < x->alpha; i++) {
     for (int j = 0; j < x->alpha; j++) {
       tc_val mask = row_in ? tc_emit_splat(E, bin(x, TC_N_AND, row_in[i], column_in[j]), LANES_IN) : TC_NONE;
-      v[i][j] = load(x, x->image, LANES_IN, add(x, from, i64(x, i * x->stride[1] + j * x->stride[2])), mask);
+      v[i][j] = load(x, x->in.buf, LANES_IN, add(x, from, i64(x, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
   transform_both(x, v, transform_in, x->alpha);
@@ -152,8 +151,8 @@ static void read_tiles(winograd *x, tc_val first, tc_val last) {
   tc_val tile = loop(x, first, last, 1), row_in[6], column_in[6];
   tile_place at = place_of(x, tile);
   tc_val top = sub(x, at.y, i64(x, x->low_h)), left = sub(x, at.x, i64(x, x->low_w));
-  tc_val from = add(x, x->at, times(x, at.image, x->stride[0]));
-  from = add(x, from, add(x, times(x, top, x->stride[1]), times(x, left, x->stride[2])));
+  tc_val from = add(x, x->at, times(x, at.image, x->in.stride[0]));
+  from = add(x, from, add(x, times(x, top, x->in.stride[1]), times(x, left, x->in.stride[2])));
   tc_val to = times(x, sub(x, tile, first), x->pitch), whole = TC_NONE;
   for (int i = 0; i < x->alpha; i++) {
     row_in[i] = within(x, add(x, top, i64(x, i)), x->h), column_in[i] = within(x, add(x, left, i64(x, i)), x->w);
@@ -249,33 +248,11 @@ static void unit(winograd *x, tc_val block, tc_val first_panel) {
 
 // ---- what and how much ----
 
-// Operand k, of rank 4, in memory, through views: each axis by one stride.
-static bool find_operand(winograd *x, int k, int64_t *stride, int *buf) {
-  static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
-  tc_ex *s = x->s;
-  uint32_t n = s->g->node[x->node].in[k];
-  tc_extents e = {{0}};
-  tc_index idx[TC_MAX_RANK];
-  for (int i = 0; i < 4; i++) {
-    idx[i] = tc_ix_range(range_of[i]);
-    e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
-  }
-  bool said = tc_ex_follow(s, &n, idx, &e, &x->base);
-  for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&x->base, range_of[i], &stride[i]);
-  if (!said) {
-    s->x->unsaid = s->g->node[x->node].in[k];
-    return tc_ex_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
-  }
-  *buf = tc_ex_buffer(s, n);
-  s->x->same &= ~(UINT64_C(1) << *buf);
-  return true;
-}
-
 // Channels of the image lie side by side.
 static bool find_image(winograd *x) {
   tc_ex *s = x->s;
-  if (!find_operand(x, 0, x->stride, &x->image)) return false;
-  if (x->stride[3] != 1) {
+  if (!tc_operand4_find(s, x->node, 0, &x->in)) return false;
+  if (x->in.stride[3] != 1) {
     s->x->unsaid = s->g->node[x->node].in[0];
     return tc_ex_fail(s, TC_ERR_STATE, "channels lie apart"), false;
   }
@@ -329,13 +306,12 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   int64_t blocks = tc_ceil_div(x->tiles, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x, begin, finish, 1), vec;
-  int64_t stride;
+  tc_val o = loop(x, begin, finish, 1);
   tc_val block = columns == 1 ? o : bin(x, TC_N_DIV, o, i64(x, columns));
   tc_val column = columns == 1 ? i64(x, 0) : bin(x, TC_N_REM, o, i64(x, columns));
   s->at[TC_RANGE_A] = i64(x, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->at = tc_ex_index_value(s, x->base, &stride, &vec);
+  x->at = tc_operand4_at(s, &x->in);
   unit(x, block, times(x, column, x->panels));
   s->mask = TC_NONE;
   end(x);
@@ -364,18 +340,17 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   bool turned = n->attr[1];
-  int64_t stride[4], channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[turned];
-  int buf;
+  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[turned];
+  const int64_t *stride = x->in.stride;
   x->m = (int)n->attr[0], x->alpha = x->m + 2;
-  if (!find_operand(x, 0, stride, &buf)) return;
+  if (!tc_operand4_find(s, node, 0, &x->in)) return;
   s->lanes = LANES_IN, s->vector = TC_RANGE_K;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), vec;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val o = loop(x, begin, finish, 1), c = bin(x, TC_N_REM, o, i64(x, channels)), p = bin(x, TC_N_DIV, o, i64(x, channels));
-  int64_t unused;
   s->at[TC_RANGE_A] = i64(x, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(x, tc_ex_index_value(s, x->base, &unused, &vec), times(x, c, stride[!turned]));
+  tc_val at = add(x, tc_operand4_at(s, &x->in), times(x, c, stride[!turned]));
   tc_val lane = loop(x, i64(x, 0), i64(x, panel), LANES_IN), output = add(x, times(x, p, panel), lane);
   tc_val lanes = tc_ex_lane_numbers(s), there = TC_NONE, w[3][3], half[6][3], column[6], row[6];
   if (outputs % LANES_IN || outputs % panel) there = bin(x, TC_N_LT, lanes, tc_emit_splat(E, sub(x, i64(x, outputs), output), LANES_IN));
@@ -383,7 +358,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   for (int i = 0; i < 9; i++) {
     int tap = turned ? 8 - i : i;
     tc_val from = add(x, at, tc_emit_splat(E, i64(x, tap / 3 * stride[2] + tap % 3 * stride[3]), LANES_IN));
-    w[i % 3][i / 3] = tc_emit_raw(E, TC_N_GATHER, TC_F32, LANES_IN, from, there, TC_NONE, buf);  // by columns
+    w[i % 3][i / 3] = tc_emit_raw(E, TC_N_GATHER, TC_F32, LANES_IN, from, there, TC_NONE, x->in.buf);  // by columns
   }
   for (int j = 0; j < 3; j++) {
     transform_weight(x, w[j], column);

@@ -199,7 +199,8 @@ enum { NOTHING, BIAS, RELU, RESIDUAL };  // what follows, each after those befor
 
 typedef struct image {
   int n, c, h, w, o, size, stride, groups;  // windows of 1 by size
-  bool in_place;  // pixels lie side by side where the weight multiplies them, and are many enough
+  bool in_place;  // pixels lie side by side where the weight multiplies them, and are many enough; or channels are few
+  int more_rows, padding, dilation;  // of windows, beyond one; 0: by 1
 } image;
 
 typedef struct operands {
@@ -213,9 +214,10 @@ static tc_tensor waves(tc_dims d, double step, tc_type type) {
 }
 
 static operands operands_of(const image *m, tc_type type) {
-  int wide = (m->w - m->size) / m->stride + 1, high = (m->h - 1) / m->stride + 1;
+  int reach = m->dilation ? m->dilation : 1, twice = 2 * m->padding;
+  int wide = (m->w + twice - 1 - (m->size - 1) * reach) / m->stride + 1, high = (m->h + twice - 1 - m->more_rows * reach) / m->stride + 1;
   operands p = {.x = waves(S(m->n, m->c, m->h, m->w), 0.37, type),
-                .w = waves(S(m->o, m->c / m->groups, 1, m->size), 0.73, type),
+                .w = waves(S(m->o, m->c / m->groups, 1 + m->more_rows, m->size), 0.73, type),
                 .bias = waves(S(m->o), 0.9, type),
                 .scale = waves(S(m->o, 1, 1), 1.1, type),
                 .residual = waves(S(m->n, m->o, high, wide), 0.11, type)};
@@ -224,7 +226,7 @@ static operands operands_of(const image *m, tc_type type) {
 }
 
 static tc_tensor convolved(const image *m, const operands *p, int follows) {
-  tc_conv_options o = {.stride = S(m->stride), .groups = m->groups};
+  tc_conv_options o = {.stride = S(m->stride), .padding = S(m->padding), .dilation = S(m->dilation ? m->dilation : 1), .groups = m->groups};
   tc_tensor y = tc_conv2d(p->x, p->w, follows >= BIAS ? p->bias : NONE, o);
   if (follows == RESIDUAL) y = tc_add(tc_mul(y, p->scale), p->residual);
   return follows >= RELU ? tc_relu(y) : y;
@@ -257,8 +259,8 @@ static void expect_same_bits(const image *m, tc_type type) {
     cr_expect_eq(kernels == 1, m->in_place, "[%d %d %d %d] by %d, what follows %d: %d kernels", m->n, m->c, m->h, m->w, m->o, follows, (int)kernels);
     for (int asked = BESIDE_CHANNELS_LAST; asked <= READ_TWICE; asked++) {
       (void)bytes_of(m, &p, follows, asked, type, beside, bytes);
-      cr_expect(memcmp(alone, beside, bytes) == 0, "[%d %d %d %d] by %d of 1x%d, stride %d, groups %d, %s, what follows %d, asked for %d", m->n, m->c,
-                m->h, m->w, m->o, m->size, m->stride, m->groups, tc_type_name(type), follows, asked);
+      cr_expect(memcmp(alone, beside, bytes) == 0, "[%d %d %d %d] by %d of %dx%d, stride %d, groups %d, %s, what follows %d, asked for %d", m->n,
+                m->c, m->h, m->w, m->o, 1 + m->more_rows, m->size, m->stride, m->groups, tc_type_name(type), follows, asked);
     }
   }
   free(alone), free(beside);
@@ -275,6 +277,17 @@ Test(conv, a_result_with_channels_first_is_made_so_where_pixels_lie_side_by_side
   OK(tc_set_default_device("tc:cpu"));
   for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
     for (int k = 0; k < (i % 4 == 0 ? 3 : 1); k++) expect_same_bits(&images[i], types[k]);
+}
+
+// Outputs, rows and pixels that fill no block; windows wider than the image, or that see nothing of it; more rows than one unit; an image of one pixel.
+Test(conv, a_picture_is_convolved_in_one_kernel) {
+  static const image images[] = {
+      {2, 3, 30, 40, 13, 7, 2, 1, true, 6, 3, 1}, {1, 1, 9, 16, 5, 3, 1, 1, true, 2, 1, 1},   {1, 4, 21, 70, 8, 5, 3, 1, true, 1, 4, 2},
+      {2, 2, 5, 80, 3, 2, 4, 1, true, 2, 0, 1},   {1, 3, 150, 33, 4, 3, 1, 1, true, 4, 9, 3}, {1, 2, 1, 1, 7, 5, 1, 1, true, 3, 12, 1},
+      {1, 3, 8, 300, 6, 9, 2, 1, true, 2, 2, 1},  {1, 3, 8, 12, 6, 3, 1, 1, false, 2, 1, 1},  {1, 5, 8, 40, 6, 3, 1, 1, false, 2, 1, 1},
+  };
+  OK(tc_set_default_device("tc:cpu"));
+  for (size_t i = 0; i < sizeof images / sizeof images[0]; i++) expect_same_bits(&images[i], i % 3 == 1 ? TC_F64 : TC_F32);
 }
 
 // ---- Each road that a convolution and its gradients may take, against the reference ----
