@@ -157,24 +157,24 @@ static tc_val at_most(tc_emit *e, tc_val x, double bound) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, F(bound)), F(bound), x);
 }
 
-// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the
+// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or 0 at most. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the
 // polynomial has the least greatest relative error, 3e-9, of those that begin with 1 + r.
-static tc_val exp_within(tc_emit *e, tc_val x) {
+static tc_val exp_within(tc_emit *e, tc_val x, bool negative) {
   static const double c[] = {
       1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
   tc_val n = SUB(tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), F(ROUNDER));
   tc_val r = tc_emit_fma(e, n, F(-0.693359375), x);
   r = tc_emit_fma(e, n, F(2.12194440e-4), r);
-  return tc_emit_bin(e, TC_N_LDEXP, polynomial(e, r, 7, c), n);
+  return tc_emit_raw(e, TC_N_LDEXP, TC_F32, tc_emit_lanes(e, x), polynomial(e, r, 7, c), n, TC_NONE, negative);
 }
 
 static tc_val exp_f32(tc_emit *e, tc_val x) {
-  return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8));
+  return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8), false);
 }
 
 tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
   bool fast = type == TC_F32 && !tc_options_get()->strict;
-  return fast ? exp_within(e, at_least(e, x, -104.0)) : tc_emit_scalar_op(e, TC_OP_EXP, type, x, 0, 0);
+  return fast ? exp_within(e, at_least(e, x, -104.0), true) : tc_emit_scalar_op(e, TC_OP_EXP, type, x, 0, 0);
 }
 
 // e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a factor of e^r - 1, and 2^n - 1 is added.
@@ -251,12 +251,16 @@ static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
   return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), sign));
 }
 
+static tc_val is_big(tc_emit *e, tc_val x) {
+  return tc_emit_un(e, TC_N_NOT, tc_emit_bin(e, TC_N_LT, tc_emit_un(e, TC_N_ABS, x), F(8192.0)));
+}
+
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's function.
 static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
-  tc_val big = tc_emit_un(e, TC_N_NOT, tc_emit_bin(e, TC_N_LT, tc_emit_un(e, TC_N_ABS, x), F(8192.0)));
-  tc_val var = tc_emit_var(e, sin_f32(e, x, cosine));
+  tc_val var = tc_emit_var(e, sin_f32(e, x, cosine)), big = is_big(e, x);
   tc_val any = tc_emit_lanes(e, big) == 1 ? big : tc_emit_raw(e, TC_N_HREDUCE, TC_BOOL, 1, big, TC_NONE, TC_NONE, TC_N_OR);
   (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, any, TC_NONE, TC_NONE, 0);
+  big = is_big(e, x);  // again: a mask that waits in memory meanwhile costs more
   tc_emit_set(e, var, tc_emit_select(e, big, call(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
   tc_emit_end(e, TC_N_ENDIF);
   return var;
@@ -265,8 +269,9 @@ static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
 // e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the denormals.
 static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
   tc_val down = tc_emit_un(e, TC_N_NEG, tc_emit_un(e, TC_N_ABS, x));
-  tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0)) : call(e, TC_NEST_MATH_EXP, down, 0, false);
-  tc_val top = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), ex, F(1));
+  tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true) : call(e, TC_NEST_MATH_EXP, down, 0, false);
+  tc_val below = type == TC_F32 ? int_op(e, TC_N_LT, bits_of(e, x), 0) : tc_emit_bin(e, TC_N_LT, x, F(0));  // e^-0 is 1, too
+  tc_val top = tc_emit_select(e, below, ex, F(1));
   return DIV(top, ADD(F(1), ex));
 }
 

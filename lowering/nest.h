@@ -43,7 +43,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(ADD, add) X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */                                           \
   X(DIV, div) X(REM, rem)                  /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
   X(FMA, fma)          /* s0 * s1 + s2, rounded once; F32, F64 */                                                     \
-  X(LDEXP, ldexp)      /* F32: s0 * 2^s1, rounded once; |s0| of [1/2, 2] and s1 a whole number of [-252, 252], or s0 NaN */           \
+  X(LDEXP, ldexp)      /* F32: s0 * 2^s1, rounded once; |s0| of [1/2, 2] and s1 a whole number of [-189, 128], or s0 NaN; imm 1: s1 is at most 63 */ \
   X(NEG, neg) X(ABS, abs) X(SQRT, sqrt)                                                                               \
   X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(RINT, rint) /* floats */                                            \
   X(MIN, min) X(MAX, max) /* NaN if either is NaN; -0 < +0 not distinguished: (s0 < s1 or s0 is NaN) ? s0 : s1 for MIN; (s0 > s1 or s0 is NaN) for MAX */ \

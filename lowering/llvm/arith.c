@@ -115,20 +115,19 @@ static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMVa
   }
 }
 
-// x * 2^n in two steps, of which the first is exact.
-static LLVMValueRef scale_in_halves(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n) {
+// x * 2^n in two steps, of which the first is exact: by 2^(n + 64) and 2^-64 where n is small, which reaches the denormals, else by 2^(n - 1) and 2.
+static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
   LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes), real = tc_llvm_value_type(b, TC_F32, lanes);
-  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);  // 1.5 * 2^23: the sum's low bits hold n
+  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);  // 1.5 * 2^23: the sum's low bits hold n, and no others are left by the shift
   LLVMValueRef bits = LLVMBuildBitCast(b->b, LLVMBuildFAdd(b->b, n, rounder, ""), whole, "");
-  LLVMValueRef i = LLVMBuildSub(b->b, bits, tc_llvm_int(b->i32, 0x4B400000, lanes), ""), half[2];
-  half[0] = LLVMBuildAShr(b->b, i, tc_llvm_int(b->i32, 1, lanes), "");
-  half[1] = LLVMBuildSub(b->b, i, half[0], "");
-  for (int k = 0; k < 2; k++) {
-    LLVMValueRef biased = LLVMBuildAdd(b->b, half[k], tc_llvm_int(b->i32, 127, lanes), "");
-    LLVMValueRef power = LLVMBuildShl(b->b, biased, tc_llvm_int(b->i32, 23, lanes), "");
-    x = LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), "");
+  LLVMValueRef bias = tc_llvm_int(b->i32, (127 + 64) << 23, lanes), rest = tc_llvm_float(b->f32, 0x1p-64, lanes);
+  if (!small) {  // by n's sign bit, which a blend takes without a compare
+    LLVMValueRef negative = LLVMBuildICmp(b->b, LLVMIntSLT, LLVMBuildBitCast(b->b, n, whole, ""), tc_llvm_int(b->i32, 0, lanes), "");
+    bias = LLVMBuildSelect(b->b, negative, bias, tc_llvm_int(b->i32, (127 - 1) << 23, lanes), "");
+    rest = LLVMBuildSelect(b->b, negative, rest, tc_llvm_float(b->f32, 2, lanes), "");
   }
-  return x;
+  LLVMValueRef power = LLVMBuildAdd(b->b, LLVMBuildShl(b->b, bits, tc_llvm_int(b->i32, 23, lanes), ""), bias, "");
+  return LLVMBuildFMul(b->b, LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), ""), rest, "");
 }
 
 // Lanes [from, from + 16) of v.
@@ -139,8 +138,8 @@ static LLVMValueRef sixteen_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned fro
 }
 
 // AVX-512 has an instruction for it, of 16 lanes.
-static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n) {
-  if (!b->can.scale || lanes < 16) return scale_in_halves(b, lanes, x, n);
+static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
+  if (!b->can.scale || lanes < 16) return scale_in_steps(b, lanes, x, n, small);
   LLVMValueRef part[4], at[64];
   for (unsigned k = 0; k < lanes / 16; k++) {
     LLVMValueRef from = sixteen_lanes(b, x, 16 * k);
@@ -191,26 +190,45 @@ LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst) {
   return LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(lane, inst->lanes), "");
 }
 
+// The low and the high half of v's lanes.
+static void halve(tc_llvm_build *b, LLVMValueRef v, unsigned half, LLVMValueRef out[2]) {
+  LLVMValueRef at[2][64], none = LLVMGetUndef(LLVMTypeOf(v));
+  for (unsigned i = 0; i < half; i++) {
+    at[0][i] = LLVMConstInt(b->i32, i, 0);
+    at[1][i] = LLVMConstInt(b->i32, i + half, 0);
+  }
+  for (int k = 0; k < 2; k++) out[k] = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(at[k], half), "");
+}
+
+// A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what was compared, and would be packed: so the registers of
+// wide ones are combined before that.
+static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, LLVMValueRef v) {
+  bool all = op == TC_N_AND || op == TC_N_MIN;
+  if (!all && op != TC_N_OR && op != TC_N_MAX) return NULL;
+  if (!b->can.mask8 && lanes > 8) {
+    v = LLVMBuildSExt(b->b, v, tc_llvm_widen_type(b->i32, lanes), "");
+    for (; lanes > 8; lanes /= 2) {
+      LLVMValueRef half[2];
+      halve(b, v, lanes / 2, half);
+      v = all ? LLVMBuildAnd(b->b, half[0], half[1], "") : LLVMBuildOr(b->b, half[0], half[1], "");
+    }
+    v = LLVMBuildICmp(b->b, LLVMIntSLT, v, tc_llvm_int(b->i32, 0, lanes), "");
+  }
+  LLVMTypeRef mask = LLVMIntTypeInContext(b->ctx, lanes);
+  LLVMValueRef bits = LLVMBuildBitCast(b->b, v, mask, "");
+  if (all) return LLVMBuildICmp(b->b, LLVMIntEQ, bits, LLVMConstAllOnes(mask), "");
+  return LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "");
+}
+
 LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
   unsigned lanes = b->nest->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;
-  if (lanes > 1 && inst->dtype == TC_BOOL) {  // a mask is an integer
-    LLVMTypeRef mask = LLVMIntTypeInContext(b->ctx, lanes);
-    LLVMValueRef bits = LLVMBuildBitCast(b->b, v, mask, "");
-    if (op == TC_N_AND || op == TC_N_MIN) return LLVMBuildICmp(b->b, LLVMIntEQ, bits, LLVMConstAllOnes(mask), "");
-    return op == TC_N_OR || op == TC_N_MAX ? LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "") : NULL;
-  }
+  if (lanes > 1 && inst->dtype == TC_BOOL) return reduce_mask(b, op, lanes, v);
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
-    LLVMValueRef low[64], high[64];
-    for (unsigned i = 0; i < half; i++) {
-      low[i] = LLVMConstInt(b->i32, i, 0);
-      high[i] = LLVMConstInt(b->i32, i + half, 0);
-    }
-    LLVMValueRef none = LLVMGetUndef(LLVMTypeOf(v));
-    LLVMValueRef x = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(low, half), "");
-    LLVMValueRef y = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(high, half), "");
-    if ((v = binary(b, op, inst->dtype, x, y)) == NULL) return NULL;
+    LLVMValueRef part[2];
+    halve(b, v, half, part);
+    if ((v = binary(b, op, inst->dtype, part[0], part[1])) == NULL) return NULL;
   }
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, 0, 0), "") : v;
 }
@@ -265,7 +283,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
     case TC_N_LE:
     case TC_N_GT:
     case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
-    case TC_N_LDEXP: return scale(b, inst->lanes, s[0], s[1]);
+    case TC_N_LDEXP: return scale(b, inst->lanes, s[0], s[1], inst->imm != 0);
     case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
     case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);
