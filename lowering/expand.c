@@ -6,6 +6,7 @@
 
 #include "lowering/draw.h"
 #include "lowering/expand_state.h"
+#include "lowering/kernel.h"
 
 #define DEAR_COST 8        // work that costs more than a store and a load
 #define MAX_FAR 16       // operands counted
@@ -1008,18 +1009,33 @@ static int64_t flat_ahead(const tc_ex *s) {
   return f.n > 0 && cost >= DEAR_COST * (double)f.n ? AHEAD : 0;
 }
 
+// Lanes of an elementwise kernel: a whole block where there is little arithmetic. A dear function has a dozen values and constants at once, so it is done on
+// a quarter as many vectors as there are registers, two such functions on an eighth: more are kept in memory, fewer wait for each other. With 16
+// registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
+// 1.15, 1.05. With 32 registers of 16 lanes a block is what this allows.
+static int flat_lanes(const tc_ex *s) {
+  const tc_isa *isa = tc_kernel_isa();
+  int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *x = &s->g->node[s->gp->member[i]];
+    n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
+  }
+  return n_dear == 0 ? LANES : isa->registers / (n_dear == 1 ? 4 : 8) * vector;
+}
+
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
-  s->lanes = tc_ex_lanes_for(n);
+  int block = tc_ex_lanes_for(n);
+  s->lanes = TC_MIN(block, flat_lanes(s));
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
-  tc_val lanes = tc_ex_i64(s, s->lanes);
+  tc_val size = tc_ex_i64(s, block);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val whole = tc_emit_bin(&s->e, TC_N_DIV, count, lanes);
-  tc_val stop = tc_emit_bin(&s->e, TC_N_MUL, tc_emit_bin(&s->e, TC_N_MIN, end, whole), lanes);
-  tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, lanes);
+  tc_val whole = tc_emit_bin(&s->e, TC_N_DIV, count, size);
+  tc_val stop = tc_emit_bin(&s->e, TC_N_MUL, tc_emit_bin(&s->e, TC_N_MIN, end, whole), size);
+  tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, size);
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
@@ -1028,12 +1044,12 @@ static void flat_kernel(tc_ex *s) {
   s->stream = false, s->ahead = 0;
   tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
-  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, lanes), count);
+  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, size), count);
   s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
   tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
   tc_ex_stores(s);
   tc_ex_end_loop(s);
-  s->x->extent = (n + s->lanes - 1) / s->lanes;
+  s->x->extent = tc_ceil_div(n, block);
 }
 
 // Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
