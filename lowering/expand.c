@@ -7,11 +7,12 @@
 #include "lowering/draw.h"
 #include "lowering/expand_state.h"
 #include "lowering/kernel.h"
+#include "runtime/topology.h"
 
 #define DEAR_COST 8        // work that costs more than a store and a load
 #define MAX_FAR 16       // operands counted
-// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again: cross entropy over rows of 200 KB takes 1.5
-// times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
+// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
+// rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
 #define STASH_BYTES 16384
 #define NEAR_BYTES 262144  // of one row that is still near in its second pass
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
@@ -806,6 +807,12 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
     if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p, passes);
 }
 
+// With narrower vectors exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long
+// with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
+static int64_t stash_bytes(void) {
+  return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+}
+
 // Which pass needs which value. Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
 static void choose_stashes(tc_ex *s) {
   uint64_t *passes = s->passes;
@@ -821,7 +828,7 @@ static void choose_stashes(tc_ex *s) {
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
     if (several && s->gp->kind == TC_GROUP_ROW && tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST &&
-        row * (int64_t)tc_type_bytes(type) <= STASH_BYTES)
+        row * (int64_t)tc_type_bytes(type) <= stash_bytes())
       s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }
