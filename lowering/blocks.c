@@ -19,6 +19,10 @@
 // Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.
 #define CHUNK_ONCE_MANY 16
+// Of sums in registers, at least, for b to be streamed: a stream reads no more than that of a row before it goes on to the next one, in another page. Where
+// it would be less, whole rows are read in chunks, with the sums in memory: on a Zen 3 (AVX2, 384 bytes), from memory, at one thread and at two,
+// 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes 2.6 times.
+#define STREAM_BYTES 1024
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -116,9 +120,14 @@ static int registers_of_panel(const tc_blocks *b, tc_type acc) {
   return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_kernel_vector_bytes(), 1);
 }
 
+// Whether all that the registers hold of sums is too little of a row of b for a stream.
+static bool streams_too_narrow(void) {
+  return registers_of() * tc_kernel_vector_bytes() < STREAM_BYTES;
+}
+
 // Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
 static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
-  bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2;
+  bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !streams_too_narrow();
   return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
 
@@ -157,10 +166,16 @@ static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, con
   if (b->widen_a) b->a_tiles = 1;
 }
 
+// Whether b is read in chunks of whole rows, as far as the threads leave them whole, where a stream would be too narrow.
+static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
+  return b->once && b->chunk < of->k && streams_too_narrow();
+}
+
 // Where rows of a are packed it gained nothing.
 static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
   bool whole = !b->pack_a && b->chunk % UNROLL == 0 && of->k % UNROLL == 0 && left->segment % UNROLL == 0;
   b->unroll = whole && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED ? UNROLL : 1;
+  if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ONCE && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
@@ -192,6 +207,7 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const
       double time = time_of(b, of, right, threads, tall, panels);
       if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;
     }
+  if (reads_rows(b, of)) b->unit_panels = tc_ceil_div(b->n_panels, TC_MAX_OF(threads / of->batch, 1));
 }
 
 // Panels of a stream: what fills the registers, as long as that leaves the threads equal shares.
