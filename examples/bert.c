@@ -21,6 +21,7 @@ static bert_config model_create(const cli *c, tc_nn_params **out) {
   tc_archive *a = cli_weights(c);
   const char *prefix = weights_prefix(a, "bert.", "embeddings.");
   if (a && !bert_config_of(a, prefix, &config)) cli_fail("%s: not the weights of a BERT", c->weights);
+  if (a) cli_remark_layers(c, config.n_layers);
   cli_check(bert_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(bert_load(p, a, prefix));
@@ -41,7 +42,7 @@ static tc_tensor hidden(void *arg, int64_t first, int64_t n) {
 // An array beside the ids, or {0, 0} where it is not given.
 static tc_tensor beside(const char *option, const char *path, tc_tensor ids) {
   if (path == NULL) return (tc_tensor){0, 0};
-  tc_tensor t = cli_load(option, path, 2, false, TC_I64);
+  tc_tensor t = cli_load_ids(option, path);
   tc_dims a = tc_shape(t), b = tc_shape(ids);
   if (memcmp(a.dim, b.dim, 2 * sizeof a.dim[0]) != 0)
     cli_fail("--%s %s is [%lld, %lld], the input [%lld, %lld]", option, path, (long long)a.dim[0], (long long)a.dim[1], (long long)b.dim[0],
@@ -54,7 +55,7 @@ int main(int argc, char **argv) {
                     "weights input mask types output heads batch dtype device threads seed ");
   if (!c.input || !c.output) cli_fail("--input or --output is missing; %s --help tells what there is", argv[0]);
   tc_scope scope = tc_scope_begin();
-  work w = {.ids = cli_load("input", c.input, 2, false, TC_I64)};
+  work w = {.ids = cli_load_ids("input", c.input)};
   w.mask = beside("mask", c.mask, w.ids);
   w.types = beside("types", c.types, w.ids);
   bert_config config = model_create(&c, &w.model);

@@ -27,6 +27,7 @@ static gpt2_config model_create(const cli *c, tc_nn_params **out) {
   tc_archive *a = cli_weights(c);
   const char *prefix = weights_prefix(a, "transformer.", "h.");
   if (a && !gpt2_config_of(a, prefix, &config)) cli_fail("%s: not the weights of a GPT-2", c->weights);
+  if (a) cli_remark_layers(c, config.n_layers);
   cli_check(gpt2_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(tc_nn_load(p, a, prefix));
@@ -154,7 +155,7 @@ int main(int argc, char **argv) {
   if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");
   if (c.vocab && !vocab_read(&v, c.vocab)) cli_fail("%s: not a vocabulary, or not readable", c.vocab);
   tc_scope scope = tc_scope_begin();
-  work w = {.ids = cli_load("input", c.input, 2, false, TC_I64)};
+  work w = {.ids = cli_load_ids("input", c.input)};
   gpt2_config config = model_create(&c, &w.model);
   w.n_heads = cli_heads(&c, config.dim);
   int64_t t = tc_shape(w.ids).dim[1] + c.generate;

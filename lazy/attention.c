@@ -4,8 +4,8 @@
 // takes of each row the greatest score and the log of its sum of exponentials below that (LSE), with which a weight can be made again alone, and delta, the
 // sum of dout * out:
 //   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
-// The same is composed of other rows, scores and all, where that is asked for: dropout of weights, heads too long for the kernels, gradients of a mask,
-// gradients that are differentiated again.
+// The same is composed of other rows, scores and all, where that is asked for: dropout of weights, heads too long for the kernels or of no elements, no
+// keys, gradients of a mask, gradients that are differentiated again.
 // Source: Dao et al., FlashAttention (2022); rows that see nothing as in PyTorch's _safe_softmax.
 // Threads: under the trace's lock. Owns nothing.
 #define TC_NO_SITES
@@ -111,6 +111,7 @@ static tc_node seen_keys(tc_trace *t, const attention *a, bool *all) {
 static tc_node weights_of(tc_trace *t, const attention *a) {
   tc_node k = repeated(t, f_widen(t, a->k), tc_node_dims(t, a->q)->dim[1]);
   tc_node s = f_mul(t, tc_rec_matmul(t, f_widen(t, a->q), turned(t, k)), a->scale);
+  if (s == TC_NODE_ERR || tc_node_dims(t, s)->dim[3] == 0) return s;
   bool all;
   tc_node seen = seen_keys(t, a, &all);
   if (!all) s = f_keep(t, seen, s, -INFINITY);
@@ -287,7 +288,7 @@ tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor
   for (int i = 0; i < 3; i++) has_heads |= tc_node_dims(t, in[i])->rank > 2;
   if (has_heads) shape.dim[shape.rank++] = d.dim[1];
   shape.dim[shape.rank++] = d.dim[2], shape.dim[shape.rank++] = ev;
-  if (tc_node_dims(t, a.k)->dim[2] == 0) return tc_op_end(t, tc_rec_full(t, &shape, tc_node_type(t, a.q), 0));
-  bool in_rows = options.dropout > 0 || e > MAX_HEAD || ev > MAX_HEAD;
+  bool empty = e == 0 || ev == 0 || tc_node_dims(t, a.k)->dim[2] == 0;
+  bool in_rows = options.dropout > 0 || e > MAX_HEAD || ev > MAX_HEAD || empty;
   return tc_op_end(t, tc_rec_reshape(t, in_rows ? composed(t, &a, options.dropout) : attend(t, &a), &shape));
 }

@@ -24,8 +24,8 @@ bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, 
     return tc_rec_fail(t, TC_ERR_ARG, "%s has %d numbers; 1 or %d are needed", name, list->rank, n), false;
   for (int i = 0; i < n; i++) {
     out[i] = list->rank == 0 ? none : list->dim[list->rank == 1 ? 0 : i];
-    if (out[i] < least || out[i] > INT32_MAX)
-      return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i], (long long)least), false;
+    if (out[i] < least) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i], (long long)least), false;
+    if (out[i] > INT32_MAX) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at most %d is possible", name, (long long)out[i], INT32_MAX), false;
   }
   return true;
 }
@@ -59,8 +59,9 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
   char tx[128], tw[128];
   c->lone = c->dx.rank == c->n + 1;
   bool fits = (c->lone || c->dx.rank == c->n + 2) && c->dw.rank == c->n + 2;
-  int64_t channels = fits ? c->dx.dim[!c->lone] : 0;
-  if (fits) fits = transposed ? c->dw.dim[0] == channels && channels % c->groups == 0 : c->dw.dim[1] * c->groups == channels;
+  int64_t channels = fits ? c->dx.dim[!c->lone] : 0, of_groups = 0;
+  if (fits) fits = !__builtin_mul_overflow(c->dw.dim[1], c->groups, &of_groups);
+  if (fits) fits = transposed ? c->dw.dim[0] == channels && channels % c->groups == 0 : of_groups == channels;
   if (fits && !transposed) fits = c->dw.dim[0] % c->groups == 0;
   if (!fits)
     return tc_rec_fail(t, TC_ERR_SHAPE, "x %s does not fit weight %s in %lld groups; [n, in, ...] and %s are needed, with %d axes after them",
@@ -72,7 +73,7 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
     if (h > INT32_MAX || r > INT32_MAX)
       return tc_rec_fail(t, TC_ERR_SHAPE, "extents %lld and %lld; at most %d is possible", (long long)h, (long long)r, INT32_MAX), false;
   }
-  c->outputs = transposed ? c->dw.dim[1] * c->groups : c->dw.dim[0];
+  c->outputs = transposed ? of_groups : c->dw.dim[0];
   const tc_dims *db = c->bias == TC_NODE_ERR ? NULL : tc_node_dims(t, c->bias);
   if (db && (db->rank != 1 || db->dim[0] != c->outputs))
     return tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld outputs", tc_dims_text(db, tx, sizeof tx), (long long)c->outputs), false;

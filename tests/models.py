@@ -179,6 +179,10 @@ def resnet_errors(w):
     name = "layer2.1.bn2.running_var"
     misnamed(w, name, f"f32 [{w[name].numel()}]", "layer2.1.bn2.running_varr", input=x, output=path("y.npy"))
     given = dict(weights=weights_file(w), input=x)
+    part = {k: v for k, v in w.items() if not k.startswith("layer4.1.")}
+    fails(["layer4 has 1 blocks, not 2"], input=x, output=path("y.npy"), weights=weights_file(part, "part.safetensors"))
+    other = m.resnet_weights(**resnet_sizes(True))
+    fails(["its blocks have 3 convolutions, not 2"], input=x, output=path("y.npy"), weights=weights_file(other, "part.safetensors"))
     fails(["nothing to do"], **given)
     fails(["--labels"], train=1, **given)
     fails(["3 classes for 2 images"], train=1, labels=torch.zeros(3, dtype=torch.int64), **given)
@@ -248,6 +252,7 @@ def test_bert():
     fails(["128 cannot be cut into 3 heads"], heads=3, **given)
     fails(["41 tokens a row, the model 40 positions"], **{**given, "input": torch.zeros(1, 41, dtype=torch.int64)})
     fails(["101"], **{**given, "input": ids + 101})  # out of range
+    fails(["has -1; numbers of rows begin at 0"], **{**given, "input": torch.full((1, 3), -1)})
 
 
 def full_bert():
@@ -348,6 +353,7 @@ def test_gpt2():
     fails(["66 tokens", "48 positions"], weights=file, input=ids, generate=49)
     fails(["nothing follows"], weights=file, input=ids[:, :1], train=1)
     fails(["300"], weights=file, input=ids + 300, output=path("y.npy"))  # out of range
+    fails(["has -1; numbers of rows begin at 0"], weights=file, input=torch.full((1, 3), -1), output=path("y.npy"))
 
 
 def full_gpt2():

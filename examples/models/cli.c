@@ -139,6 +139,14 @@ tc_tensor cli_load(const char *option, const char *path, int rank, bool floating
   return tc_cast(t, type);
 }
 
+tc_tensor cli_load_ids(const char *option, const char *path) {
+  tc_tensor t = cli_load(option, path, 2, false, TC_I64);
+  int64_t least;
+  cli_check(tc_item_i64(tc_min(t, TC_ALL, false), &least));
+  if (least < 0) cli_fail("--%s %s has %lld; numbers of rows begin at 0", option, path, (long long)least);
+  return t;
+}
+
 void cli_save(const char *path, tc_tensor t) {
   bool narrow = tc_dtype(t) == TC_F16 || tc_dtype(t) == TC_BF16;
   cli_check(tc_save_npy(path, narrow ? tc_cast(t, TC_F32) : t));
@@ -149,6 +157,10 @@ tc_archive *cli_weights(const cli *c) {
   tc_archive *a = tc_safetensors_open(c->weights);
   if (a == NULL) cli_check(tc_last_error()->status);
   return a;
+}
+
+void cli_remark_layers(const cli *c, int64_t n_layers) {
+  fprintf(stderr, "%s: %lld layers\n", c->weights, (long long)n_layers);
 }
 
 int cli_heads(const cli *c, int64_t dim) {

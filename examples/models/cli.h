@@ -21,10 +21,14 @@ _Noreturn void cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2
 
 // The array in a file for --option, of this rank (or either of two), floating or whole, as the type that the model computes in, or i64.
 tc_tensor cli_load(const char *option, const char *path, int rank, bool floating, tc_type type);
+// Numbers of rows of a table, [b, t], i64; none is negative, which would count from the table's end.
+tc_tensor cli_load_ids(const char *option, const char *path);
 // Writes a result, f16 and bf16 as f32.
 void cli_save(const char *path, tc_tensor t);
 // The file of --weights; NULL, and a remark on standard error, where it is not given and the model starts from random values.
 tc_archive *cli_weights(const cli *c);
+// Says on standard error how many layers the file has, which nothing else in it tells: a part of a model is a model, too.
+void cli_remark_layers(const cli *c, int64_t n_layers);
 // --heads, or one for each 64 of dim.
 int cli_heads(const cli *c, int64_t dim);
 

@@ -7,12 +7,23 @@ typedef struct work {
   tc_tensor x, labels;
 } work;
 
+// A file with fewer blocks, such as a part of one, would be another network, and one of the other kind is another model.
+static void check_blocks(const cli *c, const resnet_config *have, const resnet_config *want) {
+  if (have->bottleneck != want->bottleneck)
+    cli_fail("%s: its blocks have %d convolutions, not %d", c->weights, 2 + have->bottleneck, 2 + want->bottleneck);
+  for (int s = 0; s < RESNET_STAGES; s++)
+    if (have->n_blocks[s] != want->n_blocks[s])
+      cli_fail("%s: layer%d has %lld blocks, not %lld", c->weights, s + 1, (long long)have->n_blocks[s], (long long)want->n_blocks[s]);
+}
+
 // Everything in one scope, so that initial values are not made where a file gives others.
-static tc_nn_params *model_of(const cli *c, resnet_config config) {
+static tc_nn_params *model_of(const cli *c, const resnet_config *start) {
   tc_scope scope = tc_scope_begin();
   tc_nn_params *p = tc_nn_params_create();
   tc_archive *a = cli_weights(c);
+  resnet_config config = *start;
   if (a && !resnet_config_of(a, &config)) cli_fail("%s: not the weights of a ResNet", c->weights);
+  check_blocks(c, &config, start);
   cli_check(resnet_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(tc_nn_load(p, a, NULL));
@@ -47,7 +58,7 @@ int resnet_program(int argc, char **argv, const char *about, resnet_config start
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train) cli_fail("nothing to do: give --output or --train");
   tc_scope scope = tc_scope_begin();
-  work w = {.x = cli_load("input", c.input, 4, true, c.dtype), .model = model_of(&c, start)};
+  work w = {.x = cli_load("input", c.input, 4, true, c.dtype), .model = model_of(&c, &start)};
   if (c.train) train(&c, &w);
   tc_nn_set_training(w.model, false);
   if (c.output) cli_save(c.output, cli_in_batches(&c, tc_shape(w.x).dim[0], logits, &w));

@@ -40,6 +40,9 @@ Test(conv, a_call_that_does_not_fit_says_why) {
   expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.groups = -1}), TC_ERR_ARG, "groups is -1");
   expect_refusal(tc_conv2d(x, zeros(S(4, 1, 3, 3)), NONE, (tc_conv_options){.groups = 3}), TC_ERR_SHAPE, "in 3 groups");
   expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.output_padding = S(1)}), TC_ERR_ARG, "output_padding is for transposed");
+  expect_refusal(tc_conv2d(zeros(S(1, 4, 5, 5)), zeros(S(0, 4, 3, 3)), NONE, (tc_conv_options){.groups = (INT64_C(1) << 62) + 1}), TC_ERR_SHAPE,
+                 "does not fit weight");
+  expect_refusal(tc_conv2d(x, w, NONE, (tc_conv_options){.stride = S(INT64_C(1) << 40)}), TC_ERR_ARG, "at most 2147483647 is possible");
   expect_refusal(tc_conv2d(tc_cast(x, TC_BOOL), tc_cast(w, TC_BOOL), NONE, none), TC_ERR_DTYPE, "bool has no convolution");
   expect_refusal(tc_conv_transpose2d(x, w, NONE, none), TC_ERR_SHAPE, "[in, out / groups, ...]");
   expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 3)), zeros(S(2, 2, 2)), NONE, (tc_conv_options){.stride = S(2), .output_padding = S(2)}),
