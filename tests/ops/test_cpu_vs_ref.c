@@ -217,7 +217,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
-        if (n_targets > 1 && (i % 4 != h % 4)) continue;  // casts: a diagonal of sizes and strides
+        if (n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
         // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
