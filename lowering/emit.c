@@ -157,8 +157,8 @@ static tc_val at_most(tc_emit *e, tc_val x, double bound) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, F(bound)), F(bound), x);
 }
 
-// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or 0 at most. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the
-// polynomial has the least greatest relative error, 3e-9, of those that begin with 1 + r.
+// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or to 0 where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2,
+// ln 2 in two parts; the polynomial has the least greatest relative error, 3e-9, of those that begin with 1 + r.
 static tc_val exp_within(tc_emit *e, tc_val x, bool negative) {
   static const double c[] = {
       1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
