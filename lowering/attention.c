@@ -13,7 +13,7 @@
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
 
-#include "lowering/expand_state.h"
+#include "lowering/expand_short.h"
 #include "lowering/kernel.h"
 #include "runtime/options.h"
 
@@ -68,12 +68,6 @@ typedef struct attention {
 
 // ---- short names ----
 
-static tc_val add(attention *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_ADD, a, b);
-}
-static tc_val sub(attention *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_SUB, a, b);
-}
 static tc_val mul(attention *p, tc_val a, tc_val b) {
   return tc_emit_bin(E, TC_N_MUL, a, b);
 }
@@ -83,23 +77,11 @@ static tc_val least(attention *p, tc_val a, tc_val b) {
 static tc_val most(attention *p, tc_val a, tc_val b) {
   return tc_emit_bin(E, TC_N_MAX, a, b);
 }
-static tc_val whole(attention *p, int64_t v) {
-  return tc_ex_i64(p->s, v);
-}
 static tc_val plus(attention *p, tc_val a, int64_t b) {
-  return b == 0 ? a : add(p, a, whole(p, b));
-}
-static tc_val times(attention *p, tc_val a, int64_t b) {
-  return b == 0 ? whole(p, 0) : tc_ex_scaled(p->s, a, b);
+  return b == 0 ? a : add(p->s, a, i64(p->s, b));
 }
 static tc_val number(attention *p, double v) {
   return tc_emit_const_f(E, p->acc, v);
-}
-static tc_val loop(attention *p, tc_val from, tc_val to, int64_t step) {
-  return tc_ex_loop(p->s, from, to, step);
-}
-static void end(attention *p) {
-  tc_ex_end_loop(p->s);
 }
 static void begin_if(attention *p, tc_val cond) {
   tc_ex_enter(p->s);
@@ -122,7 +104,7 @@ static tc_val reduce(attention *p, tc_val v, tc_nest_op op) {
   return tc_emit_raw(E, TC_N_HREDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
 static tc_val multiply_add(attention *p, tc_val a, tc_val b, tc_val c) {
-  return p->fused ? tc_emit_fma(E, a, b, c) : add(p, c, mul(p, a, b));
+  return p->fused ? tc_emit_fma(E, a, b, c) : add(p->s, c, mul(p, a, b));
 }
 static int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
@@ -178,7 +160,7 @@ static tc_val scalar(attention *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
   if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_ex_argument(p->s, x->arg, type);
-  return tc_emit_cast(E, load(p, tc_ex_buffer(p->s, n), x->type, 1, whole(p, 0), TC_NONE), type);
+  return tc_emit_cast(E, load(p, tc_ex_buffer(p->s, n), x->type, 1, i64(p->s, 0), TC_NONE), type);
 }
 
 static uint32_t member_of(const attention *p, tc_op op) {
@@ -211,10 +193,10 @@ static bool take_members(attention *p) {
   if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
   if (!ok) return false;
   p->scale = scalar(p, tail, p->acc);
-  p->n_keys = whole(p, p->keys), p->first_seen = whole(p, 0);
+  p->n_keys = i64(p->s, p->keys), p->first_seen = i64(p->s, 0);
   if (!p->has_length) return true;
-  p->n_keys = most(p, whole(p, 0), least(p, scalar(p, tail + 1, TC_I64), p->n_keys));
-  p->first_seen = sub(p, p->n_keys, whole(p, p->l));
+  p->n_keys = most(p, i64(p->s, 0), least(p, scalar(p, tail + 1, TC_I64), p->n_keys));
+  p->first_seen = sub(p->s, p->n_keys, i64(p->s, p->l));
   return true;
 }
 
@@ -265,36 +247,36 @@ static int64_t packed_columns(const attention *p, int64_t columns) {
 
 // `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from `columns` on are zeros.
 static tc_val load_part(attention *p, const factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
-  tc_val at = add(p, add(p, f->at, times(p, row, f->stride)), column);
+  tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column);
   return tc_emit_cast(E, load(p, f->buf, f->type, lanes, at, mask), p->acc);
 }
 
 static tc_val column_mask(attention *p, int64_t from, int64_t columns, int lanes) {
-  return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), whole(p, columns - from));
+  return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
 // Rows first .. first + count - 1 into a tile from element `start` on, `pitch` apart; past `last` the last one again.
 static void pack_rows(attention *p, const factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
-  tc_val i = loop(p, whole(p, 0), count, 1), row = least(p, add(p, first, i), last), to = add(p, start, times(p, i, pitch));
+  tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = least(p, add(p->s, first, i), last), to = add(p->s, start, times(p->s, i, pitch));
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
   if (full) {
-    tc_val c = loop(p, whole(p, 0), whole(p, full), lanes), v = load_part(p, f, row, c, lanes, TC_NONE);
-    store(p, tile, add(p, to, c), v);
-    end(p);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_part(p, f, row, c, lanes, TC_NONE);
+    store(p, tile, add(p->s, to, c), v);
+    end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_part(p, f, row, whole(p, full), lanes, column_mask(p, full, columns, lanes));
+    tc_val v = load_part(p, f, row, i64(p->s, full), lanes, column_mask(p, full, columns, lanes));
     store(p, tile, plus(p, to, full), v);
     full += lanes;
   }
   if (full < pitch) {
-    tc_val c = loop(p, whole(p, full), whole(p, pitch), lanes);
-    store(p, tile, add(p, to, c), tc_emit_splat(E, number(p, 0), lanes));
-    end(p);
+    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes);
+    store(p, tile, add(p->s, to, c), tc_emit_splat(E, number(p, 0), lanes));
+    end(p->s);
   }
-  end(p);
+  end(p->s);
 }
 
 // A block of columns of `size` keys: read along columns, turned in registers, stored along keys.
@@ -313,18 +295,18 @@ static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, t
 static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
-  tc_val last = plus(p, k1, -1), key = loop(p, from, to, p->lanes), panel = times(p, sub(p, key, k0), padded);
-  tc_val first = loop(p, whole(p, 0), whole(p, p->lanes), size);
-  key = add(p, key, first), panel = add(p, panel, first);
+  tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
+  tc_val first = loop(p->s, i64(p->s, 0), i64(p->s, p->lanes), size);
+  key = add(p->s, key, first), panel = add(p->s, panel, first);
   if (full) {
-    tc_val c = loop(p, whole(p, 0), whole(p, full), size);
-    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p, panel, times(p, c, p->lanes)), by);
-    end(p);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
+    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by);
+    end(p->s);
   }
   if (full < columns)
-    turn_block(p, f, key, last, whole(p, full), size, column_mask(p, full, columns, size), tile, plus(p, panel, full * p->lanes), by);
-  end(p);
-  end(p);
+    turn_block(p, f, key, last, i64(p->s, full), size, column_mask(p, full, columns, size), tile, plus(p, panel, full * p->lanes), by);
+  end(p->s);
+  end(p->s);
 }
 
 static int64_t panel_columns(const attention *p, int64_t columns) {
@@ -335,10 +317,10 @@ static int64_t panel_columns(const attention *p, int64_t columns) {
 
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
 static void multiply_one(attention *p, int rows, int lanes, side a, side b, tc_val k, tc_val *acc) {
-  tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p, b.at, times(p, k, b.step)), TC_NONE), p->acc);
-  tc_val step = times(p, k, a.step), at = a.rows ? TC_NONE : add(p, a.at, step);
+  tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p->s, b.at, times(p->s, k, b.step)), TC_NONE), p->acc);
+  tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   for (int i = 0; i < rows; i++) {
-    tc_val v = load(p, a.buf, a.type, 1, a.rows ? add(p, a.rows[i], step) : plus(p, at, i * a.row), TC_NONE);
+    tc_val v = load(p, a.buf, a.type, 1, a.rows ? add(p->s, a.rows[i], step) : plus(p, at, i * a.row), TC_NONE);
     tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
   }
 }
@@ -348,15 +330,15 @@ static void multiply_one(attention *p, int rows, int lanes, side a, side b, tc_v
 static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
   tc_val k = from;
   if (p->unroll > 1) {
-    tc_val several = sub(p, to, tc_emit_bin(E, TC_N_REM, sub(p, to, from), whole(p, p->unroll)));
-    k = loop(p, from, several, p->unroll);
+    tc_val several = sub(p->s, to, tc_emit_bin(E, TC_N_REM, sub(p->s, to, from), i64(p->s, p->unroll)));
+    k = loop(p->s, from, several, p->unroll);
     for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
-    end(p);
+    end(p->s);
     k = several;
   }
-  k = loop(p, k, to, 1);
+  k = loop(p->s, k, to, 1);
   multiply_one(p, rows, lanes, a, b, k, acc);
-  end(p);
+  end(p->s);
 }
 
 static void clear(attention *p, int rows, int lanes, tc_val *acc) {
@@ -371,9 +353,9 @@ static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t st
 static void with_panel(attention *p, side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[ROWS];
   clear(p, (int)p->rows, lanes, acc);
-  tc_val at = add(p, times(p, first, panel_columns(p, columns)), sub(p, key, first));
-  multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), whole(p, 0), whole(p, columns), acc);
-  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p, to, key), i * p->pitch), acc[i]);
+  tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
+  multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
+  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p->s, to, key), i * p->pitch), acc[i]);
 }
 
 // What tiles to come will read, row by row: queries of the next one, and where tiles see more and more keys those of the next panel, with values that are
@@ -386,25 +368,25 @@ typedef struct ahead {
 } ahead;
 
 static void prefetch_row(attention *p, const factor *f, tc_val row, int64_t n_rows, int64_t columns) {
-  tc_val at = add(p, f->at, times(p, least(p, row, whole(p, n_rows - 1)), f->stride));
+  tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
   for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type))
     (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, at, c), TC_NONE, TC_NONE, f->buf);
 }
 
 static void prefetch_query(attention *p, const ahead *x, tc_val i) {
-  if (x->queries) prefetch_row(p, &p->q, add(p, x->row, i), p->f, p->e);
+  if (x->queries) prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }
 
 static void prefetch_key(attention *p, const ahead *x, tc_val i) {
-  if (x->keys) prefetch_row(p, &p->k, add(p, x->key, i), p->keys, p->e);
-  if (x->keys && x->values) prefetch_row(p, &p->v, add(p, x->value, i), p->keys, p->ev);
+  if (x->keys) prefetch_row(p, &p->k, add(p->s, x->key, i), p->keys, p->e);
+  if (x->keys && x->values) prefetch_row(p, &p->v, add(p->s, x->value, i), p->keys, p->ev);
 }
 
 // The rows that are left where a tile has fewer panels, or steps, of `size` keys than rows.
 static void prefetch_rest(attention *p, const ahead *x, void (*prefetch)(attention *p, const ahead *x, tc_val i), tc_val count, int size) {
-  tc_val i = loop(p, tc_emit_bin(E, TC_N_DIV, plus(p, count, size - 1), whole(p, size)), whole(p, p->rows), 1);
+  tc_val i = loop(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
-  end(p);
+  end(p->s);
 }
 
 // Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel a half, a quarter or both,
@@ -414,20 +396,21 @@ static void with_panels(attention *p, side rows, int panels, int64_t columns, tc
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
   if (parts) {
-    tc_val steps = tc_emit_bin(E, TC_N_DIV, plus(p, most(p, count, whole(p, 0)), least_part - 1), whole(p, least_part));
-    part = times(p, tc_emit_bin(E, TC_N_REM, steps, whole(p, p->lanes / least_part)), least_part), stop = sub(p, times(p, steps, least_part), part);
+    tc_val steps = tc_emit_bin(E, TC_N_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
+    part = times(p->s, tc_emit_bin(E, TC_N_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
+    stop = sub(p->s, times(p->s, steps, least_part), part);
   }
-  tc_val key = loop(p, whole(p, 0), stop, p->lanes);
-  if (next) prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, whole(p, p->lanes)));
+  tc_val key = loop(p->s, i64(p->s, 0), stop, p->lanes);
+  if (next) prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
   with_panel(p, rows, p->lanes, panels, columns, key, key, tile, to);
-  end(p);
+  end(p->s);
   key = stop;
   for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
-    tc_val here = tc_emit_bin(E, TC_N_AND, part, whole(p, lanes));
-    begin_if(p, tc_emit_bin(E, TC_N_NE, here, whole(p, 0)));
+    tc_val here = tc_emit_bin(E, TC_N_AND, part, i64(p->s, lanes));
+    begin_if(p, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
     with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
     end_if(p);
-    key = add(p, key, here);
+    key = add(p->s, key, here);
   }
 }
 
@@ -440,15 +423,15 @@ typedef struct panels {
 
 static bool next_panel(attention *p, panels *x) {
   int64_t full = x->columns / p->lanes * p->lanes;
-  if (x->turn == 1 && full) end(p);
+  if (x->turn == 1 && full) end(p->s);
   if (x->turn == 0 && full) {
     x->turn = 1, x->lanes = p->lanes;
-    x->at = loop(p, whole(p, 0), whole(p, full), p->lanes);
+    x->at = loop(p->s, i64(p->s, 0), i64(p->s, full), p->lanes);
     return true;
   }
   if (x->turn < 2 && full < x->columns) {
     x->turn = 2, x->lanes = last_lanes(p, x->columns);
-    x->at = whole(p, full);
+    x->at = i64(p->s, full);
     return true;
   }
   return false;
@@ -465,10 +448,10 @@ static tc_val power_of(attention *p, tc_val x) {
   tc_val least_power = number(p, in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
   x = tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, least_power), least_power, x);
   if (in_twos(p)) {
-    t = add(p, x, number(p, rounder)), r = sub(p, x, sub(p, t, number(p, rounder)));
+    t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
   } else {
     t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
-    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
+    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
   }
   tc_val y = number(p, c[0]);
   for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
@@ -482,13 +465,13 @@ static tc_val power_of(attention *p, tc_val x) {
 // How many keys a row sees: those below it.
 static tc_val limit_of(attention *p, tc_val row) {
   if (!p->causal) return p->n_keys;
-  tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p, p->first_seen, row), 1);
-  return most(p, whole(p, 0), least(p, p->n_keys, limit));
+  tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p->s, p->first_seen, row), 1);
+  return most(p, i64(p->s, 0), least(p, p->n_keys, limit));
 }
 
 // The last row of a tile or block that ends before `stop`.
 static tc_val last_row(attention *p, tc_val stop) {
-  return plus(p, least(p, stop, whole(p, p->f)), -1);
+  return plus(p, least(p, stop, i64(p->s, p->f)), -1);
 }
 
 // Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole, then the others, with `limit` of each row.
@@ -505,20 +488,20 @@ static bool sees_all(const attention *p) {
 // How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the last.
 static steps steps_of(attention *p, const tc_val *rows, tc_val k0, tc_val k1) {
   steps x = {0};
-  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p, least(p, limit_of(p, rows[i]), k1), k0), TC_I32);
+  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p->s, least(p, limit_of(p, rows[i]), k1), k0), TC_I32);
   return x;
 }
 
 static bool next_steps(attention *p, steps *x, tc_val count) {
-  if (x->turn) end(p);
+  if (x->turn) end(p->s);
   tc_val whole_steps = count;
   if (!sees_all(p))
-    whole_steps = times(p, tc_emit_bin(E, TC_N_DIV, most(p, whole(p, 0), tc_emit_cast(E, x->limit[0], TC_I64)), whole(p, STEP)), STEP);
+    whole_steps = times(p->s, tc_emit_bin(E, TC_N_DIV, most(p, i64(p->s, 0), tc_emit_cast(E, x->limit[0], TC_I64)), i64(p->s, STEP)), STEP);
   if (x->turn == 0) {
-    x->at = loop(p, whole(p, 0), whole_steps, STEP), x->keys = TC_NONE;
+    x->at = loop(p->s, i64(p->s, 0), whole_steps, STEP), x->keys = TC_NONE;
   } else if (x->turn == 1 && !sees_all(p)) {
-    x->at = loop(p, whole_steps, count, STEP);
-    x->keys = add(p, lane_numbers(p, TC_I32, STEP), tc_emit_cast(E, x->at, TC_I32));
+    x->at = loop(p->s, whole_steps, count, STEP);
+    x->keys = add(p->s, lane_numbers(p, TC_I32, STEP), tc_emit_cast(E, x->at, TC_I32));
   } else {
     return false;
   }
@@ -532,20 +515,20 @@ static tc_val seen_by(attention *p, const steps *x, int i) {
 // The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is narrowed by a mask of bools.
 static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
   if (!p->has_mask) return scores;
-  tc_val at = add(p, p->mask.at, times(p, row, p->mask.stride)), m;
+  tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
     m = load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE);
     m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), STEP);
   } else {
-    at = add(p, at, times(p, key, p->mask.col));
+    at = add(p->s, at, times(p->s, key, p->mask.col));
     if (p->mask.col == 1) {
       m = load(p, p->mask.buf, p->mask.type, STEP, at, *seen);
     } else {
-      tc_val lanes = times(p, lane_numbers(p, TC_I64, STEP), p->mask.col);
-      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, STEP, add(p, lanes, at), *seen, TC_NONE, p->mask.buf);
+      tc_val lanes = times(p->s, lane_numbers(p, TC_I64, STEP), p->mask.col);
+      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
-  if (p->mask.type != TC_BOOL) return add(p, scores, tc_emit_cast(E, m, p->acc));
+  if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_emit_cast(E, m, p->acc));
   *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_N_AND, *seen, m);
   return scores;
 }
@@ -556,7 +539,7 @@ static tc_val only(attention *p, tc_val seen, tc_val v, double other) {
 
 // The tile's rows; those past the last are the last.
 static void rows_from(attention *p, tc_val row, tc_val *rows) {
-  for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), whole(p, p->f - 1));
+  for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), i64(p->s, p->f - 1));
 }
 
 // ---- forward ----
@@ -576,13 +559,13 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
   attention *p = f->p;
   int n = (int)p->rows;
   tc_val rows[ROWS], top[ROWS], sum[ROWS], less[ROWS], before[ROWS], unseen = number(p, -INFINITY),
-                                                                     state = p->one_block ? whole(p, 0) : sub(p, row, f->r0);
+                                                                     state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   rows_from(p, row, rows);
   for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, STEP));
   for (steps x = steps_of(p, rows, f->k0, f->k1); next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
       tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p, f->scores, p->acc, STEP, at, TC_NONE);
-      v = masked(p, v, rows[i], add(p, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
+      v = masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
       if (seen != TC_NONE || p->has_mask) store(p, f->scores, at, v);
       tc_emit_set(E, top[i], tc_emit_select(E, tc_emit_bin(E, TC_N_GT, v, top[i]), v, top[i]));
     }
@@ -593,20 +576,20 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
     store(p, f->greatest, plus(p, state, i), greatest);
     sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), STEP));
   }
-  tc_val key = loop(p, whole(p, 0), count, STEP);
-  prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, whole(p, STEP)), whole(p, p->rows - 1)));
+  tc_val key = loop(p->s, i64(p->s, 0), count, STEP);
+  prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = power_of(p, sub(p, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i]));
+    tc_val at = plus(p, key, i * p->pitch), v = power_of(p, sub(p->s, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i]));
     store(p, f->scores, at, v);
-    tc_emit_set(E, sum[i], add(p, sum[i], v));
+    tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
-  end(p);
+  end(p->s);
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
     if (!p->one_block) {
-      tc_val shrink = power_of(p, sub(p, before[i], less[i]));
-      total = add(p, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
-      store(p, f->shrink, whole(p, i), shrink);
+      tc_val shrink = power_of(p, sub(p->s, before[i], less[i]));
+      total = add(p->s, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      store(p, f->shrink, i64(p->s, i), shrink);
     }
     store(p, f->sums, at, total);
   }
@@ -621,10 +604,10 @@ static tc_val inverse_of_sum(forward *f, tc_val at) {
 // Where row `row` of the unit's head begins in a result: heads inside or outside.
 static tc_val result_row(attention *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
   const tc_gnode *x = &p->s->g->node[node];
-  if (x->n_attr > 3 || p->heads_as_rows) return times(p, add(p, times(p, head, p->heads_as_rows ? p->f : rows), row), columns);
-  tc_val batch = tc_emit_bin(E, TC_N_DIV, head, whole(p, heads)), inner = tc_emit_bin(E, TC_N_REM, head, whole(p, heads));
-  tc_val outer = add(p, times(p, batch, rows), row);
-  return times(p, add(p, times(p, outer, heads), inner), columns);
+  if (x->n_attr > 3 || p->heads_as_rows) return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
+  tc_val batch = tc_emit_bin(E, TC_N_DIV, head, i64(p->s, heads)), inner = tc_emit_bin(E, TC_N_REM, head, i64(p->s, heads));
+  tc_val outer = add(p->s, times(p->s, batch, rows), row);
+  return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
 }
 
 static int result_buffer(attention *p, uint32_t node) {
@@ -637,14 +620,14 @@ static int result_buffer(attention *p, uint32_t node) {
 static void store_part(attention *p, uint32_t node, tc_val at, const panels *x, tc_val v) {
   tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes ? column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
+  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
   if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
     E->nest->inst[stored].flags = 1;
 }
 
 static void begin_row(attention *p, tc_val row) {
-  if (p->f % p->rows) begin_if(p, tc_emit_bin(E, TC_N_LT, row, whole(p, p->f)));
+  if (p->f % p->rows) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
 }
 
 static void end_row(attention *p) {
@@ -656,21 +639,22 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   attention *p = f->p;
   int rows = (int)p->rows;
   for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
-    tc_val acc[ROWS], at = f->pack_values ? x.at : add(p, add(p, p->v.at, times(p, f->k0, p->v.stride)), x.at);
+    tc_val acc[ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
     side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->acc : p->v.type, at, 0, f->value_pitch};
     clear(p, rows, x.lanes, acc);
-    multiply(p, rows, x.lanes, tile_side(p, f->scores, whole(p, 0), p->pitch, 1), values, whole(p, 0), count, acc);
+    multiply(p, rows, x.lanes, tile_side(p, f->scores, i64(p->s, 0), p->pitch, 1), values, i64(p->s, 0), count, acc);
     for (int i = 0; i < rows; i++) {
-      tc_val r = plus(p, row, i), at_i = whole(p, i);
+      tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
         begin_row(p, r);
         store_part(p, p->out, result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, mul(p, acc[i], inverse_of_sum(f, at_i)));
         end_row(p);
         continue;
       }
-      tc_val mix_at = add(p, times(p, sub(p, r, f->r0), packed_columns(p, p->ev)), x.at), shrink = load(p, f->shrink, p->acc, 1, at_i, TC_NONE);
+      tc_val mix_at = add(p->s, times(p->s, sub(p->s, r, f->r0), packed_columns(p, p->ev)), x.at),
+             shrink = load(p, f->shrink, p->acc, 1, at_i, TC_NONE);
       tc_val before = load(p, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
-      store(p, f->mix, mix_at, add(p, mul(p, before, shrink), acc[i]));
+      store(p, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
     }
   }
 }
@@ -682,7 +666,7 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
   tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / units(p)));
   int buf = result_buffer(p, p->lse);
-  tc_val to = times(p, add(p, times(p, p->s->at[TC_RANGE_A], p->f), row), 2);
+  tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
   store(p, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
   store(p, buf, plus(p, to, 1), log);
 }
@@ -690,87 +674,87 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
 // Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to be seen.
 static void prepare_keys(forward *f, tc_val count) {
   attention *p = f->p;
-  tc_val to_key = times(p, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), whole(p, p->lanes)), p->lanes);
-  turn_keys(p, &p->k, f->k0, f->k1, add(p, f->k0, f->ready), add(p, f->k0, count), p->e, f->panels, key_scale(p));
+  tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
+  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e, f->panels, key_scale(p));
   if (f->pack_values) {
-    tc_val to = times(p, f->ready, f->value_pitch);
-    pack_rows(p, &p->v, add(p, f->k0, f->ready), sub(p, to_key, f->ready), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
+    tc_val to = times(p->s, f->ready, f->value_pitch);
+    pack_rows(p, &p->v, add(p->s, f->k0, f->ready), sub(p->s, to_key, f->ready), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
   }
   tc_emit_set(E, f->ready, most(p, f->ready, to_key));
 }
 
 static void forward_tile(forward *f, tc_val row) {
   attention *p = f->p;
-  tc_val stop = p->causal ? least(p, f->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p, stop, f->k0);
-  if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, whole(p, 0)));
+  tc_val stop = p->causal ? least(p, f->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
+  if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[ROWS];
   side queries = {p->q.buf, p->q.type, TC_NONE, 0, 1, rows};
   if (p->q.type == p->acc) {
     rows_from(p, row, rows);
-    for (int i = 0; i < p->rows; i++) rows[i] = add(p, p->q.at, times(p, rows[i], p->q.stride));
+    for (int i = 0; i < p->rows; i++) rows[i] = add(p->s, p->q.at, times(p->s, rows[i], p->q.stride));
   } else {
     int64_t width = ceil_to(p->e, p->vector);
-    pack_rows(p, &p->q, row, whole(p, p->rows), whole(p, p->f - 1), p->e, width, f->queries, whole(p, 0));
-    queries = tile_side(p, f->queries, whole(p, 0), width, 1);
+    pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries, i64(p->s, 0));
+    queries = tile_side(p, f->queries, i64(p->s, 0), width, 1);
   }
   ahead next = {
       .queries = p->f > 2 * p->rows, .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes, .values = p->out != TC_NONE};
   next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
-  with_panels(p, queries, f->panels, p->e, count, f->scores, whole(p, 0), &next);
+  with_panels(p, queries, f->panels, p->e, count, f->scores, i64(p->s, 0), &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
   softmax(f, row, count, &next);
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, STEP);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
-    tc_val i = loop(p, whole(p, 0), least(p, whole(p, p->rows), sub(p, whole(p, p->f), row)), 1);
-    store_lse(f, add(p, row, i), i);
-    end(p);
+    tc_val i = loop(p->s, i64(p->s, 0), least(p, i64(p->s, p->rows), sub(p->s, i64(p->s, p->f), row)), 1);
+    store_lse(f, add(p->s, row, i), i);
+    end(p->s);
   }
   if (!p->one_block && p->causal) end_if(p);
 }
 
 static void begin_state(forward *f) {
   attention *p = f->p;
-  tc_val i = loop(p, whole(p, 0), whole(p, p->row_block), 1);
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
   store(p, f->greatest, i, number(p, -INFINITY));
   store(p, f->sums, i, number(p, 0));
-  end(p);
+  end(p->s);
   if (p->out == TC_NONE) return;
-  i = loop(p, whole(p, 0), whole(p, p->row_block * packed_columns(p, p->ev)), p->vector);
+  i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
   store(p, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
-  end(p);
+  end(p->s);
 }
 
 static void finish_state(forward *f, tc_val r1) {
   attention *p = f->p;
-  tc_val row = loop(p, f->r0, r1, 1), at = sub(p, row, f->r0);
+  tc_val row = loop(p->s, f->r0, r1, 1), at = sub(p->s, row, f->r0);
   if (p->lse != TC_NONE) store_lse(f, row, at);
   if (p->out != TC_NONE) {
     tc_val inverse = inverse_of_sum(f, at), to = result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
-      tc_val v = load(p, f->mix, p->acc, x.lanes, add(p, times(p, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      tc_val v = load(p, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
       store_part(p, p->out, to, &x, mul(p, v, inverse));
     }
   }
-  end(p);
+  end(p->s);
 }
 
 static void forward_unit(forward *f, tc_val r1) {
   attention *p = f->p;
   tc_val stop = limit_of(p, last_row(p, r1));
-  f->k0 = whole(p, 0), f->k1 = stop;
+  f->k0 = i64(p->s, 0), f->k1 = stop;
   if (!p->one_block) {
     begin_state(f);
-    f->k0 = loop(p, whole(p, 0), stop, p->block);
+    f->k0 = loop(p->s, i64(p->s, 0), stop, p->block);
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
-  f->ready = tc_emit_var(E, whole(p, 0));
-  tc_val row = loop(p, f->r0, r1, p->rows);
+  f->ready = tc_emit_var(E, i64(p->s, 0));
+  tc_val row = loop(p->s, f->r0, r1, p->rows);
   forward_tile(f, row);
-  end(p);
+  end(p->s);
   if (p->one_block) return;
-  end(p);
+  end(p->s);
   finish_state(f, r1);
 }
 
@@ -799,14 +783,14 @@ static void forward_kernel(attention *p) {
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val unit = loop(p, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, whole(p, blocks));
-  s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, whole(p, blocks)), s->bound[TC_RANGE_A] = true;
+  tc_val unit = loop(p->s, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, i64(p->s, blocks));
+  s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
   p->q.at = base_of(p, &p->q), p->k.at = base_of(p, &p->k);
   if (p->out != TC_NONE) p->v.at = base_of(p, &p->v);
   if (p->has_mask) p->mask.at = base_of(p, &p->mask);
-  f.r0 = times(p, block, p->row_block);
-  forward_unit(&f, least(p, whole(p, p->f), plus(p, f.r0, p->row_block)));
-  end(p);
+  f.r0 = times(p->s, block, p->row_block);
+  forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
+  end(p->s);
   s->x->extent = p->a * blocks;
 }
 
@@ -830,19 +814,19 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_val rows[ROWS], greatest[ROWS], log[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
   rows_from(p, row, rows);
   for (int i = 0; i < p->rows; i++) {
-    tc_val of_row = add(p, p->sums.at, times(p, rows[i], p->sums.stride));
+    tc_val of_row = add(p->s, p->sums.at, times(p->s, rows[i], p->sums.stride));
     greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, units(p)));
     log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, units(p)));
-    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p, p->delta.at, times(p, rows[i], p->delta.stride)), TC_NONE);
+    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
   }
   for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
-      tc_val here = plus(p, add(p, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
-      v = masked(p, v, rows[i], add(p, b->k0, x.at), &seen);
-      v = only(p, seen, power_of(p, sub(p, sub(p, v, greatest[i]), log[i])), 0);
+      tc_val here = plus(p, add(p->s, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
+      v = masked(p, v, rows[i], add(p->s, b->k0, x.at), &seen);
+      v = only(p, seen, power_of(p, sub(p->s, sub(p->s, v, greatest[i]), log[i])), 0);
       store(p, b->weights, here, v);
       if (!wants_slopes(p)) continue;
-      tc_val g = sub(p, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
+      tc_val g = sub(p->s, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
       store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
     }
 }
@@ -856,17 +840,17 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
     if (p->one_block) {
       clear(p, rows, x.lanes, acc);
     } else {
-      so_far = add(p, times(p, add(p, times(p, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
+      so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
       for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, load(p, b->dq, p->acc, x.lanes, plus(p, so_far, i * b->e), TC_NONE));
     }
-    multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), whole(p, 0), count, acc);
+    multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), i64(p->s, 0), count, acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i);
       if (!p->one_block) {
         store(p, b->dq, plus(p, so_far, i * b->e), acc[i]);
         continue;
       }
-      begin_if(p, tc_emit_bin(E, TC_N_LT, r, whole(p, p->f)));
+      begin_if(p, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
       store_part(p, p->dq, result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
       end_if(p);
     }
@@ -876,10 +860,10 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
 // Adds the block of rows to the sums of `ROWS` keys: weights by dout, or slopes by queries.
 static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
   attention *p = b->p;
-  tc_val first = whole(p, 0);
-  if (p->causal) first = most(p, first, sub(p, sub(p, add(p, b->k0, key), p->first_seen), b->row0));
+  tc_val first = i64(p->s, 0);
+  if (p->causal) first = most(p, first, sub(p->s, sub(p->s, add(p->s, b->k0, key), p->first_seen), b->row0));
   for (panels x = {.columns = columns}; next_panel(p, &x);) {
-    tc_val acc[ROWS], at = add(p, times(p, key, pitch), x.at);
+    tc_val acc[ROWS], at = add(p->s, times(p->s, key, pitch), x.at);
     for (int i = 0; i < ROWS; i++) acc[i] = tc_emit_var(E, load(p, sums, p->acc, x.lanes, plus(p, at, i * pitch), TC_NONE));
     multiply(p, ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
     for (int i = 0; i < ROWS; i++) store(p, sums, plus(p, at, i * pitch), acc[i]);
@@ -888,27 +872,27 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
 
 static void backward_rows(backward *b) {
   attention *p = b->p;
-  tc_val last = whole(p, p->f - 1), padded = times(p, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), whole(p, p->rows)), p->rows);
-  pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, whole(p, 0));
-  pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, whole(p, 0));
-  tc_val i = loop(p, whole(p, 0), b->n_rows, p->rows), row = add(p, b->row0, i), at = times(p, i, p->pitch);
-  tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p, stop, b->k0);
-  with_panels(p, tile_side(p, b->queries, times(p, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at, NULL);
-  if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at, NULL);
+  tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
+  pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
+  pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
+  tc_val i = loop(p->s, i64(p->s, 0), b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
+  tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p->s, stop, b->k0);
+  with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at, NULL);
+  if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p->s, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at, NULL);
   slopes(b, row, at, count);
   if (p->dq != TC_NONE) sum_queries(b, row, at, count);
-  end(p);
+  end(p->s);
   if (p->dk == TC_NONE && p->dv == TC_NONE) return;
-  tc_val key = loop(p, whole(p, 0), sub(p, b->k1, b->k0), ROWS);
+  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, b->k1, b->k0), ROWS);
   if (p->dv != TC_NONE) sum_keys(b, key, b->weights, b->douts, b->dv, p->ev, b->ev);
   if (p->dk != TC_NONE) sum_keys(b, key, b->slopes, b->queries, b->dk, p->e, b->e);
-  end(p);
+  end(p->s);
 }
 
 static void fill_zero(attention *p, int tile, int64_t n) {
-  tc_val i = loop(p, whole(p, 0), whole(p, n), p->vector);
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector);
   store(p, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
-  end(p);
+  end(p->s);
 }
 
 // Sums of a block of keys, or of all rows, to their result.
@@ -916,61 +900,61 @@ static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc
                        int64_t pitch, tc_val by) {
   attention *p = b->p;
   for (panels x = {.columns = columns}; next_panel(p, &x);) {
-    tc_val v = load(p, tile, p->acc, x.lanes, add(p, times(p, tile_row, pitch), x.at), TC_NONE);
+    tc_val v = load(p, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
     store_part(p, node, result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
   }
 }
 
 static void enter_head(backward *b) {
   attention *p = b->p;
-  p->s->at[TC_RANGE_A] = add(p, times(p, b->unit, p->group), b->head);
+  p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
   p->q.at = base_of(p, &p->q), p->dout.at = base_of(p, &p->dout), p->sums.at = base_of(p, &p->sums), p->delta.at = base_of(p, &p->delta);
   if (p->has_mask) p->mask.at = base_of(p, &p->mask);
 }
 
 static void backward_block(backward *b, tc_val key_end) {
   attention *p = b->p;
-  tc_val zero = whole(p, 0), n_here = most(p, zero, sub(p, b->k1, b->k0));
+  tc_val zero = i64(p->s, 0), n_here = most(p, zero, sub(p->s, b->k1, b->k0));
   if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + ROWS) * b->e);
   if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + ROWS) * b->ev);
   turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, key_scale(p));
   if (wants_slopes(p)) turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE);
-  if (p->dq != TC_NONE) pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, whole(p, 0));
-  b->head = loop(p, zero, whole(p, p->group), 1);
+  if (p->dq != TC_NONE) pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
+  b->head = loop(p->s, zero, i64(p->s, p->group), 1);
   enter_head(b);
-  tc_val first = p->causal ? most(p, zero, sub(p, b->k0, p->first_seen)) : zero;
+  tc_val first = p->causal ? most(p, zero, sub(p->s, b->k0, p->first_seen)) : zero;
   if (p->one_block) first = zero;  // rows that see nothing get their zeros
-  b->row0 = loop(p, first, whole(p, p->l), BLOCK_ROWS);
-  b->n_rows = least(p, whole(p, BLOCK_ROWS), sub(p, whole(p, p->l), b->row0));
+  b->row0 = loop(p->s, first, i64(p->s, p->l), BLOCK_ROWS);
+  b->n_rows = least(p, i64(p->s, BLOCK_ROWS), sub(p->s, i64(p->s, p->l), b->row0));
   backward_rows(b);
-  end(p);
-  end(p);
-  tc_val key = loop(p, b->k0, key_end, 1), at = sub(p, key, b->k0);
+  end(p->s);
+  end(p->s);
+  tc_val key = loop(p->s, b->k0, key_end, 1), at = sub(p->s, key, b->k0);
   if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, p->scale);
   if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
-  end(p);
+  end(p->s);
 }
 
 static void backward_unit(backward *b) {
   attention *p = b->p;
   int64_t head_rows = ceil_to(p->l, p->rows) + p->rows;
   if (p->one_block) {
-    b->k0 = whole(p, 0), b->k1 = p->n_keys;
-    backward_block(b, whole(p, p->keys));
+    b->k0 = i64(p->s, 0), b->k1 = p->n_keys;
+    backward_block(b, i64(p->s, p->keys));
     return;
   }
   if (p->dq != TC_NONE) fill_zero(p, b->dq, p->group * head_rows * b->e);
-  b->k0 = loop(p, whole(p, 0), whole(p, p->keys), p->block);
+  b->k0 = loop(p->s, i64(p->s, 0), i64(p->s, p->keys), p->block);
   tc_val stop = plus(p, b->k0, p->block);
   b->k1 = least(p, p->n_keys, stop);
-  backward_block(b, least(p, stop, whole(p, p->keys)));
-  end(p);
+  backward_block(b, least(p, stop, i64(p->s, p->keys)));
+  end(p->s);
   if (p->dq == TC_NONE) return;
-  tc_val head = loop(p, whole(p, 0), whole(p, p->group), 1), row = loop(p, whole(p, 0), whole(p, p->l), 1);
-  store_sums(b, p->dq, b->dq, add(p, times(p, head, head_rows), row), add(p, times(p, b->unit, p->group), head), row, p->hq, p->l, p->e, b->e,
-             p->scale);
-  end(p);
-  end(p);
+  tc_val head = loop(p->s, i64(p->s, 0), i64(p->s, p->group), 1), row = loop(p->s, i64(p->s, 0), i64(p->s, p->l), 1);
+  store_sums(b, p->dq, b->dq, add(p->s, times(p->s, head, head_rows), row), add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l, p->e,
+             b->e, p->scale);
+  end(p->s);
+  end(p->s);
 }
 
 static void backward_kernel(attention *p) {
@@ -988,11 +972,11 @@ static void backward_kernel(attention *p) {
   if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + ROWS) * b.ev);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  b.unit = loop(p, begin, finish, 1);
-  s->at[TC_RANGE_A] = times(p, b.unit, p->group), s->bound[TC_RANGE_A] = true;
+  b.unit = loop(p->s, begin, finish, 1);
+  s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
   p->k.at = base_of(p, &p->k), p->v.at = base_of(p, &p->v);
   backward_unit(&b);
-  end(p);
+  end(p->s);
   s->x->extent = p->n * p->hkv;
 }
 

@@ -8,6 +8,7 @@
 // Order: as of that product, one chain over (kh, kw, c) from zero.
 #include "lowering/direct.h"
 
+#include "lowering/expand_short.h"
 #include "lowering/factor.h"
 #include "lowering/kernel.h"
 
@@ -113,46 +114,27 @@ typedef struct direct {
 
 #define E (&x->s->e)
 
-static tc_val i64(direct *x, int64_t v) {
-  return tc_ex_i64(x->s, v);
-}
-static tc_val bin(direct *x, tc_nest_op op, tc_val a, tc_val b) {
-  return tc_emit_bin(E, op, a, b);
-}
-static tc_val add(direct *x, tc_val a, tc_val b) {
-  return bin(x, TC_N_ADD, a, b);
-}
-static tc_val times(direct *x, tc_val a, int64_t b) {
-  return b == 0 ? i64(x, 0) : tc_ex_scaled(x->s, a, b);
-}
-static tc_val loop(direct *x, tc_val from, tc_val to, int64_t step) {
-  return tc_ex_loop(x->s, from, to, step);
-}
-static void end(direct *x) {
-  tc_ex_end_loop(x->s);
-}
-
 // Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
   tc_val number = tc_emit_raw(E, TC_N_LANES, TC_I64, STAGED_AT_ONCE, TC_NONE, TC_NONE, TC_NONE, 0), mask = TC_NONE;
   if (!inside) {
-    tc_val at = add(x, times(x, number, x->stride[1]), first);
-    mask = bin(x, TC_N_AND, bin(x, TC_N_GE, at, i64(x, 0)), bin(x, TC_N_LT, at, i64(x, x->w)));
+    tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
+    mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
   }
-  tc_val at = add(x, row, times(x, first, x->image.stride[2]));
+  tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
   if (step == 1) return tc_emit_raw(E, TC_N_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
-  at = tc_emit_splat(E, add(x, times(x, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
+  at = tc_emit_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
   return tc_emit_raw(E, TC_N_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
 }
 
 // Pixels `from` to `until` of a staged row.
 static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_t from, int64_t until, bool inside) {
   if (from == until) return;
-  tc_val at = loop(x, i64(x, from), i64(x, until), STAGED_AT_ONCE);
-  tc_val v = read_pixels(x, row, add(x, times(x, at, x->stride[1]), i64(x, phase - x->low[1])), inside);
-  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x, to, at), v, TC_NONE, x->staged);
-  end(x);
+  tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
+  tc_val v = read_pixels(x, row, add(x->s, times(x->s, at, x->stride[1]), i64(x->s, phase - x->low[1])), inside);
+  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
+  end(x->s);
 }
 
 // One channel's row, which begins at `row`: of each step the pixel `phase`, to `to`.
@@ -166,62 +148,62 @@ static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
 }
 
 static void stage_zeros(direct *x, tc_val to) {
-  tc_val at = loop(x, i64(x, 0), i64(x, x->pitch), STAGED_AT_ONCE), zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), STAGED_AT_ONCE);
-  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x, to, at), zero, TC_NONE, x->staged);
-  end(x);
+  tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE), zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), STAGED_AT_ONCE);
+  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
+  end(x->s);
 }
 
 // The rows of the image that rows y0 to y1 of windows see.
 static void stage(direct *x, tc_val y0, tc_val y1) {
-  tc_val top = add(x, times(x, y0, x->stride[0]), i64(x, -x->low[0]));
-  tc_val many = add(x, times(x, bin(x, TC_N_SUB, y1, y0), x->stride[0]), i64(x, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
-  tc_val r = loop(x, i64(x, 0), many, 1), h = add(x, top, r), to = times(x, r, x->pitch);
-  tc_val exists = bin(x, TC_N_AND, bin(x, TC_N_GE, h, i64(x, 0)), bin(x, TC_N_LT, h, i64(x, x->h)));
-  tc_val from = add(x, x->image_at, times(x, h, x->image.stride[1]));
+  tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
+  tc_val many = add(x->s, times(x->s, bin(x->s, TC_N_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
+  tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
+  tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
+  tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
   (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, exists, TC_NONE, TC_NONE, 0);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
-    stage_row(x, add(x, from, i64(x, i / x->stride[1] * x->image.stride[3])), add(x, to, i64(x, i * x->width)), i % x->stride[1]);
+    stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
   tc_emit_end(E, TC_N_ENDIF);
   (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, exists), TC_NONE, TC_NONE, 0);
   stage_zeros(x, to);
   tc_emit_end(E, TC_N_ENDIF);
-  end(x);
+  end(x->s);
 }
 
 // Output first + i, or the last one where there are not so many.
 static tc_val output(direct *x, tc_val first, int i) {
-  tc_val o = add(x, first, i64(x, i));
-  return x->o % x->rows ? bin(x, TC_N_MIN, o, i64(x, x->o - 1)) : o;
+  tc_val o = add(x->s, first, i64(x->s, i));
+  return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
 }
 
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
 static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
   tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) {
-    weight[i] = add(x, x->weight_at, times(x, output(x, first, i), x->weight.stride[0]));
+    weight[i] = add(x->s, x->weight_at, times(x->s, output(x, first, i), x->weight.stride[0]));
     acc[i] = tc_emit_var(E, zero);
   }
-  tc_val k = loop(x, i64(x, 0), i64(x, x->size[0]), 1), row = add(x, at, times(x, k, x->dilation[0] * x->pitch));
-  tc_val down = times(x, k, x->weight.stride[2]);
+  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
+  tc_val down = times(x->s, k, x->weight.stride[2]);
   for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
     int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
-    tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x, row, i64(x, to)), TC_NONE, TC_NONE, x->staged);
-    tc_val in_row = add(x, down, i64(x, kw * x->weight.stride[3] + c * x->weight.stride[1]));
+    tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
+    tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
     for (int i = 0; i < x->rows; i++) {
-      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
-      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x, acc[i], bin(x, TC_N_MUL, a, b)));
+      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
+      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
     }
   }
-  end(x);
+  end(x->s);
 }
 
 static void finish(direct *x, tc_val first, const tc_val *acc) {
   tc_ex *s = x->s;
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
-    tc_val o = add(x, first, i64(x, i));
-    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x, TC_N_LT, o, i64(x, x->o)), TC_NONE, TC_NONE, 0);
+    tc_val o = add(x->s, first, i64(x->s, i));
+    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x->s, TC_N_LT, o, i64(x->s, x->o)), TC_NONE, TC_NONE, 0);
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_ex_remember(s, x->node, acc[i]);
@@ -235,15 +217,16 @@ static void unit(direct *x, tc_val y0, tc_val y1) {
   tc_ex *s = x->s;
   tc_val acc[32];
   stage(x, y0, y1);
-  tc_val first = loop(x, i64(x, 0), i64(x, x->o), x->rows), y = loop(x, y0, y1, 1), column = loop(x, i64(x, 0), i64(x, x->q), x->lanes);
-  s->at[TC_RANGE_K] = add(x, times(x, y, x->q), column);
+  tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
+         column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
+  s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
   s->mask = TC_NONE;
-  if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x, x->q));
-  multiply(x, first, add(x, times(x, bin(x, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
+  multiply(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
   finish(x, first, acc);
-  end(x);
-  end(x);
-  end(x);
+  end(x->s);
+  end(x->s);
+  end(x->s);
 }
 
 // Cycles that a tap of all outputs and a row of pixels takes: two multiply-adds or loads are begun in one, a vector that is not aligned counts twice, and
@@ -289,14 +272,14 @@ void tc_ex_direct(tc_ex *s, uint32_t node) {
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x, begin, finish, 1), y0 = times(x, bin(x, TC_N_REM, o, i64(x, x->n_blocks)), x->block);
-  s->at[TC_RANGE_A] = bin(x, TC_N_DIV, o, i64(x, x->n_blocks));
+  tc_val o = loop(x->s, begin, finish, 1), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
+  s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image_at = add(x, tc_operand4_at(s, &x->image), times(x, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
   x->weight_at = tc_operand4_at(s, &x->weight);
-  unit(x, y0, bin(x, TC_N_MIN, add(x, y0, i64(x, x->block)), i64(x, x->p)));
+  unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
-  end(x);
+  end(x->s);
   s->x->extent = x->images * x->n_blocks;
   s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
 }

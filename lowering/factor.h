@@ -1,4 +1,4 @@
-// An operand of a matrix product, found in memory through views. Inside expansion, for product.c and blocks.c.
+// An operand of a matrix product or of a convolution, found in memory through views. Inside expansion.
 #ifndef TC_LOWERING_FACTOR_H
 #define TC_LOWERING_FACTOR_H
 

@@ -14,6 +14,7 @@
 // Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
 // multiply-add.
 #include "lowering/blocks.h"
+#include "lowering/expand_short.h"
 #include "lowering/factor.h"
 #include "lowering/kernel.h"
 
@@ -56,26 +57,6 @@ typedef struct unit {
 
 #define E (&p->s->e)
 
-static tc_val add(product *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_ADD, a, b);
-}
-
-static tc_val sub(product *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_SUB, a, b);
-}
-
-static tc_val times(product *p, tc_val a, int64_t b) {
-  return b == 0 ? tc_ex_i64(p->s, 0) : tc_ex_scaled(p->s, a, b);
-}
-
-static tc_val loop(product *p, tc_val from, tc_val to, int64_t step) {
-  return tc_ex_loop(p->s, from, to, step);
-}
-
-static void end(product *p) {
-  tc_ex_end_loop(p->s);
-}
-
 static int64_t size_of(const product *p) {
   return (int64_t)tc_type_bytes(p->acc);
 }
@@ -87,7 +68,7 @@ static int vector_lanes(const product *p) {
 
 static void enter_panel(product *p, tc_val panel) {
   tc_ex *s = p->s;
-  s->at[TC_RANGE_K] = times(p, panel, p->by.lanes);
+  s->at[TC_RANGE_K] = times(p->s, panel, p->by.lanes);
   s->mask = TC_NONE;
   if (p->of.n % p->by.lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, p->of.n));
 }
@@ -106,11 +87,11 @@ static tc_val made_of(product *p, tc_val k, tc_val v) {
 static tc_val load_b(product *p, tc_val k) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes;
-  tc_val at = add(p, add(p, p->b.at, times(p, k, p->b.row)), times(p, s->at[TC_RANGE_K], p->b.col)), v;
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col)), v;
   if (p->b.col == 1 || p->b.panel || lanes == 1) {
     v = tc_emit_raw(E, TC_N_LOAD, p->b.type, lanes, at, s->mask, TC_NONE, p->b.buf);
   } else {
-    at = add(p, times(p, tc_ex_lane_numbers(s), p->b.col), at);
+    at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
     v = tc_emit_raw(E, TC_N_GATHER, p->b.type, lanes, tc_emit_splat(E, at, lanes), s->mask, TC_NONE, p->b.buf);
   }
   return made_of(p, k, tc_emit_cast(E, v, p->acc));
@@ -134,14 +115,14 @@ static int line_of(tc_type type) {
 
 // Asks for the present panel's part of row k of b, which lies along the columns.
 static void ask_for_b(product *p, tc_val k) {
-  tc_val at = add(p, add(p, p->b.at, times(p, k, p->b.row)), p->s->at[TC_RANGE_K]);
-  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p, at, tc_ex_i64(p->s, i)));
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), p->s->at[TC_RANGE_K]);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p->s, at, i64(p->s, i)));
 }
 
 // A row of a packed panel.
 static tc_val load_packed(product *p, tc_val at) {
   int lanes = p->by.lanes;
-  for (int i = 0; i < lanes; i += line_of(p->acc)) prefetch(p, p->packed, add(p, at, tc_ex_i64(p->s, PACKED_AHEAD * lanes + i)));
+  for (int i = 0; i < lanes; i += line_of(p->acc)) prefetch(p, p->packed, add(p->s, at, i64(p->s, PACKED_AHEAD * lanes + i)));
   return load_tile(p, p->packed, at);
 }
 
@@ -161,10 +142,10 @@ static tc_type turned_type(const product *p) {
 // ahead: how far from there what is asked for lies, or TC_NONE.
 static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, tc_val ahead) {
   bool several = turned_rows(p, size) > size;
-  from = add(p, from, k);
+  from = add(p->s, from, k);
   for (int i = 0; i < size; i++) {
-    tc_val at = add(p, from, tc_ex_i64(p->s, i * p->b.col));
-    if (ahead != TC_NONE) prefetch(p, p->b.buf, add(p, at, ahead));
+    tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
+    if (ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, at, ahead));
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
     v[i] = several ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
   }
@@ -201,47 +182,47 @@ static tc_val turned_row(product *p, tc_val v, int i) {
 
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
 static tc_val whole_rows(product *p, tc_val k0, tc_val k1, int size) {
-  return sub(p, k1, tc_emit_bin(E, TC_N_REM, sub(p, k1, k0), tc_ex_i64(p->s, size)));
+  return sub(p->s, k1, tc_emit_bin(E, TC_N_REM, sub(p->s, k1, k0), i64(p->s, size)));
 }
 
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
 // waiting for one does not hold up the others.
 static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, rows = turned_rows(p, size), as_one = rows / size;
-  tc_val v[64], panel = loop(p, u->p0, p1, 1);
-  tc_val to = times(p, sub(p, panel, u->p0), p->by.chunk * lanes), from = add(p, p->b.at, times(p, panel, lanes * p->b.col));
-  tc_val k = loop(p, u->k0, k1, rows), row = add(p, to, times(p, sub(p, k, u->k0), lanes));
-  tc_val column = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, lanes), size);
-  load_turned(p, k, add(p, from, times(p, column, p->b.col)), v, size, TC_NONE);
-  p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p, times(p, panel, lanes), column);
+  tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
+  tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
+  tc_val k = loop(p->s, u->k0, k1, rows), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
+  tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
+  load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, TC_NONE);
+  p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < rows; i++) {
-    tc_val element = made_of(p, add(p, k, tc_ex_i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
-    store_tile(p, p->packed, add(p, add(p, row, column), tc_ex_i64(p->s, i * lanes)), element);
+    tc_val element = made_of(p, add(p->s, k, i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
+    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), element);
   }
   p->s->lanes = lanes;
-  end(p);
-  end(p);
-  end(p);
+  end(p->s);
+  end(p->s);
+  end(p->s);
 }
 
 // Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
 static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes;
-  tc_val k = loop(p, k0, k1, 1), to = times(p, sub(p, k, u->k0), lanes);
-  tc_val panel = loop(p, p0, p1, 1);
+  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
+  tc_val panel = loop(p->s, p0, p1, 1);
   enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) ask_for_b(p, add(p, k, tc_ex_i64(s, PACK_AHEAD)));
+  if (p->b.col == 1 && !cut) ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)));
   tc_val v = load_b(p, k);
-  store_tile(p, p->packed, add(p, to, times(p, sub(p, panel, u->p0), p->by.chunk * lanes)), v);
-  end(p);
-  end(p);
+  store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
+  end(p->s);
+  end(p->s);
 }
 
 static void pack(product *p, const unit *u) {
   int size = vector_lanes(p);
-  tc_val whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
+  tc_val whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
     k = whole_rows(p, u->k0, u->k1, turned_rows(p, size));
     pack_turned(p, u, whole, k, size);
@@ -259,31 +240,31 @@ static int power_of_two(int n) {
 // The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
 // k, or is padding.
 static void pack_a_tile(product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
-  tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p, from, row), mask, TC_NONE, p->a.buf);
-  store_tile(p, p->packed_a, add(p, to, times(p, row, p->a_pitch)), tc_emit_cast(E, v, p->acc));
+  tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, from, row), mask, TC_NONE, p->a.buf);
+  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), tc_emit_cast(E, v, p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
 static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u) {
   tc_ex *s = p->s;
   int lanes = power_of_two(rows), all = (int)p->by.a_tiles * rows;
-  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p, last, row);
-  tc_val inside = tc_emit_bin(E, TC_N_LE, add(p, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
+  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p->s, last, row);
+  tc_val inside = tc_emit_bin(E, TC_N_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
   inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
     (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
-    tc_val k = loop(p, u->k0, u->k1, 1);
-    tc_val from = add(p, add(p, p->a.at, row), times(p, k, p->a.col)), to = times(p, sub(p, k, u->k0), rows);
+    tc_val k = loop(p->s, u->k0, u->k1, 1);
+    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
       for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
-        prefetch(p, p->a.buf, add(p, from, tc_ex_i64(s, PACK_AHEAD * p->a.col + i)));
+        prefetch(p, p->a.buf, add(p->s, from, tc_ex_i64(s, PACK_AHEAD * p->a.col + i)));
       for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
     } else {
-      tc_val i = loop(p, tc_ex_i64(s, 0), many, rows);
-      pack_a_tile(p, rows, from, to, i, tc_emit_bin(E, TC_N_LT, numbers, sub(p, tc_ex_i64(s, p->of.m), add(p, row, i))));
-      end(p);
+      tc_val i = loop(p->s, tc_ex_i64(s, 0), many, rows);
+      pack_a_tile(p, rows, from, to, i, tc_emit_bin(E, TC_N_LT, numbers, sub(p->s, tc_ex_i64(s, p->of.m), add(p->s, row, i))));
+      end(p->s);
     }
-    end(p);
+    end(p->s);
     tc_emit_end(E, TC_N_ENDIF);
   }
 }
@@ -291,16 +272,16 @@ static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u)
 // Rows `row` to `last` of a, each along k as in memory, in the accumulators' type.
 static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
   tc_ex *s = p->s;
-  tc_val many = sub(p, u->k1, u->k0), whole = sub(p, many, tc_emit_bin(E, TC_N_REM, many, tc_ex_i64(s, WIDENED)));
-  tc_val i = loop(p, row, last, 1), to = times(p, sub(p, i, row), p->a_pitch);
-  tc_val from = add(p, add(p, p->a.at, times(p, i, p->a.row)), u->k0);
+  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_emit_bin(E, TC_N_REM, many, tc_ex_i64(s, WIDENED)));
+  tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
+  tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), u->k0);
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
-    tc_val k = loop(p, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
-    tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, add(p, from, k), TC_NONE, TC_NONE, p->a.buf);
-    store_tile(p, p->packed_a, add(p, to, k), tc_emit_cast(E, v, p->acc));
-    end(p);
+    tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
+    tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, add(p->s, from, k), TC_NONE, TC_NONE, p->a.buf);
+    store_tile(p, p->packed_a, add(p->s, to, k), tc_emit_cast(E, v, p->acc));
+    end(p->s);
   }
-  end(p);
+  end(p->s);
 }
 
 // ---- what follows ----
@@ -316,9 +297,9 @@ static void finish_row(product *p, tc_val row, tc_val sum) {
 }
 
 static void finish_rows(product *p, tc_val row, int rows, tc_val sums) {
-  tc_val i = loop(p, tc_ex_i64(p->s, 0), tc_ex_i64(p->s, rows), 1);
-  finish_row(p, add(p, row, i), load_tile(p, p->sums, add(p, sums, times(p, i, p->by.lanes))));
-  end(p);
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, rows), 1);
+  finish_row(p, add(p->s, row, i), load_tile(p, p->sums, add(p->s, sums, times(p->s, i, p->by.lanes))));
+  end(p->s);
 }
 
 // ---- multiplying ----
@@ -345,17 +326,17 @@ typedef struct rows_at {
 
 // Where row i of them begins, in memory or among the packed.
 static tc_val row_of_a(product *p, const rows_at *r, int i) {
-  tc_val constant = tc_ex_i64(p->s, i);
-  if (p->by.widen_a) return add(p, r->packed, tc_ex_i64(p->s, i * p->a_pitch));
-  if (p->by.pack_a) return add(p, r->packed, constant);
-  if (p->a.scattered) return add(p, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p, r->row, constant)));
-  return add(p, add(p, p->a.at, times(p, r->row, p->a.row)), tc_ex_i64(p->s, i * p->a.row));
+  tc_val constant = i64(p->s, i);
+  if (p->by.widen_a) return add(p->s, r->packed, i64(p->s, i * p->a_pitch));
+  if (p->by.pack_a) return add(p->s, r->packed, constant);
+  if (p->a.scattered) return add(p->s, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p->s, r->row, constant)));
+  return add(p->s, add(p->s, p->a.at, times(p->s, r->row, p->a.row)), i64(p->s, i * p->a.row));
 }
 
 // How far from there k is.
 static tc_val in_row_of_a(product *p, const rows_at *r, tc_val k) {
-  if (p->by.pack_a || p->by.widen_a) return times(p, sub(p, k, r->k0), p->by.pack_a ? r->n : 1);
-  return times(p, k, p->a.col);
+  if (p->by.pack_a || p->by.widen_a) return times(p->s, sub(p->s, k, r->k0), p->by.pack_a ? r->n : 1);
+  return times(p->s, k, p->a.col);
 }
 
 static tc_val load_a(product *p, tc_val at) {
@@ -365,11 +346,11 @@ static tc_val load_a(product *p, tc_val at) {
 }
 
 static tc_val multiply_add(product *p, tc_val a, tc_val b, tc_val sum) {
-  return p->fused ? tc_emit_fma(E, a, b, sum) : add(p, sum, tc_emit_bin(E, TC_N_MUL, a, b));
+  return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
 }
 
 static tc_val sums_of(product *p, const rows_at *r, int i) {
-  return add(p, r->sums, tc_ex_i64(p->s, i * p->by.lanes));
+  return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
 
 // Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all of it. Read when it is needed, a panel would hold up
@@ -380,11 +361,11 @@ static int64_t share_of(const product *p) {
 
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
 static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
-  tc_val packed = times(p, sub(p, panel, u->p0), p->by.chunk * p->by.lanes);
-  if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p, k, tc_ex_i64(p->s, p->by.chunk)));
-  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p, r->ahead, times(p, sub(p, k, u->k0), share_of(p))));
-  tc_val w = p->by.pack ? load_packed(p, add(p, packed, times(p, sub(p, k, u->k0), p->by.lanes))) : load_b(p, k);
-  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p, a[i], in_a)), w, acc[i]));
+  tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
+  if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)));
+  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
+  tc_val w = p->by.pack ? load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes))) : load_b(p, k);
+  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
 }
 
 // Adds k0 to k1 to the accumulators.
@@ -394,19 +375,19 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
   bool pieces = p->a.segment < p->of.k;
   for (int i = 0; i < r->n; i++) a[i] = row_of_a(p, r, i);
   if (pieces) {
-    segment = loop(p, u->k0, u->k1, p->a.segment);
+    segment = loop(p->s, u->k0, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, segment);
-    k = loop(p, segment, add(p, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
-    in_a = add(p, in_a, times(p, sub(p, k, segment), p->a.col));
+    k = loop(p->s, segment, add(p->s, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
+    in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->a.col));
   } else {
-    k = loop(p, u->k0, u->k1, p->by.unroll);
+    k = loop(p->s, u->k0, u->k1, p->by.unroll);
   }
   for (int i = 0; i < p->by.unroll; i++) {
-    tc_val row = add(p, k, tc_ex_i64(s, i));
-    accumulate_row(p, r, u, panel, row, a, pieces ? add(p, in_a, tc_ex_i64(s, i * p->a.col)) : in_row_of_a(p, r, row), acc);
+    tc_val row = add(p->s, k, tc_ex_i64(s, i));
+    accumulate_row(p, r, u, panel, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->a.col)) : in_row_of_a(p, r, row), acc);
   }
-  end(p);
-  if (pieces) end(p);
+  end(p->s);
+  if (pieces) end(p->s);
 }
 
 // rows x lanes elements, at the present panel. so_far: whether their sums so far are in memory; TC_NONE: no.
@@ -421,7 +402,7 @@ static void multiply(product *p, const rows_at *r, const unit *u, tc_val panel, 
   }
   accumulate(p, r, u, panel, acc);
   if (p->direct) {
-    for (int i = 0; i < r->n; i++) finish_row(p, add(p, r->row, tc_ex_i64(s, i)), acc[i]);
+    for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
     return;
   }
   for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
@@ -435,8 +416,8 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
   tc_ex *s = p->s;
   tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
   if (p->chunks) {
-    tc_val in_row = times(p, sub(p, panel, u->p0), (int64_t)r.n * p->by.lanes);
-    r.sums = add(p, times(p, sub(p, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
+    tc_val in_row = times(p->s, sub(p->s, panel, u->p0), (int64_t)r.n * p->by.lanes);
+    r.sums = add(p->s, times(p->s, sub(p->s, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
   }
   multiply(p, &r, u, panel, so_far);
 }
@@ -444,43 +425,43 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
 // Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before; each over the unit's panels.
 static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
   tc_ex *s = p->s;
-  tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
+  tc_val first = add(p->s, times(p->s, from, rows), tc_ex_i64(s, before)), last = add(p->s, times(p->s, to, rows), tc_ex_i64(s, before));
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
-    first = loop(p, first, last, p->by.a_tiles * rows);
-    last = tc_emit_bin(E, TC_N_MIN, last, add(p, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+    first = loop(p->s, first, last, p->by.a_tiles * rows);
+    last = tc_emit_bin(E, TC_N_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
   }
   if (p->by.pack_a) pack_a(p, rows, first, last, u);
   if (p->by.widen_a) widen_a(p, first, last, u);
-  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE};
-  if (packs) r.packed = times(p, sub(p, r.row, first), p->a_pitch);
-  tc_val panel = loop(p, u->p0, u->p1, 1);
+  rows_at r = {.n = rows, .row = loop(p->s, first, last, rows), .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE};
+  if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
+  tc_val panel = loop(p->s, u->p0, u->p1, 1);
   enter_panel(p, panel);
   multiply_panel(p, r, u, panel);
-  end(p);
-  end(p);
-  if (packs) end(p);
+  end(p->s);
+  end(p->s);
+  if (packs) end(p->s);
 }
 
 // The same tiles at one panel, of a b that lies in panels.
 static void multiply_rows(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u, tc_val panel) {
   tc_ex *s = p->s;
-  tc_val first = add(p, times(p, from, rows), tc_ex_i64(s, before)), last = add(p, times(p, to, rows), tc_ex_i64(s, before));
-  rows_at r = {.n = rows, .row = loop(p, first, last, rows), .sums = tc_ex_i64(s, 0)};
-  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p, r.row, u->row), tc_ex_i64(s, rows));
-  tc_val next = add(p, p->b.at, times(p, add(p, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
-  r.ahead = add(p, add(p, next, times(p, u->k0, p->b.row)), times(p, tile, p->by.chunk * share_of(p)));
+  tc_val first = add(p->s, times(p->s, from, rows), tc_ex_i64(s, before)), last = add(p->s, times(p->s, to, rows), tc_ex_i64(s, before));
+  rows_at r = {.n = rows, .row = loop(p->s, first, last, rows), .sums = tc_ex_i64(s, 0)};
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, rows));
+  tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
+  r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
-  end(p);
+  end(p->s);
 }
 
 // Panel by panel, each of which stays in the cache for all the unit's rows.
 static void multiply_panels(product *p, const unit *u, tc_val tall) {
-  tc_val panel = loop(p, u->p0, u->p1, 1);
+  tc_val panel = loop(p->s, u->p0, u->p1, 1);
   enter_panel(p, panel);
   multiply_rows(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u, panel);
   if (p->by.tall < p->by.tiles) multiply_rows(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u, panel);
-  end(p);
+  end(p->s);
 }
 
 // ---- few rows, and b along the columns, streamed ----
@@ -494,22 +475,22 @@ static bool in_words(const product *p) {
 static tc_val stream_ahead(product *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
-  tc_val here = tc_ex_i64(p->s, rows * p->b.row), next = tc_ex_i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
-  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, tc_ex_i64(p->s, rows)), tc_ex_i64(p->s, p->of.k)), here, next);
+  tc_val here = i64(p->s, rows * p->b.row), next = i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
 }
 
 // Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read at several places by turns, which it is faster at.
 static void stream_rows(product *p, const rows_at *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
-  tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p, panel, lanes), w[2];
+  tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
-    for (int i = 0; i < r->n; i++) a[j][i] = load_a(p, add(p, row_of_a(p, r, i), in_row_of_a(p, r, add(p, k, tc_ex_i64(s, j)))));
+    for (int i = 0; i < r->n; i++) a[j][i] = load_a(p, add(p->s, row_of_a(p, r, i), in_row_of_a(p, r, add(p->s, k, tc_ex_i64(s, j)))));
   for (int g = 0; g < p->by.stream; g++) {
-    s->at[TC_RANGE_K] = add(p, first, tc_ex_i64(s, g * lanes));
+    s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, g * lanes));
     for (int j = 0; j < rows; j++) {
-      tc_val row = add(p, k, tc_ex_i64(s, j)), at = add(p, add(p, p->b.at, times(p, row, p->b.row)), s->at[TC_RANGE_K]);
-      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p, add(p, at, ahead), tc_ex_i64(s, i)));
+      tc_val row = add(p->s, k, tc_ex_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
+      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, ahead), tc_ex_i64(s, i)));
       if (parts == 2) {
         tc_val word = tc_emit_raw(E, TC_N_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
         word = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
@@ -531,36 +512,36 @@ static void multiply_stream(product *p, const rows_at *r, const unit *u, tc_val 
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
   tc_val acc[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes / parts);
   for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val whole = whole_rows(p, u->k0, u->k1, STREAM_ROWS), k = loop(p, u->k0, whole, STREAM_ROWS);
+  tc_val whole = whole_rows(p, u->k0, u->k1, STREAM_ROWS), k = loop(p->s, u->k0, whole, STREAM_ROWS);
   stream_rows(p, r, panel, k, STREAM_ROWS, acc);
-  end(p);
-  k = loop(p, whole, u->k1, 1);
+  end(p->s);
+  k = loop(p->s, whole, u->k1, 1);
   stream_rows(p, r, panel, k, 1, acc);
-  end(p);
+  end(p->s);
   for (int i = 0; i < n_acc; i++) {
     tc_val sum = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
-    store_tile(p, p->sums, add(p, r->sums, tc_ex_i64(s, i * lanes)), sum);
+    store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum);
   }
-  tc_val g = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
-  s->at[TC_RANGE_K] = times(p, add(p, panel, g), lanes);
-  finish_rows(p, r->row, r->n, add(p, r->sums, times(p, g, (int64_t)r->n * lanes)));
-  end(p);
+  tc_val g = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
+  s->at[TC_RANGE_K] = times(p->s, add(p->s, panel, g), lanes);
+  finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
+  end(p->s);
 }
 
 static void streamed_panels(product *p, const unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), full = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  tc_val last = sub(p, full, tc_emit_bin(E, TC_N_REM, sub(p, full, u->p0), tc_ex_i64(s, p->by.stream)));
+  tc_val last = sub(p->s, full, tc_emit_bin(E, TC_N_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
   rows_at r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE};
   if (p->by.widen_a) widen_a(p, zero, tc_ex_i64(s, p->of.m), u);
-  tc_val panel = loop(p, u->p0, last, p->by.stream);
+  tc_val panel = loop(p->s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
   multiply_stream(p, &r, u, panel);
-  end(p);
-  panel = loop(p, last, u->p1, 1);
+  end(p->s);
+  panel = loop(p->s, last, u->p1, 1);
   enter_panel(p, panel);
   multiply(p, &r, u, panel, TC_NONE);
-  end(p);
+  end(p->s);
 }
 
 // ---- few rows, and b along k ----
@@ -569,8 +550,8 @@ static void streamed_panels(product *p, const unit *u) {
 static tc_val turned_ahead(product *p, tc_val k) {
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
   int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
-  tc_val here = tc_ex_i64(p->s, ahead), next = tc_ex_i64(p->s, ahead - steps + p->by.lanes * p->b.col);
-  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p, k, here), tc_ex_i64(p->s, steps)), here, next);
+  tc_val here = i64(p->s, ahead), next = i64(p->s, ahead - steps + p->by.lanes * p->b.col);
+  return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
 }
 
 // All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
@@ -581,33 +562,34 @@ static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val 
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p, u->k0, k1, rows), ahead = turned_ahead(p, k);
+  tc_val k = loop(p->s, u->k0, k1, rows), ahead = turned_ahead(p, k);
   for (int c = 0; c < blocks; c++) {
-    tc_val column = add(p, first, tc_ex_i64(s, c * size));
-    load_turned(p, k, add(p, p->b.at, times(p, column, p->b.col)), v, size, c == 0 ? ahead : TC_NONE);
+    tc_val column = add(p->s, first, tc_ex_i64(s, c * size));
+    load_turned(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? ahead : TC_NONE);
     for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
-  tc_val i = loop(p, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p, k, times(p, i, as_one));
+  tc_val i = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
   for (int c = 1; c < blocks; c++) {
-    tc_val column = add(p, add(p, first, tc_ex_i64(s, c * size)), i);
-    prefetch(p, p->b.buf, add(p, add(p, add(p, p->b.at, times(p, column, p->b.col)), k), ahead));
+    tc_val column = add(p->s, add(p->s, first, tc_ex_i64(s, c * size)), i);
+    prefetch(p, p->b.buf, add(p->s, add(p->s, add(p->s, p->b.at, times(p->s, column, p->b.col)), k), ahead));
   }
   for (int c = 0; c < blocks; c++)
-    v[c] = tc_emit_raw(E, TC_N_LOAD, turned_type(p), size, add(p, times(p, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
+    v[c] =
+        tc_emit_raw(E, TC_N_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
   for (int j = 0; j < as_one; j++) {
-    tc_val row = add(p, k_of_i, tc_ex_i64(s, j)), in_a = in_row_of_a(p, r, row), w[4];
+    tc_val row = add(p->s, k_of_i, tc_ex_i64(s, j)), in_a = in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
-      s->at[TC_RANGE_K] = add(p, first, tc_ex_i64(s, c * size));
+      s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, c * size));
       w[c] = made_of(p, row, turned_row(p, v[c], j));
     }
     for (int m = 0; m < n_acc; m++)
-      tc_emit_set(E, acc[m], multiply_add(p, load_a(p, add(p, row_of_a(p, r, m / blocks), in_a)), w[m % blocks], acc[m]));
+      tc_emit_set(E, acc[m], multiply_add(p, load_a(p, add(p->s, row_of_a(p, r, m / blocks), in_a)), w[m % blocks], acc[m]));
   }
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
-  end(p);
-  end(p);
-  for (int m = 0; m < n_acc; m++) store_tile(p, p->sums, add(p, r->sums, tc_ex_i64(s, m * size)), acc[m]);
+  end(p->s);
+  end(p->s);
+  for (int m = 0; m < n_acc; m++) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
 }
 
 static void turned_panels(product *p, const unit *u) {
@@ -616,18 +598,18 @@ static void turned_panels(product *p, const unit *u) {
   rows_at r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE};
   unit rest = *u;
   if (p->by.widen_a) widen_a(p, zero, tc_ex_i64(s, p->of.m), u);
-  tc_val panel = loop(p, u->p0, whole, 1);
+  tc_val panel = loop(p->s, u->p0, whole, 1);
   enter_panel(p, panel);
   s->mask = TC_NONE;
   rest.k0 = whole_rows(p, u->k0, u->k1, turned_rows(p, vector_lanes(p)));
   multiply_turned(p, &r, u, rest.k0);
   multiply(p, &r, &rest, panel, tc_emit_bin(E, TC_N_EQ, zero, zero));
-  end(p);
+  end(p->s);
   if (p->of.n % p->by.lanes == 0) return;
-  panel = loop(p, whole, u->p1, 1);
+  panel = loop(p->s, whole, u->p1, 1);
   enter_panel(p, panel);
   multiply(p, &r, u, panel, TC_NONE);
-  end(p);
+  end(p->s);
 }
 
 // ---- units ----
@@ -646,18 +628,18 @@ static void unit_of(product *p, unit *u) {
   }
   if (p->chunks) {
     tc_val all = u->k1;
-    u->k0 = loop(p, u->k0, all, p->by.chunk);
-    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p, u->k0, tc_ex_i64(s, p->by.chunk)), all);
+    u->k0 = loop(p->s, u->k0, all, p->by.chunk);
+    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), all);
   }
   if (p->by.pack) pack(p, u);
   if (p->b.panel && !p->by.pack_a) {
     multiply_panels(p, u, tall);
-    if (p->chunks) end(p);
+    if (p->chunks) end(p->s);
     return;
   }
   multiply_tiles(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u);
   if (p->by.tall < p->by.tiles) multiply_tiles(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u);
-  if (p->chunks) end(p);
+  if (p->chunks) end(p->s);
 }
 
 static bool find_product(product *p) {
@@ -716,20 +698,20 @@ void tc_ex_product(tc_ex *s) {
   int64_t columns = tc_ceil_div(p->by.n_panels, p->by.unit_panels), blocks = tc_ceil_div(p->by.tiles, p->by.unit_tiles);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(p, begin, finish, 1), zero = tc_ex_i64(s, 0);
+  tc_val o = loop(p->s, begin, finish, 1), zero = tc_ex_i64(s, 0);
   tc_val upper = blocks == 1 ? o : tc_emit_bin(E, TC_N_DIV, o, tc_ex_i64(s, blocks));
   tc_val block = blocks == 1 ? zero : tc_emit_bin(E, TC_N_REM, o, tc_ex_i64(s, blocks));
   tc_val column = columns == 1 ? zero : tc_emit_bin(E, TC_N_REM, upper, tc_ex_i64(s, columns));
   s->at[TC_RANGE_A] = columns == 1 ? upper : tc_emit_bin(E, TC_N_DIV, upper, tc_ex_i64(s, columns));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
-  unit u = {.t0 = times(p, block, p->by.unit_tiles), .p0 = times(p, column, p->by.unit_panels)};
-  u.t1 = tc_emit_bin(E, TC_N_MIN, add(p, u.t0, tc_ex_i64(s, p->by.unit_tiles)), tc_ex_i64(s, p->by.tiles));
-  u.p1 = tc_emit_bin(E, TC_N_MIN, add(p, u.p0, tc_ex_i64(s, p->by.unit_panels)), tc_ex_i64(s, p->by.n_panels));
-  u.row = add(p, times(p, u.t0, p->by.rows - 1), tc_emit_bin(E, TC_N_MIN, u.t0, tc_ex_i64(s, p->by.tall)));
+  unit u = {.t0 = times(p->s, block, p->by.unit_tiles), .p0 = times(p->s, column, p->by.unit_panels)};
+  u.t1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u.t0, tc_ex_i64(s, p->by.unit_tiles)), tc_ex_i64(s, p->by.tiles));
+  u.p1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u.p0, tc_ex_i64(s, p->by.unit_panels)), tc_ex_i64(s, p->by.n_panels));
+  u.row = add(p->s, times(p->s, u.t0, p->by.rows - 1), tc_emit_bin(E, TC_N_MIN, u.t0, tc_ex_i64(s, p->by.tall)));
   unit_of(p, &u);
   s->mask = TC_NONE;
-  end(p);
+  end(p->s);
   s->x->extent = s->gp->a * columns * blocks;
   s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
 }

@@ -11,6 +11,7 @@
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015: points 0, 1, -1, (2, -2,) infinity.
 #include "lowering/winograd.h"
 
+#include "lowering/expand_short.h"
 #include "lowering/factor.h"
 #include "lowering/kernel.h"
 #include "runtime/options.h"
@@ -43,29 +44,8 @@ typedef struct winograd {
 
 // ---- shorthand ----
 
-static tc_val i64(winograd *x, int64_t v) {
-  return tc_ex_i64(x->s, v);
-}
-static tc_val bin(winograd *x, tc_nest_op op, tc_val a, tc_val b) {
-  return tc_emit_bin(E, op, a, b);
-}
-static tc_val add(winograd *x, tc_val a, tc_val b) {
-  return bin(x, TC_N_ADD, a, b);
-}
-static tc_val sub(winograd *x, tc_val a, tc_val b) {
-  return bin(x, TC_N_SUB, a, b);
-}
-static tc_val times(winograd *x, tc_val a, int64_t b) {
-  return b == 0 ? i64(x, 0) : tc_ex_scaled(x->s, a, b);
-}
 static tc_val scaled(winograd *x, double b, tc_val a) {
-  return bin(x, TC_N_MUL, a, tc_emit_const_f(E, TC_F32, b));
-}
-static tc_val loop(winograd *x, tc_val from, tc_val to, int64_t step) {
-  return tc_ex_loop(x->s, from, to, step);
-}
-static void end(winograd *x) {
-  tc_ex_end_loop(x->s);
+  return bin(x->s, TC_N_MUL, a, tc_emit_const_f(E, TC_F32, b));
 }
 static tc_val load(winograd *x, int buf, int lanes, tc_val at, tc_val mask) {
   return tc_emit_raw(E, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
@@ -78,29 +58,29 @@ static void store(winograd *x, int buf, int lanes, tc_val at, tc_val v) {
 
 static void transform_in(winograd *x, tc_val *d) {
   if (x->m == 2) {
-    tc_val t1 = add(x, d[1], d[2]), t2 = sub(x, d[2], d[1]);
-    d[0] = sub(x, d[0], d[2]), d[3] = sub(x, d[1], d[3]), d[1] = t1, d[2] = t2;
+    tc_val t1 = add(x->s, d[1], d[2]), t2 = sub(x->s, d[2], d[1]);
+    d[0] = sub(x->s, d[0], d[2]), d[3] = sub(x->s, d[1], d[3]), d[1] = t1, d[2] = t2;
     return;
   }
-  tc_val even = sub(x, d[4], scaled(x, 4, d[2])), odd = sub(x, d[3], scaled(x, 4, d[1]));
-  tc_val outer = sub(x, d[4], d[2]), inner = sub(x, d[3], d[1]), twice = scaled(x, 2, inner);
-  d[0] = add(x, scaled(x, 4, sub(x, d[0], d[2])), outer);
-  d[5] = sub(x, sub(x, d[5], d[3]), scaled(x, 4, inner));
-  d[1] = add(x, even, odd), d[2] = sub(x, even, odd), d[3] = add(x, outer, twice), d[4] = sub(x, outer, twice);
+  tc_val even = sub(x->s, d[4], scaled(x, 4, d[2])), odd = sub(x->s, d[3], scaled(x, 4, d[1]));
+  tc_val outer = sub(x->s, d[4], d[2]), inner = sub(x->s, d[3], d[1]), twice = scaled(x, 2, inner);
+  d[0] = add(x->s, scaled(x, 4, sub(x->s, d[0], d[2])), outer);
+  d[5] = sub(x->s, sub(x->s, d[5], d[3]), scaled(x, 4, inner));
+  d[1] = add(x->s, even, odd), d[2] = sub(x->s, even, odd), d[3] = add(x->s, outer, twice), d[4] = sub(x->s, outer, twice);
 }
 
 // Of which the first m are the result.
 static void transform_out(winograd *x, tc_val *d) {
-  tc_val sum = add(x, d[1], d[2]), difference = sub(x, d[1], d[2]);
+  tc_val sum = add(x->s, d[1], d[2]), difference = sub(x->s, d[1], d[2]);
   if (x->m == 2) {
-    d[0] = add(x, d[0], sum), d[1] = sub(x, difference, d[3]);
+    d[0] = add(x->s, d[0], sum), d[1] = sub(x->s, difference, d[3]);
     return;
   }
-  tc_val sum2 = add(x, d[3], d[4]), difference2 = sub(x, d[3], d[4]);
-  d[0] = add(x, add(x, d[0], sum), sum2);
-  d[1] = add(x, difference, scaled(x, 2, difference2));
-  d[2] = add(x, sum, scaled(x, 4, sum2));
-  d[3] = add(x, add(x, difference, scaled(x, 8, difference2)), d[5]);
+  tc_val sum2 = add(x->s, d[3], d[4]), difference2 = sub(x->s, d[3], d[4]);
+  d[0] = add(x->s, add(x->s, d[0], sum), sum2);
+  d[1] = add(x->s, difference, scaled(x, 2, difference2));
+  d[2] = add(x->s, sum, scaled(x, 4, sum2));
+  d[3] = add(x->s, add(x->s, difference, scaled(x, 8, difference2)), d[5]);
 }
 
 // v[alpha][alpha], columns first; of the result rows and columns below `kept`.
@@ -122,42 +102,43 @@ typedef struct tile_place {
 
 static tile_place place_of(winograd *x, tc_val tile) {
   int64_t down = tc_ceil_div(x->p, x->m);
-  tc_val row = bin(x, TC_N_DIV, tile, i64(x, x->across)), column = bin(x, TC_N_REM, tile, i64(x, x->across));
-  tc_val image = bin(x, TC_N_DIV, row, i64(x, down)), y = bin(x, TC_N_REM, row, i64(x, down));
-  return (tile_place){image, times(x, y, x->m), times(x, column, x->m)};
+  tc_val row = bin(x->s, TC_N_DIV, tile, i64(x->s, x->across)), column = bin(x->s, TC_N_REM, tile, i64(x->s, x->across));
+  tc_val image = bin(x->s, TC_N_DIV, row, i64(x->s, down)), y = bin(x->s, TC_N_REM, row, i64(x->s, down));
+  return (tile_place){image, times(x->s, y, x->m), times(x->s, column, x->m)};
 }
 
 // The channels of one tile: masked: where a place may lie outside the image.
 static void read_tile(winograd *x, tc_val from, const tc_val *row_in, const tc_val *column_in, tc_val to) {
-  tc_val c = loop(x, i64(x, 0), i64(x, x->c), LANES_IN), v[6][6];
-  from = add(x, from, c);
+  tc_val c = loop(x->s, i64(x->s, 0), i64(x->s, x->c), LANES_IN), v[6][6];
+  from = add(x->s, from, c);
   for (int i = 0; i < x->alpha; i++) {
     for (int j = 0; j < x->alpha; j++) {
-      tc_val mask = row_in ? tc_emit_splat(E, bin(x, TC_N_AND, row_in[i], column_in[j]), LANES_IN) : TC_NONE;
-      v[i][j] = load(x, x->in.buf, LANES_IN, add(x, from, i64(x, i * x->in.stride[1] + j * x->in.stride[2])), mask);
+      tc_val mask = row_in ? tc_emit_splat(E, bin(x->s, TC_N_AND, row_in[i], column_in[j]), LANES_IN) : TC_NONE;
+      v[i][j] = load(x, x->in.buf, LANES_IN, add(x->s, from, i64(x->s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
   transform_both(x, v, transform_in, x->alpha);
   for (int i = 0; i < x->alpha; i++)
-    for (int j = 0; j < x->alpha; j++) store(x, x->v, LANES_IN, add(x, add(x, to, c), i64(x, (i * x->alpha + j) * x->padded * x->pitch)), v[i][j]);
-  end(x);
+    for (int j = 0; j < x->alpha; j++)
+      store(x, x->v, LANES_IN, add(x->s, add(x->s, to, c), i64(x->s, (i * x->alpha + j) * x->padded * x->pitch)), v[i][j]);
+  end(x->s);
 }
 
 static tc_val within(winograd *x, tc_val at, int64_t extent) {
-  return bin(x, TC_N_AND, bin(x, TC_N_GE, at, i64(x, 0)), bin(x, TC_N_LT, at, i64(x, extent)));
+  return bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, extent)));
 }
 
 static void read_tiles(winograd *x, tc_val first, tc_val last) {
-  tc_val tile = loop(x, first, last, 1), row_in[6], column_in[6];
+  tc_val tile = loop(x->s, first, last, 1), row_in[6], column_in[6];
   tile_place at = place_of(x, tile);
-  tc_val top = sub(x, at.y, i64(x, x->low_h)), left = sub(x, at.x, i64(x, x->low_w));
-  tc_val from = add(x, x->at, times(x, at.image, x->in.stride[0]));
-  from = add(x, from, add(x, times(x, top, x->in.stride[1]), times(x, left, x->in.stride[2])));
-  tc_val to = times(x, sub(x, tile, first), x->pitch), whole = TC_NONE;
+  tc_val top = sub(x->s, at.y, i64(x->s, x->low_h)), left = sub(x->s, at.x, i64(x->s, x->low_w));
+  tc_val from = add(x->s, x->at, times(x->s, at.image, x->in.stride[0]));
+  from = add(x->s, from, add(x->s, times(x->s, top, x->in.stride[1]), times(x->s, left, x->in.stride[2])));
+  tc_val to = times(x->s, sub(x->s, tile, first), x->pitch), whole = TC_NONE;
   for (int i = 0; i < x->alpha; i++) {
-    row_in[i] = within(x, add(x, top, i64(x, i)), x->h), column_in[i] = within(x, add(x, left, i64(x, i)), x->w);
-    tc_val both = bin(x, TC_N_AND, row_in[i], column_in[i]);
-    whole = whole == TC_NONE ? both : bin(x, TC_N_AND, whole, both);
+    row_in[i] = within(x, add(x->s, top, i64(x->s, i)), x->h), column_in[i] = within(x, add(x->s, left, i64(x->s, i)), x->w);
+    tc_val both = bin(x->s, TC_N_AND, row_in[i], column_in[i]);
+    whole = whole == TC_NONE ? both : bin(x->s, TC_N_AND, whole, both);
   }
   (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, whole, TC_NONE, TC_NONE, 0);
   read_tile(x, from, NULL, NULL, to);
@@ -165,7 +146,7 @@ static void read_tiles(winograd *x, tc_val first, tc_val last) {
   (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, whole), TC_NONE, TC_NONE, 0);
   read_tile(x, from, row_in, column_in, to);
   tc_emit_end(E, TC_N_ENDIF);
-  end(x);
+  end(x->s);
 }
 
 // Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
@@ -178,72 +159,73 @@ static int64_t share_of(const winograd *x) {
 static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to, tc_val ahead) {
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(x, i64(x, 0), i64(x, x->c), 1);
-  (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, add(x, ahead, times(x, k, share_of(x))), TC_NONE, TC_NONE, x->weight);
-  tc_val b = load(x, x->weight, x->lanes, add(x, u, times(x, k, x->panel)), TC_NONE);
+  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->c), 1);
+  (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, add(x->s, ahead, times(x->s, k, share_of(x))), TC_NONE, TC_NONE, x->weight);
+  tc_val b = load(x, x->weight, x->lanes, add(x->s, u, times(x->s, k, x->panel)), TC_NONE);
   for (int i = 0; i < x->rows; i++) {
-    tc_val a = load(x, x->v, 1, add(x, add(x, v, k), i64(x, i * x->pitch)), TC_NONE);
-    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x, acc[i], bin(x, TC_N_MUL, a, b)));
+    tc_val a = load(x, x->v, 1, add(x->s, add(x->s, v, k), i64(x->s, i * x->pitch)), TC_NONE);
+    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
   }
-  end(x);
-  for (int i = 0; i < x->rows; i++) store(x, x->sums, x->lanes, add(x, to, i64(x, i * x->panel)), acc[i]);
+  end(x->s);
+  for (int i = 0; i < x->rows; i++) store(x, x->sums, x->lanes, add(x->s, to, i64(x->s, i * x->panel)), acc[i]);
 }
 
 static void multiply(winograd *x, tc_val panel) {
   int64_t places = (int64_t)x->alpha * x->alpha;
-  tc_val place = loop(x, i64(x, 0), i64(x, places), 1);
-  tc_val u = times(x, add(x, times(x, panel, places), place), x->c * x->panel);
-  tc_val next = add(x, u, i64(x, x->c * x->panel));
-  tc_val part = x->lanes < x->panel ? loop(x, i64(x, 0), i64(x, x->panel), x->lanes) : TC_NONE;
-  tc_val row = loop(x, i64(x, 0), i64(x, x->padded), x->rows);
-  tc_val at = add(x, times(x, place, x->padded), row), to = times(x, at, x->panel);
-  tc_val ahead = add(x, next, times(x, bin(x, TC_N_DIV, row, i64(x, x->rows)), x->c * share_of(x)));
+  tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
+  tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
+  tc_val next = add(x->s, u, i64(x->s, x->c * x->panel));
+  tc_val part = x->lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->lanes) : TC_NONE;
+  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->rows);
+  tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
+  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_N_DIV, row, i64(x->s, x->rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
-    u = add(x, u, part), to = add(x, to, part);
-    ahead = add(x, ahead, times(x, bin(x, TC_N_DIV, part, i64(x, x->lanes)), x->padded / x->rows * x->c * share_of(x)));
+    u = add(x->s, u, part), to = add(x->s, to, part);
+    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_N_DIV, part, i64(x->s, x->lanes)), x->padded / x->rows * x->c * share_of(x)));
   }
-  multiply_block(x, times(x, at, x->pitch), u, to, ahead);
-  end(x);
-  if (part != TC_NONE) end(x);
-  end(x);
+  multiply_block(x, times(x->s, at, x->pitch), u, to, ahead);
+  end(x->s);
+  if (part != TC_NONE) end(x->s);
+  end(x->s);
 }
 
 // The outputs of one tile, and what follows them.
 static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_ex *s = x->s;
-  tc_val lane = loop(x, i64(x, 0), i64(x, x->panel), LANES_IN), v[6][6];
+  tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), LANES_IN), v[6][6];
   for (int i = 0; i < x->alpha; i++)
     for (int j = 0; j < x->alpha; j++)
-      v[i][j] = load(x, x->sums, LANES_IN, add(x, add(x, from, lane), i64(x, (i * x->alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] = load(x, x->sums, LANES_IN, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->alpha + j) * x->padded * x->panel)), TC_NONE);
   transform_both(x, v, transform_out, x->m);
   for (int i = 0; i < x->m; i++)
-    for (int j = 0; j < x->m; j++) store(x, x->pixels, LANES_IN, add(x, lane, i64(x, (i * x->m + j) * x->panel)), v[i][j]);
-  end(x);
+    for (int j = 0; j < x->m; j++) store(x, x->pixels, LANES_IN, add(x->s, lane, i64(x->s, (i * x->m + j) * x->panel)), v[i][j]);
+  end(x->s);
   tile_place at = place_of(x, tile);
-  tc_val rows = bin(x, TC_N_MIN, i64(x, x->m), sub(x, i64(x, x->p), at.y)), columns = bin(x, TC_N_MIN, i64(x, x->m), sub(x, i64(x, x->q), at.x));
-  tc_val i = loop(x, i64(x, 0), rows, 1);
-  tc_val row = add(x, times(x, add(x, times(x, at.image, x->p), add(x, at.y, i)), x->q), at.x);
-  tc_val j = loop(x, i64(x, 0), columns, 1);
-  s->at[TC_RANGE_F] = add(x, row, j);
-  tc_ex_remember(s, x->node, load(x, x->pixels, s->lanes, times(x, add(x, times(x, i, x->m), j), x->panel), TC_NONE));
+  tc_val rows = bin(x->s, TC_N_MIN, i64(x->s, x->m), sub(x->s, i64(x->s, x->p), at.y)),
+         columns = bin(x->s, TC_N_MIN, i64(x->s, x->m), sub(x->s, i64(x->s, x->q), at.x));
+  tc_val i = loop(x->s, i64(x->s, 0), rows, 1);
+  tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->p), add(x->s, at.y, i)), x->q), at.x);
+  tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
+  s->at[TC_RANGE_F] = add(x->s, row, j);
+  tc_ex_remember(s, x->node, load(x, x->pixels, s->lanes, times(x->s, add(x->s, times(x->s, i, x->m), j), x->panel), TC_NONE));
   tc_ex_stores(s);
-  end(x);
-  end(x);
+  end(x->s);
+  end(x->s);
 }
 
 static void unit(winograd *x, tc_val block, tc_val first_panel) {
   tc_ex *s = x->s;
-  tc_val first = times(x, block, x->block), last = bin(x, TC_N_MIN, add(x, first, i64(x, x->block)), i64(x, x->tiles));
+  tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_N_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->tiles));
   read_tiles(x, first, last);
-  tc_val panel = loop(x, first_panel, bin(x, TC_N_MIN, add(x, first_panel, i64(x, x->panels)), i64(x, x->n_panels)), 1);
+  tc_val panel = loop(x->s, first_panel, bin(x->s, TC_N_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
   multiply(x, panel);
-  s->at[TC_RANGE_K] = times(x, panel, x->panel);
+  s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
-  if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x, x->o));
-  tc_val tile = loop(x, first, last, 1);
-  write_tile(x, tile, times(x, sub(x, tile, first), x->panel));
-  end(x);
-  end(x);
+  if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
+  tc_val tile = loop(x->s, first, last, 1);
+  write_tile(x, tile, times(x->s, sub(x->s, tile, first), x->panel));
+  end(x->s);
+  end(x->s);
 }
 
 // ---- what and how much ----
@@ -306,15 +288,15 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   int64_t blocks = tc_ceil_div(x->tiles, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x, begin, finish, 1);
-  tc_val block = columns == 1 ? o : bin(x, TC_N_DIV, o, i64(x, columns));
-  tc_val column = columns == 1 ? i64(x, 0) : bin(x, TC_N_REM, o, i64(x, columns));
-  s->at[TC_RANGE_A] = i64(x, 0);
+  tc_val o = loop(x->s, begin, finish, 1);
+  tc_val block = columns == 1 ? o : bin(x->s, TC_N_DIV, o, i64(x->s, columns));
+  tc_val column = columns == 1 ? i64(x->s, 0) : bin(x->s, TC_N_REM, o, i64(x->s, columns));
+  s->at[TC_RANGE_A] = i64(x->s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->at = tc_operand4_at(s, &x->in);
-  unit(x, block, times(x, column, x->panels));
+  unit(x, block, times(x->s, column, x->panels));
   s->mask = TC_NONE;
-  end(x);
+  end(x->s);
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->tiles) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
   s->x->work = flops / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
@@ -324,15 +306,15 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
 
 // Three taps to alpha values: G's rows are the points.
 static void transform_weight(winograd *x, const tc_val *w, tc_val *d) {
-  tc_val ends = add(x, w[0], w[2]);
+  tc_val ends = add(x->s, w[0], w[2]);
   d[0] = x->m == 2 ? w[0] : scaled(x, 0.25, w[0]), d[x->alpha - 1] = w[2];
   if (x->m == 2) {
-    d[1] = scaled(x, 0.5, add(x, ends, w[1])), d[2] = scaled(x, 0.5, sub(x, ends, w[1]));
+    d[1] = scaled(x, 0.5, add(x->s, ends, w[1])), d[2] = scaled(x, 0.5, sub(x->s, ends, w[1]));
     return;
   }
   tc_val sixth = scaled(x, 1.0 / 6, w[1]), twelfth = scaled(x, 1.0 / 12, w[1]), sum = scaled(x, -1.0 / 6, ends);
-  tc_val wide = add(x, scaled(x, 1.0 / 24, w[0]), scaled(x, 1.0 / 6, w[2]));
-  d[1] = sub(x, sum, sixth), d[2] = add(x, sum, sixth), d[3] = add(x, wide, twelfth), d[4] = sub(x, wide, twelfth);
+  tc_val wide = add(x->s, scaled(x, 1.0 / 24, w[0]), scaled(x, 1.0 / 6, w[2]));
+  d[1] = sub(x->s, sum, sixth), d[2] = add(x->s, sum, sixth), d[3] = add(x->s, wide, twelfth), d[4] = sub(x->s, wide, twelfth);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
@@ -347,17 +329,17 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   s->lanes = LANES_IN, s->vector = TC_RANGE_K;
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x, begin, finish, 1), c = bin(x, TC_N_REM, o, i64(x, channels)), p = bin(x, TC_N_DIV, o, i64(x, channels));
-  s->at[TC_RANGE_A] = i64(x, 0), s->at[TC_RANGE_F] = c;
+  tc_val o = loop(x->s, begin, finish, 1), c = bin(x->s, TC_N_REM, o, i64(x->s, channels)), p = bin(x->s, TC_N_DIV, o, i64(x->s, channels));
+  s->at[TC_RANGE_A] = i64(x->s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(x, tc_operand4_at(s, &x->in), times(x, c, stride[!turned]));
-  tc_val lane = loop(x, i64(x, 0), i64(x, panel), LANES_IN), output = add(x, times(x, p, panel), lane);
+  tc_val at = add(x->s, tc_operand4_at(s, &x->in), times(x->s, c, stride[!turned]));
+  tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, panel), LANES_IN), output = add(x->s, times(x->s, p, panel), lane);
   tc_val lanes = tc_ex_lane_numbers(s), there = TC_NONE, w[3][3], half[6][3], column[6], row[6];
-  if (outputs % LANES_IN || outputs % panel) there = bin(x, TC_N_LT, lanes, tc_emit_splat(E, sub(x, i64(x, outputs), output), LANES_IN));
-  at = add(x, tc_emit_splat(E, add(x, at, times(x, output, stride[turned])), LANES_IN), times(x, lanes, stride[turned]));
+  if (outputs % LANES_IN || outputs % panel) there = bin(x->s, TC_N_LT, lanes, tc_emit_splat(E, sub(x->s, i64(x->s, outputs), output), LANES_IN));
+  at = add(x->s, tc_emit_splat(E, add(x->s, at, times(x->s, output, stride[turned])), LANES_IN), times(x->s, lanes, stride[turned]));
   for (int i = 0; i < 9; i++) {
     int tap = turned ? 8 - i : i;
-    tc_val from = add(x, at, tc_emit_splat(E, i64(x, tap / 3 * stride[2] + tap % 3 * stride[3]), LANES_IN));
+    tc_val from = add(x->s, at, tc_emit_splat(E, i64(x->s, tap / 3 * stride[2] + tap % 3 * stride[3]), LANES_IN));
     w[i % 3][i / 3] = tc_emit_raw(E, TC_N_GATHER, TC_F32, LANES_IN, from, there, TC_NONE, x->in.buf);  // by columns
   }
   for (int j = 0; j < 3; j++) {
@@ -365,19 +347,19 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
     for (int i = 0; i < x->alpha; i++) half[i][j] = column[i];
   }
   s->at[TC_RANGE_K] = lane;
-  tc_val first = times(x, p, (int64_t)x->alpha * x->alpha);
+  tc_val first = times(x->s, p, (int64_t)x->alpha * x->alpha);
   for (int i = 0; i < x->alpha; i++) {
     transform_weight(x, half[i], row);
     for (int j = 0; j < x->alpha; j++) {
       tc_ex_enter(s);
-      s->at[TC_RANGE_A] = add(x, first, i64(x, i * x->alpha + j));
+      s->at[TC_RANGE_A] = add(x->s, first, i64(x->s, i * x->alpha + j));
       tc_ex_remember(s, node, row[j]);
       tc_ex_stores(s);
       tc_ex_leave(s);
     }
   }
-  end(x);
-  end(x);
+  end(x->s);
+  end(x->s);
   s->x->extent = n->shape->d.dim[0] * channels;
   s->x->work = (double)n->shape->count * (tc_kernel_vector_bytes() == 64 ? 0.5 : 1);
 }
