@@ -297,6 +297,12 @@ static tc_status check_op(check *c) {
       return check_same(c, 2, SET_VALUE);
     case TC_N_INTERLEAVE: return check_interleave(c);
     case TC_N_HREDUCE: return check_hreduce(c);
+    case TC_N_PICK:
+    case TC_N_COPY:
+    case TC_N_COMMIT:
+    case TC_N_WAIT:
+    case TC_N_LDMATRIX:
+    case TC_N_MMA: return refuse(c, "a nest without threads has no such op");
     case TC_N_OPS: break;
   }
   return refuse(c, "no such op");

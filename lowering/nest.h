@@ -14,7 +14,7 @@
 #include <tc/tc.h>
 
 #define TC_NONE UINT32_MAX
-#define TC_NEST_VERSION 1
+#define TC_NEST_VERSION 2
 
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the outermost range. Compiled code ignores ctx.
@@ -57,7 +57,14 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(CALL, call)        /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */                                 \
   X(ZIP, zip)          /* lanes of s0 and s1 by turns, from their low halves or, imm 1, their high ones */               \
   X(INTERLEAVE, interleave) /* lanes of s0 and s1 (V of half the lanes) by turns */                                   \
-  X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */
+  X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */ \
+  /* Of nests with threads only: */                                                                                     \
+  X(PICK, pick)        /* per thread, element imm of those it holds of s0: as many lanes as threads */                   \
+  X(COPY, copy)        /* per thread, 16 bytes from element s0 (i64, a lane a thread) of buffer imm to element s1 of tile flags, under way until WAIT; s2: bool mask or none: zeros where false. dtype: of both */ \
+  X(COMMIT, commit)    /* ends a group of copies */                                                                     \
+  X(WAIT, wait)        /* until at most imm groups of copies are under way, for every thread of the block */             \
+  X(LDMATRIX, ldmatrix)/* F16, BF16: matrices of 8 x 8 from tile imm; s0 (i64, a lane a thread): element where the thread's row begins; 8, 4 or 2 elements a thread; flags bit 0: transposed */ \
+  X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */
 // clang-format on
 
 typedef enum tc_nest_op {
@@ -69,7 +76,7 @@ typedef enum tc_nest_op {
 
 typedef struct tc_ninst {
   uint8_t op, dtype;   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL
-  uint16_t lanes;      // 1: scalar; else a power of two up to 64
+  uint16_t lanes;      // 1: scalar; else a power of two up to 64; with threads, a power of two of them, up to 32 each
   uint32_t flags;
   uint32_t src[4];     // TC_NONE where unused
   int64_t imm;
@@ -78,7 +85,8 @@ typedef struct tc_ninst {
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
   uint8_t dtype;
-  uint8_t pad[7];
+  uint8_t of_lanes;    // with threads: only whole vectors, at multiples of their lanes, so that every thread reads what it wrote alone
+  uint8_t pad[6];
   int64_t n;           // elements
   int64_t offset;      // bytes from worker->scratch, multiple of 64
 } tc_ntile;
@@ -87,9 +95,15 @@ typedef struct tc_nest {
   tc_ninst *inst;
   tc_ntile *tile;
   uint8_t *buf_type;   // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
-  uint32_t n_inst, cap_inst, n_tile, n_buf, n_num, pad;
+  uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
+  uint16_t threads, groups;  // 0: a CPU's
   int64_t scratch_bytes;
 } tc_nest;
+
+// A nest with threads is run by groups of as many, `groups` of them in a block (one, if they are more than a warp). Thread t of a group holds the lanes
+// [t v, (t + 1) v) of a vector of v lanes a thread; scalars every thread has. A group does units [begin, end) of the outermost range. GATHER and SCATTER may
+// have s0 of fewer lanes than the value, one a thread: then each thread's elements lie side by side, the first at its address, and the mask is a lane a thread, too. Tiles are the group's, with
+// one group a block; a generator puts barriers where a tile is read after other threads wrote it, or written after they read it.
 
 // F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.

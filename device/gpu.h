@@ -1,0 +1,84 @@
+// A GPU as the layers above see it: memory, code and sequences of launches, the same for CUDA and HIP.
+//
+// Everything asked of one device happens in the order in which it was asked for, in one stream of tc's own: memory that is given back may be taken and written
+// again at once, and only reading waits. The caller's current device and context are as they were when a function returns.
+// Errors: a device that is absent, too old or refuses is TC_ERR_DEVICE with one sentence. After a sticky fault or a lost device every function of it is
+// TC_ERR_DEVICE, with what happened; other devices and the CPU go on.
+// Threads: thread-safe; a device is under one lock of its own.
+#ifndef TC_DEVICE_GPU_H
+#define TC_DEVICE_GPU_H
+
+#include "device/device.h"
+
+// Matrix instructions that words exist for (device/gpu/README.md).
+typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
+
+typedef struct tc_gpu_facts {
+  char name[96];         // as the driver says it
+  char arch[32];         // what kernels are compiled for: "sm_90a", "gfx90a"
+  int warp;              // threads that run together: 32 or 64
+  int most_threads;      // of a block
+  int processors;        // that run blocks
+  int block_registers;   // of a processor, 32 bits each
+  size_t shared_bytes;   // a block may have, above the usual limit by asking
+  size_t memory_bytes, l2_bytes;
+  tc_gpu_matrix matrix;
+  bool simulated;        // the driver says that it is the simulated one
+} tc_gpu_facts;
+
+typedef struct tc_gpu tc_gpu;            // lives until tc_shutdown
+typedef struct tc_gpu_code tc_gpu_code;  // a loaded kernel, counted
+typedef struct tc_gpu_sequence tc_gpu_sequence;
+
+// Opens the device at its first use. d must be of kind TC_DEVICE_GPU.
+tc_status tc_gpu_get(tc_device d, tc_gpu **out);
+const tc_gpu_facts *tc_gpu_facts_of(const tc_gpu *g);
+// One sentence for tc-info: what is there, or why nothing is.
+const char *tc_gpu_sentence(tc_device d);
+
+// ---- memory ----
+
+// Aligned to 256 bytes. TC_ERR_MEMORY: caches above should be given back before trying again.
+tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out);
+void tc_gpu_free(tc_gpu *g, void *p);
+// Returns when `from` may be written again.
+tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
+// Waits for what was asked for before.
+tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
+tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
+tc_status tc_gpu_zero(tc_gpu *g, void *to, size_t bytes);
+tc_status tc_gpu_wait(tc_gpu *g);
+
+// ---- code ----
+
+// Source in the dialect of device/gpu/README.md, with one TC_KERNEL of this name. Compiled, or taken from the disk cache, and loaded. One reference.
+// A source that does not compile is TC_ERR_COMPILE, with the compiler's log in the message.
+tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out);
+void tc_gpu_code_retain(tc_gpu_code *c);
+void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
+// How many were compiled, and how many came from the disk, in this process.
+void tc_gpu_code_stats(uint64_t *compiled, uint64_t *from_disk);
+
+// ---- sequences of launches ----
+
+// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents.
+typedef struct tc_gpu_launch {
+  tc_gpu_code *code;
+  uint32_t blocks, threads;
+  uint32_t shared_bytes;  // of a block
+  uint32_t first_word;
+} tc_gpu_launch;
+
+// The launches are copied, their code retained. words: of the table.
+tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
+// Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
+// replayed graph where the driver can. Many threads may run one sequence.
+tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+void tc_gpu_sequence_destroy(tc_gpu_sequence *s);  // NULL is fine; runs under way are not disturbed
+// Why the last run was not a replay, static text; NULL: it was.
+const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);
+
+// Leaves every device: waits, unloads, gives memory back. Called by tc_shutdown, after buffers and kernels are gone.
+void tc_gpu_shutdown(void);
+
+#endif
