@@ -1,6 +1,7 @@
 // Values in and out of the library, and assignment: what touches both handles and memory.
 #include <string.h>
 
+#include "device/gpu.h"
 #include "lazy/plan.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
@@ -324,4 +325,5 @@ void tc_shutdown(void) {
   tc_cache_clear();
   tc_team_stop();
   tc_trim();
+  tc_gpu_shutdown();
 }
