@@ -31,6 +31,14 @@ typedef enum tc_device_kind { TC_DEVICE_KERNELS, TC_DEVICE_ROWS, TC_DEVICE_ZEROS
 tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out);
 const char *tc_device_name(tc_device d);
 tc_device_kind tc_device_kind_of(tc_device d);
+// Whether kernels are generated for it.
+static inline bool tc_device_generates(tc_device d) {
+  return tc_device_kind_of(d) == TC_DEVICE_KERNELS || tc_device_kind_of(d) == TC_DEVICE_GPU;
+}
+// In whose memory its tensors lie: a GPU's own, or TC_DEVICE_CPU, the host's.
+static inline tc_device tc_device_memory(tc_device d) {
+  return tc_device_kind_of(d) == TC_DEVICE_GPU ? d : TC_DEVICE_CPU;
+}
 // This thread's default; the first call reads TC_DEVICE.
 tc_device tc_device_default(void);
 

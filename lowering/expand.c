@@ -14,9 +14,13 @@
 // Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
 // rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
 #define STASH_BYTES 16384
+#define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
 #define NEAR_BYTES 262144  // of one row that is still near in its second pass
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 #define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones are in a core's cache
+#define ROW_TURNS 8
+#define GPU_FLAT_LANES 1024
+#define GPU_COLUMN_LANES 128
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
@@ -288,6 +292,12 @@ int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
   tile[nest->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = nest->scratch_bytes};
   nest->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
   return TC_MAX_BUFS + (int)nest->n_tile++;
+}
+
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
+  int tile = tc_ex_tile(s, type, n);
+  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = true;
+  return tile;
 }
 
 static tc_val member(tc_ex *s, uint32_t n) {
@@ -809,7 +819,8 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
 
 // With narrower vectors exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long
 // with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
-static int64_t stash_bytes(void) {
+static int64_t stash_bytes(const tc_ex *s) {
+  if (s->target->gpu) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
   return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
 
@@ -828,8 +839,8 @@ static void choose_stashes(tc_ex *s) {
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
     if (several && s->gp->kind == TC_GROUP_ROW && tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST &&
-        row * (int64_t)tc_type_bytes(type) <= stash_bytes())
-      s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
+        row * (int64_t)tc_type_bytes(type) <= stash_bytes(s))
+      s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }
 
@@ -865,7 +876,7 @@ static bool is_last_pass(const tc_ex *s, uint8_t d) {
 // the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes ask for what the second
 // did not, a tensor each: where the second asks for both that layer norm's gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_ex *s, uint8_t d) {
-  if (s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
+  if (s->target->gpu || s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
@@ -952,9 +963,25 @@ static void over_columns(tc_ex *s, bool end) {
   s->bound[TC_RANGE_F] = false;
 }
 
-int tc_ex_lanes_for(int64_t n) {
+static int power_for(int64_t n, int most) {
   int lanes = 1;
-  while (lanes < LANES && lanes < n) lanes *= 2;
+  while (lanes < most && lanes < n) lanes *= 2;
+  return lanes;
+}
+
+int tc_ex_lanes_for(int64_t n) {
+  return power_for(n, LANES);
+}
+
+void tc_ex_set_threads(tc_ex *s, int lanes) {
+  if (s->target->gpu) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
+}
+
+// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight turns of longer ones, so that long rows have many threads and
+// what a thread holds of a row fits its registers. By the extent alone: it is an order of summation.
+static int lanes_of_row(const tc_ex *s, int64_t n) {
+  int lanes = tc_ex_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
+  while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
   return lanes;
 }
 
@@ -1033,8 +1060,9 @@ static int flat_lanes(const tc_ex *s) {
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
-  int block = tc_ex_lanes_for(n);
-  s->lanes = TC_MIN(block, flat_lanes(s));
+  int block = s->target->gpu ? power_for(n, GPU_FLAT_LANES) : tc_ex_lanes_for(n);
+  s->lanes = s->target->gpu ? block : TC_MIN(block, flat_lanes(s));
+  tc_ex_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
   tc_val size = tc_ex_i64(s, block);
@@ -1046,7 +1074,7 @@ static void flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = flat_ahead(s), s->asks = INT_MAX;
+  s->stream = true, s->ahead = s->target->gpu ? 0 : flat_ahead(s), s->asks = INT_MAX;
   tc_ex_stores(s);
   s->stream = false, s->ahead = 0;
   tc_ex_end_loop(s);
@@ -1063,7 +1091,8 @@ static void flat_kernel(tc_ex *s) {
 static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
-  s->lanes = tc_ex_lanes_for(along_f ? s->gp->f : inner);
+  s->lanes = along_f ? lanes_of_row(s, s->gp->f) : s->target->gpu ? power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
+  tc_ex_set_threads(s, s->lanes);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
@@ -1098,7 +1127,7 @@ static void part_kernel(tc_ex *s) {
   choose_stashes(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_column(s, n)) s->stash[n] = tc_ex_tile(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+    if (is_column(s, n)) s->stash[n] = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -1124,7 +1153,8 @@ static void contraction(tc_ex *s) {
     if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
     if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
     if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
-    if (op == TC_OP_MATMUL) tc_ex_product(s);
+    if (op == TC_OP_MATMUL && s->target->gpu) tc_ex_fail(s, TC_ERR_DEVICE, "products have no kernel for a GPU");
+    if (op == TC_OP_MATMUL && !s->target->gpu) tc_ex_product(s);
     return;
   }
 }
@@ -1148,7 +1178,7 @@ static void generate(tc_ex *s) {
 // The extent of K's lower part: the smallest cut, if every other cut and K are multiples of it; 0: none.
 static int64_t choose_split(const tc_ex *s) {
   int64_t k = s->gp->k, least = k;
-  if (s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
+  if (s->target->gpu || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
   for (int i = 0; i < s->n_points; i++)
     if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
   if (least == k || k % least) return 0;
@@ -1160,6 +1190,7 @@ static int64_t choose_split(const tc_ex *s) {
 static void reset_state(tc_ex *s) {
   s->x->nest.n_inst = s->x->nest.n_tile = 0;
   s->x->nest.scratch_bytes = 0;
+  s->x->nest.threads = s->x->nest.groups = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->asks_next = false;
@@ -1215,7 +1246,7 @@ static tc_status finish(tc_ex *s) {
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   *out = (tc_expansion){.unsaid = TC_NONE};
-  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .arena = arena};
+  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .target = &gr->graph->target, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);

@@ -28,6 +28,7 @@ typedef struct tc_ex {
   const tc_graph *g;
   const tc_group *gp;
   const tc_cut *cut;  // of a matrix product, or NULL
+  const tc_target *target;
   tc_extents ext;  // of A, F, K (the lower part where split), K0
   int64_t split;  // extent of the lower part of K; 0: K is one range
   tc_val at[TC_N_RANGES];  // present values of the ranges; the vector range's is that of lane 0
@@ -96,13 +97,16 @@ bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 void tc_ex_preload(tc_ex *s);
 // Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
-// A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
+// A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
 // The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
 bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
 int tc_ex_lanes_for(int64_t n);
+// On a GPU: threads and groups of the nest, whose vectors have so many lanes.
+void tc_ex_set_threads(tc_ex *s, int lanes);
 
 // The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
 int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
