@@ -218,13 +218,22 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes) {
   return NULL;
 }
 
-tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
-  *out = NULL;
-  pthread_once(&self.once, init);
-  size_t bytes = key_bytes(nest);
-  uint64_t *key = tc_calloc(1, bytes);
-  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  write_key(nest, gpu, key);
+// What a kernel is made of: a nest, or a GPU's text.
+typedef struct origin {
+  const tc_nest *nest;
+  const char *text, *name;
+  tc_gpu *gpu;
+} origin;
+
+static tc_status make(tc_kernel *k, const origin *from) {
+  pthread_rwlock_rdlock(&compiling);
+  tc_status st = from->nest ? compile(k, from->nest, from->gpu) : tc_gpu_compile(from->gpu, from->name, from->text, &k->gpu_code);
+  pthread_rwlock_unlock(&compiling);
+  return st;
+}
+
+// pre: key is tc_malloc'ed, and taken.
+static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin *from, tc_kernel **out, uint32_t *compiled) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes);
@@ -242,12 +251,10 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
   k->key = key, k->key_bytes = bytes, k->hash = hash;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
-  if (!self.llvm && !gpu && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
-  pthread_rwlock_rdlock(&compiling);
-  tc_status st = compile(k, nest, gpu);
-  pthread_rwlock_unlock(&compiling);
+  if (!self.llvm && !from->gpu && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
+  tc_status st = make(k, from);
   if (st != TC_OK) return destroy(k), st;
-  tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, nest->n_inst);
+  tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, from->nest ? from->nest->n_inst : 0);
   (*compiled)++;
   pthread_mutex_lock(&self.lock);
   self.misses++, self.compiles++;
@@ -263,6 +270,27 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
   tc_kernel_release(gone);
   *out = k;
   return TC_OK;
+}
+
+tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  *out = NULL;
+  pthread_once(&self.once, init);
+  size_t bytes = key_bytes(nest);
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
+  write_key(nest, gpu, key);
+  return get(key, bytes, stem, &(origin){.nest = nest, .gpu = gpu}, out, compiled);
+}
+
+// A nest's key begins with a number of instructions that is not 0.
+tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  *out = NULL;
+  size_t length = strlen(text), bytes = KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
+  key[1] = length, key[5] = (uint64_t)(uintptr_t)gpu;
+  memcpy(key + KEY_WORDS, text, length);
+  return get(key, bytes, name, &(origin){.text = text, .name = name, .gpu = gpu}, out, compiled);
 }
 
 void tc_kernel_cache_clear(void) {

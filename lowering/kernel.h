@@ -33,6 +33,8 @@ typedef struct tc_kernel {
 // compiled is added to when a compile was needed.
 // gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
+// The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
+tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);

@@ -628,6 +628,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
     st = tc_gpu_launches_create(p, false, &p->gpu);
     if (st == TC_OK) st = tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
     if (st != TC_OK) return tc_program_destroy(p), st;
+    plan->n_compiled += tc_gpu_launches_compiled(p->gpu);
   }
   plan->n_kernels = count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;

@@ -1,6 +1,6 @@
 #include "lowering/gpu/launches.h"
 
-#include <string.h>
+#include "lowering/gpu/rows.h"
 
 // Where a word of a launch's table comes from.
 typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT } word_kind;
@@ -17,9 +17,14 @@ struct tc_gpu_launches {
   uint32_t n_word, cap_word;
   tc_gpu_launch *launch;  // of the sequence being made
   uint32_t n_launch, cap_launch;
+  tc_kernel **held;  // kernels of rows, until the sequence holds their code
+  uint32_t n_held, cap_held;
+  tc_arena arena;  // scratch of a row
+  uint64_t n_checks;  // seen so far
   tc_gpu *gpu;
   size_t scratch_bytes;  // of rows, one after the other
   bool checks;
+  uint32_t n_compiled;
 };
 
 static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
@@ -65,16 +70,94 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
   return ok ? TC_OK : no_room();
 }
 
+static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
+  switch (w->kind) {
+    case TC_ROW_WORD_CONST: return add_word(l, WORD_CONST, w->value);
+    case TC_ROW_WORD_OPERAND: return add_word(l, WORD_PLACE, p->bind[s->first_bind + w->value]);
+    case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->bind[s->first_bind + s->n_bind - 1]);
+    case TC_ROW_WORD_SCRATCH: return add_word(l, WORD_SCRATCH, w->value);
+    case TC_ROW_WORD_ARG: return add_word(l, WORD_NUM, s->first_num + w->value);
+    case TC_ROW_WORD_FAULT: return add_word(l, WORD_FAULT, 0);
+  }
+  return false;
+}
+
+// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one after the other.
+static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row, uint32_t sequence) {
+  l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
+  for (uint32_t i = 0; i < row->n_launch; i++) {
+    const tc_gpu_row_launch *from = &row->launch[i];
+    tc_kernel *kernel;
+    TC_TRY(tc_kernel_of_text(from->name, from->source, l->gpu, &kernel, &l->n_compiled));
+    if (!room((void **)&l->held, &l->cap_held, l->n_held, sizeof l->held[0])) return tc_kernel_release(kernel), no_room();
+    l->held[l->n_held++] = kernel;
+    tc_gpu_launch *x = add_launch(l, sequence);
+    bool ok = x != NULL;
+    if (ok) x->code = kernel->gpu_code, x->blocks = from->blocks, x->threads = from->threads, x->shared_bytes = from->shared_bytes;
+    for (uint32_t k = 0; k < from->n_word && ok; k++) ok = add_row_word(l, p, s, &from->word[k]);
+    if (!ok) return no_room();
+  }
+  return TC_OK;
+}
+
+static tc_gpu_tensor tensor_of(const tc_gnode *x) {
+  return (tc_gpu_tensor){x->type, x->shape->d};
+}
+
+// Whether what the step writes into, its first operand, is its result's memory.
+static bool is_in_place(const tc_program *p, const tc_step *s) {
+  const tc_plan *plan = p->graph.plan;
+  uint32_t from = p->bind[s->first_bind], to = p->bind[s->first_bind + s->n_bind - 1];
+  bool is_out = !(to & ARENA_BIT) && to >= plan->n_leaf && to < plan->n_leaf + plan->n_out;
+  return from == to || (is_out && plan->out[to - plan->n_leaf].home == from && from < plan->n_leaf);
+}
+
+static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  const tc_gnode *x = &p->graph.node[s->node];
+  tc_gpu_tensor *in = tc_arena_alloc(&l->arena, ((size_t)x->n_in + 1) * sizeof *in);
+  tc_gpu_row row;
+  if (!in) return no_room();
+  for (int i = 0; i < x->n_in; i++) in[i] = tensor_of(&p->graph.node[x->in[i]]);
+  const tc_gpu_row_call call = {.op = x->op,
+                                .n_in = x->n_in,
+                                .in = in,
+                                .out = tensor_of(x),
+                                .attr = x->attr,
+                                .n_arg = x->n_arg,
+                                .filled = s->n_num > (uint32_t)x->n_arg,
+                                .in_place = x->n_in > 0 && is_in_place(p, s)};
+  TC_TRY(tc_gpu_row_make(&call, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
+static tc_status add_check(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  tc_gpu_row row;
+  TC_TRY(tc_gpu_row_check((uint64_t)s->extent, p->num[s->first_num].value, l->n_checks++ << TC_GPU_FAULT_SHIFT, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
 static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  if (s->kind == TC_STEP_KERNEL) return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
-  return TC_FAIL(TC_ERR_DEVICE, "%s has no kernel for a GPU", s->kind == TC_STEP_CHECK ? "a check of indices" : tc_op_names[s->op]);
+  tc_arena_reset(&l->arena);
+  switch ((tc_step_kind)s->kind) {
+    case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
+    case TC_STEP_ROW: return add_row(l, p, s, sequence);
+    case TC_STEP_CHECK: return add_check(l, p, s, sequence);
+    case TC_STEP_ZERO: break;  // of devices that compute nothing
+  }
+  return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
+}
+
+static void drop_held(tc_gpu_launches *l) {
+  while (l->n_held) tc_kernel_release(l->held[--l->n_held]);
 }
 
 static tc_status end_sequence(tc_gpu_launches *l, uint32_t sequence) {
   uint32_t n = l->n_launch;
-  l->n_launch = 0;
   l->first_word[sequence + 1] = l->n_word;
-  return n ? tc_gpu_sequence_create(l->gpu, l->launch, n, l->n_word - l->first_word[sequence], &l->sequence[sequence]) : TC_OK;
+  tc_status st = n ? tc_gpu_sequence_create(l->gpu, l->launch, n, l->n_word - l->first_word[sequence], &l->sequence[sequence]) : TC_OK;
+  l->n_launch = 0;
+  drop_held(l);
+  return st;
 }
 
 static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
@@ -96,7 +179,10 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
   tc_status st = l->sequence && l->first_word ? fill(l, p, one_by_one) : no_room();
   tc_free(l->launch);
-  l->launch = NULL;
+  drop_held(l);
+  tc_free(l->held);
+  tc_arena_fini(&l->arena);
+  l->launch = NULL, l->held = NULL;
   if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
   *out = l;
   return TC_OK;
@@ -108,7 +194,6 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
   tc_free(l->sequence);
   tc_free(l->first_word);
   tc_free(l->word);
-  tc_free(l->launch);
   tc_free(l);
 }
 
@@ -116,6 +201,10 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
 
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
   return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0);
+}
+
+uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
+  return l->n_compiled;
 }
 
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {

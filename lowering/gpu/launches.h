@@ -15,6 +15,8 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
 // Bytes that a run needs in its arena behind the program's blocks.
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
+// How many kernels of rows were compiled for it.
+uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l);
 // Room for a run's words.
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 
