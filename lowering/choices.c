@@ -68,7 +68,7 @@ static void write_head(char *out, size_t bytes) {
 // The file's name, "" where there is no place for it.
 static void find_path(const char *head, char path[TC_PATH_BYTES]) {
   tc_hash hash = tc_hash_bytes(head, strlen(head));
-  char dir[TC_PATH_BYTES];
+  char dir[TC_DIR_BYTES];
   *path = 0;
   if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/products-%016" PRIx64 ".txt", dir, hash.lo);
 }

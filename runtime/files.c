@@ -15,16 +15,16 @@
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-bool tc_files_dir(char out[TC_PATH_BYTES]) {
+bool tc_files_dir(char out[TC_DIR_BYTES]) {
   const tc_options *o = tc_options_get();
   *out = 0;
   // The specification has relative paths ignored. Room is left for the names of files.
   if (o->cache_dir)
-    snprintf(out, TC_PATH_BYTES - 256, "%s", o->cache_dir);
+    snprintf(out, TC_DIR_BYTES, "%s", o->cache_dir);
   else if (o->xdg_cache_home && o->xdg_cache_home[0] == '/')
-    snprintf(out, TC_PATH_BYTES - 256, "%s/tc", o->xdg_cache_home);
+    snprintf(out, TC_DIR_BYTES, "%s/tc", o->xdg_cache_home);
   else if (o->home && o->home[0] == '/')
-    snprintf(out, TC_PATH_BYTES - 256, "%s/.cache/tc", o->home);
+    snprintf(out, TC_DIR_BYTES, "%s/.cache/tc", o->home);
   return *out != 0;
 }
 

@@ -44,7 +44,7 @@ static bool open_builtins(const char *path, void *unused) {
 
 static bool open_path(const char *path, char *why, size_t bytes) {
   const char *slash = strrchr(path, '/'), *missing;
-  char dir[TC_PATH_BYTES], text[192];
+  char dir[TC_DIR_BYTES], text[192];
   if (slash && slash - path < (ptrdiff_t)sizeof dir) {
     memcpy(dir, path, (size_t)(slash - path));
     dir[slash - path] = 0;

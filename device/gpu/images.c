@@ -28,7 +28,7 @@ typedef struct head {
 
 // False where there is no place for it.
 static bool path_of(const char *key, size_t key_bytes, char out[TC_PATH_BYTES]) {
-  char dir[TC_PATH_BYTES];
+  char dir[TC_DIR_BYTES];
   tc_hash hash = tc_hash_bytes(key, key_bytes);
   return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir) &&
          snprintf(out, TC_PATH_BYTES, "%s/gpu/%016" PRIx64 "%016" PRIx64 ".bin", dir, hash.hi, hash.lo) < TC_PATH_BYTES;
