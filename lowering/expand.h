@@ -13,6 +13,14 @@
 #define TC_MAX_BUFS 64  // tensors of a kernel
 #define TC_MAX_NUMS 512  // scalars
 
+// A GPU that kernels are made for.
+typedef struct tc_target {
+  int threads_most, warp;
+  size_t shared_bytes;  // a block may have
+  int processors;
+  bool mma;  // it has the nest's matrix instructions
+} tc_target;
+
 typedef struct tc_expansion {
   tc_nest nest;
   char stem[40];  // dtype and ops, for names
@@ -36,7 +44,8 @@ typedef struct tc_expansion {
   tc_product_facts product;
 } tc_expansion;
 
-// The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+// The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it. target: NULL: this machine's processor.
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, const tc_target *target,
+                          tc_arena *arena);
 
 #endif

@@ -228,7 +228,7 @@ static bool fill_step(builder *b, tc_program *p, tc_step *s, const tc_expansion 
 static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   tc_expansion e;
   tc_arena_reset(&b->expansion);
-  *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
+  *st = tc_expand_group(&e, &b->gr, group, NULL, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->preparing = prepares(b, group, &e);
@@ -259,7 +259,7 @@ static void tune(builder *b, tc_program *p, tc_step *s) {
   tc_arena_reset(&b->expansion);
   if (!tc_tune(&s->draft->product, &b->gr, s->draft->group, &b->expansion, &cut)) return;
   bool clean = tc_last_error()->status == TC_OK;
-  tc_status st = tc_expand_group(&e, &b->gr, s->draft->group, &cut, &b->expansion);
+  tc_status st = tc_expand_group(&e, &b->gr, s->draft->group, &cut, NULL, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
     (void)fill_step(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
