@@ -42,7 +42,8 @@ static const uint8_t bytes_of[] = {
 };
 
 static void fail(machine *m, const char *what, int64_t v) {
-  if (!m->failed) snprintf(m->text, 200, "instruction %u (%s): %s %lld", m->at, tc_nest_op_name((tc_nest_op)m->nest->inst[m->at].op), what, (long long)v);
+  if (!m->failed)
+    snprintf(m->text, 200, "instruction %u (%s): %s %lld", m->at, tc_nest_op_name((tc_nest_op)m->nest->inst[m->at].op), what, (long long)v);
   m->failed = true;
 }
 

@@ -38,8 +38,17 @@ static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const
   uint32_t *ins = calloc((size_t)n_in + 1, sizeof *ins);
   if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *attr);
   if (n_in) memcpy(ins, in, (size_t)n_in * sizeof *in);
-  w->g.node[n] = (tc_gnode){.op = op, .type = type, .dev = tc_device_default(), .shape = tc_dims_at(tc_dims_intern(&d)), .n_in = n_in, .in = ins,
-                            .attr = words, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE, .needed = true};
+  w->g.node[n] = (tc_gnode){.op = op,
+                            .type = type,
+                            .dev = tc_device_default(),
+                            .shape = tc_dims_at(tc_dims_intern(&d)),
+                            .n_in = n_in,
+                            .in = ins,
+                            .attr = words,
+                            .n_attr = n_attr,
+                            .leaf = TC_LEAF_NONE,
+                            .out = TC_LEAF_NONE,
+                            .needed = true};
   for (int k = 0; k < n_in; k++) w->g.node[in[k]].n_readers++;
   w->g.order[w->g.n_order++] = n;
   return n;
@@ -260,7 +269,7 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
 
 Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_sums) {
   static const problem problems[] = {
-      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},  {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
+      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},      {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
       {"left turned", TC_BF16, 1, 72, 136, 40, true, false, true}, {"both turned", TC_BF16, 1, 72, 136, 40, true, true, true},
       {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},    {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
       {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},    {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
@@ -276,14 +285,116 @@ Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_s
 
 Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
   static const problem problems[] = {
-      {"one row, along columns", TC_F32, 1, 1, 100, 70, false, false, true}, {"one row, along k", TC_F32, 1, 1, 100, 300, false, true, true},
-      {"three rows, along k", TC_F32, 1, 3, 37, 1000, false, true, true},    {"three rows", TC_F32, 1, 3, 260, 67, false, false, true},
-      {"one column", TC_F32, 1, 90, 1, 130, false, false, true},             {"two columns", TC_F32, 1, 64, 2, 50, true, false, true},
-      {"eight rows", TC_F32, 2, 8, 64, 129, false, false, true},             {"eight columns", TC_F32, 1, 300, 8, 40, false, true, true},
-      {"one by one", TC_F32, 1, 1, 1, 1000, false, false, true},             {"few of few", TC_F32, 5, 2, 3, 7, false, true, true},
+      {"one row, along columns", TC_F32, 1, 1, 100, 70, false, false, true},
+      {"one row, along k", TC_F32, 1, 1, 100, 300, false, true, true},
+      {"three rows, along k", TC_F32, 1, 3, 37, 1000, false, true, true},
+      {"three rows", TC_F32, 1, 3, 260, 67, false, false, true},
+      {"one column", TC_F32, 1, 90, 1, 130, false, false, true},
+      {"two columns", TC_F32, 1, 64, 2, 50, true, false, true},
+      {"eight rows", TC_F32, 2, 8, 64, 129, false, false, true},
+      {"eight columns", TC_F32, 1, 300, 8, 40, false, true, true},
+      {"one by one", TC_F32, 1, 1, 1, 1000, false, false, true},
+      {"few of few", TC_F32, 5, 2, 3, 7, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     check(&problems[i], &plain, NULL);
     check(&problems[i], &ampere, NULL);
+  }
+}
+
+// ---- operands that are made ----
+
+static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side, int64_t channels, int64_t taps, int64_t stride) {
+  tc_type type = w->g.node[image].type;
+  int64_t out = (side + 2 - taps) / stride + 1;
+  uint32_t a = node(w, TC_OP_PAD, type, TC_SHAPE(batch, side + 2, side + 2, channels), 1, &image, 8, (uint64_t[]){0, 1, 1, 0, 0, 1, 1, 0});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, side + 2, channels, taps), 1, &a, 4, (uint64_t[]){1, (uint64_t)taps, (uint64_t)stride, 1});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, out, channels, taps, taps), 1, &a, 4, (uint64_t[]){2, (uint64_t)taps, (uint64_t)stride, 1});
+  uint64_t order = 0 | 1 << 8 | 2 << 16 | 4 << 24 | UINT64_C(5) << 32 | UINT64_C(3) << 40;
+  a = node(w, TC_OP_PERMUTE, type, TC_SHAPE(batch, out, out, taps, taps, channels), 1, &a, 1, &order);
+  return node(w, TC_OP_RESHAPE, type, TC_SHAPE(batch * out * out, taps * taps * channels), 1, &a, 0, NULL);
+}
+
+// A convolution of channels last as a product of its windows; stored: what the windows see lies in memory.
+static void build_convolution(work *w, tc_type type, int64_t channels, int64_t stride, bool stored) {
+  uint32_t a = padded_windows(w, leaf(w, type, TC_SHAPE(2, 9, 9, channels)), 2, 9, channels, 3, stride);
+  w->g.node[a].stored = stored;
+  int64_t rows = w->g.node[a].shape->d.dim[0];
+  uint32_t b = leaf(w, type, TC_SHAPE(9 * channels, 40));
+  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(rows, 40), 2, (uint32_t[]){a, b}, 0, NULL));
+}
+
+static seen check_convolution(tc_type type, int64_t channels, int64_t stride, const tc_target *target) {
+  work host = begin(), device = begin();
+  seen s = {0};
+  char what[100];
+  snprintf(what, sizeof what, "%s, %lld channels, stride %lld", tc_type_name(type), (long long)channels, (long long)stride);
+  build_convolution(&host, type, channels, stride, true);
+  build_convolution(&device, type, channels, stride, false);
+  run_graph(&host, NULL, what, NULL);
+  run_graph(&device, target, what, &s);
+  expect_same(&device, &host, what);
+  release(&host);
+  release(&device);
+  return s;
+}
+
+Test(gpu_product, windows_of_an_image_are_read_where_they_lie) {
+  for (int stride = 1; stride <= 2; stride++) {
+    check_convolution(TC_F32, 3, stride, &plain);
+    check_convolution(TC_F32, 8, stride, &plain);
+    seen s = check_convolution(TC_BF16, 16, stride, &ampere);
+    cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
+    s = check_convolution(TC_BF16, 6, stride, &ampere);
+    cr_expect(s.n_mma > 0);
+    s = check_convolution(TC_BF16, 32, stride, &ampere);
+    cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
+  }
+}
+
+// A weight of bytes times a scale for each column, made where the product reads it, or before.
+static void build_scaled(work *w, tc_type type, int64_t m, int64_t n, int64_t k, bool turn, bool made) {
+  tc_dims d = turn ? TC_SHAPE(n, k) : TC_SHAPE(k, n);
+  uint32_t scale = leaf(w, type, turn ? TC_SHAPE(n, 1) : TC_SHAPE(1, n)), bytes = leaf(w, TC_I8, d), a = leaf(w, type, TC_SHAPE(m, k));
+  uint32_t wide = node(w, TC_OP_CAST, type, d, 1, &bytes, 0, NULL);
+  uint32_t scaled = elem(w, TC_OP_MUL, type, d, wide, expand_to(w, scale, d));
+  w->g.node[wide].prologue = w->g.node[scaled].prologue = made ? 1 : 0;
+  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? turned(w, scaled) : scaled}, 0, NULL));
+}
+
+Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
+  static const int64_t shape[][3] = {{40, 64, 64}, {33, 45, 37}, {16, 80, 96}};
+  for (int i = 0; i < 3; i++)
+    for (int turn = 0; turn < 2; turn++)
+      for (int type = 0; type < 2; type++) {
+        work host = begin(), device = begin();
+        tc_type t = type ? TC_BF16 : TC_F32;
+        build_scaled(&host, t, shape[i][0], shape[i][1], shape[i][2], turn, false);
+        build_scaled(&device, t, shape[i][0], shape[i][1], shape[i][2], turn, true);
+        run_graph(&host, NULL, "scaled", NULL);
+        run_graph(&device, &ampere, "scaled", NULL);
+        for (uint32_t n = 0; n < device.g.n; n++)
+          if (device.g.node[n].prologue) cr_expect_null(device.memory[n], "node %u is stored", n);
+        expect_same(&device, &host, "scaled");
+        release(&host);
+        release(&device);
+      }
+}
+
+Test(gpu_product, random_shapes) {
+  uint32_t seed = 7;
+  for (int i = 0; i < 60; i++) {
+    int64_t d[3];
+    for (int k = 0; k < 3; k++) seed = seed * 1664525 + 1013904223, d[k] = 1 + (seed >> 16) % (i % 3 ? 90 : 300);
+    seed = seed * 1664525 + 1013904223;
+    uint32_t bits = seed >> 24;
+    problem p = {"random", bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
+                 bits >> 6 & 1};
+    if (TC_MIN(p.m, p.n) <= 8 && p.type != TC_F32) p.type = TC_F32;
+    char name[100];
+    snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
+             (long long)p.k, bits);
+    p.name = name;
+    check(&p, bits & 8 ? &ampere : &plain, NULL);
   }
 }
