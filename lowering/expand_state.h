@@ -35,7 +35,12 @@ typedef struct tc_ex {
   bool bound[TC_N_RANGES];
   int vector;  // range that varies over lanes, or -1
   int lanes;
-  tc_val mask;  // lanes that exist, or TC_NONE
+  // Of kernels with threads that work on tiles: each thread has a place of its own in every range, at + off, and `run` elements side by side from there along
+  // the range `vector`. at is a multiple of `within` and off is less; along the vector range both are multiples of run.
+  int run;  // 0: lanes are as elsewhere
+  tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
+  int64_t within[TC_N_RANGES];
+  tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
   bool stream;  // blocks are whole and aligned: large results may pass the caches by
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
   int asks;  // tensors that the present pass may yet ask memory for
@@ -79,6 +84,13 @@ tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
 tc_val tc_ex_lane_numbers(tc_ex *s);
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// The same as one value, a vector where it varies over lanes.
+tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
+// The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
+// first element's place in memory being a multiple of that too. 1: elements lie apart.
+int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
+// Element idx of node n at the present iteration, loaded or made.
+tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
 // Element idx of node n at the present iteration, where `given` is the value of node `from`.
 tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
 // The value of node n at the present iteration, until the loop is left.
@@ -120,6 +132,8 @@ tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 void tc_ex_attention(tc_ex *s);
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
+// The same on a GPU.
+void tc_ex_gpu_product(tc_ex *s);
 // The same of a convolution, node, of few channels.
 void tc_ex_direct(tc_ex *s, uint32_t node);
 // The same of a convolution, node, by Winograd's algorithm.

@@ -663,7 +663,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
   merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
-  if (mode == TC_GROUP_ANY && !g->target.gpu) merge_columns(&w);
+  if (mode == TC_GROUP_ANY && !tc_target_is_gpu(&g->target)) merge_columns(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }

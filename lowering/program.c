@@ -623,7 +623,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
   if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  if (p->graph.target.gpu) {
+  if (tc_target_is_gpu(&p->graph.target)) {
     p->prepare->graph.target = p->graph.target;
     st = tc_gpu_launches_create(p, false, &p->gpu);
     if (st == TC_OK) st = tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);

@@ -5,13 +5,17 @@
 #include "device/gpu.h"
 
 typedef struct tc_target {
-  tc_gpu *gpu;          // NULL: a CPU, and the rest is 0
-  int threads_most;     // of a group
+  tc_gpu *gpu;
+  int threads_most;     // of a group; 0: a CPU, and so is the rest
   int warp;             // threads that run together
   int processors;       // that run blocks
   size_t shared_bytes;  // of a block
   bool mma;             // has m16n8k16 of f16 and bf16
 } tc_target;
+
+static inline bool tc_target_is_gpu(const tc_target *t) {
+  return t->threads_most > 0;
+}
 
 // The target of a device's tensors; opens the device.
 tc_status tc_target_of(tc_device d, tc_target *out);
