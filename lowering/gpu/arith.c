@@ -126,7 +126,7 @@ static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned to, uns
     case TC_F64: return tc_gpu_named("(i64)tc_bits_f64(%s)", x.text);
     case TC_I32: return tc_gpu_named("tc_f32_bits((u32)%s)", x.text);
     case TC_I64: return tc_gpu_named("tc_f64_bits((u64)%s)", x.text);
-    default: (void)to; return tc_gpu_named("(i32)%s", tc_gpu_word(t, from, k).text);
+    default: (void)to; return tc_gpu_named("(i32)%s", tc_gpu_register(t, from, k).text);
   }
 }
 

@@ -14,7 +14,7 @@ static tc_gpu_name words_of(tc_gpu_text *t, uint32_t at, int k, unsigned n) {
   if (t->nest->inst[v].op == TC_N_LDMATRIX) return tc_gpu_named("v%u", v);
   const tc_gpu_name name = tc_gpu_named("%c%u", "ab"[k], at);
   tc_gpu_line(t, "const u32 %s[%u] = {", name.text, n);
-  for (unsigned w = 0; w < n; w++) tc_gpu_put(&t->body, "%s%s", w > 0 ? ", " : "", tc_gpu_word(t, v, w).text);
+  for (unsigned w = 0; w < n; w++) tc_gpu_put(&t->body, "%s%s", w > 0 ? ", " : "", tc_gpu_register(t, v, w).text);
   tc_gpu_put(&t->body, "};\n");
   return name;
 }

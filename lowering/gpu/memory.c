@@ -112,7 +112,7 @@ static tc_gpu_name part_by_elements(const tc_gpu_text *t, const access *a, unsig
 }
 
 static tc_gpu_name variable(const tc_gpu_text *t, uint32_t v, unsigned k) {
-  return tc_gpu_is_packed(t, v) ? tc_gpu_word(t, v, k) : tc_gpu_element(t, v, k);
+  return tc_gpu_is_packed(t, v) ? tc_gpu_register(t, v, k) : tc_gpu_element(t, v, k);
 }
 
 static void load_pieces(tc_gpu_text *t, const access *a) {
@@ -177,10 +177,10 @@ static void store_pieces(tc_gpu_text *t, const access *a) {
     tc_gpu_indent(t);
     if (words > 1) {
       tc_gpu_put(&t->body, "const %s w%u_%u = {", piece_type(a), a->at, p);
-      for (unsigned k = 0; k < words; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_word(t, a->value, p * words + k).text);
+      for (unsigned k = 0; k < words; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_register(t, a->value, p * words + k).text);
       tc_gpu_put(&t->body, "}; *(%s *)%s = w%u_%u;\n", piece_type(a), piece_at(a, p).text, a->at, p);
     } else {
-      tc_gpu_put(&t->body, "*(u32 *)%s = %s;\n", piece_at(a, p).text, tc_gpu_word(t, a->value, p).text);
+      tc_gpu_put(&t->body, "*(u32 *)%s = %s;\n", piece_at(a, p).text, tc_gpu_register(t, a->value, p).text);
     }
   }
 }
@@ -259,7 +259,7 @@ void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
     load(t, &a);
 }
 
-void tc_gpu_copy(tc_gpu_text *t, uint32_t at) {
+void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const tc_gpu_name from = tc_gpu_element(t, i->src[0], 0), to = tc_gpu_element(t, i->src[1], 0);
   if (i->src[2] == TC_NONE) {

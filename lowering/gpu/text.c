@@ -153,11 +153,11 @@ tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k) {
   if (tc_gpu_is_one(t, v)) return tc_gpu_named("v%u", v);
   if (i->op == TC_N_MMA) return tc_gpu_named("v%u[%u]", v, k);
   if (!tc_gpu_is_packed(t, v)) return tc_gpu_named("v%u_%u", v, k);
-  const tc_gpu_name word = tc_gpu_word(t, v, k / 2);
+  const tc_gpu_name word = tc_gpu_register(t, v, k / 2);
   return k % 2 == 0 ? tc_gpu_named("(u16)%s", word.text) : tc_gpu_named("(u16)(%s >> 16)", word.text);
 }
 
-tc_gpu_name tc_gpu_word(const tc_gpu_text *t, uint32_t v, unsigned k) {
+tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
   const tc_ninst *i = &t->nest->inst[v];
   if (tc_gpu_is_packed(t, v)) return i->op == TC_N_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
   switch (tc_gpu_bytes(i->dtype)) {

@@ -59,7 +59,7 @@ bool tc_gpu_is_packed(const tc_gpu_text *t, uint32_t v);
 // The expression of a thread's k-th lane of value v, of type tc_gpu_type: a name, a literal, or in brackets.
 tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k);
 // The u32 that holds bytes [4 k, 4 k + 4) of a thread's lanes of value v as they lie in memory.
-tc_gpu_name tc_gpu_word(const tc_gpu_text *t, uint32_t v, unsigned k);
+tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k);
 // "const T v12_0 = " or ", v12_1 = ": what comes before the k-th of n definitions of value v.
 void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k);
 
@@ -71,7 +71,7 @@ void tc_gpu_arith(tc_gpu_text *t, uint32_t at);
 tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b);
 // LOAD, GATHER, STORE, SCATTER, COPY (memory.c).
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at);
-void tc_gpu_copy(tc_gpu_text *t, uint32_t at);
+void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
 // HREDUCE (reduce.c).
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
 // LDMATRIX and MMA (matrix.c).
