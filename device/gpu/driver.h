@@ -100,6 +100,9 @@ typedef struct tc_gpu_driver {
   void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r);
 } tc_gpu_driver;
 
-extern const tc_gpu_driver tc_cuda_driver;
+extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
+
+// Of a compiler's log (NULL: none), what a message has room for: from its first error on.
+const char *tc_gpu_first_error(const char *log);
 
 #endif

@@ -17,6 +17,7 @@
 static const tc_gpu_driver *driver_of(tc_device d) {
   switch (tc_device_row(d)) {
     case TC_DEVICE_CUDA: return &tc_cuda_driver;
+    case TC_DEVICE_HIP: return &tc_hip_driver;
     default: return NULL;
   }
 }
@@ -162,10 +163,6 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
   g->driver = driver, g->device = d;
-  if (!driver) {
-    snprintf(why, bytes, "this build of tc has no backend for it");
-    return false;
-  }
   if (!driver->ready(why, bytes)) return false;
   atomic_store(&touched, true);
   int result = driver->count(&n);
