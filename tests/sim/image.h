@@ -1,0 +1,24 @@
+// What the simulated compilers make of a kernel: an image for the simulated driver, also written out as text, which stands for PTX.
+#ifndef TC_TESTS_SIM_IMAGE_H
+#define TC_TESTS_SIM_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/sim/core.h"
+
+// The text says for what it is, then the image's bytes in digits; ends with a zero. version 90: 9.0. To be freed; NULL: no memory.
+char *sim_image_to_text(const sim_image *image, int version);
+bool sim_image_is_text(const void *image);
+int sim_image_text_version(const char *text);
+// To be freed; NULL: not such a text, or no memory.
+sim_image *sim_image_from_text(const char *text);
+size_t sim_image_bytes(const sim_image *image);
+
+// The source compiled by the host's compiler, as for devices of this architecture ("sm_90a") and warps of so many threads. Kept in a directory by what it was
+// made of, so that the processes of a test suite compile each kernel once. No function of the core is called; many threads may compile.
+// contract: may multiplications and additions become one? out_log is the compiler's, to be freed. NULL: it did not compile, or something else failed, which
+// the log tells.
+sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log);
+
+#endif

@@ -1,0 +1,96 @@
+// Running kernels: a fiber for every thread of a block, one block after the other, every access looked at.
+// Callers hold the lock. Between the files run*.c: the block that runs now.
+#ifndef TC_TESTS_SIM_RUN_H
+#define TC_TESTS_SIM_RUN_H
+
+#include "tests/sim/core.h"
+
+// Runs a launch whose limits were checked. The error a device would have from now on, or SIM_OK; mistakes that a device would not notice are faults only.
+sim_error sim_run(sim_device *d, const sim_launch *l);
+// The address of a function that kernels may call, or NULL.
+void *sim_word(const char *name);
+
+enum { SIM_STACK_BYTES = 64 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64 };
+
+typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA } sim_meeting;
+typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_MEETING, SIM_DONE } sim_thread_state;
+
+// An asynchronous copy of a thread's that has not landed.
+typedef struct sim_landing {
+  uintptr_t to, from;
+  int bytes, group;
+} sim_landing;
+
+typedef struct sim_thread {
+  void *sp;
+  uint8_t *stack;
+  sim_thread_state state;
+  int id, warp, lane, line;
+  // What a meeting of threads of a warp is given and gives:
+  sim_meeting meeting;
+  uint64_t mask;
+  uint32_t value;
+  int arg, width;
+  const void *row;
+  const void *site;
+  float d[4];
+  uint32_t a[4], b[2], result[4];
+  // Asynchronous copies:
+  sim_landing *landing;
+  int n_landing, group;
+} sim_thread;
+
+typedef struct sim_warp {
+  uint16_t clock, full;  // syncs of threads of this warp so far; the last one of all of them
+  bool pairs;            // some were of a part: `last` is in use
+  uint16_t last[SIM_MAX_WARP][SIM_MAX_WARP];
+} sim_warp;
+
+// Who touched four bytes last, and how. See run_check.c.
+typedef struct sim_cell {
+  uint32_t stamp, writer, reader;
+  uint16_t writer_epoch, writer_clock, reader_epoch, reader_clock;
+} sim_cell;
+
+typedef struct sim_block {
+  sim_device *device;
+  const sim_launch *launch;
+  int n_threads, n_warps, n_blocks, block;
+  uint32_t stamp, first_stamp;  // of this block's run, of the launch's first
+  uint16_t epoch;               // barriers so far
+  sim_thread *now;
+  sim_error error;              // the launch ends with it
+  uint8_t *shared, *shared_state;
+  sim_cell *shared_cell, *cell;
+  sim_thread thread[SIM_MAX_THREADS];
+  sim_warp warp[SIM_MAX_THREADS / 32];
+} sim_block;
+
+extern sim_block sim_run_block;
+
+// From a thread: gives the processor to the others, to come back when its state is RUNNING again; or never, when the launch has failed.
+void sim_yield(sim_thread_state state);
+// From a thread: the launch ends with this error. Does not return.
+void sim_kill(sim_error error) __attribute__((noreturn));
+// Threads that met: does what they came for. false: the launch has failed.
+bool sim_meet(sim_warp *w, sim_thread *const *who, int n);
+
+enum { SIM_READ = 0, SIM_WRITE = 1, SIM_ATOMIC = 2, SIM_READ_ONLY = 4, SIM_ANY_ALIGNMENT = 8, SIM_ISSUE = 16 };
+// One access of the thread that runs, by code at `site`. An access that a device would not survive ends the launch.
+void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site);
+// Is this the block's shared memory?
+bool sim_is_shared(uintptr_t at, unsigned bytes);
+// A mistake in the kernel that runs: told with its name, block, thread and line.
+void sim_kernel_fault(const char *what, const void *site, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sim_check_begin_block(unsigned shared_bytes);
+bool sim_check_setup(void);
+// A function that the compiler makes a kernel call for its accesses, or NULL.
+void *sim_hook(const char *name);
+
+// Conversions and matrices (run_words.c, run_mma.c).
+float sim_half_value(uint16_t h);
+float sim_bfloat_value(uint16_t h);
+// d += a b for 16 x 8 x 16 of a whole warp, from and to its threads. is_half: f16; else bf16.
+void sim_mma(sim_thread *const *who, bool is_half);
+
+#endif

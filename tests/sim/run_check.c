@@ -1,0 +1,283 @@
+// Looks at every access of a kernel: is the memory there, aligned, written, and does no other thread write it without an order between the two.
+// The calls come from the compiler (-fsanitize=thread), which knows these names.
+//
+// Order. For every four bytes a cell keeps who wrote and who read them last: threads `lo` to `hi` of one warp, or of several. Two accesses have an order if a
+// barrier of the block lies between them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between them (its clock). Blocks
+// have none. Where threads touched different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is invented.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/sim/run.h"
+
+#define B (&sim_run_block)
+
+// A side of a cell, writer or reader:
+enum {
+  LO = 0,        // 6 bits: lanes
+  HI = 6,        // 6 bits
+  WARP = 12,     // 5 bits
+  SEVERAL = 17,  // of several warps
+  MIXED = 18,
+  ATOMIC = 19,
+  ONLY = 20,      // read by a read-only load
+  MASK = 21,      // 4 bits: which bytes
+  OLD = 25,       // 4 bits: which bytes blocks that ran before in this launch touched
+  OLD_ATOMIC = 29,
+  OLD_ONLY = 30,
+};
+enum { SHARED = 1 << 16 };  // with the kind of an access: of shared memory
+#define FIELD(side, at, bits) ((side) >> (at) & ((1u << (bits)) - 1))
+
+bool sim_check_setup(void) {
+  if (B->cell) return true;
+  size_t bytes = sim_memory_bytes() / 4 * sizeof(sim_cell);
+  void *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  B->shared = aligned_alloc(4096, (SIM_MAX_SHARED + 8191) / 4096 * 4096);
+  B->shared_state = malloc(SIM_MAX_SHARED + 64);
+  B->shared_cell = calloc(SIM_MAX_SHARED / 4 + 16, sizeof(sim_cell));
+  if (cells == MAP_FAILED || !B->shared || !B->shared_state || !B->shared_cell) return false;
+  B->cell = cells;
+  return true;
+}
+
+// The cells need no clearing: the stamp tells that they are of another block.
+void sim_check_begin_block(unsigned shared_bytes) {
+  memset(B->shared_state, SIM_UNWRITTEN, shared_bytes);
+  for (int w = 0; w < B->n_warps; w++) {
+    sim_warp *p = &B->warp[w];
+    p->clock = p->full = 0;
+    if (p->pairs) memset(p->last, 0, sizeof p->last);
+    p->pairs = false;
+  }
+}
+
+bool sim_is_shared(uintptr_t at, unsigned bytes) {
+  size_t o = at - (uintptr_t)B->shared;
+  return o < B->launch->shared && o + bytes <= B->launch->shared;
+}
+
+// ---- order ----
+
+// Was all that this side says done before what the running thread does now?
+static bool ordered(uint32_t side, uint16_t epoch, uint16_t clock) {
+  const sim_thread *t = B->now;
+  if (epoch != B->epoch) return true;
+  bool mixed = side >> MIXED & 1;
+  if (side >> SEVERAL & 1) return mixed;
+  uint32_t lo = FIELD(side, LO, 6), hi = FIELD(side, HI, 6), lane = (uint32_t)t->lane;
+  if (FIELD(side, WARP, 5) != (uint32_t)t->warp) return false;
+  if (lo == lane && hi == lane) return true;
+  if (mixed && lane >= lo && lane <= hi) return true;
+  const sim_warp *w = &B->warp[t->warp];
+  if (w->full > clock) return true;
+  for (uint32_t l = lo; l <= hi; l++) {
+    if (l != lane && !(w->pairs && w->last[lane][l] > clock)) return false;
+  }
+  return true;
+}
+
+static uint32_t my_side(uint32_t mask, unsigned kind) {
+  const sim_thread *t = B->now;
+  return (uint32_t)t->lane << LO | (uint32_t)t->lane << HI | (uint32_t)t->warp << WARP | mask << MASK | (kind & SIM_ATOMIC ? 1u << ATOMIC : 0) |
+         (kind & SIM_READ_ONLY ? 1u << ONLY : 0);
+}
+
+// The side with this access joined to it.
+static uint32_t joined(uint32_t side, bool newer, uint32_t mask, unsigned kind) {
+  uint32_t mine = my_side(mask, kind), old = side >> OLD << OLD, had = FIELD(side, MASK, 4);
+  if (!had || newer) return old | mine;
+  uint32_t lo = FIELD(side, LO, 6), hi = FIELD(side, HI, 6), lane = (uint32_t)B->now->lane;
+  bool alone = lo == lane && hi == lane, same_warp = FIELD(side, WARP, 5) == (uint32_t)B->now->warp && !(side >> SEVERAL & 1);
+  uint32_t keep = side & (1u << SEVERAL | 1u << MIXED | 1u << ONLY), atomic = side & mine & 1u << ATOMIC;
+  if (!same_warp) keep |= 1u << SEVERAL;
+  if (had != mask && !(same_warp && alone)) keep |= 1u << MIXED;
+  if (same_warp && lane < lo) lo = lane;
+  if (same_warp && lane > hi) hi = lane;
+  return old | keep | atomic | (mine & 1u << ONLY) | lo << LO | hi << HI | FIELD(side, WARP, 5) << WARP | (had | mask) << MASK;
+}
+
+// A block that ran before becomes old; another launch is forgotten.
+static uint32_t aged(uint32_t side, bool same_launch) {
+  if (!same_launch) return 0;
+  uint32_t had = FIELD(side, MASK, 4), old = FIELD(side, OLD, 4);
+  uint32_t atomic = side >> ATOMIC & 1, old_atomic = side >> OLD_ATOMIC & 1;
+  bool all_atomic = (!had || atomic) && (!old || old_atomic);
+  bool only = (side >> ONLY & 1) || (side >> OLD_ONLY & 1);
+  return (had | old) << OLD | (uint32_t)all_atomic << OLD_ATOMIC | (uint32_t)only << OLD_ONLY;
+}
+
+static const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
+  if (c->stamp != B->stamp) {
+    bool same = c->stamp >= B->first_stamp && !(kind & SHARED);  // each block has its own shared memory
+    c->writer = aged(c->writer, same);
+    c->reader = aged(c->reader, same);
+    c->stamp = B->stamp;
+  }
+  bool write = kind & (SIM_WRITE | SIM_ATOMIC), atomic = kind & SIM_ATOMIC;
+  const char *what = NULL;
+  uint32_t written = FIELD(c->writer, MASK, 4) & mask, read = FIELD(c->reader, MASK, 4) & mask;
+  if ((FIELD(c->writer, OLD, 4) & mask) && !(atomic && (c->writer >> OLD_ATOMIC & 1))) what = "race between blocks";
+  if (write && (FIELD(c->reader, OLD, 4) & mask)) what = "race between blocks";
+  bool unordered_write = written && !(atomic && (c->writer >> ATOMIC & 1)) && !ordered(c->writer, c->writer_epoch, c->writer_clock);
+  bool unordered_read = write && read && !ordered(c->reader, c->reader_epoch, c->reader_clock);
+  if (unordered_write || unordered_read) what = "race between threads";
+  if ((kind & SIM_READ_ONLY) && written) what = "read-only load of what this kernel writes";
+  if (write && ((read && (c->reader >> ONLY & 1)) || ((FIELD(c->reader, OLD, 4) & mask) && (c->reader >> OLD_ONLY & 1)))) {
+    what = "read-only load of what this kernel writes";
+  }
+  uint16_t clock = B->warp[B->now->warp].clock;
+  if (write) {
+    bool newer = c->writer_epoch != B->epoch || (written == FIELD(c->writer, MASK, 4) && !atomic && !unordered_write);
+    c->writer = joined(c->writer, newer, mask, kind);
+    c->writer_epoch = B->epoch;
+    c->writer_clock = clock;
+  } else {
+    c->reader = joined(c->reader, c->reader_epoch != B->epoch, mask, kind);
+    c->reader_epoch = B->epoch;
+    c->reader_clock = clock;
+  }
+  return what;
+}
+
+// ---- accesses ----
+
+static const char *verb(unsigned kind) {
+  return kind & SIM_ATOMIC ? "updates" : kind & SIM_WRITE ? "writes" : "reads";
+}
+
+static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned kind, const void *site, const char *where) {
+  for (unsigned i = 0; i < bytes; i++) {
+    if (state[i] == SIM_NOTHING || state[i] == SIM_GONE) {
+      sim_kernel_fault(state[i] == SIM_GONE ? "use after free" : "out of bounds", site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+      sim_kill(SIM_ILLEGAL_ADDRESS);
+    }
+    if (state[i] == SIM_COPYING && !(kind & SIM_ISSUE)) {
+      sim_kernel_fault("unfinished copy", site, "%s %u bytes of %s that an asynchronous copy has not written yet", verb(kind), bytes, where);
+    } else if (state[i] == SIM_UNWRITTEN && !(kind & SIM_WRITE)) {
+      sim_kernel_fault("unwritten", site, "%s %u bytes of %s at %p that nobody wrote", verb(kind), bytes, where, (void *)at);
+    }
+    if (kind & SIM_WRITE || state[i] != SIM_WRITTEN) state[i] = SIM_WRITTEN;  // told once
+  }
+}
+
+static bool all_written(const uint8_t *state, unsigned bytes) {
+  static const uint8_t want[16] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+  switch (bytes) {
+    case 1: return state[0] == SIM_WRITTEN;
+    case 2: return memcmp(state, want, 2) == 0;
+    case 4: return memcmp(state, want, 4) == 0;
+    case 8: return memcmp(state, want, 8) == 0;
+    case 16: return memcmp(state, want, 16) == 0;
+    default:
+      for (unsigned i = 0; i < bytes; i++) {
+        if (state[i] != SIM_WRITTEN) return false;
+      }
+      return true;
+  }
+}
+
+// Memory that is not a device's: the thread's own, its parameters, constants beside the code.
+static bool is_own(uintptr_t at, unsigned bytes, unsigned kind) {
+  const sim_launch *l = B->launch;
+  const sim_module *m = l->kernel->module;
+  if (kind & SIM_WRITE) return false;
+  return at - (uintptr_t)l->params + bytes <= (size_t)l->kernel->param_bytes || at - (uintptr_t)m->code + bytes <= m->code_bytes;
+}
+
+void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
+  const sim_thread *t = B->now;
+  size_t o = at - (uintptr_t)t->stack;
+  if (o < SIM_STACK_BYTES) return;
+  uint8_t *state;
+  sim_cell *cell;
+  const char *where;
+  size_t limit;
+  if ((o = at - (uintptr_t)B->shared) < SIM_MAX_SHARED) {
+    state = B->shared_state + o, cell = B->shared_cell + o / 4, where = "shared memory", limit = B->launch->shared;
+    kind |= SHARED;
+  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_bytes()) {
+    state = sim_state + o, cell = B->cell + o / 4, where = "global memory", limit = sim_memory_bytes();
+  } else {
+    if (is_own(at, bytes, kind)) return;
+    sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes, (void *)at);
+    sim_kill(SIM_ILLEGAL_ADDRESS);
+  }
+  if (o + bytes > limit) {
+    sim_kernel_fault("out of bounds", site, "%s %u bytes of %s at offset %zu of %zu", verb(kind), bytes, where, o, limit);
+    sim_kill(SIM_ILLEGAL_ADDRESS);
+  }
+  if (at % bytes && !(kind & SIM_ANY_ALIGNMENT)) {
+    sim_kernel_fault("misaligned", site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+    sim_kill(SIM_MISALIGNED);
+  }
+  if (cell >= B->cell && cell < B->cell + sim_memory_bytes() / 4) {
+    sim_device *owner = sim_memory_device(at);
+    if (owner != B->device && !B->device->peer[owner->index]) {
+      sim_kernel_fault("out of bounds", site, "%s memory of device %d", verb(kind), owner->index);
+      sim_kill(SIM_ILLEGAL_ADDRESS);
+    }
+  }
+  if (!all_written(state, bytes)) check_state(state, at, bytes, kind, site, where);
+  size_t first = o % 4;
+  for (unsigned done = 0; done < bytes; cell++) {
+    unsigned n = (unsigned)(4 - first) < bytes - done ? (unsigned)(4 - first) : bytes - done;
+    const char *what = check_cell(cell, ((1u << n) - 1) << first, kind);
+    if (what) sim_kernel_fault(what, site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+    done += n;
+    first = 0;
+  }
+}
+
+// ---- what the compiler calls ----
+
+#define SITE __builtin_return_address(0)
+#define HOOK(n) \
+  static void read##n(void *p) { \
+    sim_touch((uintptr_t)p, n, SIM_READ, SITE); \
+  } \
+  static void write##n(void *p) { \
+    sim_touch((uintptr_t)p, n, SIM_WRITE, SITE); \
+  } \
+  static void unaligned_read##n(void *p) { \
+    sim_touch((uintptr_t)p, n, SIM_READ | SIM_ANY_ALIGNMENT, SITE); \
+  } \
+  static void unaligned_write##n(void *p) { \
+    sim_touch((uintptr_t)p, n, SIM_WRITE | SIM_ANY_ALIGNMENT, SITE); \
+  }
+HOOK(1)
+HOOK(2)
+HOOK(4)
+HOOK(8)
+HOOK(16)
+
+static void *checked_memcpy(void *to, const void *from, size_t bytes) {
+  if (bytes) sim_touch((uintptr_t)from, (unsigned)bytes, SIM_READ | SIM_ANY_ALIGNMENT, SITE);
+  if (bytes) sim_touch((uintptr_t)to, (unsigned)bytes, SIM_WRITE | SIM_ANY_ALIGNMENT, SITE);
+  return memmove(to, from, bytes);
+}
+
+static void *checked_memset(void *to, int value, size_t bytes) {
+  if (bytes) sim_touch((uintptr_t)to, (unsigned)bytes, SIM_WRITE | SIM_ANY_ALIGNMENT, SITE);
+  return memset(to, value, bytes);
+}
+
+static void nothing(void) {}
+
+void *sim_hook(const char *name) {
+  static const struct hook {
+    const char *name;
+    void *at;
+  } table[] = {
+#define ROWS(n) \
+  {"__tsan_read" #n, (void *)read##n}, {"__tsan_write" #n, (void *)write##n}, {"__tsan_unaligned_read" #n, (void *)unaligned_read##n}, \
+      {"__tsan_unaligned_write" #n, (void *)unaligned_write##n}
+      ROWS(1), ROWS(2), ROWS(4), ROWS(8), ROWS(16), {"__tsan_init", (void *)nothing}, {"__tsan_func_entry", (void *)nothing}, {"__tsan_func_exit", (void *)nothing}, {"memcpy", (void *)checked_memcpy},
+      {"memmove", (void *)checked_memcpy}, {"memset", (void *)checked_memset},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    if (strcmp(table[i].name, name) == 0) return table[i].at;
+  }
+  return NULL;
+}

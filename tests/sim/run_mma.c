@@ -1,0 +1,62 @@
+// Matrix products of a warp: m16n8k16, fragments as the PTX manual lays them out for mma.sync. Two kinds of arithmetic, for a matrix unit's own is not known:
+// products added one after the other, k increasing, each sum rounded to f32; or, as measured on such units, products aligned to the largest exponent and added
+// with truncation (TC_SIM_MMA=truncating).
+#include <math.h>
+#include <string.h>
+
+#include "tests/sim/run.h"
+
+enum { M = 16, N = 8, K = 16, GUARD_BITS = 3 };
+
+static float value(uint32_t pair, int high, bool is_half) {
+  uint16_t h = (uint16_t)(high ? pair >> 16 : pair);
+  return is_half ? sim_half_value(h) : sim_bfloat_value(h);
+}
+
+// Products of two halves fit f32 whole, so multiplying and adding rounds as one fma does.
+static void chain(float d[M][N], float a[M][K], float b[K][N]) {
+  for (int k = 0; k < K; k++) {
+    for (int i = 0; i < M; i++) {
+      for (int j = 0; j < N; j++) d[i][j] += a[i][k] * b[k][j];
+    }
+  }
+}
+
+static float truncated(float c, const float *a, float b[K][N], int j) {
+  double term[K + 1];
+  int most = -1000;
+  for (int k = 0; k <= K; k++) {
+    term[k] = k < K ? (double)a[k] * (double)b[k][j] : (double)c;
+    if (!isfinite(term[k])) return (float)(c + a[0] * b[0][j]) * 0 + NAN;
+    if (term[k] != 0 && ilogb(term[k]) > most) most = ilogb(term[k]);
+  }
+  if (most == -1000) return c;
+  double unit = scalbn(1, most - 23 - GUARD_BITS), sum = 0;
+  for (int k = 0; k <= K; k++) sum += trunc(term[k] / unit);
+  if (sum == 0) return 0;
+  int shift = ilogb(sum) - 23;
+  if (shift > 0) sum = scalbn(trunc(scalbn(sum, -shift)), shift);
+  return (float)(sum * unit);
+}
+
+void sim_mma(sim_thread *const *who, bool is_half) {
+  float a[M][K], b[K][N], d[M][N];
+  for (int t = 0; t < 32; t++) {
+    int row = t / 4, pair = 2 * (t % 4);
+    for (int high = 0; high < 2; high++) {
+      for (int r = 0; r < 4; r++) a[row + 8 * (r & 1)][pair + 8 * (r >> 1) + high] = value(who[t]->a[r], high, is_half);
+      for (int r = 0; r < 2; r++) b[pair + 8 * r + high][row] = value(who[t]->b[r], high, is_half);
+      for (int r = 0; r < 2; r++) d[row + 8 * r][pair + high] = who[t]->d[2 * r + high];
+    }
+  }
+  if (sim_option.truncating) {
+    for (int i = 0; i < M; i++) {
+      for (int j = 0; j < N; j++) d[i][j] = truncated(d[i][j], a[i], b, j);
+    }
+  } else {
+    chain(d, a, b);
+  }
+  for (int t = 0; t < 32; t++) {
+    for (int r = 0; r < 4; r++) who[t]->d[r] = d[t / 4 + 8 * (r >> 1)][2 * (t % 4) + (r & 1)];
+  }
+}

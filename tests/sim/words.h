@@ -1,0 +1,204 @@
+// The words of the dialect (device/gpu/README.md) for kernels that the simulated driver runs: C for the host, without a system header, so that a kernel
+// compiles in tens of milliseconds. Words that meet other threads or convert numbers are functions of the simulator (run_words.c).
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+#ifndef SIM_WARP
+#define SIM_WARP 32
+#endif
+#define TC_WARP SIM_WARP
+#define TC_DEVICE static inline __attribute__((unused))
+#define TC_RESTRICT __restrict__
+#define TC_UNROLL
+#define SIM_PURE __attribute__((const))
+#define SIM_UNSEEN __attribute__((no_sanitize_thread))
+
+// ---- heads ----
+
+// NAME is what the driver calls, with a pointer to the parameters; sim_kernel_NAME says how it is to be launched.
+#define TC_KERNEL(name, threads) \
+  static void sim_body_##name(const u64 *tc_table); \
+  extern const i32 sim_kernel_##name[2]; \
+  const i32 sim_kernel_##name[2] = {threads, 8}; \
+  void name(const u64 *const *parameter); \
+  SIM_UNSEEN void name(const u64 *const *parameter) { \
+    sim_body_##name(*parameter); \
+  } \
+  static void sim_body_##name(const u64 *tc_table)
+#define TC_KERNEL_OF(name, threads, type) \
+  static void sim_body_##name(const type *tc_value); \
+  extern const i32 sim_kernel_##name[2]; \
+  const i32 sim_kernel_##name[2] = {threads, sizeof(type)}; \
+  void name(const type *parameter); \
+  SIM_UNSEEN void name(const type *parameter) { \
+    sim_body_##name(parameter); \
+  } \
+  static void sim_body_##name(const type *tc_value)
+
+u8 *sim_shared(i32 bytes) SIM_PURE;
+i32 sim_thread(void) SIM_PURE;
+i32 sim_block(void) SIM_PURE;
+i32 sim_blocks(void) SIM_PURE;
+#define TC_SHARED(bytes) u8 *tc_shared = sim_shared(bytes)
+#define TC_THREAD sim_thread()
+#define TC_BLOCK sim_block()
+#define TC_BLOCKS sim_blocks()
+
+// ---- meeting other threads ----
+
+void sim_sync(i32 line);
+void sim_sync_warp(u64 mask, i32 line);
+u32 sim_down(u64 mask, u32 v, i32 delta, i32 width, i32 line);
+u32 sim_from(u64 mask, u32 v, i32 lane, i32 width, i32 line);
+void sim_min_at(u64 *p, u64 v);
+#define TC_SYNC() sim_sync(__LINE__)
+#define TC_SYNC_WARP(mask) sim_sync_warp(mask, __LINE__)
+#define TC_DOWN_U32(mask, v, delta, width) sim_down(mask, v, delta, width, __LINE__)
+#define TC_FROM_U32(mask, v, lane, width) sim_from(mask, v, lane, width, __LINE__)
+#define tc_min_at(p, v) sim_min_at(p, v)
+
+// ---- numbers ----
+
+TC_DEVICE u32 tc_bits_f32(f32 v) {
+  union {
+    f32 f;
+    u32 u;
+  } x = {v};
+  return x.u;
+}
+TC_DEVICE f32 tc_f32_bits(u32 v) {
+  union {
+    u32 u;
+    f32 f;
+  } x = {v};
+  return x.f;
+}
+TC_DEVICE u64 tc_bits_f64(f64 v) {
+  union {
+    f64 f;
+    u64 u;
+  } x = {v};
+  return x.u;
+}
+TC_DEVICE f64 tc_f64_bits(u64 v) {
+  union {
+    u64 u;
+    f64 f;
+  } x = {v};
+  return x.f;
+}
+
+f32 fmaf(f32, f32, f32) SIM_PURE;
+f64 fma(f64, f64, f64) SIM_PURE;
+#define tc_fma_f32(a, b, c) fmaf(a, b, c)
+#define tc_fma_f64(a, b, c) fma(a, b, c)
+#define SIM_BINARY(word, op) \
+  TC_DEVICE f32 tc_##word##_f32(f32 a, f32 b) { \
+    return a op b; \
+  } \
+  TC_DEVICE f64 tc_##word##_f64(f64 a, f64 b) { \
+    return a op b; \
+  }
+SIM_BINARY(add, +)
+SIM_BINARY(sub, -)
+SIM_BINARY(mul, *)
+SIM_BINARY(div, /)
+#define SIM_UNARY(word, name) \
+  f32 name##f(f32) SIM_PURE; \
+  f64 name(f64) SIM_PURE; \
+  TC_DEVICE f32 tc_##word##_f32(f32 a) { \
+    return name##f(a); \
+  } \
+  TC_DEVICE f64 tc_##word##_f64(f64 a) { \
+    return name(a); \
+  }
+SIM_UNARY(sqrt, sqrt)
+SIM_UNARY(floor, floor)
+SIM_UNARY(ceil, ceil)
+SIM_UNARY(trunc, trunc)
+SIM_UNARY(rint, rint)
+SIM_UNARY(abs, fabs)
+
+#define tc_mulhi_u32(a, b) ((u32)((u64)(a) * (b) >> 32))
+#define tc_mulhi_u64(a, b) ((u64)((unsigned __int128)(a) * (b) >> 64))
+
+f32 tc_f16_f32(u32 v) SIM_PURE;
+u16 tc_f32_f16(f32 v) SIM_PURE;
+u16 tc_f64_f16(f64 v) SIM_PURE;
+f32 tc_bf16_f32(u32 v) SIM_PURE;
+u16 tc_f32_bf16(f32 v) SIM_PURE;
+u16 tc_f64_bf16(f64 v) SIM_PURE;
+
+#define SIM_ONE(name) f64 tc_math_##name(f64) SIM_PURE;
+#define SIM_TWO(name) f64 tc_math_##name(f64, f64) SIM_PURE;
+SIM_ONE(EXP)
+SIM_ONE(EXP2)
+SIM_ONE(EXPM1)
+SIM_ONE(LOG)
+SIM_ONE(LOG2)
+SIM_ONE(LOG10)
+SIM_ONE(LOG1P)
+SIM_ONE(SIN)
+SIM_ONE(COS)
+SIM_ONE(TAN)
+SIM_ONE(ASIN)
+SIM_ONE(ACOS)
+SIM_ONE(ATAN)
+SIM_ONE(SINH)
+SIM_ONE(COSH)
+SIM_ONE(TANH)
+SIM_ONE(ASINH)
+SIM_ONE(ACOSH)
+SIM_ONE(ATANH)
+SIM_ONE(ERF)
+SIM_ONE(ERFINV)
+SIM_ONE(LGAMMA)
+SIM_TWO(POLYGAMMA)
+SIM_TWO(POW)
+SIM_TWO(FMOD)
+SIM_TWO(ATAN2)
+
+// ---- wide accesses ----
+
+typedef struct {
+  u32 x, y, z, w;
+} __attribute__((aligned(16))) tc_u32x4;
+typedef struct {
+  u32 x, y;
+} __attribute__((aligned(8))) tc_u32x2;
+void sim_read_only(const void *p, i32 bytes);
+SIM_UNSEEN TC_DEVICE tc_u32x4 tc_load_nc_16(const void *p) {
+  sim_read_only(p, 16);
+  return *(const tc_u32x4 *)p;
+}
+SIM_UNSEEN TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
+  sim_read_only(p, 8);
+  return *(const tc_u32x2 *)p;
+}
+
+void tc_copy_async_16(void *shared, const void *global, i32 bytes);
+void tc_copy_commit(void);
+void tc_copy_wait(i32 n);
+
+// ---- matrices ----
+
+#define TC_HAS_MMA (SIM_ARCH >= 80)
+#if TC_HAS_MMA
+void sim_ldmatrix(u32 *r, const void *row, i32 n, i32 turned, i32 line);
+void sim_mma_bf16(f32 *d, const u32 *a, const u32 *b, i32 line);
+void sim_mma_f16(f32 *d, const u32 *a, const u32 *b, i32 line);
+#define tc_ldmatrix_x4(r, row) sim_ldmatrix(r, row, 4, 0, __LINE__)
+#define tc_ldmatrix_x2(r, row) sim_ldmatrix(r, row, 2, 0, __LINE__)
+#define tc_ldmatrix_x4_trans(r, row) sim_ldmatrix(r, row, 4, 1, __LINE__)
+#define tc_ldmatrix_x2_trans(r, row) sim_ldmatrix(r, row, 2, 1, __LINE__)
+#define tc_mma_bf16(d, a, b) sim_mma_bf16(d, a, b, __LINE__)
+#define tc_mma_f16(d, a, b) sim_mma_f16(d, a, b, __LINE__)
+#endif
