@@ -184,8 +184,8 @@ static void leave(tc_gpu_port *p) {
   (void)p, (void)hip.hipSetDevice(before);
 }
 
-static void close_port(tc_gpu_port *p) {
-  if (enter(p) != 0) return;
+static void close_port(tc_gpu_port *p, bool lost) {
+  if (lost || enter(p) != 0) return;
   if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
   if (p->stream) (void)hip.hipStreamDestroy(p->stream);
   leave(p);
@@ -202,7 +202,7 @@ static int open_port(tc_gpu_port *p, const char **what) {
   p->stream = stream;
   if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
   leave(p);
-  if (result != TC_hipSuccess) close_port(p);
+  if (result != TC_hipSuccess) close_port(p, false);
   return (int)result;
 }
 
@@ -332,10 +332,10 @@ static tc_hip_node_params node_params(const tc_gpu_node *n, void **parameters) {
   return (tc_hip_node_params){{n->threads, 1, 1}, NULL, n->function, {n->blocks, 1, 1}, parameters, n->shared_bytes};
 }
 
-static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r) {
+static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   (void)p;
-  if (r->exec) (void)hip.hipGraphExecDestroy(r->exec);
-  if (r->graph) (void)hip.hipGraphDestroy(r->graph);
+  if (r->exec && !lost) (void)hip.hipGraphExecDestroy(r->exec);
+  if (r->graph && !lost) (void)hip.hipGraphDestroy(r->graph);
   tc_free(r);
 }
 
@@ -350,7 +350,7 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
     result = hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_hipSuccess) result = hip.hipGraphInstantiateWithFlags(&r->exec, r->graph, 0);
-  if (result != TC_hipSuccess) return replay_destroy(p, r), (int)result;
+  if (result != TC_hipSuccess) return replay_destroy(p, r, false), (int)result;
   *out = r;
   return 0;
 }
