@@ -305,6 +305,7 @@ static void runs_plainly(const char *fault) {
   OK(tc_gpu_read(x.g, got, x.a, sizeof got));
   cr_expect_arr_eq(got, want, sizeof got);
   chain_end(&x);
+  finish();
 }
 
 Test(gpu, a_graph_that_cannot_be_made_is_launched_kernel_by_kernel) {
