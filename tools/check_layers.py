@@ -35,7 +35,7 @@ THIRD_PARTY = {
     r"zip\.h": ["lazy/front/npz.c"],
     r"llvm-c/|llvm/": ["lowering/llvm/"],
     r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/gpu/", "tests/plain/cuda_header.c"],
-    r"hip/|hiprtc": ["device/hip/", "lowering/gpu/"],
+    r"hip/|hiprtc": ["device/hip/", "lowering/gpu/", "tests/plain/hip_header.c"],
     r"criterion/": ["tests/"],
 }
 

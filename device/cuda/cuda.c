@@ -190,13 +190,13 @@ static void leave(tc_gpu_port *p) {
   (void)p, (void)cu.cuCtxPopCurrent_v2(&context);
 }
 
-static void close_port(tc_gpu_port *p) {
-  if (p->context && enter(p) == 0) {
+static void close_port(tc_gpu_port *p, bool lost) {
+  tc_cu_device device;
+  if (p->context && !lost && enter(p) == 0) {
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
     leave(p);
   }
-  tc_cu_device device;
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
@@ -218,7 +218,7 @@ static int open_port(tc_gpu_port *p, const char **what) {
     if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
     leave(p);
   }
-  if (result != TC_CUDA_SUCCESS) close_port(p);
+  if (result != TC_CUDA_SUCCESS) close_port(p, false);
   return (int)result;
 }
 
@@ -350,10 +350,10 @@ static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
   return (tc_cu_node_params){n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, parameters, NULL, NULL, NULL};
 }
 
-static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r) {
+static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   (void)p;
-  if (r->exec) (void)cu.cuGraphExecDestroy(r->exec);
-  if (r->graph) (void)cu.cuGraphDestroy(r->graph);
+  if (r->exec && !lost) (void)cu.cuGraphExecDestroy(r->exec);
+  if (r->graph && !lost) (void)cu.cuGraphDestroy(r->graph);
   tc_free(r);
 }
 
@@ -368,7 +368,7 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
     result = cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
-  if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r), (int)result;
+  if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r, false), (int)result;
   *out = r;
   return 0;
 }

@@ -172,13 +172,6 @@ static tc_status take_image(tc_nvrtc_program program, const char *name, bool ptx
   return TC_OK;
 }
 
-// Of a log, what a message has room for: from its first error on.
-static const char *first_error(const char *log) {
-  const char *at = log ? strstr(log, "error") : NULL;
-  while (at && at > log && at[-1] != '\n') at--;
-  return at ? at : log ? log : "";
-}
-
 tc_status tc_nvrtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {
   const char *header[] = {tc_cuda_words}, *header_name[] = {"tc_words.h"};
   char file[128], architecture[64];
@@ -194,7 +187,7 @@ tc_status tc_nvrtc_compile(const char *target, const char *name, const char *sou
   if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, target, log);
   tc_status st;
   if (result != 0)
-    st = TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.nvrtcGetErrorString(result), first_error(log));
+    st = TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.nvrtcGetErrorString(result), tc_gpu_first_error(log));
   else
     st = take_image(program, name, strncmp(target, "compute_", 8) == 0, out);
   tc_free(log);

@@ -14,6 +14,12 @@ void tc_gpu_code_stats(uint64_t *compiled, uint64_t *from_disk) {
   *compiled = atomic_load(&n_compiled), *from_disk = atomic_load(&n_from_disk);
 }
 
+const char *tc_gpu_first_error(const char *log) {
+  const char *at = log ? strstr(log, "error") : NULL;
+  while (at && at > log && at[-1] != '\n') at--;
+  return at ? at : log ? log : "";
+}
+
 // All that an image depends on, as text; NULL without memory. To be freed.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
   const tc_gpu_driver *d = g->driver;

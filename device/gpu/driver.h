@@ -64,7 +64,7 @@ typedef struct tc_gpu_driver {
   // On failure nothing is left behind. what: static text of what was asked for when it failed.
   int (*facts)(int ordinal, tc_gpu_facts *out, const char **what);
   int (*open)(tc_gpu_port *p, const char **what);
-  void (*close)(tc_gpu_port *p);
+  void (*close)(tc_gpu_port *p, bool lost);  // lost: what was made on it is not touched any more
   int (*enter)(tc_gpu_port *p);  // this thread works on it, until
   void (*leave)(tc_gpu_port *p);  // what the caller works on is as it was
   int (*wait)(tc_gpu_port *p);  // for all that was asked for
@@ -97,9 +97,12 @@ typedef struct tc_gpu_driver {
   // From the next launch on; those under way keep their parameter.
   int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);
   int (*replay_launch)(tc_gpu_port *p, tc_gpu_replay *r);
-  void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r);
+  void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // as close
 } tc_gpu_driver;
 
-extern const tc_gpu_driver tc_cuda_driver;
+extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
+
+// Of a compiler's log (NULL: none), what a message has room for: from its first error on.
+const char *tc_gpu_first_error(const char *log);
 
 #endif

@@ -17,6 +17,7 @@
 static const tc_gpu_driver *driver_of(tc_device d) {
   switch (tc_device_row(d)) {
     case TC_DEVICE_CUDA: return &tc_cuda_driver;
+    case TC_DEVICE_HIP: return &tc_hip_driver;
     default: return NULL;
   }
 }
@@ -117,13 +118,14 @@ void tc_gpu_end(tc_gpu *g) {
 
 // ---- what goes when nothing uses it any more ----
 
-// pre: locked and entered; nothing of the list is in use.
+// pre: locked, and entered unless the device is lost; nothing of the list is in use.
 static void destroy_list(tc_gpu *g, tc_gpu_retired *list) {
+  bool lost = atomic_load(&g->lost);
   while (list) {
     tc_gpu_retired *r = list;
     list = r->next;
-    if (r->replay) g->driver->replay_destroy(&g->port, r->replay);
-    if (r->loaded.module) tc_gpu_note(g, g->driver->unload(&g->port, &r->loaded), "unloading a kernel");
+    if (r->replay) g->driver->replay_destroy(&g->port, r->replay, lost);
+    if (r->loaded.module && !lost) tc_gpu_note(g, g->driver->unload(&g->port, &r->loaded), "unloading a kernel");
     tc_free(r);
   }
 }
@@ -162,10 +164,6 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
   g->driver = driver, g->device = d;
-  if (!driver) {
-    snprintf(why, bytes, "this build of tc has no backend for it");
-    return false;
-  }
   if (!driver->ready(why, bytes)) return false;
   atomic_store(&touched, true);
   int result = driver->count(&n);
@@ -245,13 +243,16 @@ static void close_device(tc_gpu *g) {
     g->fill[i] = NULL;
   }
   pthread_mutex_lock(&g->lock);
-  if (g->driver->enter(&g->port) == 0) {
+  bool lost = atomic_load(&g->lost);
+  if (!lost && g->driver->enter(&g->port) == 0) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
     destroy_list(g, take_retired(g));
     tc_gpu_staging_fini(g);
     g->driver->leave(&g->port);
+  } else {
+    destroy_list(g, take_retired(g));
   }
-  g->driver->close(&g->port);
+  g->driver->close(&g->port, lost);
   atomic_store(&g->open, false);
   pthread_mutex_unlock(&g->lock);
 }

@@ -120,7 +120,6 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
   for (uint32_t i = 0; i < s->n; i++) TC_TRY(launch_check(s->g, &launch[i], s->n_words));
   TC_TRY(tc_gpu_begin(s->g, "making a sequence"));
   for (uint32_t i = 0; i < s->n && st == TC_OK; i++) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
-  s->opened = s->g->opened;
   tc_gpu_end(s->g);
   if (st != TC_OK) return st;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -137,7 +136,7 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
   *out = NULL;
   tc_gpu_sequence *s = tc_calloc(1, sizeof *s);
   if (!s) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
-  s->g = g, s->n = n, s->n_words = n_words, s->plain = "it has not run";
+  s->g = g, s->opened = g->opened, s->n = n, s->n_words = n_words, s->plain = "it has not run";
   s->launch = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->launch);
   s->first = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->first);
   s->retired = tc_calloc(1, sizeof *s->retired);
@@ -164,10 +163,11 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
     if (s->opened == g->opened) {
       s->retired->replay = s->replay;
       tc_gpu_retire(g, s->retired);
-      s->retired = NULL;
+      s->retired = NULL, s->replay = NULL;
     }
     tc_gpu_end(g);
   }
+  if (s->replay) g->driver->replay_destroy(&g->port, s->replay, true);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
   for (uint32_t i = 0; i < s->n && s->launch; i++) tc_gpu_code_release(s->launch[i].code);
   tc_free(s->retired);

@@ -24,6 +24,12 @@ static uint64_t word(const void *p) {
   return (uint64_t)(uintptr_t)p;
 }
 
+// The end of every test: the simulator found no mistake in what was asked of it.
+static void finish(void) {
+  tc_gpu_shutdown();
+  cr_expect_eq(CALL(int (*)(void), "sim_faults")(), 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
+}
+
 // ---- opening ----
 
 Test(gpu, facts_are_the_drivers_and_say_that_it_is_simulated) {
@@ -34,6 +40,7 @@ Test(gpu, facts_are_the_drivers_and_say_that_it_is_simulated) {
   cr_expect(f->most_threads >= 1024 && f->processors > 0 && f->block_registers >= 32768 && f->shared_bytes >= 48 << 10 && f->memory_bytes > 0);
   cr_expect(strstr(tc_gpu_sentence(TC_DEVICE_CUDA), "simulated"), "%s", tc_gpu_sentence(TC_DEVICE_CUDA));
   cr_expect_null(tc_gpu_absent(TC_DEVICE_CUDA));
+  finish();
 }
 
 Test(gpu, names_of_devices_open_them_and_tc_never_means_a_simulated_one) {
@@ -49,6 +56,7 @@ Test(gpu, names_of_devices_open_them_and_tc_never_means_a_simulated_one) {
   FAILS(tc_device_parse("tc:cuda:5", "test", 0, &d), TC_ERR_DEVICE, "\"tc:cuda:5\": CUDA has 2 devices, and none of number 5");
   FAILS(tc_device_parse("tc:cuda:99", "test", 0, &d), TC_ERR_DEVICE, "numbered from 0 to 15");
   FAILS(tc_device_parse("tc:cuda:x", "test", 0, &d), TC_ERR_DEVICE, "is not one of");
+  finish();
 }
 
 Test(gpu, the_callers_current_context_is_untouched) {
@@ -66,6 +74,7 @@ Test(gpu, the_callers_current_context_is_untouched) {
   OK(tc_gpu_read(g, &v, p, sizeof v));
   tc_gpu_free(g, p);
   cr_expect(current(&now) == 0 && now == mine);
+  finish();
 }
 
 Test(gpu, after_shutdown_it_opens_again_and_nothing_was_left) {
@@ -84,6 +93,7 @@ Test(gpu, after_shutdown_it_opens_again_and_nothing_was_left) {
   tc_gpu_free(g, p);
   tc_gpu_shutdown();
   tc_gpu_shutdown();  // twice is no harm
+  finish();
 }
 
 // ---- memory ----
@@ -112,6 +122,7 @@ Test(gpu, what_is_written_is_read_of_any_size_and_the_source_may_change_at_once)
     cr_expect_eq(bad, 0, "%zu of %zu bytes", bad, n);
     free(from), free(to);
   }
+  finish();
 }
 
 Test(gpu, many_small_writes_are_not_mixed_up) {
@@ -127,10 +138,11 @@ Test(gpu, many_small_writes_are_not_mixed_up) {
   for (uint64_t i = 0; i < N; i++) bad += got[i] != i;
   cr_expect_eq(bad, 0);
   tc_gpu_free(g, p);
+  finish();
 }
 
 Test(gpu, memory_that_is_not_there_is_an_error_that_says_how_much_is) {
-  simulate(NULL);
+  simulate((const char *[]){"TC_SIM_MEMORY_MIB=64", NULL});
   tc_gpu *g = open_gpu(0);
   void *p, *q;
   size_t most = tc_gpu_facts_of(g)->memory_bytes;
@@ -144,6 +156,7 @@ Test(gpu, memory_that_is_not_there_is_an_error_that_says_how_much_is) {
   OK(tc_gpu_alloc(g, most / 2, &q));
   tc_gpu_free(g, p);
   tc_gpu_free(g, q);
+  finish();
 }
 
 // ---- code ----
@@ -165,6 +178,7 @@ Test(gpu, code_is_compiled_once_and_then_comes_from_the_disk) {
   cr_expect(compiled == 1 && from_disk == 1);
   snprintf(command, sizeof command, "rm -r %s", dir);
   cr_expect_eq(system(command), 0);
+  finish();
 }
 
 Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
@@ -174,6 +188,7 @@ Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
   FAILS(tc_gpu_compile(g, "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { nowhere = 1; }\n", &c), TC_ERR_COMPILE, "nowhere");
   cr_expect_null(c);
   tc_gpu_code_release(scale_code(g));
+  finish();
 }
 
 // ---- sequences ----
@@ -225,6 +240,7 @@ Test(gpu, runs_that_are_asked_for_ahead_each_see_their_own_words) {
   OK(tc_gpu_read(x.g, got, x.a, sizeof got));
   cr_expect_arr_eq(got, want, sizeof got);
   chain_end(&x);
+  finish();
 }
 
 Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
@@ -254,6 +270,7 @@ Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(c);
   tc_gpu_free(g, to);
+  finish();
 }
 
 Test(gpu, what_a_device_cannot_launch_is_refused_with_a_sentence) {
@@ -272,6 +289,7 @@ Test(gpu, what_a_device_cannot_launch_is_refused_with_a_sentence) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_sequence_destroy(NULL);
   tc_gpu_code_release(c);
+  finish();
 }
 
 // A driver without a function for graphs, or that refuses one.
@@ -287,6 +305,7 @@ static void runs_plainly(const char *fault) {
   OK(tc_gpu_read(x.g, got, x.a, sizeof got));
   cr_expect_arr_eq(got, want, sizeof got);
   chain_end(&x);
+  finish();
 }
 
 Test(gpu, a_graph_that_cannot_be_made_is_launched_kernel_by_kernel) {
@@ -309,13 +328,14 @@ Test(gpu, replays_leak_nothing_and_a_sequence_may_go_while_it_runs) {
   size_t bytes = 0;
   for (int round = 0; round < 4; round++) {
     chain x = chain_make(g);
-    for (uint64_t step = 0; step < 500; step++) OK(chain_run(&x, step, 1));
+    for (uint64_t step = 0; step < 200; step++) OK(chain_run(&x, step, 1));
     chain_end(&x);
     OK(tc_gpu_wait(g));
     if (round == 0) bytes = live_bytes(0), objects = live_objects();
   }
   cr_expect_eq(live_bytes(0), bytes);
   cr_expect_eq(live_objects(), objects);
+  finish();
 }
 
 typedef struct turn {
@@ -325,7 +345,7 @@ typedef struct turn {
 
 static void *run_many(void *arg) {
   turn *t = arg;
-  for (int i = 0; i < 200 && t->st == TC_OK; i++) t->st = chain_run(t->x, 1, 1);
+  for (int i = 0; i < 60 && t->st == TC_OK; i++) t->st = chain_run(t->x, 1, 1);
   return NULL;
 }
 
@@ -344,8 +364,9 @@ Test(gpu, threads_may_run_one_sequence) {
     cr_expect_eq(t[i].st, TC_OK);
   }
   OK(tc_gpu_read(x.g, got, x.a, sizeof got));
-  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[i], 800 * 2 * i);
+  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[i], 240 * 2 * i);
   chain_end(&x);
+  finish();
 }
 
 // ---- faults ----
@@ -373,6 +394,7 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
   OK(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &sum));
   cr_expect_eq(sum, 3);
   tc_shutdown();
+  finish();
 }
 
 Test(gpu, any_call_that_fails_once_is_an_error_and_the_device_goes_on) {
@@ -408,6 +430,7 @@ Test(gpu, any_call_that_fails_once_is_an_error_and_the_device_goes_on) {
     OK(tc_gpu_wait(g));
   }
   chain_end(&warm);
+  finish();
 }
 
 Test(gpu, a_child_of_fork_is_told_and_its_cpu_works) {
@@ -432,4 +455,5 @@ Test(gpu, a_child_of_fork_is_told_and_its_cpu_works) {
   cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   OK(tc_gpu_zero(g, p, 8));
   tc_gpu_free(g, p);
+  finish();
 }
