@@ -6,11 +6,12 @@
 
 #include "lazy/dims.h"
 #include "lowering/expand.h"
+#include "lowering/gpu/split.h"
 #include "lowering/nest_math.h"
 #include "runtime/team.h"
 #include "tests/threads.h"
 
-enum { MOST_NODES = 32 };
+enum { MOST_NODES = 64 };
 
 // A graph made by hand: leaves, what is made of them, and what is wanted.
 typedef struct work {
@@ -34,8 +35,8 @@ static work begin(void) {
 
 static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
   uint32_t n = w->g.n++;
-  uint64_t *words = calloc((size_t)n_attr + 1, sizeof *words);
-  uint32_t *ins = calloc((size_t)n_in + 1, sizeof *ins);
+  uint64_t *words = tc_arena_alloc(&w->arena, ((size_t)n_attr + 1) * sizeof *words);
+  uint32_t *ins = tc_arena_alloc(&w->arena, ((size_t)n_in + 1) * sizeof *ins);
   if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *attr);
   if (n_in) memcpy(ins, in, (size_t)n_in * sizeof *in);
   w->g.node[n] = (tc_gnode){.op = op,
@@ -111,7 +112,7 @@ static void want(work *w, uint32_t n) {
 }
 
 static void release(work *w) {
-  for (uint32_t n = 0; n < w->g.n; n++) free(w->memory[n]), free(w->g.node[n].in), free((void *)w->g.node[n].attr);
+  for (uint32_t n = 0; n < w->g.n; n++) free(w->memory[n]);
   free(w->g.node), free(w->g.order);
   tc_arena_fini(&w->arena);
 }
@@ -384,13 +385,14 @@ Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
 
 Test(gpu_product, random_shapes) {
   uint32_t seed = 7;
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 40; i++) {
     int64_t d[3];
     for (int k = 0; k < 3; k++) seed = seed * 1664525 + 1013904223, d[k] = 1 + (seed >> 16) % (i % 3 ? 90 : 300);
     seed = seed * 1664525 + 1013904223;
     uint32_t bits = seed >> 24;
-    problem p = {"random", bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
-                 bits >> 6 & 1};
+    problem p = {
+        "random",     bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
+        bits >> 6 & 1};
     if (TC_MIN(p.m, p.n) <= 8 && p.type != TC_F32) p.type = TC_F32;
     char name[100];
     snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
@@ -398,4 +400,52 @@ Test(gpu_product, random_shapes) {
     p.name = name;
     check(&p, bits & 8 ? &ampere : &plain, NULL);
   }
+}
+
+// ---- long k ----
+
+static void order_again(work *w, uint32_t n, bool *done) {
+  if (done[n]) return;
+  done[n] = true;
+  for (int k = 0; k < w->g.node[n].n_in; k++) order_again(w, w->g.node[n].in[k], done);
+  w->g.order[w->g.n_order++] = n;
+}
+
+static int split_all(work *w) {
+  uint32_t before = w->g.n;
+  bool done[MOST_NODES] = {false};
+  w->g.arena = &w->arena;
+  cr_assert(tc_gpu_split_products(&w->g));
+  cr_assert_leq(w->g.n, MOST_NODES);
+  w->g.n_order = 0;
+  for (uint32_t n = 0; n < w->g.n; n++)
+    if (w->g.node[n].out != TC_LEAF_NONE) order_again(w, n, done);
+  return (int)(w->g.n - before);
+}
+
+Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
+  static const problem problems[] = {
+      {"long", TC_F32, 1, 40, 30, 2048, false, false, true},
+      {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
+      {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
+      {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
+      {"few rows", TC_F32, 1, 2, 100, 4096, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    const problem *p = &problems[i];
+    work whole = begin(), host = begin(), device = begin();
+    build(&whole, p), build(&host, p), build(&device, p);
+    cr_expect_gt(split_all(&host), 0, "%s", p->name);
+    cr_expect_gt(split_all(&device), 0, "%s", p->name);
+    run_graph(&whole, NULL, p->name, NULL);
+    run_graph(&host, NULL, p->name, NULL);
+    run_graph(&device, &ampere, p->name, NULL);
+    if (p->m > 8) expect_same(&device, &host, p->name);
+    if (p->type == TC_F32) expect_near(&device, &whole, 2e-4, p->name);
+    release(&whole), release(&host), release(&device);
+  }
+  cr_expect_eq(tc_gpu_parts_of(1, 4096, 4096, 1 << 20), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 512), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 2049), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 576, 64, 50176), 32);
 }
