@@ -1,129 +1,20 @@
 // Matrix products for a GPU: their nests, run in step on the host, give the bits of the processor's nests, whatever the shape, the way operands lie, and what
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "lazy/dims.h"
-#include "lowering/expand.h"
+#include "lowering/gpu/split.h"
 #include "lowering/nest_math.h"
 #include "runtime/team.h"
+#include "tests/lowering/graph_build.h"
 #include "tests/threads.h"
-
-enum { MOST_NODES = 32 };
-
-// A graph made by hand: leaves, what is made of them, and what is wanted.
-typedef struct work {
-  tc_arena arena;
-  tc_graph g;
-  uint32_t n_leaf, n_out;
-  void *memory[MOST_NODES];
-} work;
-
-static const tc_target ampere = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
-static const tc_target plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4, .mma = false};
-
-static work begin(void) {
-  work w = {.n_leaf = 0};
-  w.g.arena = NULL;
-  w.g.node = calloc(MOST_NODES, sizeof *w.g.node);
-  w.g.order = calloc(MOST_NODES, sizeof *w.g.order);
-  w.g.cap = MOST_NODES;
-  return w;
-}
-
-static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
-  uint32_t n = w->g.n++;
-  uint64_t *words = calloc((size_t)n_attr + 1, sizeof *words);
-  uint32_t *ins = calloc((size_t)n_in + 1, sizeof *ins);
-  if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *attr);
-  if (n_in) memcpy(ins, in, (size_t)n_in * sizeof *in);
-  w->g.node[n] = (tc_gnode){.op = op,
-                            .type = type,
-                            .dev = tc_device_default(),
-                            .shape = tc_dims_at(tc_dims_intern(&d)),
-                            .n_in = n_in,
-                            .in = ins,
-                            .attr = words,
-                            .n_attr = n_attr,
-                            .leaf = TC_LEAF_NONE,
-                            .out = TC_LEAF_NONE,
-                            .needed = true};
-  for (int k = 0; k < n_in; k++) w->g.node[in[k]].n_readers++;
-  w->g.order[w->g.n_order++] = n;
-  return n;
-}
-
-static size_t bytes_of(const work *w, uint32_t n) {
-  return (size_t)w->g.node[n].shape->count * tc_type_bytes(w->g.node[n].type);
-}
-
-static void fill(void *p, tc_type type, int64_t n, uint32_t seed) {
-  for (int64_t i = 0; i < n; i++) {
-    seed = seed * 1664525 + 1013904223;
-    int v = (int)(seed >> 16) % 2001 - 1000;
-    float f = (float)v / 512;
-    uint32_t u;
-    _Float16 h = (_Float16)f;
-    memcpy(&u, &f, sizeof u);
-    uint16_t b = (uint16_t)(u >> 16);
-    switch (type) {
-      case TC_F32: ((float *)p)[i] = f; break;
-      case TC_F64: ((double *)p)[i] = (double)v / 700; break;
-      case TC_F16: memcpy((char *)p + 2 * i, &h, 2); break;
-      case TC_BF16: memcpy((char *)p + 2 * i, &b, 2); break;
-      case TC_I8:
-      case TC_U8: ((int8_t *)p)[i] = (int8_t)v; break;
-      case TC_I32: ((int32_t *)p)[i] = v; break;
-      default: ((int64_t *)p)[i] = v;
-    }
-  }
-}
-
-static uint32_t leaf(work *w, tc_type type, tc_dims d) {
-  uint32_t n = node(w, TC_OP_LEAF, type, d, 0, NULL, 0, NULL);
-  w->g.node[n].leaf = w->n_leaf++;
-  w->memory[n] = malloc(bytes_of(w, n) + 16);
-  fill(w->memory[n], type, w->g.node[n].shape->count, 17 * n + 3);
-  return n;
-}
-
-static uint32_t elem(work *w, tc_op op, tc_type type, tc_dims d, uint32_t a, uint32_t b) {
-  return node(w, op, type, d, op == TC_OP_CAST || op == TC_OP_RELU || op == TC_OP_NEG ? 1 : 2, (uint32_t[]){a, b}, 0, NULL);
-}
-
-static uint32_t expand_to(work *w, uint32_t a, tc_dims d) {
-  return node(w, TC_OP_EXPAND, w->g.node[a].type, d, 1, &a, 0, NULL);
-}
-
-// The last two axes swapped.
-static uint32_t turned(work *w, uint32_t a) {
-  tc_dims d = w->g.node[a].shape->d;
-  uint64_t order = 0;
-  for (int i = 0; i < d.rank; i++) order |= (uint64_t)(i < d.rank - 2 ? i : 2 * d.rank - 3 - i) << (8 * i);
-  int64_t t = d.dim[d.rank - 1];
-  d.dim[d.rank - 1] = d.dim[d.rank - 2], d.dim[d.rank - 2] = t;
-  return node(w, TC_OP_PERMUTE, w->g.node[a].type, d, 1, &a, 1, &order);
-}
-
-static void want(work *w, uint32_t n) {
-  w->g.node[n].out = w->n_out++;
-}
-
-static void release(work *w) {
-  for (uint32_t n = 0; n < w->g.n; n++) free(w->memory[n]), free(w->g.node[n].in), free((void *)w->g.node[n].attr);
-  free(w->g.node), free(w->g.order);
-  tc_arena_fini(&w->arena);
-}
 
 // ---- running ----
 
 typedef struct seen {
-  int n_mma, n_ldmatrix, n_copies, n_wide, threads, groups;
+  int n_mma, n_ldmatrix, n_copies, n_wide;
 } seen;
 
 static void look(const tc_nest *n, seen *s) {
-  s->threads = n->threads, s->groups = n->groups;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *x = &n->inst[i];
     s->n_mma += x->op == TC_N_MMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
@@ -181,34 +72,6 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
   free(done), free(forced);
 }
 
-// ---- problems ----
-
-typedef struct problem {
-  const char *name;
-  tc_type type;
-  int64_t batch, m, n, k;
-  bool a_turned, b_turned, follows;
-} problem;
-
-static void build(work *w, const problem *p) {
-  tc_dims da = TC_SHAPE(p->m, p->k), db = TC_SHAPE(p->k, p->n), d = TC_SHAPE(p->m, p->n);
-  if (p->batch > 1) da = TC_SHAPE(p->batch, p->m, p->k), db = TC_SHAPE(p->batch, p->k, p->n), d = TC_SHAPE(p->batch, p->m, p->n);
-  tc_dims ta = da, tb = db;
-  int last = da.rank - 1;
-  ta.dim[last] = p->m, ta.dim[last - 1] = p->k, tb.dim[last] = p->k, tb.dim[last - 1] = p->n;
-  uint32_t a = p->a_turned ? turned(w, leaf(w, p->type, ta)) : leaf(w, p->type, da);
-  uint32_t b = p->b_turned ? turned(w, leaf(w, p->type, tb)) : leaf(w, p->type, db);
-  uint32_t y = node(w, TC_OP_MATMUL, p->type, d, 2, (uint32_t[]){a, b}, 0, NULL);
-  if (!p->follows) {
-    want(w, y);
-    return;
-  }
-  uint32_t bias = expand_to(w, leaf(w, p->type, TC_SHAPE(p->n)), d), residual = leaf(w, p->type, d);
-  uint32_t sum = elem(w, TC_OP_ADD, p->type, d, y, bias);
-  uint32_t other = elem(w, TC_OP_MUL, p->type, d, sum, residual);
-  want(w, sum), want(w, other);
-}
-
 static void expect_same(const work *a, const work *b, const char *what) {
   for (uint32_t n = 0; n < a->g.n; n++) {
     if (a->g.node[n].out == TC_LEAF_NONE) continue;
@@ -233,8 +96,8 @@ static void expect_near(const work *a, const work *b, double within, const char 
 
 static void check(const problem *p, const tc_target *target, seen *s) {
   work host = begin(), device = begin();
-  build(&host, p);
-  build(&device, p);
+  build_product(&host, p);
+  build_product(&device, p);
   run_graph(&host, NULL, p->name, NULL);
   run_graph(&device, target, p->name, s);
   if (TC_MIN(p->m, p->n) > 8)
@@ -265,7 +128,11 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
       {"bf16", TC_BF16, 1, 64, 72, 40, false, false, true},
       {"f16", TC_F16, 1, 35, 72, 41, false, true, true},
   };
-  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) check(&problems[i], &plain, NULL);
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    seen s = {0};
+    check(&problems[i], &plain, &s);
+    cr_expect(i > 0 || s.n_wide > 0, "%s: nothing is read 16 bytes at a time", problems[i].name);
+  }
 }
 
 Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_sums) {
@@ -384,13 +251,14 @@ Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
 
 Test(gpu_product, random_shapes) {
   uint32_t seed = 7;
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 40; i++) {
     int64_t d[3];
     for (int k = 0; k < 3; k++) seed = seed * 1664525 + 1013904223, d[k] = 1 + (seed >> 16) % (i % 3 ? 90 : 300);
     seed = seed * 1664525 + 1013904223;
     uint32_t bits = seed >> 24;
-    problem p = {"random", bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
-                 bits >> 6 & 1};
+    problem p = {
+        "random",     bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
+        bits >> 6 & 1};
     if (TC_MIN(p.m, p.n) <= 8 && p.type != TC_F32) p.type = TC_F32;
     char name[100];
     snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
@@ -398,4 +266,52 @@ Test(gpu_product, random_shapes) {
     p.name = name;
     check(&p, bits & 8 ? &ampere : &plain, NULL);
   }
+}
+
+// ---- long k ----
+
+static void order_again(work *w, uint32_t n, bool *done) {
+  if (done[n]) return;
+  done[n] = true;
+  for (int k = 0; k < w->g.node[n].n_in; k++) order_again(w, w->g.node[n].in[k], done);
+  w->g.order[w->g.n_order++] = n;
+}
+
+static int split_all(work *w) {
+  uint32_t before = w->g.n;
+  bool done[MOST_NODES] = {false};
+  w->g.arena = &w->arena;
+  cr_assert(tc_gpu_split_products(&w->g));
+  cr_assert_leq(w->g.n, MOST_NODES);
+  w->g.n_order = 0;
+  for (uint32_t n = 0; n < w->g.n; n++)
+    if (w->g.node[n].out != TC_LEAF_NONE) order_again(w, n, done);
+  return (int)(w->g.n - before);
+}
+
+Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
+  static const problem problems[] = {
+      {"long", TC_F32, 1, 40, 30, 2048, false, false, true},
+      {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
+      {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
+      {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
+      {"few rows", TC_F32, 1, 2, 100, 4096, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    const problem *p = &problems[i];
+    work whole = begin(), host = begin(), device = begin();
+    build_product(&whole, p), build_product(&host, p), build_product(&device, p);
+    cr_expect_gt(split_all(&host), 0, "%s", p->name);
+    cr_expect_gt(split_all(&device), 0, "%s", p->name);
+    run_graph(&whole, NULL, p->name, NULL);
+    run_graph(&host, NULL, p->name, NULL);
+    run_graph(&device, &ampere, p->name, NULL);
+    if (p->m > 8) expect_same(&device, &host, p->name);
+    if (p->type == TC_F32) expect_near(&device, &whole, 2e-4, p->name);
+    release(&whole), release(&host), release(&device);
+  }
+  cr_expect_eq(tc_gpu_parts_of(1, 4096, 4096, 1 << 20), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 512), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 2049), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 576, 64, 50176), 32);
 }
