@@ -116,7 +116,7 @@ static tc_gpu_name variable(const tc_gpu_text *t, uint32_t v, unsigned k) {
 }
 
 static void load_pieces(tc_gpu_text *t, const access *a) {
-  const bool reads_only = a->i->imm < t->nest->n_buf && !t->stored[a->i->imm] && a->piece >= 8;
+  const bool kept = a->i->imm < t->nest->n_buf && !t->stored[a->i->imm] && !(t->nest->over >> a->i->imm & 1), reads_only = kept && a->piece >= 8;
   for (unsigned p = 0; p < a->n * a->bytes / a->piece; p++) {
     if (p == 0) tc_gpu_line(t, "const %s ", piece_type(a));
     tc_gpu_put(&t->body, "%sw%u_%u = ", p > 0 ? ", " : "", a->at, p);
