@@ -1,6 +1,7 @@
 // Writing and adding by index: of several writes to a place the last in the order of the index wins, adds happen in that order. The kernels are in
 // kernels/gpu/put.k.
 #include "lazy/record.h"
+#include "lazy/trace.h"
 #include "lowering/gpu/row_build.h"
 
 #define MOST_BOX_WORDS (4 + 3 * TC_MAX_RANK)
@@ -41,10 +42,12 @@ void tc_row_scatter(tc_row_builder *b) {
   char define[32];
   tc_gpu_word word[MOST_BOX_WORDS];
   tc_row_words box = box_of(c, word);
-  snprintf(define, sizeof define, "#define BITS %d\n", (int)tc_type_bytes(c->out.type) * 8);
+  int bits = (int)tc_type_bytes(c->out.type) * 8;
+  snprintf(define, sizeof define, "#define BITS %d\n", bits);
   const tc_gpu_word owner = TC_ROW_SCRATCH(tc_row_scratch(b, count * 8)), result = TC_ROW_RESULT, old = TC_ROW_OPERAND(0);
-  const tc_row_text owners = {"owner", NULL, NULL, {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}, 0};
-  const tc_row_text pick = {"pick", NULL, define, {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_pick}, 0};
+  const tc_row_text owners = {.name = "tc_row_owner", .piece = {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}};
+  tc_row_text pick = {.define = define, .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_pick}};
+  snprintf(pick.name, sizeof pick.name, "tc_b%d_pick", bits);
   tc_row_fill(b, TC_I64, count, owner, (tc_gpu_word)TC_ROW_CONST(UINT64_MAX));
   tc_row_launch_items(b, &owners, n, TC_ROW_WORDS(owner, TC_ROW_CONST(n)), box);
   tc_row_launch_items(b, &pick, count, TC_ROW_WORDS(result, c->filled ? result : old, TC_ROW_OPERAND(2), owner, TC_ROW_CONST(count)), box);
@@ -60,7 +63,8 @@ void tc_row_add(tc_row_builder *b) {
   char define[64];
   tc_gpu_word word[MOST_BOX_WORDS];
   tc_row_words box = rows ? TC_ROW_WORDS(TC_ROW_OPERAND(1), TC_ROW_CONST(l.n)) : box_of(c, word);
-  tc_row_sort s = {.box = rows ? NULL : tc_gpu_text_put_box,
+  tc_row_sort s = {.name = rows ? "rows" : "places",
+                   .box = rows ? NULL : tc_gpu_text_put_box,
                    .key = rows ? tc_gpu_text_key_row : tc_gpu_text_key_target,
                    .words = box,
                    .key_bits = l.n < UINT32_MAX && n <= UINT32_MAX ? 32 : 64,
@@ -70,7 +74,8 @@ void tc_row_add(tc_row_builder *b) {
                    .inner = 1};
   const tc_gpu_word sorted = TC_ROW_SCRATCH(tc_row_sort_launch(b, &s));
   snprintf(define, sizeof define, "#define KEY_BITS %d\n%s", s.key_bits, rows ? "#define ADD_ROWS 1\n" : "");
-  tc_row_text text = {"add", tc_type_name(c->out.type), define, {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_sort_entry}, 0};
+  tc_row_text text = {.type = tc_type_name(c->out.type), .define = define, .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_sort_entry}};
+  snprintf(text.name, sizeof text.name, "tc_%s_%s%d", text.type, tc_op_names[c->op], s.key_bits);
   size_t pieces = 3;
   if (!rows) text.piece[pieces++] = tc_gpu_text_put_box;
   text.piece[pieces++] = tc_gpu_text_add_op, text.piece[pieces] = tc_gpu_text_add_sorted;
