@@ -51,7 +51,7 @@ static void make_scans(texts *t, tc_type type) {
 
 static void make_of_type(texts *t, tc_type type) {
   const tc_gpu_tensor x = {type, DIMS(9)}, many = {type, DIMS(5000)}, windows = {type, DIMS(8, 2)}, index = {TC_I64, DIMS(9)};
-  const tc_gpu_tensor put[] = {x, index, x}, part[] = {x, x};
+  const tc_gpu_tensor put[] = {x, index, x}, few[] = {many, index, x}, part[] = {x, x};
   const uint64_t attr[] = {0, 2, 1, 1};
   make_scans(t, type);
   make(t, TC_OP_ARGSORT, 1, &x, index, attr);
@@ -59,6 +59,7 @@ static void make_of_type(texts *t, tc_type type) {
   make(t, TC_OP_SEARCHSORTED, 2, part, index, attr);
   make(t, TC_OP_UNWINDOW, 1, &windows, x, attr);
   make(t, TC_OP_SCATTER, 3, put, x, attr);
+  make(t, TC_OP_SCATTER, 3, few, many, attr);
   make(t, TC_OP_SCATTER_ADD, 3, put, x, attr);
   make(t, TC_OP_INDEX_ADD, 3, put, x, attr);
   make(t, TC_OP_CAT, 2, part, (tc_gpu_tensor){type, DIMS(18)}, attr);
@@ -72,6 +73,7 @@ static void make_others(texts *t) {
   tc_gpu_row row;
   make(t, TC_OP_RANDPERM, 0, NULL, (tc_gpu_tensor){TC_I64, DIMS(9)}, NULL);
   make(t, TC_OP_RANDPERM, 0, NULL, (tc_gpu_tensor){TC_I64, DIMS(5000)}, NULL);
+  make(t, TC_OP_SCATTER, 3, put, huge, (const uint64_t[]){0});
   make(t, TC_OP_SCATTER_ADD, 3, put, huge, (const uint64_t[]){0});
   make(t, TC_OP_INDEX_ADD, 3, put, huge, (const uint64_t[]){0});
   cr_assert_eq(tc_gpu_row_zero(100, &t->arena, &row), TC_OK);

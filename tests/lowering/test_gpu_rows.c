@@ -299,6 +299,7 @@ static void expect_puts(tc_op op, tc_type type, values v) {
   expect_put(op, type, DIMS(1), DIMS(300), DIMS(300), 0, v);
   expect_put(op, type, DIMS(6, 9, 5), DIMS(4, 12, 3), DIMS(5, 13, 5), 1, v);
   expect_put(op, type, DIMS(6, 9), DIMS(20, 9), DIMS(20, 9), 0, v);
+  expect_put(op, type, DIMS(3, 4, 400), DIMS(2, 3, 60), DIMS(3, 3, 60), 2, v);  // few indices
 }
 
 Test(gpu_rows, scatter_of_every_type_lets_the_last_win) {
@@ -325,16 +326,22 @@ Test(gpu_rows, index_add_of_every_type_adds_in_the_order_of_the_index) {
 Test(gpu_rows, indices_out_of_range_are_passed_over_and_told) {
   rows_open();
   const tc_op ops[] = {TC_OP_SCATTER, TC_OP_SCATTER_ADD, TC_OP_INDEX_ADD};
-  int64_t index[] = {0, 5, -6, INT64_MAX, 1, INT64_MIN, -5};
-  float old[5] = {10, 20, 30, 40, 50}, source[7] = {1, 2, 3, 4, 5, 6, 7}, out[5];
-  const tc_gpu_tensor in[] = {{TC_F32, DIMS(5)}, {TC_I64, DIMS(7)}, {TC_F32, DIMS(7)}};
-  for (int i = 0; i < N(ops); i++) {
-    bool adds = ops[i] != TC_OP_SCATTER;
-    rows_job job = {.call = {.op = ops[i], .n_in = 3, .in = in, .out = in[0], .attr = WORDS(0)}, .in = {old, index, source}, .out = out};
-    rows_run(&job);
-    const float want[5] = {adds ? 18 : 7, adds ? 25 : 5, 30, 40, 50};
-    for (int k = 0; k < 5; k++) cr_expect_eq(out[k], want[k], "%s: element %d is %g", tc_op_names[ops[i]], k, (double)out[k]);
+  float old[100], source[7] = {1, 2, 3, 4, 5, 6, 7}, out[100];
+  for (int i = 0; i < 100; i++) old[i] = 10 * (float)(i + 1);
+  for (int64_t n = 5; n <= 100; n += 95) {  // also where few indices name places of a large tensor
+    int64_t index[] = {0, n, -n - 1, INT64_MAX, 1, INT64_MIN, -n};
+    const tc_gpu_tensor in[] = {{TC_F32, DIMS(n)}, {TC_I64, DIMS(7)}, {TC_F32, DIMS(7)}};
+    for (int i = 0; i < N(ops); i++) {
+      bool adds = ops[i] != TC_OP_SCATTER;
+      rows_job job = {.call = {.op = ops[i], .n_in = 3, .in = in, .out = in[0], .attr = WORDS(0)}, .in = {old, index, source}, .out = out};
+      rows_run(&job);
+      for (int k = 0; k < n; k++) {
+        float want = k == 0 ? (adds ? 18 : 7) : k == 1 ? (adds ? 25 : 5) : old[k];
+        cr_expect_eq(out[k], want, "%s: element %d is %g", tc_op_names[ops[i]], k, (double)out[k]);
+      }
+    }
   }
+  int64_t index[] = {0, 5, -6, INT64_MAX, 1, INT64_MIN, -5};
   cr_expect_eq(rows_check(index, 7, 5, 1000), 1001);
   index[1] = 4;
   cr_expect_eq(rows_check(index, 7, 5, 1000), 1002);
