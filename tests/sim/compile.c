@@ -32,6 +32,9 @@ static const char *const common_args[] = {
     "-fno-math-errno",
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
+#ifndef __clang__
+    "-fno-tree-sra",  // a vector is read and written whole, as a device does
+#endif
     // What C++ and the other compilers of kernels would not take is an error here, too.
     "-Werror=implicit-function-declaration",
     "-Werror=implicit-int",

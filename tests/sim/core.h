@@ -334,7 +334,7 @@ bool sim_pinned(uintptr_t p, size_t bytes);
 
 // A mistake found: printed, counted, and kept for sim_fault_text. One line for each place (key), the rest only counted. kernel text may be "".
 void sim_fault(uint64_t key, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// For tests, exported: how many mistakes were found, the first of them, and forgetting them, so that they do not fail the process.
+// For tests, exported: how many mistakes were found, what they were, a line each, and forgetting them, so that they do not fail the process.
 SIM_EXPORT int sim_faults(void);
 SIM_EXPORT const char *sim_fault_text(void);
 SIM_EXPORT void sim_forget(void);

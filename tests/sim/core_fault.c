@@ -10,10 +10,10 @@
 
 #include "tests/sim/core.h"
 
-enum { TEXT_BYTES = 1024, MAX_SEEN = 256, MAX_RULES = 16, MAX_NAMES = 256, STATUS = 86 };
+enum { TEXT_BYTES = 1024, KEPT_BYTES = 8192, MAX_SEEN = 256, MAX_RULES = 16, MAX_NAMES = 256, STATUS = 86 };
 
 static int n_faults;
-static char first_text[TEXT_BYTES];
+static char kept[KEPT_BYTES];  // a line for each
 static uint64_t seen[MAX_SEEN];
 static int n_seen;
 
@@ -28,7 +28,8 @@ void sim_fault(uint64_t key, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  if (!first_text[0]) memcpy(first_text, text, sizeof text);
+  size_t n = strlen(kept);
+  snprintf(kept + n, sizeof kept - n, "%s\n", text);
   fprintf(stderr, "simulated GPU: %s\n", text);
   const char *path = getenv("TC_SIM_REPORT");
   FILE *f = path && *path ? fopen(path, "a") : NULL;
@@ -42,12 +43,12 @@ int sim_faults(void) {
 }
 
 const char *sim_fault_text(void) {
-  return first_text;
+  return kept;
 }
 
 void sim_forget(void) {
   n_seen = 0;
-  first_text[0] = 0;
+  kept[0] = 0;
   __atomic_store_n(&n_faults, 0, __ATOMIC_RELAXED);
 }
 

@@ -14,7 +14,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   if (!sim_image_is_text(image)) {
     SIM_TRY(sim_module_load(sim_here(), image, false, &m));
   } else {
-    if (sim_image_text_version(image) > sim_option.driver_version / 1000 * 10 + sim_option.driver_version % 1000 / 10) return SIM_UNSUPPORTED_PTX;
+    int cuda = sim_option.driver_version / 1000 * 10 + sim_option.driver_version % 1000 / 10;
+    if (sim_image_text_version(image) > sim_image_text_version_of(cuda)) return SIM_UNSUPPORTED_PTX;
     sim_image *made = sim_image_from_text(image);
     if (!made) return SIM_INVALID_PTX;
     sim_error e = sim_module_load(sim_here(), made, true, &m);

@@ -147,8 +147,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
   version(&major, &minor);
   p->image = sim_compile(p->name, p->source, arch, 32, contract, &p->log);
   if (!p->image) return NVRTC_ERROR_COMPILATION;
-  // The version of its PTX follows that of CUDA: 9.0 of 13.0, 8.4 of 12.4.
-  p->text = sim_image_to_text(p->image, major * 10 + minor - 40);
+  p->text = sim_image_to_text(p->image, sim_image_text_version_of(major * 10 + minor));
   return p->text ? NVRTC_SUCCESS : NVRTC_ERROR_OUT_OF_MEMORY;
 }
 
