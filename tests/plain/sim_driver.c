@@ -264,7 +264,13 @@ static void test_exec_alone(void) {
   CUdeviceptr table = use_upload(words, sizeof words), copy = use_alloc(128);
   void *parameter[] = {&table};
   CUDA_KERNEL_NODE_PARAMS p = node_of(add, parameter);
-  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = data, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = copy, .WidthInBytes = 128, .Height = 1, .Depth = 1};
+  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .srcDevice = data,
+                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .dstDevice = copy,
+                     .WidthInBytes = 128,
+                     .Height = 1,
+                     .Depth = 1};
   CUgraph g, child;
   CUgraphNode n[3];
   CUgraphExec e;
@@ -440,6 +446,19 @@ static void test_leaks(void) {
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 86, "%d", status);
 }
 
+// A child of the process may not use the device.
+static void test_fork(void) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    CUdeviceptr at;
+    _exit(CU(cuMemAlloc_v2)(&at, 16) == 3 && CU(cuInit)(0) == 3 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+}
+
 int main(void) {
   test_leaks();
   setenv("TC_SIM_DEVICES", "2", 1);
@@ -463,6 +482,7 @@ int main(void) {
   test_limits();
   test_images();
   test_injected();
+  test_fork();
   EXPECT(CU(sim_live_bytes)(0) == 0, "%zu bytes are in use", CU(sim_live_bytes)(0));
   test_sticky();
   EXPECT(CU(sim_faults)() == 0, "%s", CU(sim_fault_text)());

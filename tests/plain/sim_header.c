@@ -22,12 +22,13 @@ static const char own_text[] =
     "#define AT(type, member, bytes) _Static_assert(offsetof(type, member) == bytes, #type \".\" #member);\n"
     "SIM_CUDA_STRUCTS(SIZE, AT)\n";
 
-static int compiles(const char *source, const char *include) {
+// quiet: it should not.
+static int compiles(const char *source, const char *include, int quiet) {
   char path[] = "/tmp/tc-sim-header-XXXXXX", command[512];
   int fd = mkstemp(path);
   if (fd < 0 || write(fd, source, strlen(source)) < 0) return 0;
   close(fd);
-  snprintf(command, sizeof command, "cc -std=gnu11 -fsyntax-only -w -I. %s -x c %s", include, path);
+  snprintf(command, sizeof command, "cc -std=gnu11 -fsyntax-only -w -I. %s -x c %s%s", include, path, quiet ? " 2>/dev/null" : "");
   int status = system(command);
   unlink(path);
   return status == 0;
@@ -42,14 +43,14 @@ int main(void) {
     printf("skipped: no %s\n", file);
     return 77;
   }
-  if (!compiles(own_text, "") || !compiles(text, include)) {
+  if (!compiles(own_text, "", 0) || !compiles(text, include, 0)) {
     printf("sim_header: the declarations differ\n");
     return 1;
   }
   // The comparison can fail: another number, another parameter.
   char wrong[4096];
   snprintf(wrong, sizeof wrong, "%sCUresult cuInit(int flags);\n", text);
-  if (compiles(wrong, include) || compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", include)) {
+  if (compiles(wrong, include, 1) || compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", include, 1)) {
     printf("sim_header: a wrong declaration is taken\n");
     return 1;
   }

@@ -6,10 +6,10 @@
 
 typedef struct planted {
   const char *name;
-  const char *source;   // of kernel k, where BAD is 1 or 0
-  const char *says;     // words of the fault
-  unsigned result;      // of the launch
-  int line;             // of the source where it is found; 0: not told
+  const char *source;  // of kernel k, where BAD is 1 or 0
+  const char *says;  // words of the fault
+  unsigned result;  // of the launch
+  int line;  // of the source where it is found; 0: not told
   unsigned blocks, threads, shared_bytes;
 } planted;
 
@@ -102,17 +102,16 @@ static const planted list[] = {
      "  tc_copy_wait(0);\n"
      "}\n",
      "misaligned: an asynchronous copy", 716, 4, 1, 32, 1024},
-    {"an element too many",
-     "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD + BAD * 97] = 1; }\n", "out of bounds: writes 4 bytes of global memory", 700, 2, 4,
-     32, 0},
+    {"an element too many", "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD + BAD * 97] = 1; }\n",
+     "out of bounds: writes 4 bytes of global memory", 700, 2, 4, 32, 0},
     {"shared memory beyond what was asked for",
      "TC_KERNEL(k, 32) {\n"
      "  TC_SHARED(128);\n"
      "  ((u32 *)tc_shared)[TC_THREAD + BAD] = 1;\n"
      "}\n",
      "out of bounds: writes 4 bytes of shared memory at offset 128 of 128", 700, 4, 1, 32, 128},
-    {"memory of the host",
-     "TC_KERNEL(k, 32) { *(u32 *)(BAD ? tc_table[3] : tc_table[0] + (u64)TC_THREAD * 4) = 1; }\n", "which is no memory of the device", 700, 2, 1, 32, 0},
+    {"memory of the host", "TC_KERNEL(k, 32) { *(u32 *)(BAD ? tc_table[3] : tc_table[0] + (u64)TC_THREAD * 4) = 1; }\n",
+     "which is no memory of the device", 700, 2, 1, 32, 0},
     {"memory that was freed, through a stale table",
      "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[TC_THREAD] = ((const u32 *)(BAD ? tc_table[2] : tc_table[1]))[TC_THREAD]; }\n",
      "use after free: reads 4 bytes of global memory", 700, 2, 1, 32, 0},
@@ -162,8 +161,7 @@ static const planted list[] = {
      "  ((u32 *)tc_table[0])[TC_THREAD] = v;\n"
      "}\n",
      "divergent warp: TC_DOWN_U32 with mask 0xffffffff", 719, 4, 1, 32, 0},
-    {"blocks that write the same element",
-     "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[(BAD ? 0 : TC_BLOCK * 32) + TC_THREAD] = (u32)TC_BLOCK; }\n",
+    {"blocks that write the same element", "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[(BAD ? 0 : TC_BLOCK * 32) + TC_THREAD] = (u32)TC_BLOCK; }\n",
      "race between blocks: writes 4 bytes of global memory", 0, 2, 3, 32, 0},
     {"a block that reads what another writes",
      "TC_KERNEL(k, 32) {\n"

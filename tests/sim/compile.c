@@ -179,7 +179,8 @@ static sim_image *cached(const char *path) {
 }
 
 // Object file and log under names of this call, then what was made, under its own name at once.
-static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch, int warp, bool contract, char **log) {
+static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch, int warp, bool contract,
+                       char **log) {
   static int calls;
   char base[PATH_BYTES + 64], source_path[PATH_BYTES + 80], object_path[PATH_BYTES + 80], log_path[PATH_BYTES + 80];
   snprintf(base, sizeof base, "%s/%d-%d", dir, (int)getpid(), __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED));

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 sim_options sim_option;
 sim_device sim_devices[SIM_MAX_DEVICES];
-bool sim_ready;
+static pid_t started;  // the process that called the face's init; 0: none yet
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_object *objects;
@@ -101,8 +102,9 @@ size_t sim_live_bytes(int d) {
 }
 
 __attribute__((destructor)) static void tell_leaks(void) {
-  if (!sim_option.leaks) return;
+  if (!sim_option.leaks || started != getpid()) return;
   for (int i = 0; i < sim_option.n_devices; i++) {
+    if (sim_devices[i].sticky) return;  // nothing can be given back to such a device
     if (sim_devices[i].used_bytes) sim_fault(0, "device %d: %zu bytes were never freed", i, sim_devices[i].used_bytes);
   }
   int n = sim_live_objects();
@@ -126,7 +128,7 @@ bool sim_setup(void) {
     if (!d->context || !d->legacy || !d->pool) return false;
     d->legacy->per_device = true;
   }
-  good = sim_memory_bytes() > 0;
+  good = sim_memory_setup();
   return good;
 }
 
@@ -151,7 +153,7 @@ static bool capturing_here(void) {
 
 static sim_error may_enter(const char *name, int needs) {
   if (!sim_setup()) return SIM_MEMORY;
-  if ((needs & SIM_NEEDS_INIT) && !sim_ready) return SIM_NOT_INITIALIZED;
+  if ((needs & SIM_NEEDS_INIT) && !started) return SIM_NOT_INITIALIZED;
   sim_device *d = sim_here();
   if (needs & SIM_NEEDS_CONTEXT) {
     if (!d || d->refs == 0) return SIM_INVALID_CONTEXT;
@@ -171,13 +173,17 @@ static sim_error may_enter(const char *name, int needs) {
 }
 
 sim_guard sim_enter(const char *name, int needs) {
+  if (started && started != getpid()) return (sim_guard){SIM_NOT_INITIALIZED, false};  // the lock may be one that nobody will give up
   sim_lock();
-  return (sim_guard){may_enter(name, needs)};
+  return (sim_guard){may_enter(name, needs), true};
 }
 
 void sim_leave(sim_guard *g) {
-  (void)g;
-  sim_unlock();
+  if (g->locked) sim_unlock();
+}
+
+void sim_start(void) {
+  started = getpid();
 }
 
 sim_object *sim_current(void) {

@@ -311,7 +311,8 @@ uint64_t sim_next_number(void);
 // States of a byte of device or shared memory.
 enum { SIM_NOTHING, SIM_UNWRITTEN, SIM_WRITTEN, SIM_GONE, SIM_COPYING };
 extern uint8_t *sim_memory, *sim_state;  // of all devices, one after the other
-size_t sim_memory_bytes(void);
+extern size_t sim_memory_size;
+bool sim_memory_setup(void);
 sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
 
 // stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in it may be taken.
@@ -354,8 +355,9 @@ SIM_EXPORT int sim_live_objects(void);
 enum { SIM_NEEDS_INIT = 1, SIM_NEEDS_CONTEXT = 2, SIM_NOT_IN_CAPTURE = 4, SIM_AFTER_FAULT = 8 };
 typedef struct sim_guard {
   sim_error error;
+  bool locked;
 } sim_guard;
-// Takes the lock, and says whether the call may go on.
+// Takes the lock, and says whether the call may go on. In a child of the process that called the face's init it may not, ever.
 sim_guard sim_enter(const char *name, int needs);
 void sim_leave(sim_guard *g);
 // Gives the lock up for a while, for calls into the program.
@@ -365,7 +367,7 @@ void sim_lock(void);
   sim_guard guard __attribute__((cleanup(sim_leave))) = sim_enter(__func__, (needs)); \
   if (guard.error != SIM_OK) return guard.error
 
-extern bool sim_ready;  // after the face's init call
+void sim_start(void);  // by the face's init call
 // This thread's contexts, innermost last.
 sim_object *sim_current(void);
 bool sim_push(sim_object *context);

@@ -26,7 +26,8 @@ static sim_error add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
   return SIM_OK;
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_KERNEL_NODE_PARAMS *parameters) {
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                 const CUDA_KERNEL_NODE_PARAMS *parameters) {
   SIM_ENTER(SIM_USUAL);
   sim_op op;
   SIM_TRY(sim_cu_launch(parameters, &op));
@@ -43,7 +44,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
   return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = c->WidthInBytes});
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMSET_NODE_PARAMS *f, CUcontext context) {
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMSET_NODE_PARAMS *f,
+                              CUcontext context) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
   if (f->height != 1) return SIM_NOT_SUPPORTED;

@@ -33,7 +33,8 @@ typedef struct loader {
 
 static bool read_sections(loader *l) {
   const Elf64_Ehdr *head = (const void *)l->file;
-  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL || head->e_shnum > MAX_SECTIONS) return false;
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL || head->e_shnum > MAX_SECTIONS)
+    return false;
   l->section = (const void *)(l->file + head->e_shoff);
   l->n_sections = head->e_shnum;
   size_t bytes = 0;
