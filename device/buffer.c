@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/gpu.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -20,10 +21,18 @@
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
+// Pools of a GPU's memory.
+typedef struct gpu_pools {
+  tc_gpu *gpu;
+  tc_buffer *pool[N_CLASSES];
+  size_t live_bytes, pooled_bytes;
+} gpu_pools;
+
 static struct {
   pthread_mutex_t lock;
   tc_buffer *pool[N_CLASSES];
   tc_buffer *shells;  // objects of wrapped memory, without memory of their own
+  gpu_pools *gpu[256];  // by tc_device; NULL: nothing was made there
   tc_memory stats;
   tc_allocator allocator;
   bool cap_read;
@@ -83,9 +92,26 @@ static void drop_locked(int c) {
   tc_free(b);
 }
 
+// pre: locked. Gives a GPU's pooled memory back.
+static size_t trim_gpu_locked(gpu_pools *g) {
+  size_t bytes = g->pooled_bytes;
+  for (int c = 0; c < N_CLASSES; c++)
+    while (g->pool[c]) {
+      tc_buffer *b = g->pool[c];
+      g->pool[c] = b->next;
+      tc_gpu_free(g->gpu, b->ptr);
+      tc_free(b);
+    }
+  g->pooled_bytes = 0;
+  self.stats.gpu_pooled_bytes -= bytes;
+  return bytes;
+}
+
 // pre: locked. Gives pooled memory back; how much.
 static size_t trim_locked(void) {
   size_t bytes = self.stats.pooled_bytes;
+  for (int d = 0; d < 256; d++)
+    if (self.gpu[d]) bytes += trim_gpu_locked(self.gpu[d]);
   for (int c = 0; c < N_CLASSES; c++)
     while (self.pool[c]) drop_locked(c);
   while (self.shells) {
@@ -126,6 +152,94 @@ static tc_buffer *take_locked(int c) {
   self.stats.live_bytes += bytes;
   self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
   return b;
+}
+
+// pre: locked. The pools of a device, made at the first use.
+static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
+  *out = self.gpu[d];
+  if (*out) return TC_OK;
+  tc_gpu *gpu;
+  TC_TRY(tc_gpu_get(d, &gpu));
+  gpu_pools *g = tc_calloc(1, sizeof *g);
+  if (!g) return TC_FAIL(TC_ERR_MEMORY, "no room for a device's pools");
+  g->gpu = gpu;
+  *out = self.gpu[d] = g;
+  return TC_OK;
+}
+
+// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a new one, what is pooled is given back first.
+static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **out) {
+  tc_buffer *b = g->pool[c];
+  size_t bytes = class_bytes(c);
+  tc_status st = TC_OK;
+  if (b) {
+    g->pool[c] = b->next;
+    g->pooled_bytes -= bytes, self.stats.gpu_pooled_bytes -= bytes;
+  } else {
+    if (!(b = tc_calloc(1, sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
+    st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
+    if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
+    if (st == TC_ERR_MEMORY) st = TC_FAIL(st, "no room for %zu bytes on %s: %zu in use by tensors and arenas", bytes, tc_device_name(d), g->live_bytes);
+    if (st != TC_OK) return tc_free(b), st;
+  }
+  g->live_bytes += bytes, self.stats.gpu_live_bytes += bytes;
+  self.stats.gpu_peak_bytes = TC_MAX_OF(self.stats.gpu_peak_bytes, self.stats.gpu_live_bytes);
+  *out = b;
+  return TC_OK;
+}
+
+static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
+  int c = class_of(TC_MAX_OF(bytes, (size_t)256));
+  gpu_pools *g;
+  tc_buffer *b = NULL;
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  pthread_mutex_lock(&self.lock);
+  tc_status st = gpu_pools_locked(d, &g);
+  if (st == TC_OK) st = take_gpu_locked(g, d, c, &b);
+  if (st == TC_ERR_MEMORY && k) {
+    pthread_mutex_unlock(&self.lock);
+    k->reclaim();
+    pthread_mutex_lock(&self.lock);
+    st = take_gpu_locked(g, d, c, &b);
+  }
+  pthread_mutex_unlock(&self.lock);
+  if (st != TC_OK) return st;
+  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .memory = (uint8_t)d, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
+  atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
+  *out = b;
+  return TC_OK;
+}
+
+tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
+  if (tc_device_kind_of(d) != TC_DEVICE_GPU) return tc_buffer_create(bytes, out);
+  *out = NULL;
+  if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
+  return create_on_gpu(d, bytes, out);
+}
+
+tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
+  if (b->memory) return tc_gpu_read(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
+  memcpy(to, b->ptr, bytes);
+  return TC_OK;
+}
+
+tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
+  if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
+  memcpy(b->ptr, from, bytes);
+  return TC_OK;
+}
+
+tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
+  if (!from->memory) return tc_buffer_write(to, from->ptr, bytes);
+  if (!to->memory) return tc_buffer_read(from, to->ptr, bytes);
+  if (to->memory == from->memory) return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
+  void *host = tc_malloc(bytes);
+  if (!host) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one device to another", bytes);
+  tc_status st = tc_buffer_read(from, host, bytes);
+  if (st == TC_OK) st = tc_buffer_write(to, host, bytes);
+  tc_free(host);
+  return st;
 }
 
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
@@ -206,7 +320,13 @@ void tc_buffer_release(tc_buffer *b) {
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   pthread_mutex_lock(&self.lock);
-  if (b->origin == TC_ORIGIN_OWNED) {
+  if (b->memory) {
+    gpu_pools *g = self.gpu[b->memory];
+    b->next = g->pool[b->size_class];
+    g->pool[b->size_class] = b;
+    g->live_bytes -= b->bytes, g->pooled_bytes += b->bytes;
+    self.stats.gpu_live_bytes -= b->bytes, self.stats.gpu_pooled_bytes += b->bytes;
+  } else if (b->origin == TC_ORIGIN_OWNED) {
     b->next = self.pool[b->size_class];
     self.pool[b->size_class] = b;
     self.stats.live_bytes -= b->bytes;
@@ -255,6 +375,19 @@ void tc_trim(void) {
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "trim: %zu bytes given back", bytes);
   tc_leave();
+}
+
+void tc_buffer_leave_gpus(void) {
+  bool quiet = true;
+  pthread_mutex_lock(&self.lock);
+  for (int d = 0; d < 256; d++) quiet &= !self.gpu[d] || self.gpu[d]->live_bytes == 0;
+  for (int d = 0; d < 256 && quiet; d++) {
+    if (self.gpu[d]) (void)trim_gpu_locked(self.gpu[d]);
+    tc_free(self.gpu[d]);
+    self.gpu[d] = NULL;
+  }
+  pthread_mutex_unlock(&self.lock);
+  if (quiet) tc_gpu_shutdown();
 }
 
 // The caller's allocator may be gone by then.

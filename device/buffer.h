@@ -5,11 +5,15 @@
 //
 // A stamp names a content: no two contents of the process have the same, and a buffer gets another whenever it is written after it was made. What is
 // prepared from a content (lowering/prepared.h) is kept under its stamp.
+//
+// A buffer in a GPU's memory is made for that device. What is asked of a device happens in order, so that memory whose last reference went may be taken
+// again at once; ptr is the device's address, which only kernels and tc_buffer_read, _write and _copy follow.
 #ifndef TC_DEVICE_BUFFER_H
 #define TC_DEVICE_BUFFER_H
 
 #include <stdatomic.h>
 
+#include "device/device.h"
 #include "runtime/status.h"
 
 typedef enum tc_origin {
@@ -22,6 +26,7 @@ typedef struct tc_buffer tc_buffer;
 struct tc_buffer {
   _Atomic uint32_t refs;  // slots, traces, runs, maps
   uint8_t origin;
+  uint8_t memory;         // whose: a GPU, or 0, which is the host
   uint16_t size_class;
   size_t bytes;           // usable
   void *ptr;
@@ -32,8 +37,14 @@ struct tc_buffer {
   tc_buffer *next;        // in a pool
 };
 
-// A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap or when the system has none.
+// A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap (of the host's memory) or when the system has none.
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
+// The same where tensors of the device live.
+tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
+// Between the caller's memory and a buffer's first bytes, and between buffers, in whichever memory each is. Reading waits for the device.
+tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
+tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
+tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
 // How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
 // buffers are taken out of the pools first, so that what programs held one after the other is not held at once.
 size_t tc_buffer_fit(size_t bytes);
@@ -54,6 +65,9 @@ void tc_buffer_unstamp(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
+
+// Gives the GPUs' pools back and leaves the devices, if no memory there is in use.
+void tc_buffer_leave_gpus(void);
 
 // Who keeps what was prepared from contents. Called without locks of the device; layers point one way, so it makes itself known.
 typedef struct tc_keeper {

@@ -3,19 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/gpu.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
 #define MAX_PUSHED 64
 
+// Names of one after the other; only GPUs have more than one.
+#define NAMES(text) \
+  {text,      text ":1", text ":2",  text ":3",  text ":4",  text ":5",  text ":6",  text ":7", \
+   text ":8", text ":9", text ":10", text ":11", text ":12", text ":13", text ":14", text ":15"}
+
 static const struct {
-  const char *name, *sentence;
+  const char *name[TC_MOST_ORDINALS];
   tc_device_kind kind;
 } backends[TC_N_DEVICES] = {
-#define TC_BACKEND(NAME, text, kind_, sentence_) [TC_DEVICE_##NAME] = {text, sentence_, TC_DEVICE_##kind_},
+#define TC_BACKEND(NAME, text, kind_) [TC_DEVICE_##NAME] = {NAMES(text), TC_DEVICE_##kind_},
 #include "device/backends.def"
 #undef TC_BACKEND
 };
+_Static_assert(TC_N_DEVICES <= 16, "a device's row is four bits");
 
 static _Thread_local struct {
   bool known;
@@ -23,29 +30,45 @@ static _Thread_local struct {
 } self;
 
 const char *tc_device_name(tc_device d) {
-  return backends[d].name;
+  return backends[tc_device_row(d)].name[tc_device_ordinal(d)];
 }
 
 tc_device_kind tc_device_kind_of(tc_device d) {
-  return backends[d].kind;
+  return backends[tc_device_row(d)].kind;
 }
 
-// Whether text is the backend's name, or for absent (numbered) ones its name and ":" digits.
-static bool names(const char *text, tc_device d) {
-  size_t n = strlen(backends[d].name);
-  if (strncmp(text, backends[d].name, n) != 0) return false;
-  if (text[n] == 0) return true;
-  return backends[d].kind == TC_DEVICE_ABSENT && text[n] == ':' && text[n + 1] && strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
+// Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1: none.
+static int ordinal_of(const char *text, int row) {
+  size_t n = strlen(backends[row].name[0]);
+  if (strncmp(text, backends[row].name[0], n) != 0) return -1;
+  if (text[n] == 0) return 0;
+  bool number = backends[row].kind == TC_DEVICE_GPU && text[n] == ':' && text[n + 1] && strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
+  return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
+}
+
+// A GPU that opens and is no simulation, or the CPU.
+static tc_device best(void) {
+  for (int row = 0; row < TC_N_DEVICES; row++) {
+    tc_gpu *g;
+    if (backends[row].kind != TC_DEVICE_GPU || tc_gpu_absent((tc_device)row) != NULL) continue;
+    if (tc_gpu_get((tc_device)row, &g) == TC_OK && !tc_gpu_facts_of(g)->simulated) return (tc_device)row;
+  }
+  return TC_DEVICE_CPU;
 }
 
 tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out) {
   *out = TC_DEVICE_CPU;
   if (!name) return tc_fail(TC_ERR_ARG, op, site, "the device's name is NULL");
-  if (strcmp(name, "tc") == 0) return TC_OK;
-  for (int d = 0; d < TC_N_DEVICES; d++) {
-    if (!names(name, (tc_device)d)) continue;
-    if (backends[d].kind == TC_DEVICE_ABSENT) return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, backends[d].sentence);
-    *out = (tc_device)d;
+  if (strcmp(name, "tc") == 0) return *out = best(), TC_OK;
+  for (int row = 0; row < TC_N_DEVICES; row++) {
+    int ordinal = ordinal_of(name, row);
+    if (ordinal < 0) continue;
+    if (ordinal >= TC_MOST_ORDINALS)
+      return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\": devices are numbered from 0 to %d", name, TC_MOST_ORDINALS - 1);
+    tc_device d = tc_device_of_row((tc_device)row, ordinal);
+    const char *absent = backends[row].kind == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
+    if (absent) return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, absent);
+    *out = d;
     return TC_OK;
   }
   return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]", name);

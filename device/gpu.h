@@ -14,25 +14,27 @@
 typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
 
 typedef struct tc_gpu_facts {
-  char name[96];         // as the driver says it
-  char arch[32];         // what kernels are compiled for: "sm_90a", "gfx90a"
-  int warp;              // threads that run together: 32 or 64
-  int most_threads;      // of a block
-  int processors;        // that run blocks
-  int block_registers;   // of a processor, 32 bits each
-  size_t shared_bytes;   // a block may have, above the usual limit by asking
+  char name[96];  // as the driver says it
+  char arch[32];  // what kernels are compiled for: "sm_90a", "gfx90a"
+  int warp;  // threads that run together: 32 or 64
+  int most_threads;  // of a block
+  int processors;  // that run blocks
+  int block_registers;  // of a processor, 32 bits each
+  size_t shared_bytes;  // a block may have, above the usual limit by asking
   size_t memory_bytes, l2_bytes;
   tc_gpu_matrix matrix;
-  bool simulated;        // the driver says that it is the simulated one
+  bool simulated;  // the driver says that it is the simulated one
 } tc_gpu_facts;
 
-typedef struct tc_gpu tc_gpu;            // lives until tc_shutdown
+typedef struct tc_gpu tc_gpu;  // lives until tc_shutdown
 typedef struct tc_gpu_code tc_gpu_code;  // a loaded kernel, counted
 typedef struct tc_gpu_sequence tc_gpu_sequence;
 
 // Opens the device at its first use. d must be of kind TC_DEVICE_GPU.
 tc_status tc_gpu_get(tc_device d, tc_gpu **out);
 const tc_gpu_facts *tc_gpu_facts_of(const tc_gpu *g);
+// NULL if the device is there and opens; else why not, in one sentence. No error is recorded.
+const char *tc_gpu_absent(tc_device d);
 // One sentence for tc-info: what is there, or why nothing is.
 const char *tc_gpu_sentence(tc_device d);
 

@@ -289,6 +289,7 @@ tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor
   if (has_heads) shape.dim[shape.rank++] = d.dim[1];
   shape.dim[shape.rank++] = d.dim[2], shape.dim[shape.rank++] = ev;
   bool empty = e == 0 || ev == 0 || tc_node_dims(t, a.k)->dim[2] == 0;
-  bool in_rows = options.dropout > 0 || e > MAX_HEAD || ev > MAX_HEAD || empty;
+  bool no_kernel = tc_device_kind_of((tc_device)t->dev[in[0]]) == TC_DEVICE_GPU;
+  bool in_rows = options.dropout > 0 || e > MAX_HEAD || ev > MAX_HEAD || empty || no_kernel;
   return tc_op_end(t, tc_rec_reshape(t, in_rows ? composed(t, &a, options.dropout) : attend(t, &a), &shape));
 }

@@ -1,6 +1,7 @@
 // Values in and out of the library, and assignment: what touches both handles and memory.
 #include <string.h>
 
+#include "device/gpu.h"
 #include "lazy/plan.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
@@ -47,6 +48,14 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   uint32_t shape_id = tc_dims_intern(&shape);
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
+  if (tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there, after which the caller's memory is of no use
+    if (origin == TC_ORIGIN_USER)
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_DEVICE, "memory of the host cannot be written from %s: make the tensor on tc:cpu, or use tc_from_host and tc_to_host",
+                                      tc_device_name(tc_device_default())));
+    tc_tensor copy = tc_op_end(t, tc_rec_data(t, data, &shape, type));
+    if (copy.slot < TC_POISON && release) release(arg);
+    return copy;
+  }
   if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
   tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
@@ -63,14 +72,15 @@ static void convert(tc_type from, const void *src, tc_type to, void *out);
 tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   tc_stored v;
   char text[128];
+  _Alignas(8) char element[8];
   if (!tc_enter("item", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
   if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
     st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
   else if (st == TC_OK && !out)
     st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
-  else if (st == TC_OK)
-    convert(v.type, v.buf->ptr, as, out);
+  else if (st == TC_OK && (st = tc_buffer_read(v.buf, element, tc_type_bytes(v.type))) == TC_OK)
+    convert(v.type, element, as, out);
   tc_buffer_release(v.buf);
   tc_leave();
   return st;
@@ -96,7 +106,7 @@ tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
   else if (st == TC_OK && !out && bytes)
     st = tc_fail(TC_ERR_ARG, "to_host", site, "out is NULL");
   else if (st == TC_OK && bytes)
-    memcpy(out, v.buf->ptr, bytes);
+    st = tc_buffer_read(v.buf, out, bytes);
   tc_buffer_release(v.buf);
   tc_leave();
   return st;
@@ -126,15 +136,30 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
   tc_trace *t = tc_op_begin("sync", site);
   tc_status st = t->op_status;
+  tc_gpu *gpu;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
+  if (!device) d = tc_device_default();
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK) st = tc_gpu_wait(gpu);
   (void)tc_op_done(t);
+  return st;
+}
+
+// A value's memory for the host to read: its own, or from a GPU a copy, which takes its place in v.
+static tc_status bring(tc_stored *v) {
+  tc_buffer *copy;
+  if (!v->buf->memory) return TC_OK;
+  tc_status st = tc_buffer_create(v->buf->bytes, &copy);
+  if (st == TC_OK && (st = tc_buffer_read(v->buf, copy->ptr, (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type))) != TC_OK)
+    tc_buffer_release(copy), copy = NULL;
+  tc_buffer_release(v->buf);
+  v->buf = copy;
   return st;
 }
 
 const void *tc_map_at(tc_tensor h, tc_site site) {
   tc_stored v;
   if (!tc_enter("map", site)) return NULL;
-  if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK) return tc_leave(), NULL;
+  if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK || bring(&v) != TC_OK) return tc_leave(), NULL;
   tc_trace *t;
   (void)tc_slot_find(h, &t);
   tc_trace_lock(t);
@@ -180,6 +205,7 @@ tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share,
   *out_data = *out_share = NULL;
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
+  if (st == TC_OK) st = bring(&v);
   if (st == TC_OK) tc_buffer_unstamp(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
   tc_leave();
   return st;
@@ -198,6 +224,11 @@ const void *tc_rec_value(tc_trace *t, tc_node n) {
   t->value = NULL;
   tc_status st = s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
   if (s && s->gen == h.gen) tc_slot_release(t, h);
+  if (st == TC_OK) {
+    tc_stored v = {.buf = t->value, .shape = tc_rec_of(t, n)->shape, .type = (tc_type)tc_rec_of(t, n)->dtype};
+    st = bring(&v);
+    t->value = v.buf;
+  }
   if (st != TC_OK) t->op_status = st;
   return st == TC_OK ? t->value->ptr : NULL;
 }
@@ -324,4 +355,5 @@ void tc_shutdown(void) {
   tc_cache_clear();
   tc_team_stop();
   tc_trim();
+  tc_buffer_leave_gpus();
 }

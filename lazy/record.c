@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lazy/trace.h"
+#include "runtime/reentry.h"
 
 typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT } kind;
 
@@ -817,14 +818,39 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
 
 // ---- devices and data ----
 
+// A copy of a stored value in another memory. It has no history: gradients do not cross.
+static tc_node carried(tc_trace *t, const tc_stored *v, tc_device d) {
+  tc_buffer *buf;
+  size_t bytes = (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type);
+  if ((t->op_status = tc_buffer_create_on(d, bytes, &buf)) != TC_OK) return TC_NODE_ERR;
+  tc_node n = TC_NODE_ERR;
+  if (bytes == 0 || (t->op_status = tc_buffer_copy(buf, v->buf, bytes)) == TC_OK) n = tc_trace_leaf(t, buf, v->type, v->shape, d, 0);
+  tc_buffer_release(buf);
+  return n;
+}
+
 tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {
   tc_trace *t = tc_op_begin("to", site);
   tc_device d;
+  tc_stored v;
   tc_node a = tc_op_in(t, x);
   if (a != TC_NODE_ERR) t->op_status = tc_device_parse(device, t->op, site, &d);
   if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
   uint64_t attr = d;
-  return tc_op_end(t, tc_trace_append(t, TC_OP_TO, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL, d));
+  if (tc_device_memory(d) == tc_device_memory((tc_device)t->dev[a]))
+    return tc_op_end(t, tc_trace_append(t, TC_OP_TO, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL, d));
+  if (t->tape && (t->flag[a] & TC_NODE_TAPE))
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DEVICE, "gradients do not cross from %s to %s: detach the tensor first",
+                                    tc_device_name((tc_device)t->dev[a]), tc_device_name(d)));
+  (void)tc_op_done(t);
+  if (!tc_enter("to", site)) return tc_poison(TC_ERR_STATE);
+  tc_status st = tc_value(x, TC_CAUSE_TO, site, &v);
+  tc_leave();
+  if (st != TC_OK) return tc_poison(st);
+  t = tc_op_begin("to", site);
+  tc_node n = t->op_status == TC_OK ? carried(t, &v, d) : TC_NODE_ERR;
+  tc_buffer_release(v.buf);
+  return tc_op_end(t, n);
 }
 
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type) {
@@ -833,8 +859,8 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
   uint32_t id = intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
   size_t bytes = (size_t)tc_dims_at(id)->count * tc_type_bytes(type);
-  if (tc_buffer_create(bytes, &buf) != TC_OK) return t->op_status = TC_ERR_MEMORY, TC_NODE_ERR;
-  if (bytes) memcpy(buf->ptr, data, bytes);
+  if ((t->op_status = tc_buffer_create_on(tc_device_default(), bytes, &buf)) != TC_OK) return TC_NODE_ERR;
+  if (bytes && (t->op_status = tc_buffer_write(buf, data, bytes)) != TC_OK) return tc_buffer_release(buf), TC_NODE_ERR;
   tc_node n = tc_trace_leaf(t, buf, type, id, tc_device_default(), 0);
   tc_buffer_release(buf);
   return n;

@@ -15,7 +15,7 @@
 #define CUT_BYTES (UINT64_C(1) << 20)
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",  "to_host",  "map",          "print",      "save",  "eval",   "sync",
-                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake"};
+                                                     "bound", "landmark", "cross-thread", "data-shape", "eager", "replay", "retake", "to", "memory"};
 
 static tc_slot *slot_at(uint32_t slot) {
   tc_trace *owner;
@@ -62,7 +62,7 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
       tc_buffer_restamp(t->out[i]);
       continue;
     }
-    tc_status st = tc_buffer_create(p->out[i].bytes, &t->out[i]);
+    tc_status st = tc_buffer_create_on((tc_device)p->dev[p->out[i].node], p->out[i].bytes, &t->out[i]);
     if (st == TC_OK) continue;
     while (i-- > 0) tc_buffer_release(t->out[i]);
     return st;

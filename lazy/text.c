@@ -93,8 +93,10 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
   for (uint32_t i = 0; i < t->n_leaf; i++) {
     const tc_rec *r = tc_rec_of(t, t->leaf[i].node);
     int64_t count = tc_dims_at(r->shape)->count;
-    if ((size_t)count * tc_type_bytes((tc_type)r->dtype) <= max_bytes)
-      write_data(out, t->leaf[i].node, (tc_type)r->dtype, count, t->leaf[i].buf->ptr);
+    size_t bytes = (size_t)count * tc_type_bytes((tc_type)r->dtype);
+    void *data = bytes <= max_bytes ? tc_malloc(bytes + 1) : NULL;
+    if (data && tc_buffer_read(t->leaf[i].buf, data, bytes) == TC_OK) write_data(out, t->leaf[i].node, (tc_type)r->dtype, count, data);
+    tc_free(data);
   }
   fprintf(out, "end\n");
 }
@@ -309,8 +311,8 @@ void tc_text_fini(tc_text *x) {
 static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, tc_buffer **buf) {
   size_t bytes = (size_t)tc_dims_at(shape)->count * tc_type_bytes(x->type);
   if (!x->data) return tc_rec_fail(t, TC_ERR_ARG, "leaf %%%u has no data", t->n_node);
-  if (tc_buffer_create(bytes, buf) != TC_OK) return t->op_status = TC_ERR_MEMORY, TC_NODE_ERR;
-  memcpy((*buf)->ptr, x->data, bytes);
+  if ((t->op_status = tc_buffer_create_on(x->dev, bytes, buf)) != TC_OK) return TC_NODE_ERR;
+  if ((t->op_status = tc_buffer_write(*buf, x->data, bytes)) != TC_OK) return TC_NODE_ERR;
   return tc_trace_leaf(t, *buf, x->type, shape, x->dev, 0);
 }
 

@@ -322,11 +322,22 @@ bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args) {
   return ok;
 }
 
+// Nodes of a trace are all in one memory. Before the first of another one is recorded what is pending runs; in the middle of an op that holds nodes
+// already it cannot.
+static bool enter_memory(tc_trace *t, tc_device d) {
+  if (TC_LIKELY(t->n_node == 0 || t->dev[0] == d || tc_device_memory((tc_device)t->dev[0]) == tc_device_memory(d))) return true;
+  if (t->n_taken || t->dropped)
+    return tc_rec_fail(t, TC_ERR_DEVICE, "operands are on %s and %s", tc_device_name((tc_device)t->dev[0]), tc_device_name(d)), false;
+  t->op_status = tc_trace_sync(t, TC_CAUSE_MEMORY, t->op_site, 0, NULL);
+  return t->op_status == TC_OK;
+}
+
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                         const uint64_t *arg, tc_device device) {
   bool wide = tc_op_arity[op] > 2;
   uint32_t extra = (uint32_t)(wide ? (n_in + 1) / 2 : 0) + (uint32_t)n_attr;
   if (extra > 255 || n_arg > 63) return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
+  if (n_in == 0 && !enter_memory(t, device)) return TC_NODE_ERR;
   if (TC_UNLIKELY(!tc_trace_room(t, 2 + extra, (uint32_t)n_arg))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
   r->op_args = (uint16_t)(op | (uint32_t)n_arg << 10);
@@ -394,6 +405,7 @@ static tc_node mark_param(tc_trace *t, tc_node n, tc_tensor h) {
 
 static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   tc_node n;
+  if (!enter_memory(t, (tc_device)s->device)) return TC_NODE_ERR;
   if (s->err) return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   if (s->buf) {
     n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
@@ -449,6 +461,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op = tc_inside_call.op;  // name, or of the function written over this one
   t->op_site = site;
   t->op_status = TC_OK;
+  t->n_taken = 0;
   t->tape = t->no_grad == 0;
   if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
@@ -516,8 +529,10 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
 tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(h, &owner);
-  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK)) return s->node;
-  return op_in_slow(t, h);
+  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK)) return t->n_taken++, s->node;
+  tc_node n = op_in_slow(t, h);
+  t->n_taken++;
+  return n;
 }
 
 tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {

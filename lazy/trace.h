@@ -139,6 +139,7 @@ struct tc_trace {
   const char *op;
   tc_site op_site;
   tc_status op_status;
+  uint32_t n_taken;           // operands of the open op
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
@@ -278,6 +279,8 @@ typedef enum tc_cause {
   TC_CAUSE_EAGER,
   TC_CAUSE_REPLAY,  // of a trace's text
   TC_CAUSE_RETAKE,  // a dear recipe was asked for
+  TC_CAUSE_TO,      // a value goes to another memory
+  TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_N_CAUSES
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.

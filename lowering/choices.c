@@ -1,17 +1,14 @@
 #include "lowering/choices.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "lowering/kernel.h"
 #include "runtime/arena.h"
+#include "runtime/files.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -21,7 +18,6 @@
 #define FORMAT 1  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
 #define MOST_CHOICES 8192
 #define MOST_BYTES (4 << 20)  // of a file that is read
-#define PATH_BYTES 4608
 
 typedef struct choice {
   char key[TC_CHOICE_KEY];
@@ -69,44 +65,12 @@ static void write_head(char *out, size_t bytes) {
            t->l3_bytes);
 }
 
-// The file's directory and its name, "" where there is no place for it.
-static void find_path(const char *head, char *dir, char *path) {
-  const tc_options *o = tc_options_get();
+// The file's name, "" where there is no place for it.
+static void find_path(const char *head, char path[TC_PATH_BYTES]) {
   tc_hash hash = tc_hash_bytes(head, strlen(head));
-  *dir = *path = 0;
-  if (o->cache_dir)
-    snprintf(dir, PATH_BYTES, "%s", o->cache_dir);
-  else if (o->xdg_cache_home && o->xdg_cache_home[0] == '/')  // the specification has others ignored
-    snprintf(dir, PATH_BYTES, "%s/tc", o->xdg_cache_home);
-  else if (o->home && o->home[0] == '/')
-    snprintf(dir, PATH_BYTES, "%s/.cache/tc", o->home);
-  if (*dir) snprintf(path, PATH_BYTES + 64, "%s/products-%016" PRIx64 ".txt", dir, hash.lo);
-}
-
-// The directory and the one above it, if they are missing. What fails shows when the file is opened.
-static void make_directories(const char *dir) {
-  const char *slash = strrchr(dir, '/');
-  char above[PATH_BYTES];
-  snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - dir) : 0, dir);
-  if (*above) (void)mkdir(above, 0700);
-  (void)mkdir(dir, 0700);
-}
-
-// The file's text, to be freed; NULL: none that can be read.
-static char *read_whole(const char *path, size_t *bytes) {
-  struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no file of ours, and not waited for
-  char *text = NULL;
-  if (fd < 0) return NULL;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MOST_BYTES) text = tc_malloc((size_t)info.st_size + 1);
-  *bytes = 0;
-  while (text && *bytes < (size_t)info.st_size) {
-    ssize_t n = read(fd, text + *bytes, (size_t)info.st_size - *bytes);
-    if (n <= 0 && !(n < 0 && errno == EINTR)) break;
-    *bytes += n > 0 ? (size_t)n : 0;
-  }
-  close(fd);
-  return text;
+  char dir[TC_DIR_BYTES];
+  *path = 0;
+  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/products-%016" PRIx64 ".txt", dir, hash.lo);
 }
 
 // pre: locked. A line "key = numbers"; false if it is not one. The first that has a key holds.
@@ -132,7 +96,7 @@ static bool take_line(char *line) {
 // pre: locked. Takes over what the file says and this process does not know.
 static void read_locked(const char *path, const char *head) {
   size_t bytes = 0, n = self.n, n_bad = 0;
-  char *text = *path ? read_whole(path, &bytes) : NULL;
+  char *text = *path ? tc_file_read(path, MOST_BYTES, false, &bytes) : NULL;
   bool ours = false;
   if (!text) return;
   for (char *line = text, *end; (end = memchr(line, '\n', bytes - (size_t)(line - text))) != NULL; line = end + 1) {
@@ -150,47 +114,8 @@ static void read_locked(const char *path, const char *head) {
   tc_log_line(TC_LOG_TUNE, "%s: %zu choices read", path, self.n - n);
 }
 
-// Writes all; false with errno. A file larger than the process may write is an error, and not the end of it: the signal is held back and taken off.
-static bool write_whole(int fd, const char *text, size_t bytes) {
-  sigset_t too_large, before, pending;
-  bool done = true;
-  sigemptyset(&too_large);
-  sigaddset(&too_large, SIGXFSZ);
-  pthread_sigmask(SIG_BLOCK, &too_large, &before);
-  while (bytes > 0 && done) {
-    ssize_t n = write(fd, text, bytes);
-    done = n > 0 || (n < 0 && errno == EINTR);
-    if (n > 0) text += n, bytes -= (size_t)n;
-  }
-  int why = errno;
-  if (!done && why == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) && !sigismember(&before, SIGXFSZ)) {
-    const struct timespec now = {0};
-    (void)sigtimedwait(&too_large, NULL, &now);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  errno = why;
-  return done;
-}
-
-// pre: locked. Another file beside it, renamed: who reads sees the former or the new one.
-static bool replace_file(const char *dir, const char *path, const char *text, size_t bytes) {
-  static unsigned counter;
-  char name[PATH_BYTES + 128];
-  make_directories(dir);
-  snprintf(name, sizeof name, "%s.%ld.%u.tmp", path, (long)getpid(), counter++);
-  int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  bool done = write_whole(fd, text, bytes);
-  int why = errno;
-  if (close(fd) != 0 && done) done = false, why = errno;
-  if (done && rename(name, path) != 0) done = false, why = errno;
-  if (!done) (void)unlink(name);
-  errno = why;
-  return done;
-}
-
 // pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
-static void write_locked(const char *dir, const char *path, const char *head) {
+static void write_locked(const char *path, const char *head) {
   char *text = NULL;
   size_t bytes = 0;
   if (!*path) return;
@@ -204,7 +129,7 @@ static void write_locked(const char *dir, const char *path, const char *head) {
     fputc('\n', to);
   }
   bool whole = fclose(to) == 0;
-  if (whole && !replace_file(dir, path, text, bytes) && !self.told) {
+  if (whole && !tc_file_replace(path, text, bytes) && !self.told) {
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
     self.told = true;
   }
@@ -219,9 +144,9 @@ static void choices_read(const char *path, const char *head) {
 }
 
 bool tc_choices_find(const char *key, tc_cut *cut) {
-  char head[1024], dir[PATH_BYTES], path[PATH_BYTES + 64];
+  char head[1024], path[TC_PATH_BYTES];
   write_head(head, sizeof head);
-  find_path(head, dir, path);
+  find_path(head, path);
   pthread_mutex_lock(&self.lock);
   choices_read(path, head);
   const choice *c = find_locked(key);
@@ -231,9 +156,9 @@ bool tc_choices_find(const char *key, tc_cut *cut) {
 }
 
 void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
-  char head[1024], dir[PATH_BYTES], path[PATH_BYTES + 64];
+  char head[1024], path[TC_PATH_BYTES];
   write_head(head, sizeof head);
-  find_path(head, dir, path);
+  find_path(head, path);
   pthread_mutex_lock(&self.lock);
   choices_read(path, head);
   self.n_tuned++, self.n_timed += (uint64_t)n_timed;
@@ -242,7 +167,7 @@ void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
     *cut = c->cut;
   } else if (c || (c = add_locked(key, strlen(key))) != NULL) {
     c->cut = *cut, c->made = true;
-    write_locked(dir, path, head);
+    write_locked(path, head);
   }
   pthread_mutex_unlock(&self.lock);
 }

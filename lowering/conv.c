@@ -175,7 +175,7 @@ static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
 
 // Outputs along a side of a tile of Winograd's algorithm; 0: not by that.
 static int winograd_size(const conv *c) {
-  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed();
+  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed() && !tc_target_is_gpu(&c->g->target);
   for (int i = 0; i < c->n && fits; i++) fits = c->w.dim[2 + i] == 3 && c->stride[i] == 1 && c->dilation[i] == 1;
   return fits ? tc_winograd_size(&c->x, c->y.dim[1], c->y.dim[2], c->y.dim[3]) : 0;
 }

@@ -30,7 +30,10 @@ tc_type tc_emit_type(const tc_emit *e, tc_val v) {
 }
 
 tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes) {
-  return tc_emit_lanes(e, v) == lanes ? v : tc_emit_raw(e, TC_N_SPLAT, tc_emit_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
+  int n = tc_emit_lanes(e, v);
+  if (n == lanes) return v;
+  if (n == 1) return tc_emit_raw(e, TC_N_SPLAT, tc_emit_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
+  return tc_emit_splat(e, tc_emit_raw(e, TC_N_INTERLEAVE, tc_emit_type(e, v), 2 * n, v, v, TC_NONE, 0), lanes);
 }
 
 tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v) {

@@ -1,4 +1,4 @@
-// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes. After running out of memory every call
+// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes, one of a lane a thread to several. After running out of memory every call
 // returns 0 and `failed` is set. Thread-compatible.
 #ifndef TC_LOWERING_EMIT_H
 #define TC_LOWERING_EMIT_H

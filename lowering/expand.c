@@ -14,9 +14,13 @@
 // Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
 // rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
 #define STASH_BYTES 16384
+#define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
 #define NEAR_BYTES 262144  // of one row that is still near in its second pass
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 #define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones are in a core's cache
+#define ROW_TURNS 8
+#define GPU_FLAT_LANES 1024
+#define GPU_COLUMN_LANES 128
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
@@ -121,7 +125,44 @@ bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
   return true;
 }
 
-// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
+// Numbers of a thread's elements in its run.
+static tc_val run_numbers(tc_ex *s) {
+  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->run - 1));
+}
+
+static void add_to(tc_ex *s, tc_val *sum, tc_val v) {
+  *sum = *sum == TC_NONE ? v : tc_emit_bin(&s->e, TC_N_ADD, *sum, v);
+}
+
+static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
+  if (t->div > 1) v = tc_emit_bin(&s->e, TC_N_DIV, v, tc_ex_i64(s, t->div));
+  return t->mod ? tc_emit_bin(&s->e, TC_N_REM, v, tc_ex_i64(s, t->mod)) : v;
+}
+
+// A term of a range in which each thread has a place of its own: what is the same for all threads goes to *sum, so that it is computed once.
+static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
+  tc_val at = s->at[t->range], off = s->off[t->range];
+  int64_t within = s->within[t->range];
+  bool runs = t->range == s->vector && s->run > 1;
+  if (t->div % within == 0) {
+    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
+    return;
+  }
+  if (t->div == 1 && t->mod % within == 0) {
+    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
+    add_to(s, vec, tc_ex_scaled(s, off, t->coef));
+    if (runs) *stride += t->coef;
+    return;
+  }
+  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, off, at);
+  bool straight = t->div == 1 && t->mod % s->run == 0;
+  if (runs && !straight && t->div % s->run) v = tc_emit_bin(&s->e, TC_N_ADD, v, run_numbers(s));
+  add_to(s, vec, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
+  if (runs && straight) *stride += t->coef;
+}
+
+// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec). With runs a vector
+// of threads' places, and a stride along the runs; or a vector of all lanes.
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
@@ -142,7 +183,11 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
       continue;
     }
     if (!s->bound[t->range]) return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
-    bool vector = t->range == s->vector;
+    if (s->run && s->off[t->range] != TC_NONE) {
+      thread_term(s, t, &sum, stride, vec);
+      continue;
+    }
+    bool vector = t->range == s->vector && !s->run;
     if (vector && t->div == 1 && !t->mod && *stride == 0) {
       *stride = t->coef;
       sum = tc_emit_bin(&s->e, TC_N_ADD, sum, tc_ex_scaled(s, s->at[t->range], t->coef));
@@ -158,19 +203,33 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
     else
       sum = tc_emit_bin(&s->e, TC_N_ADD, sum, v);
   }
-  if (*vec != TC_NONE && *stride) {
+  if (*vec != TC_NONE && *stride && !s->run) {
     *vec = tc_emit_bin(&s->e, TC_N_ADD, *vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
     *stride = 0;
   }
   return sum;
 }
 
-// The index as one value, vector where it varies over lanes.
-static tc_val whole_index(tc_ex *s, const tc_index *x) {
+tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
-  if (stride) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
+  if (stride) add_to(s, &vec, tc_ex_scaled(s, s->run ? run_numbers(s) : tc_ex_lane_numbers(s), stride));
   return vec == TC_NONE ? base : tc_emit_bin(&s->e, TC_N_ADD, vec, base);
+}
+
+int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
+  int run = most;
+  bool along = false;
+  for (; run > 1 && x->base % run; run /= 2) {
+  }
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    bool ours = t->kind == TC_TERM_RANGE && t->range == range, step = ours && t->div == 1 && t->coef == 1;
+    if (step && along) return 1;
+    along |= step;
+    while (run > 1 && (step ? t->mod % run : t->coef % run || (ours && t->div % run))) run /= 2;
+  }
+  return along ? run : 1;
 }
 
 static tc_val both_masks(tc_ex *s, int lanes) {
@@ -198,6 +257,34 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   }
 }
 
+// Where a thread's run of elements lies: one address a thread where they are side by side and aligned, else one an element.
+static tc_val run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes) {
+  int64_t stride;
+  tc_val vec, at = tc_ex_index_value(s, *flat, &stride, &vec);
+  if (vec != TC_NONE) at = tc_emit_bin(&s->e, TC_N_ADD, vec, at);
+  int addresses = TC_MAX_OF(tc_emit_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask)), threads = s->lanes / s->run;
+  bool one = addresses <= threads && stride == 1 && tc_ex_run_of(flat, (uint8_t)s->vector, s->run) == s->run;
+  if (stride && !one) at = tc_emit_bin(&s->e, TC_N_ADD, at, tc_ex_scaled(s, run_numbers(s), stride));
+  *lanes = stride ? s->lanes : addresses;
+  return tc_emit_splat(&s->e, at, one ? threads : *lanes);
+}
+
+// Element `flat` of stored node n, of every thread's run.
+static tc_val load_runs(tc_ex *s, uint32_t n, const tc_index *flat) {
+  tc_type type = s->g->node[n].type;
+  tc_val mask = s->mask, v;
+  int lanes;
+  if (s->cond != TC_NONE) mask = mask == TC_NONE ? s->cond : tc_emit_bin(&s->e, TC_N_AND, mask, s->cond);
+  tc_val at = run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
+  if (lanes > 1 && mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
+  if (lanes == 1 && s->cond != TC_NONE) at = tc_emit_select(&s->e, s->cond, at, tc_ex_i64(s, 0));
+  if (lanes == 1)
+    v = tc_emit_raw(&s->e, TC_N_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
+  else
+    v = tc_emit_raw(&s->e, TC_N_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
+  return tc_emit_cast(&s->e, v, tc_ex_compute_type(type));
+}
+
 // Element `flat` of stored node n.
 static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
@@ -207,6 +294,7 @@ static tc_val load(tc_ex *s, uint32_t n, tc_index flat) {
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
   if (!tc_ix_equal(&flat, &want) || s->given_node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
+  if (s->run) return load_runs(s, n, &flat);
   tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
@@ -290,6 +378,12 @@ int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
   return TC_MAX_BUFS + (int)nest->n_tile++;
 }
 
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
+  int tile = tc_ex_tile(s, type, n);
+  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = true;
+  return tile;
+}
+
 static tc_val member(tc_ex *s, uint32_t n) {
   if (s->memo[n] != TC_NONE) return s->memo[n];
   if (s->stashed[n]) {
@@ -357,6 +451,13 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
+tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
+  tc_ex_enter(s);
+  tc_val v = value_at(s, n, idx);
+  tc_ex_leave(s);
+  return v;
+}
+
 tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given) {
   s->given_node = from, s->given = given;
   tc_ex_enter(s);
@@ -368,7 +469,7 @@ tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from,
 
 // idx[axis] within [lo, hi) for every axis given; the operand's value there, else `other`.
 static tc_val in_range(tc_ex *s, const tc_index *x, int64_t lo, int64_t hi, bool has_lo, bool has_hi, tc_val start, tc_val c) {
-  tc_val v = whole_index(s, x);
+  tc_val v = tc_ex_whole_index(s, x);
   if (start != TC_NONE) v = tc_emit_bin(&s->e, TC_N_SUB, v, start);
   if (has_lo) {
     tc_val t = tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, lo));
@@ -472,13 +573,17 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
-    tc_val i = tc_emit_cast(&s->e, whole_index(s, &flat), TC_F64);
+    tc_val i = tc_emit_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
     tc_val v =
         tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
     return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
   int64_t stride;
+  if (s->run) {
+    tc_val v = tc_emit_bin(&s->e, TC_N_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
+    return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
+  }
   tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
   tc_val first = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
   if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
@@ -491,7 +596,7 @@ static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
 static bool is_run(const tc_ex *s, const tc_index *flat) {
   bool along = false;
-  if (s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  if (s->run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
   for (int i = 0; i < flat->n; i++) {
     const tc_term *t = &flat->term[i];
     if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
@@ -507,7 +612,7 @@ static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   bool run = is_run(s, &flat);
   tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
-  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : whole_index(s, &flat);
+  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : tc_ex_whole_index(s, &flat);
   draw.seed = tc_ex_argument(s, x->arg, TC_I64), draw.counter = tc_ex_argument(s, x->arg + 1, TC_I64);
   if (x->op == TC_OP_RANDINT) draw.low = tc_ex_argument(s, x->arg + 2, TC_I64), draw.high = tc_ex_argument(s, x->arg + 3, TC_I64);
   return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
@@ -579,6 +684,16 @@ static bool streams(const tc_ex *s, uint32_t n) {
   return s->stream && (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 == 0 && tc_ex_streams(s, n, STREAM_BYTES);
 }
 
+// v to every thread's run of node n.
+static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
+  int lanes, buf = tc_ex_buffer(s, n);
+  tc_type type = s->g->node[n].type;
+  tc_val at = run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
+  if (mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
+  s->x->writes |= UINT64_C(1) << buf;
+  (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);
+}
+
 static void store(tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_index flat = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
@@ -586,6 +701,10 @@ static void store(tc_ex *s, uint32_t n) {
   tc_val vec, v = member(s, n);
   if (s->st != TC_OK) return;
   tc_ix_simplify(&flat, &s->ext);
+  if (s->run) {
+    store_runs(s, n, &flat, v);
+    return;
+  }
   int buf = tc_ex_buffer(s, n);
   tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
@@ -809,7 +928,8 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
 
 // With narrower vectors exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long
 // with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
-static int64_t stash_bytes(void) {
+static int64_t stash_bytes(const tc_ex *s) {
+  if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
   return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
 
@@ -828,8 +948,8 @@ static void choose_stashes(tc_ex *s) {
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
     bool several = (passes[n] & (passes[n] - 1)) != 0;
     if (several && s->gp->kind == TC_GROUP_ROW && tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST &&
-        row * (int64_t)tc_type_bytes(type) <= stash_bytes())
-      s->stash[n] = tc_ex_tile(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
+        row * (int64_t)tc_type_bytes(type) <= stash_bytes(s))
+      s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
 }
 
@@ -865,7 +985,7 @@ static bool is_last_pass(const tc_ex *s, uint8_t d) {
 // the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes ask for what the second
 // did not, a tensor each: where the second asks for both that layer norm's gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_ex *s, uint8_t d) {
-  if (s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
+  if (tc_target_is_gpu(s->target) || s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
@@ -952,9 +1072,25 @@ static void over_columns(tc_ex *s, bool end) {
   s->bound[TC_RANGE_F] = false;
 }
 
-int tc_ex_lanes_for(int64_t n) {
+static int power_for(int64_t n, int most) {
   int lanes = 1;
-  while (lanes < LANES && lanes < n) lanes *= 2;
+  while (lanes < most && lanes < n) lanes *= 2;
+  return lanes;
+}
+
+int tc_ex_lanes_for(int64_t n) {
+  return power_for(n, LANES);
+}
+
+void tc_ex_set_threads(tc_ex *s, int lanes) {
+  if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
+}
+
+// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight turns of longer ones, so that long rows have many threads and
+// what a thread holds of a row fits its registers. By the extent alone: it is an order of summation.
+static int lanes_of_row(const tc_ex *s, int64_t n) {
+  int lanes = tc_ex_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
+  while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
   return lanes;
 }
 
@@ -1033,8 +1169,9 @@ static int flat_lanes(const tc_ex *s) {
 // FLAT with K in one range: [begin, end) counts blocks; the number of elements is an argument, so that one kernel serves every size.
 static void flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
-  int block = tc_ex_lanes_for(n);
-  s->lanes = TC_MIN(block, flat_lanes(s));
+  int block = tc_target_is_gpu(s->target) ? power_for(n, GPU_FLAT_LANES) : tc_ex_lanes_for(n);
+  s->lanes = tc_target_is_gpu(s->target) ? block : TC_MIN(block, flat_lanes(s));
+  tc_ex_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, num_of(s, false, (uint64_t)n));
   tc_val size = tc_ex_i64(s, block);
@@ -1046,7 +1183,7 @@ static void flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = flat_ahead(s), s->asks = INT_MAX;
+  s->stream = true, s->ahead = tc_target_is_gpu(s->target) ? 0 : flat_ahead(s), s->asks = INT_MAX;
   tc_ex_stores(s);
   s->stream = false, s->ahead = 0;
   tc_ex_end_loop(s);
@@ -1063,7 +1200,8 @@ static void flat_kernel(tc_ex *s) {
 static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
-  s->lanes = tc_ex_lanes_for(along_f ? s->gp->f : inner);
+  s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
+  tc_ex_set_threads(s, s->lanes);
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
@@ -1098,7 +1236,7 @@ static void part_kernel(tc_ex *s) {
   choose_stashes(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_column(s, n)) s->stash[n] = tc_ex_tile(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+    if (is_column(s, n)) s->stash[n] = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -1124,7 +1262,8 @@ static void contraction(tc_ex *s) {
     if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
     if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
     if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
-    if (op == TC_OP_MATMUL) tc_ex_product(s);
+    if (op == TC_OP_MATMUL && tc_target_is_gpu(s->target)) tc_ex_gpu_product(s);
+    if (op == TC_OP_MATMUL && !tc_target_is_gpu(s->target)) tc_ex_product(s);
     return;
   }
 }
@@ -1148,7 +1287,7 @@ static void generate(tc_ex *s) {
 // The extent of K's lower part: the smallest cut, if every other cut and K are multiples of it; 0: none.
 static int64_t choose_split(const tc_ex *s) {
   int64_t k = s->gp->k, least = k;
-  if (s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
+  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
   for (int i = 0; i < s->n_points; i++)
     if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
   if (least == k || k % least) return 0;
@@ -1160,10 +1299,13 @@ static int64_t choose_split(const tc_ex *s) {
 static void reset_state(tc_ex *s) {
   s->x->nest.n_inst = s->x->nest.n_tile = 0;
   s->x->nest.scratch_bytes = 0;
+  s->x->nest.threads = s->x->nest.groups = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->asks_next = false;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
+  s->run = 0;
+  memset(s->off, 0xFF, sizeof s->off);
   s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
@@ -1215,7 +1357,7 @@ static tc_status finish(tc_ex *s) {
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   *out = (tc_expansion){.unsaid = TC_NONE};
-  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .arena = arena};
+  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .target = &gr->graph->target, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);

@@ -36,7 +36,7 @@ typedef struct tc_expansion {
   tc_product_facts product;
 } tc_expansion;
 
-// The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
+// For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
 
 #endif

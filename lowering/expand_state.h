@@ -28,13 +28,19 @@ typedef struct tc_ex {
   const tc_graph *g;
   const tc_group *gp;
   const tc_cut *cut;  // of a matrix product, or NULL
+  const tc_target *target;
   tc_extents ext;  // of A, F, K (the lower part where split), K0
   int64_t split;  // extent of the lower part of K; 0: K is one range
   tc_val at[TC_N_RANGES];  // present values of the ranges; the vector range's is that of lane 0
   bool bound[TC_N_RANGES];
   int vector;  // range that varies over lanes, or -1
   int lanes;
-  tc_val mask;  // lanes that exist, or TC_NONE
+  // Of kernels with threads that work on tiles: each thread has a place of its own in every range, at + off, and `run` elements side by side from there along
+  // the range `vector`. at is a multiple of `within` and off is less; along the vector range both are multiples of run.
+  int run;  // 0: lanes are as elsewhere
+  tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
+  int64_t within[TC_N_RANGES];
+  tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
   bool stream;  // blocks are whole and aligned: large results may pass the caches by
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
   int asks;  // tensors that the present pass may yet ask memory for
@@ -78,6 +84,13 @@ tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
 tc_val tc_ex_lane_numbers(tc_ex *s);
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// The same as one value, a vector where it varies over lanes.
+tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
+// The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
+// first element's place in memory being a multiple of that too. 1: elements lie apart.
+int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
+// Element idx of node n at the present iteration, loaded or made.
+tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
 // Element idx of node n at the present iteration, where `given` is the value of node `from`.
 tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
 // The value of node n at the present iteration, until the loop is left.
@@ -96,13 +109,16 @@ bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 void tc_ex_preload(tc_ex *s);
 // Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
-// A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
+// A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
 // The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
 bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
 int tc_ex_lanes_for(int64_t n);
+// On a GPU: threads and groups of the nest, whose vectors have so many lanes.
+void tc_ex_set_threads(tc_ex *s, int lanes);
 
 // The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
 int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
@@ -116,6 +132,8 @@ tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 void tc_ex_attention(tc_ex *s);
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
+// The same on a GPU.
+void tc_ex_gpu_product(tc_ex *s);
 // The same of a convolution, node, of few channels.
 void tc_ex_direct(tc_ex *s, uint32_t node);
 // The same of a convolution, node, by Winograd's algorithm.

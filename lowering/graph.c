@@ -4,6 +4,7 @@
 
 #include "lazy/text.h"
 #include "lowering/conv.h"
+#include "lowering/gpu/split.h"
 #include "lowering/layout.h"
 #include "lowering/panels.h"
 #include "lowering/prologue.h"
@@ -81,7 +82,7 @@ static bool merge_equal(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
-    if (tc_device_kind_of(x->dev) == TC_DEVICE_KERNELS && x->leaf == TC_LEAF_NONE) {
+    if (tc_device_generates(x->dev) && x->leaf == TC_LEAF_NONE) {
       uint32_t m = tc_simplify(g, n);
       if (m != n && x->out == TC_LEAF_NONE) {
         same[n] = m;
@@ -284,7 +285,7 @@ static bool turn_attentions(tc_graph *g) {
     if (stored[n] && (x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH)) stored[x->in[0]] = true;
   }
   for (uint32_t n = 0; n < g->n; n++)
-    if (stored[n] && g->node[n].op == TC_OP_PERMUTE && tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && !turn_attention(g, n)) return false;
+    if (stored[n] && g->node[n].op == TC_OP_PERMUTE && tc_device_generates(g->node[n].dev) && !turn_attention(g, n)) return false;
   return true;
 }
 
@@ -293,7 +294,7 @@ static bool turn_attentions(tc_graph *g) {
 static void store_as_made(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n];
-    if (x->out == TC_LEAF_NONE || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
+    if (x->out == TC_LEAF_NONE || !tc_device_generates(x->dev)) continue;
     uint32_t m = n;
     while (g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH) m = g->node[m].in[0];
     tc_gnode *y = &g->node[m];
@@ -374,19 +375,21 @@ static void find_parts(tc_graph *g) {
 
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
+  TC_TRY(tc_target_of(plan->n_node ? (tc_device)plan->dev[0] : TC_DEVICE_CPU, &g->target));
   g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
   bool ok = g->node && decode(g) && merge_equal(g) && tc_layout(g);
   if (ok) find_parts(g);
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
-    if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
+    if (!tc_device_generates(x->dev)) continue;
     if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
     if (is_convolution(g, x)) ok = tc_conv_expand(g, n);
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
-    if (tc_device_kind_of(g->node[n].dev) == TC_DEVICE_KERNELS && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
-  ok = ok && tc_layout_edges(g) && turn_products(g) && turn_attentions(g);
+    if (tc_device_generates(g->node[n].dev) && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
+  ok = ok && (tc_target_is_gpu(&g->target) || tc_layout_edges(g)) && turn_products(g) && turn_attentions(g);
   if (ok) store_as_made(g);
+  if (ok && tc_target_is_gpu(&g->target)) ok = tc_gpu_split_products(g);
   if (ok) tc_prologues(g);
   ok = ok && tc_panels(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);

@@ -4,6 +4,7 @@
 #define TC_LOWERING_GRAPH_H
 
 #include "lazy/plan.h"
+#include "lowering/target.h"
 #include "runtime/arena.h"
 
 typedef struct tc_gnode {
@@ -30,6 +31,7 @@ typedef struct tc_gnode {
 typedef struct tc_graph {
   tc_arena *arena;
   const tc_plan *plan;
+  tc_target target;  // of all its nodes: a plan is of one memory
   tc_gnode *node;
   uint32_t n, cap;
   uint32_t *order;   // needed nodes, operands first

@@ -60,7 +60,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
 bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n], *in = &g->node[x->in[k]];
   bool puts = x->op == TC_OP_SCATTER || x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD;
-  return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_kind_of(x->dev) == TC_DEVICE_KERNELS;
+  return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_generates(x->dev);
 }
 
 static bool touches_nothing(const tc_graph *g, const tc_gnode *x) {
@@ -663,7 +663,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
   merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
-  if (mode == TC_GROUP_ANY) merge_columns(&w);
+  if (mode == TC_GROUP_ANY && !tc_target_is_gpu(&g->target)) merge_columns(&w);
   for (uint32_t n = 0; n < g->n; n++) gr->of[n] = group_of(gr, n);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }

@@ -670,6 +670,7 @@ tc_status tc_interp_create(const tc_nest *nest, tc_interp **out) {
   *out = NULL;
   tc_status st = tc_nest_verify(nest, text, sizeof text);
   if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_ARG, "%s", text);
+  if (nest->threads > 0) return TC_FAIL(TC_ERR_ARG, "a nest with threads is printed for a GPU, not interpreted");
   tc_interp *p = tc_calloc(1, sizeof *p);
   st = p != NULL ? translate(nest, p) : TC_ERR_MEMORY;
   if (st == TC_OK) return *out = p, TC_OK;

@@ -110,7 +110,7 @@ const char *tc_kernel_compiler(void) {
   return self.sentence;
 }
 
-static void dump(const tc_nest *nest, const char *name) {
+static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
   if (tc_log_on(TC_LOG_NEST)) {
     tc_log_message m;
     if (tc_log_begin(&m)) {
@@ -120,7 +120,7 @@ static void dump(const tc_nest *nest, const char *name) {
     tc_log_end(&m, TC_LOG_NEST);
   }
   char *text = NULL, why[256];
-  if (tc_log_on(TC_LOG_ASM) && self.llvm &&
+  if (tc_log_on(TC_LOG_ASM) && self.llvm && !for_gpu &&
       self.llvm->assembly(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, &text, why, sizeof why) == TC_OK)
     tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
   free(text);
@@ -135,10 +135,20 @@ tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, si
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
-static tc_status compile(tc_kernel *k, const tc_nest *nest) {
+static tc_status compile_for_gpu(tc_kernel *k, const tc_nest *nest, tc_gpu *gpu) {
+  char *source;
+  TC_TRY(tc_gpu_print(nest, k->name, &source, &k->gpu_shape));
+  if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, source);
+  tc_status st = tc_gpu_compile(gpu, k->name, source, &k->gpu_code);
+  tc_free(source);
+  return st;
+}
+
+static tc_status compile(tc_kernel *k, const tc_nest *nest, tc_gpu *gpu) {
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
-  dump(nest, k->name);
+  dump(nest, k->name, gpu != NULL);
+  if (gpu) return compile_for_gpu(k, nest, gpu);
   if (!self.llvm || !tc_isa_is_of_host(self.isa)) {
     TC_TRY(tc_interp_create(nest, &k->interp));
     k->ctx = k->interp;
@@ -162,6 +172,7 @@ static tc_status compile(tc_kernel *k, const tc_nest *nest) {
 static void destroy(tc_kernel *k) {
   if (k->interp) tc_interp_destroy(k->interp);
   if (k->code) tc_elf_unload(k->code);
+  tc_gpu_code_release(k->gpu_code);
   tc_free(k->key);
   tc_free(k);
 }
@@ -170,12 +181,16 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }
 
+#define KEY_WORDS 6  // before the lists
+
 static size_t key_bytes(const tc_nest *n) {
-  return 32 + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + (n->n_buf + 7) / 8 * 8;
+  return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + (n->n_buf + 7) / 8 * 8;
 }
 
-static void write_key(const tc_nest *n, uint64_t *key) {
-  char *p = (char *)(key + 4);
+// A GPU's code is of one device.
+static void write_key(const tc_nest *n, const tc_gpu *gpu, uint64_t *key) {
+  char *p = (char *)(key + KEY_WORDS);
+  key[4] = (uint64_t)n->threads << 16 | n->groups, key[5] = (uint64_t)(uintptr_t)gpu;
   key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
   memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);
   p += n->n_inst * sizeof n->inst[0];
@@ -203,13 +218,22 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes) {
   return NULL;
 }
 
-tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, uint32_t *compiled) {
-  *out = NULL;
-  pthread_once(&self.once, init);
-  size_t bytes = key_bytes(nest);
-  uint64_t *key = tc_calloc(1, bytes);
-  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  write_key(nest, key);
+// What a kernel is made of: a nest, or a GPU's text.
+typedef struct origin {
+  const tc_nest *nest;
+  const char *text, *name;
+  tc_gpu *gpu;
+} origin;
+
+static tc_status make(tc_kernel *k, const origin *from) {
+  pthread_rwlock_rdlock(&compiling);
+  tc_status st = from->nest ? compile(k, from->nest, from->gpu) : tc_gpu_compile(from->gpu, from->name, from->text, &k->gpu_code);
+  pthread_rwlock_unlock(&compiling);
+  return st;
+}
+
+// pre: key is tc_malloc'ed, and taken.
+static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin *from, tc_kernel **out, uint32_t *compiled) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes);
@@ -227,12 +251,10 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
   k->key = key, k->key_bytes = bytes, k->hash = hash;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
-  if (!self.llvm && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
-  pthread_rwlock_rdlock(&compiling);
-  tc_status st = compile(k, nest);
-  pthread_rwlock_unlock(&compiling);
+  if (!self.llvm && !from->gpu && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
+  tc_status st = make(k, from);
   if (st != TC_OK) return destroy(k), st;
-  tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, nest->n_inst);
+  tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, from->nest ? from->nest->n_inst : 0);
   (*compiled)++;
   pthread_mutex_lock(&self.lock);
   self.misses++, self.compiles++;
@@ -248,6 +270,27 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, 
   tc_kernel_release(gone);
   *out = k;
   return TC_OK;
+}
+
+tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  *out = NULL;
+  pthread_once(&self.once, init);
+  size_t bytes = key_bytes(nest);
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
+  write_key(nest, gpu, key);
+  return get(key, bytes, stem, &(origin){.nest = nest, .gpu = gpu}, out, compiled);
+}
+
+// A nest's key begins with a number of instructions that is not 0.
+tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  *out = NULL;
+  size_t length = strlen(text), bytes = KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
+  key[1] = length, key[5] = (uint64_t)(uintptr_t)gpu;
+  memcpy(key + KEY_WORDS, text, length);
+  return get(key, bytes, name, &(origin){.text = text, .name = name, .gpu = gpu}, out, compiled);
 }
 
 void tc_kernel_cache_clear(void) {

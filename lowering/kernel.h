@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "device/gpu.h"
+#include "lowering/gpu/print.h"
 #include "lowering/isa.h"
 #include "lowering/nest.h"
 #include "runtime/hash.h"
@@ -20,6 +22,8 @@ typedef struct tc_kernel {
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
+  tc_gpu_code *gpu_code;   // of a GPU's kernel, which has no fn
+  tc_gpu_shape gpu_shape;
   uint64_t used;
   struct tc_kernel *next;  // in its bucket
   char name[48];
@@ -27,7 +31,10 @@ typedef struct tc_kernel {
 
 // The kernel of a nest: found by the nest's bytes, or compiled (interpreted without a compiler). nest is borrowed. stem: part of the name.
 // compiled is added to when a compile was needed.
-tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_kernel **out, uint32_t *compiled);
+// gpu: what a nest with threads is compiled for; NULL of others.
+tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
+// The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
+tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);

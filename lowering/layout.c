@@ -94,7 +94,7 @@ bool tc_layout(tc_graph *g) {
   if (!moved) return false;
   for (uint32_t n = 0; n < n_nodes; n++) {
     tc_gnode *x = &g->node[n];
-    if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->leaf != TC_LEAF_NONE) continue;
+    if (!tc_device_generates(x->dev) || x->leaf != TC_LEAF_NONE) continue;
     uint32_t equal = x->op == TC_OP_PERMUTE ? tc_simplify(g, n) : n;
     if (equal != n) {  // two moves that cancel
       x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = equal;
@@ -251,7 +251,7 @@ bool tc_layout_edges(tc_graph *g) {
   if (!n_uses || !count_uses(g, n_uses)) return false;
   for (uint32_t n = 0; n < n_nodes; n++) {
     edge e;
-    if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || tc_device_kind_of(g->node[n].dev) != TC_DEVICE_KERNELS) continue;
+    if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
     uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : UINT32_MAX;
     if (product == UINT32_MAX) continue;
     uint32_t moved = moved_before(&e, g->node[n].in[0], product);

@@ -14,6 +14,14 @@ typedef struct block {
   uint32_t first, last;  // waves in which it is alive
 } block;
 
+// Where a run's places are.
+typedef struct tc_places {
+  void **place;  // leaves, then outputs, then prepared values
+  char *const *output;  // behind the leaves in place
+  char *arena;
+} tc_places;
+
+struct tc_gpu_launches;
 struct tc_program {
   tc_step *step;
   uint32_t n_step, cap_step;
@@ -31,9 +39,16 @@ struct tc_program {
   tc_program *prepare;   // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
   size_t *kept_bytes;    // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;
+  struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
   tc_graph graph;        // attributes of ROW steps point into its arena
   tc_arena arena;
 };
+
+static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, uint32_t place) {
+  if (!(place & ARENA_BIT)) return at->place[place];
+  const block *k = &p->block[place & ~ARENA_BIT];
+  return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
+}
 
 // Places for blocks: in an output that is written after they die, else in the arena.
 bool tc_memory_place(tc_program *p, const tc_plan *plan);

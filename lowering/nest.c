@@ -33,6 +33,7 @@ typedef struct check {
   uint8_t *closed;   // of a LOOP or IF: its end was met
   uint32_t open;     // innermost open LOOP or IF
   uint32_t at;
+  uint32_t *tile_lanes;  // of each tile of lanes: of the vectors met so far
   char *text;
   size_t bytes;
 } check;
@@ -63,7 +64,10 @@ static bool has_value(unsigned op) {
     case TC_N_SET:
     case TC_N_STORE:
     case TC_N_SCATTER:
-    case TC_N_PREFETCH: return false;
+    case TC_N_PREFETCH:
+    case TC_N_COPY:
+    case TC_N_COMMIT:
+    case TC_N_WAIT: return false;
     default: return true;
   }
 }
@@ -94,9 +98,8 @@ static tc_status check_same(const check *c, int n, unsigned set) {
   return TC_OK;
 }
 
-static tc_status check_mask(const check *c, int k) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  return i->src[k] == TC_NONE ? TC_OK : check_source(c, k, TC_BOOL, i->lanes);
+static tc_status check_mask(const check *c, int k, unsigned lanes) {
+  return c->nest->inst[c->at].src[k] == TC_NONE ? TC_OK : check_source(c, k, TC_BOOL, lanes);
 }
 
 static tc_status check_buffer(const check *c, bool typed) {
@@ -105,7 +108,32 @@ static tc_status check_buffer(const check *c, bool typed) {
   if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile) return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
   const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
   if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, type_name[type], type_name[i->dtype]);
+  if (i->imm < n->n_buf || !n->tile[i->imm - n->n_buf].of_lanes || !typed) return TC_OK;
+  if ((i->op != TC_N_LOAD && i->op != TC_N_STORE) || i->lanes < n->threads)
+    return refuse(c, "tile %" PRId64 " is of whole vectors", i->imm - n->n_buf);
+  if (i->src[i->op == TC_N_LOAD ? 1 : 2] != TC_NONE) return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
+  const uint32_t of = c->tile_lanes[i->imm - n->n_buf];
+  if (of != 0 && of != i->lanes) return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", i->imm - n->n_buf, of, i->lanes);
+  if (n->tile[i->imm - n->n_buf].n % i->lanes != 0)
+    return refuse(c, "tile %" PRId64 " of %" PRId64 " elements is not of whole vectors", i->imm - n->n_buf, n->tile[i->imm - n->n_buf].n);
+  c->tile_lanes[i->imm - n->n_buf] = i->lanes;
   return TC_OK;
+}
+
+// Of the operand that addresses a GATHER or SCATTER: its own, or one a thread.
+static unsigned index_lanes(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads;
+  return threads > 0 && i->src[0] < c->at && c->nest->inst[i->src[0]].lanes == threads ? threads : i->lanes;
+}
+
+static tc_status check_access(const check *c, bool stores, bool indexed) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned at_lanes = indexed ? index_lanes(c) : 1;
+  TRY(check_buffer(c, true));
+  TRY(check_source(c, 0, TC_I64, at_lanes));
+  if (stores) TRY(check_source(c, 1, i->dtype, i->lanes));
+  return check_mask(c, stores ? 2 : 1, indexed ? at_lanes : i->lanes);
 }
 
 static tc_status check_cast(const check *c, bool bits) {
@@ -115,6 +143,7 @@ static tc_status check_cast(const check *c, bool bits) {
   const unsigned from = c->nest->inst[v].dtype;
   const bool narrow = from == TC_BF16 || from == TC_I8 || from == TC_U8, several = bits && narrow && i->dtype == TC_I32;
   TRY(check_source(c, 0, from, several ? (from == TC_BF16 ? 2u : 4u) * i->lanes : i->lanes));
+  if (several && c->nest->threads > 0 && i->lanes % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   if (several) return TC_OK;
   if (!bits) return check_set(c, i->dtype, SET_STORED);
   const bool fits = (from == TC_F32 && i->dtype == TC_I32) || (from == TC_I32 && i->dtype == TC_F32) || (from == TC_F64 && i->dtype == TC_I64) ||
@@ -150,6 +179,7 @@ static tc_status check_interleave(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   TRY(check_set(c, i->dtype, SET_VALUE));
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
+  if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
   return check_source(c, 1, i->dtype, i->lanes / 2u);
 }
@@ -169,6 +199,79 @@ static tc_status check_set_var(const check *c) {
   return check_source(c, 1, var->dtype, var->lanes);
 }
 
+// ---- of nests with threads ----
+
+static tc_status check_shared_tile(const check *c, uint64_t tile) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  if (tile >= n->n_tile) return refuse(c, "tile %" PRIu64 " of %u", tile, n->n_tile);
+  if (n->tile[tile].of_lanes) return refuse(c, "tile %" PRIu64 " is of whole vectors", tile);
+  if (n->tile[tile].dtype != i->dtype)
+    return refuse(c, "tile %" PRIu64 " holds %s, not %s", tile, type_name[n->tile[tile].dtype], type_name[i->dtype]);
+  return TC_OK;
+}
+
+static tc_status check_pick(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads, lanes = i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : threads;
+  TRY(check_set(c, i->dtype, SET_VALUE));
+  if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
+  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
+  return check_source(c, 0, i->dtype, lanes);
+}
+
+static tc_status check_copy(const check *c) {
+  const unsigned threads = c->nest->threads;
+  TRY(check_buffer(c, true));
+  if (c->nest->inst[c->at].imm >= c->nest->n_buf) return refuse(c, "copies from a tile");
+  TRY(check_shared_tile(c, c->nest->inst[c->at].flags));
+  TRY(check_source(c, 0, TC_I64, threads));
+  TRY(check_source(c, 1, TC_I64, threads));
+  return check_mask(c, 2, threads);
+}
+
+static tc_status check_ldmatrix(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads;
+  TRY(check_set(c, i->dtype, SET_OF(TC_F16) | SET_OF(TC_BF16)));
+  if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
+  if (i->lanes != 8 * threads && i->lanes != 4 * threads) return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
+  TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
+  return check_source(c, 0, TC_I64, threads);
+}
+
+static tc_status check_mma(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads, type = i->src[0] < c->at ? c->nest->inst[i->src[0]].dtype : TC_BF16;
+  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
+  TRY(check_set(c, type, SET_OF(TC_F16) | SET_OF(TC_BF16)));
+  if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
+  if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
+  TRY(check_source(c, 0, type, 8 * threads));
+  TRY(check_source(c, 1, type, 4 * threads));
+  return check_source(c, 2, TC_F32, i->lanes);
+}
+
+static tc_status check_threads_op(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (c->nest->threads == 0) return refuse(c, "a nest without threads has no such op");
+  switch (i->op) {
+    case TC_N_PICK: return check_pick(c);
+    case TC_N_COPY: return check_copy(c);
+    case TC_N_WAIT: return i->imm >= 0 && i->imm <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", i->imm);
+    case TC_N_LDMATRIX: return check_ldmatrix(c);
+    case TC_N_MMA: return check_mma(c);
+    default: return TC_OK;
+  }
+}
+
+static tc_status check_lanes(const check *c, unsigned lanes) {
+  const unsigned threads = c->nest->threads, most = threads > 0 ? 32 * threads : 64;
+  if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
+  if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
+  return TC_OK;
+}
+
 // How many operands an op has at most.
 static int n_operands(const tc_ninst *i) {
   switch (i->op) {
@@ -178,6 +281,8 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_NUM:
     case TC_N_ENDLOOP:
     case TC_N_ENDIF:
+    case TC_N_COMMIT:
+    case TC_N_WAIT:
     case TC_N_LANES: return 0;
     case TC_N_IF:
     case TC_N_VAR:
@@ -193,9 +298,13 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_NOT:
     case TC_N_CAST:
     case TC_N_BITCAST:
+    case TC_N_PICK:
+    case TC_N_LDMATRIX:
     case TC_N_HREDUCE: return 1;
     case TC_N_STORE:
     case TC_N_SCATTER:
+    case TC_N_COPY:
+    case TC_N_MMA:
     case TC_N_FMA:
     case TC_N_SELECT: return 3;
     case TC_N_CALL: return tc_nest_math_operands(i->imm);
@@ -236,20 +345,10 @@ static tc_status check_op(check *c) {
     case TC_N_SET: return check_set_var(c);
     case TC_N_SPLAT: TRY(check_set(c, i->dtype, SET_VALUE)); return check_source(c, 0, i->dtype, 1);
     case TC_N_LANES: return check_set(c, i->dtype, SET_INT);
-    case TC_N_LOAD:
-      TRY(check_buffer(c, true));
-      TRY(check_source(c, 0, TC_I64, 1));
-      return check_mask(c, 1);
-    case TC_N_GATHER:
-      TRY(check_buffer(c, true));
-      TRY(check_source(c, 0, TC_I64, i->lanes));
-      return check_mask(c, 1);
-    case TC_N_STORE:
-    case TC_N_SCATTER:
-      TRY(check_buffer(c, true));
-      TRY(check_source(c, 0, TC_I64, i->op == TC_N_STORE ? 1 : i->lanes));
-      TRY(check_source(c, 1, i->dtype, i->lanes));
-      return check_mask(c, 2);
+    case TC_N_LOAD: return check_access(c, false, false);
+    case TC_N_GATHER: return check_access(c, false, true);
+    case TC_N_STORE: return check_access(c, true, false);
+    case TC_N_SCATTER: return check_access(c, true, true);
     case TC_N_PREFETCH: TRY(check_buffer(c, false)); return check_source(c, 0, TC_I64, 1);
     case TC_N_ADD:
     case TC_N_SUB:
@@ -292,6 +391,7 @@ static tc_status check_op(check *c) {
       if (n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
       return check_same(c, n_operands(i), SET_OF(TC_F64));
     case TC_N_ZIP:
+      if (n->threads > 0) return refuse(c, "moves lanes between threads");
       if (i->lanes < 2) return refuse(c, "one lane has no halves");
       if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
       return check_same(c, 2, SET_VALUE);
@@ -302,7 +402,7 @@ static tc_status check_op(check *c) {
     case TC_N_COMMIT:
     case TC_N_WAIT:
     case TC_N_LDMATRIX:
-    case TC_N_MMA: return refuse(c, "a nest without threads has no such op");
+    case TC_N_MMA: return check_threads_op(c);
     case TC_N_OPS: break;
   }
   return refuse(c, "no such op");
@@ -311,9 +411,9 @@ static tc_status check_op(check *c) {
 static tc_status check_inst(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->op >= TC_N_OPS) return refuse(c, "no such op");
-  const bool typed = has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER;
+  const bool typed = has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
   if (typed && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
-  if (typed && (i->lanes == 0 || i->lanes > 64 || (i->lanes & (i->lanes - 1)) != 0)) return refuse(c, "%u lanes", i->lanes);
+  if (typed) TRY(check_lanes(c, i->lanes));
   for (int k = n_operands(i); k < 4; k++)
     if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
   c->scope[c->at] = c->open;
@@ -328,11 +428,24 @@ static tc_status check_memory(const check *c) {
   for (uint32_t t = 0; t < n->n_tile; t++) {
     const tc_ntile *tile = &n->tile[t];
     if (tile->dtype >= TC_N_TYPES) return refuse(c, "tile %u: no such type: %u", t, tile->dtype);
+    if (tile->of_lanes && n->threads == 0) return refuse(c, "tile %u: a nest without threads has no lanes that a tile is of", t);
+    if (tile->of_lanes && (tile->n < 0 || tile->n > INT32_MAX)) return refuse(c, "tile %u: %" PRId64 " elements", t, tile->n);
+    if (tile->of_lanes) continue;
+    if (n->groups > 1) return refuse(c, "tile %u: a block of %u groups has no memory of one", t, n->groups);
     if (tile->offset < 0 || tile->offset % 64 != 0) return refuse(c, "tile %u: offset %" PRId64 " is not a multiple of 64", t, tile->offset);
     if (tile->n < 0 || tile->offset > n->scratch_bytes || tile->n > (n->scratch_bytes - tile->offset) / type_bytes[tile->dtype])
       return refuse(c, "tile %u: %" PRId64 " elements at %" PRId64 " exceed the scratch of %" PRId64 " bytes", t, tile->n, tile->offset,
                     n->scratch_bytes);
   }
+  return TC_OK;
+}
+
+static tc_status check_groups(const check *c) {
+  const tc_nest *n = c->nest;
+  if (n->threads == 0) return TC_OK;
+  if (n->threads > 1024 || (n->threads & (n->threads - 1)) != 0) return refuse(c, "groups of %u threads", n->threads);
+  if (n->groups == 0 || n->groups > 1024 / n->threads || (n->groups > 1 && n->threads > 64))
+    return refuse(c, "%u groups of %u threads in a block", n->groups, n->threads);
   return TC_OK;
 }
 
@@ -348,11 +461,13 @@ const char *tc_nest_op_name(tc_nest_op op) {
 tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes) {
   if (bytes > 0) text[0] = 0;
   check c = {.nest = nest, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
+  TRY(check_groups(&c));
   TRY(check_memory(&c));
   if (nest->n_inst == TC_NONE) return refuse(&c, "too many instructions");
   c.scope = tc_malloc(((size_t)nest->n_inst + 1) * sizeof *c.scope);
   c.closed = tc_calloc((size_t)nest->n_inst + 1, 1);
-  tc_status st = c.scope != NULL && c.closed != NULL ? TC_OK : TC_ERR_MEMORY;
+  c.tile_lanes = tc_calloc((size_t)nest->n_tile + 1, sizeof *c.tile_lanes);
+  tc_status st = c.scope != NULL && c.closed != NULL && c.tile_lanes != NULL ? TC_OK : TC_ERR_MEMORY;
   if (st != TC_OK && bytes > 0) (void)snprintf(text, bytes, "out of memory");
   for (c.at = 0; st == TC_OK && c.at < nest->n_inst; c.at++) st = check_inst(&c);
   if (st == TC_OK && c.open != TC_NONE) {
@@ -361,6 +476,7 @@ tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes) {
   }
   tc_free(c.scope);
   tc_free(c.closed);
+  tc_free(c.tile_lanes);
   return st;
 }
 
@@ -395,32 +511,39 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
     case TC_N_STORE:
     case TC_N_SCATTER:
     case TC_N_PREFETCH:
+    case TC_N_COPY:
       if (i->imm < nest->n_buf)
         fprintf(out, " b%" PRId64, i->imm);
       else
         fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
+      if (i->op == TC_N_COPY) fprintf(out, " t%u", i->flags);
       break;
+    case TC_N_LDMATRIX: fprintf(out, " t%" PRId64, i->imm); break;
+    case TC_N_PICK:
+    case TC_N_WAIT: fprintf(out, " %" PRId64, i->imm); break;
     default: break;
   }
 }
 
 // True where operand k is a mask.
 static bool is_mask(const tc_ninst *i, int k) {
-  return k == (i->op == TC_N_LOAD || i->op == TC_N_GATHER ? 1 : i->op == TC_N_STORE || i->op == TC_N_SCATTER ? 2 : -1);
+  const bool loads = i->op == TC_N_LOAD || i->op == TC_N_GATHER, stores = i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
+  return k == (loads ? 1 : stores ? 2 : -1);
 }
 
 void tc_nest_print(const tc_nest *nest, FILE *out) {
+  if (nest->threads > 0) fprintf(out, "groups of %u threads, %u in a block\n", nest->threads, nest->groups);
   for (uint32_t b = 0; b < nest->n_buf; b++) fprintf(out, "b%u: %s\n", b, nest->buf_type[b] < TC_N_TYPES ? type_name[nest->buf_type[b]] : "?");
   for (uint32_t t = 0; t < nest->n_tile; t++)
-    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "\n", t, nest->tile[t].dtype < TC_N_TYPES ? type_name[nest->tile[t].dtype] : "?",
-            nest->tile[t].n, nest->tile[t].offset);
+    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, nest->tile[t].dtype < TC_N_TYPES ? type_name[nest->tile[t].dtype] : "?",
+            nest->tile[t].n, nest->tile[t].offset, nest->tile[t].of_lanes ? " of lanes" : "");
   int depth = 0;
   for (uint32_t k = 0; k < nest->n_inst; k++) {
     const tc_ninst *i = &nest->inst[k];
     if ((i->op == TC_N_ENDLOOP || i->op == TC_N_ENDIF) && depth > 0) depth--;
     fprintf(out, "%*s", 2 * depth, "");
     if (has_value(i->op)) fprintf(out, "%%%u = ", k);
-    if (has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER) {
+    if (has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY) {
       fprintf(out, "%s", i->dtype < TC_N_TYPES ? type_name[i->dtype] : "?");
       if (i->lanes != 1) fprintf(out, "x%u", i->lanes);
       fputc(' ', out);
@@ -430,7 +553,7 @@ void tc_nest_print(const tc_nest *nest, FILE *out) {
     for (int s = 0; s < 4; s++)
       if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", is_mask(i, s) ? " mask" : "", i->src[s]);
     if (i->op == TC_N_LOOP) fprintf(out, " step %" PRId64, i->imm);
-    if (i->flags != 0) fprintf(out, " flags %u", i->flags);
+    if (i->flags != 0 && i->op != TC_N_COPY) fprintf(out, " flags %u", i->flags);
     fputc('\n', out);
     if (i->op == TC_N_LOOP || i->op == TC_N_IF) depth++;
   }

@@ -60,10 +60,10 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */ \
   /* Of nests with threads only: */                                                                                     \
   X(PICK, pick)        /* per thread, element imm of those it holds of s0: as many lanes as threads */                   \
-  X(COPY, copy)        /* per thread, 16 bytes from element s0 (i64, a lane a thread) of buffer imm to element s1 of tile flags, under way until WAIT; s2: bool mask or none: zeros where false. dtype: of both */ \
+  X(COPY, copy)        /* per thread, 16 bytes from element s0 (i64, a lane a thread) of buffer imm to element s1 of tile flags (0: the first), under way until WAIT; s2: bool mask or none: zeros where false. dtype: of both */ \
   X(COMMIT, commit)    /* ends a group of copies */                                                                     \
-  X(WAIT, wait)        /* until at most imm groups of copies are under way, for every thread of the block */             \
-  X(LDMATRIX, ldmatrix)/* F16, BF16: matrices of 8 x 8 from tile imm; s0 (i64, a lane a thread): element where the thread's row begins; 8, 4 or 2 elements a thread; flags bit 0: transposed */ \
+  X(WAIT, wait)        /* until at most imm (to 7) groups of copies are under way, for every thread of the block, which is a barrier */ \
+  X(LDMATRIX, ldmatrix)/* F16, BF16: matrices of 8 x 8 from tile imm (0: the first); s0 (i64, a lane a thread): element where the thread's row begins; 8 or 4 elements a thread; flags bit 0: transposed */ \
   X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */
 // clang-format on
 
@@ -85,7 +85,7 @@ typedef struct tc_ninst {
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
   uint8_t dtype;
-  uint8_t of_lanes;    // with threads: only whole vectors, at multiples of their lanes, so that every thread reads what it wrote alone
+  uint8_t of_lanes;    // with threads: only whole vectors of as many lanes each, unmasked, at multiples of their lanes: every thread reads what it wrote alone
   uint8_t pad[6];
   int64_t n;           // elements
   int64_t offset;      // bytes from worker->scratch, multiple of 64
@@ -100,10 +100,12 @@ typedef struct tc_nest {
   int64_t scratch_bytes;
 } tc_nest;
 
-// A nest with threads is run by groups of as many, `groups` of them in a block (one, if they are more than a warp). Thread t of a group holds the lanes
-// [t v, (t + 1) v) of a vector of v lanes a thread; scalars every thread has. A group does units [begin, end) of the outermost range. GATHER and SCATTER may
-// have s0 of fewer lanes than the value, one a thread: then each thread's elements lie side by side, the first at its address, and the mask is a lane a thread, too. Tiles are the group's, with
-// one group a block; a generator puts barriers where a tile is read after other threads wrote it, or written after they read it.
+// A nest with threads is run by groups of as many (a power of two), `groups` of them in a block (one, if they are more than a warp). Thread t of a group holds
+// the lanes [t v, (t + 1) v) of a vector of v lanes a thread; scalars every thread has, and stores the first. A group does units [begin, end) of the outermost
+// range. GATHER and SCATTER may have s0 of fewer lanes than the value, one a thread: then each thread's elements lie side by side, the first at its address,
+// and the mask is a lane a thread, too. No two lanes that SCATTERs write to a buffer name one element. What would move lanes between threads is not there:
+// ZIP, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
+// and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
 
 // F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.

@@ -6,6 +6,7 @@
 #include "kernels/ref/ref.h"
 #include "lowering/choices.h"
 #include "lowering/expand.h"
+#include "lowering/gpu/launches.h"
 #include "lowering/group.h"
 #include "lowering/memory.h"
 #include "lowering/nest_math.h"
@@ -152,7 +153,7 @@ static int64_t index_extent(const tc_graph *g, const tc_gnode *x) {
 
 // Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run whole: it is what others are compared with.
 static bool is_shared(const tc_gnode *x) {
-  if (tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->count == 0) return false;
+  if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
   return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
 }
 
@@ -274,7 +275,7 @@ static tc_status compile(builder *b, tc_program *p) {
     uint32_t compiled = 0;
     if (!s->draft) continue;
     if (s->draft->is_product && tc_options_get()->autotune) tune(b, p, s);
-    TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, &s->kernel, &compiled));
+    TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, b->p->graph.target.gpu, &s->kernel, &compiled));
     b->plan->n_compiled += compiled;
     drop_draft(s);
   }
@@ -460,6 +461,7 @@ static bool build_steps(builder *b, tc_status *st) {
 void tc_program_destroy(void *program) {
   tc_program *p = program;
   if (p->prepare) tc_program_destroy(p->prepare);
+  tc_gpu_launches_destroy(p->gpu);
   for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
   void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
@@ -602,6 +604,7 @@ static void log_program(const tc_program *p, const tc_plan *plan) {
 
 static const char *tier_of(const tc_program *p) {
   const char *tier = "none";
+  if (p->gpu) return "gpu";
   for (uint32_t i = 0; i < p->n_step; i++) {
     if (p->step[i].kind == TC_STEP_KERNEL) return p->step[i].kernel->interp ? "interp" : "llvm";
     if (p->step[i].kind == TC_STEP_ROW) tier = "ref";
@@ -620,6 +623,13 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
   if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (tc_target_is_gpu(&p->graph.target)) {
+    p->prepare->graph.target = p->graph.target;
+    st = tc_gpu_launches_create(p, false, &p->gpu);
+    if (st == TC_OK) st = tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
+    if (st != TC_OK) return tc_program_destroy(p), st;
+    plan->n_compiled += tc_gpu_launches_compiled(p->gpu);
+  }
   plan->n_kernels = count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
@@ -636,23 +646,21 @@ typedef struct fault {
   _Atomic bool taken;
   const tc_step *step;
   tc_status status;
+  int64_t position;  // of a bad index that a GPU found, else -1
 } fault;
 
 typedef struct run {
   _Alignas(128) const tc_program *p;
-  void **place;  // leaves, then outputs, then prepared values
-  char *const *output;  // behind the leaves in place
-  char *arena;
+  tc_places at;
   const uint64_t *num;  // all steps' scalars
   const uint64_t *skip;  // steps that need not run; NULL: none
   fault *fault;
+  uint64_t *words;  // of a GPU's launches
   bool timed;  // TC_PROFILE=2
 } run;
 
 static void *pointer_of(const run *r, uint32_t place) {
-  if (!(place & ARENA_BIT)) return r->place[place];
-  const block *k = &r->p->block[place & ~ARENA_BIT];
-  return (k->in == IN_ARENA ? r->arena : r->output[k->in]) + k->offset;
+  return tc_place_pointer(r->p, &r->at, place);
 }
 
 static tc_status stop(const run *r, const tc_step *s, tc_status st) {
@@ -678,9 +686,13 @@ static void report(const tc_plan *plan, const run *r, const tc_call *call) {
   tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
   if (s->kind == TC_STEP_CHECK) {
     const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
-    long long at = find_bad_index(r, s, 0, s->extent), extent = (long long)r->num[s->first_num];
-    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(index[at]), at,
-            extent);
+    int64_t at = r->p->gpu ? f->position : find_bad_index(r, s, 0, s->extent), bad = 0;
+    if (!r->p->gpu)
+      bad = index[at];
+    else if (tc_gpu_read(r->p->graph.target.gpu, &bad, index + at, sizeof bad) != TC_OK)
+      return;  // the device is lost, and has said so
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(bad), (long long)at,
+            (long long)r->num[s->first_num]);
   } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
   }
@@ -752,8 +764,21 @@ static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   run_step(r, s, task_begin(s, index), task_begin(s, index + 1), w);
 }
 
+static tc_status run_on_gpu(run *r) {
+  const tc_program *p = r->p;
+  uint64_t found, which;
+  TC_TRY(tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &found));
+  if (found == TC_GPU_NO_FAULT) return TC_OK;
+  which = found >> TC_GPU_FAULT_SHIFT;
+  r->fault->position = (int64_t)(found & ((UINT64_C(1) << TC_GPU_FAULT_SHIFT) - 1));
+  const tc_step *s = p->step;
+  while (s->kind != TC_STEP_CHECK || which-- > 0) s++;
+  return stop(r, s, TC_ERR_INDEX);
+}
+
 static tc_status run_steps(run *r) {
   const tc_program *p = r->p;
+  if (p->gpu) return run_on_gpu(r);
   tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes, .brief = p->brief};
   return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
 }
@@ -792,9 +817,9 @@ static void describe(const tc_program *q, const tc_plan *plan, const tc_step *s,
 }
 
 // Memory for what a step makes in this run.
-static tc_status take_results(const tc_program *p, preparing *x) {
+static tc_status take_results(const tc_program *p, const tc_plan *plan, preparing *x) {
   for (uint32_t i = 0; i < x->n_out; i++) {
-    tc_status st = tc_buffer_create(p->kept_bytes[x->kept[i]], &x->out[i]);
+    tc_status st = tc_buffer_create_on((tc_device)plan->dev[0], p->kept_bytes[x->kept[i]], &x->out[i]);
     if (st != TC_OK) {
       while (i-- > 0) tc_buffer_release(x->out[i]);
       return st;
@@ -815,11 +840,11 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
   for (uint32_t i = 0; i < q->n_step; i++) {
     describe(q, plan, &q->step[i], num, held, kept, &x);
     skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
-    if (!skip[i]) TC_TRY(take_results(whole->p, &x));
+    if (!skip[i]) TC_TRY(take_results(whole->p, plan, &x));
     n_made += !skip[i];
     for (uint32_t k = 0; k < x.n_out; k++) {
       kept[x.kept[k]] = x.out[k];
-      whole->place[plan->n_leaf + plan->n_out + x.kept[k]] = x.out[k]->ptr;
+      whole->at.place[plan->n_leaf + plan->n_out + x.kept[k]] = x.out[k]->ptr;
     }
   }
   if (n_made == 0) return TC_OK;
@@ -844,17 +869,30 @@ typedef struct launch {
   uint64_t fixed[512];
 } launch;
 
+// A run's arena, and its lists of so many bytes: in one on the CPU, on a GPU in memory of the host.
+static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
+  const tc_program *p = plan->program;
+  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
+  if (!p->gpu) return bytes ? tc_buffer_create(tc_buffer_fit(bytes), arena) : TC_OK;
+  TC_TRY(bytes ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena) : TC_OK);
+  tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
+  if (st != TC_OK) tc_buffer_release(*arena);
+  return st;
+}
+
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
                             tc_work_done *prepared) {
   const tc_program *p = plan->program, *q = p->prepare;
   launch l;
   uint64_t *num = l.fixed;
-  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_list = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
-  size_t lists = n_list * sizeof *num <= sizeof l.fixed ? 0 : n_list * sizeof *num;
-  tc_buffer *arena = NULL;
+  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
+  uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
+  size_t lists = (n_lists + n_words) * sizeof *num;
+  tc_buffer *arena = NULL, *beside = NULL;
   tc_work_done ignored = {0};
-  TC_TRY(p->arena_bytes + lists ? tc_buffer_create(tc_buffer_fit(p->arena_bytes + lists), &arena) : TC_OK);
-  if (lists) num = (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+  if (lists <= sizeof l.fixed) lists = 0;
+  TC_TRY(take_memory(plan, lists, &arena, &beside));
+  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
   void **place = (void **)(num + p->n_num);
   tc_buffer **kept = (tc_buffer **)(place + n_place);
   fill_nums(p, arg, num);
@@ -862,13 +900,18 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
   for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
   l.stopped_by = (fault){.step = NULL};
-  l.r = (run){
-      p, place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL, num, NULL, &l.stopped_by, tc_options_get()->profile > 1};
+  l.r = (run){.p = p,
+              .at = {place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL},
+              .num = num,
+              .fault = &l.stopped_by,
+              .words = num + n_lists,
+              .timed = tc_options_get()->profile > 1};
   tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
   if (st == TC_OK) st = run_steps(&l.r);
   if (l.stopped_by.step) report(plan, &l.r, call);
   for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
   tc_buffer_release(arena);
+  tc_buffer_release(beside);
   return st;
 }
 

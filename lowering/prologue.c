@@ -71,7 +71,7 @@ static bool leads(walk *w, uint32_t n) {
 void tc_prologues(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     const tc_gnode *x = &g->node[n];
-    if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS) continue;
+    if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev)) continue;
     walk w = {.g = g, .count = g->node[below_views(g, x->in[1])].shape->count, .ok = true};
     bool fits = leads(&w, x->in[1]) && w.ok && w.n_narrow == 1 && w.cost <= MOST_COST;
     for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];

@@ -146,7 +146,7 @@ static bool add_trial(tuning *t, const tc_cut *cut) {
   *x = (trial){.cut = *cut, .runs = true};
   tc_arena_reset(t->arena);
   if (tc_expand_group(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
-  bool made = tc_kernel_get(&e.nest, e.stem, &x->kernel, &compiled) == TC_OK;
+  bool made = tc_kernel_get(&e.nest, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
   tc_nest_destroy(&e.nest);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
   if (!made) return tc_kernel_release(x->kernel), false;

@@ -1,4 +1,5 @@
-// Options from the environment, by the rows of options.def. Strings are copied, for setenv may move what getenv returned.
+// Options from the environment, by the rows of options.def, which a program with more rights than its caller does not have. Strings are copied, for setenv may
+// move what getenv returned.
 // Threads: the first call reads, under a lock; later ones cost one load.
 #include "runtime/options.h"
 
@@ -42,7 +43,7 @@ static bool is_word_of(const char *words, const char *text) {
 }
 
 static const char *read_string(const char *variable, const char *initial, const char *words, char *room) {
-  const char *text = getenv(variable);
+  const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
   if (strlen(text) >= STRING_BYTES) {
     tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
@@ -57,7 +58,7 @@ static const char *read_string(const char *variable, const char *initial, const 
 
 static int64_t read_number(const char *variable, int64_t initial, const char *words, char *room) {
   (void)words, (void)room;
-  const char *text = getenv(variable);
+  const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
   char *end;
   errno = 0;

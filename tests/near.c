@@ -163,3 +163,12 @@ tc_tensor near_present(const void *data, tc_dims dims, tc_type type, char how) {
   if (how == 'T') return tc_permute(base, axes);
   return how == 'S' ? tc_slice(base, last, 0, 2 * columns, 2) : tc_slice(base, last, columns - 1, -columns - 1, -1);
 }
+
+const char *near_device(void) {
+  const char *name = getenv("TC_TEST_DEVICE");
+  return name ? name : "tc:cpu";
+}
+
+bool near_is_slow(void) {
+  return getenv("TC_TEST_DEVICE") != NULL;
+}

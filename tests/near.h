@@ -17,6 +17,9 @@ double near_get(tc_type type, const void *data, int64_t i);
 void near_set(tc_type type, void *data, int64_t i, double v);
 // Spacing of the type's values at v, a finite number.
 double near_ulp(tc_type type, double v);
+// The device under test: TC_TEST_DEVICE, or tc:cpu. Where it is slow because it is simulated, fewer cases are compared.
+const char *near_device(void);
+bool near_is_slow(void);
 // Index of the first of n elements of got that is not near want, or -1.
 int64_t near_find(tc_type type, const void *got, const void *want, int64_t n, near_tol tol);
 // "[2, 3]" into text, which is returned.

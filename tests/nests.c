@@ -206,8 +206,8 @@ static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const ui
 
 // ---- arithmetic, every operation ----
 
-void nest_case_ops(nest_case *f, tc_type t, int lanes) {
-  *f = (nest_case){.n_in = 0};
+void nest_case_ops(nest_case *f, tc_type t, int lanes, int threads) {
+  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   for (uint64_t k = 0; k < 3; k++) add_input(f, t, 7 * k + 1);
   add_input(f, TC_BOOL, 99);
   uint32_t v[3], b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
@@ -219,30 +219,32 @@ void nest_case_ops(nest_case *f, tc_type t, int lanes) {
 
 // ---- casts ----
 
-void nest_case_casts(nest_case *f, tc_type from, int lanes) {
-  *f = (nest_case){.n_in = 0};
+void nest_case_casts(nest_case *f, tc_type from, int lanes, int threads) {
+  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   add_input(f, from, 5);
   uint32_t b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
   uint32_t v = OP1(&f->n, LOAD, from, lanes, 0, i);
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(f, to, lanes, i, OP1(&f->n, CAST, to, lanes, 0, v), nest_type_name[from]);
-  if (from == TC_BF16 && lanes > 1) store(f, TC_I32, lanes / 2, i, OP1(&f->n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
-  if ((from == TC_I8 || from == TC_U8) && lanes > 2) store(f, TC_I32, lanes / 4, i, OP1(&f->n, BITCAST, TC_I32, lanes / 4, 0, v), "BITCAST of fours");
+  if (from == TC_BF16 && lanes > 1 && lanes / 2 >= threads)
+    store(f, TC_I32, lanes / 2, i, OP1(&f->n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
+  if ((from == TC_I8 || from == TC_U8) && lanes > 2 && lanes / 4 >= threads)
+    store(f, TC_I32, lanes / 4, i, OP1(&f->n, BITCAST, TC_I32, lanes / 4, 0, v), "BITCAST of fours");
   OP0(&f->n, ENDLOOP, TC_BOOL, 1, 0);
 }
 
 // ---- memory ----
 
-// Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it crashes.
-void nest_case_memory(nest_case *f, tc_type t, int lanes) {
-  *f = (nest_case){.n_in = 0};
+// Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it crashes. With threads no index comes twice.
+void nest_case_memory(nest_case *f, tc_type t, int lanes, int threads) {
+  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   uint64_t seed = 3;
   add_input(f, t, 11);
   add_input(f, TC_BOOL, 12);
   add_input(f, TC_I64, 13);
   add_input(f, TC_I64, 14);
   for (int i = 0; i < N; i++) {
-    int64_t at = (int64_t)(random_bits(&seed) % N), far = INT64_C(1) << 40;
+    int64_t at = threads > 0 ? (i * 77 + 5) % N : (int64_t)(random_bits(&seed) % N), far = INT64_C(1) << 40;
     char *mask = f->in[1] + i;
     memcpy(f->in[2] + 8 * i, &at, 8);
     memcpy(f->in[3] + 8 * i, *mask ? &at : &far, 8);
@@ -271,8 +273,8 @@ void nest_case_memory(nest_case *f, tc_type t, int lanes) {
 
 // ---- leaves, reductions, zips, calls ----
 
-void nest_case_rest(nest_case *f, tc_type t, int lanes) {
-  *f = (nest_case){.n_in = 0};
+void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
+  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   static const tc_nest_op reduce[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
   bool is_float = t == TC_F32 || t == TC_F64;
   double d = -2.75;
@@ -287,12 +289,12 @@ void nest_case_rest(nest_case *f, tc_type t, int lanes) {
   store(f, t, lanes, i, OP0(n, NUM, t, lanes, is_float ? 0 : 1), "NUM");
   if (t != TC_BOOL && !is_float) store(f, t, lanes, i, OP0(n, LANES, t, lanes, 0), "LANES");
   if (lanes > 1) store(f, t, lanes, i, OP1(n, SPLAT, t, lanes, 0, OP1(n, LOAD, t, 1, 0, i)), "SPLAT");
-  if (lanes > 1) {
+  if (lanes > 1 && lanes / 2 >= threads) {
     uint32_t a = OP1(n, LOAD, t, lanes / 2, 0, i), c = OP1(n, LOAD, t, lanes / 2, 1, i);
     store(f, t, lanes, i, OP2(n, INTERLEAVE, t, lanes, 0, a, c), "INTERLEAVE");
   }
   for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(f, t, 1, i, OP1(n, HREDUCE, t, 1, reduce[k], v), "HREDUCE");
-  for (int64_t half = 0; half < 2 && lanes > 1; half++) store(f, t, lanes, i, OP2(n, ZIP, t, lanes, half, v, w), "ZIP");
+  for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++) store(f, t, lanes, i, OP2(n, ZIP, t, lanes, half, v, w), "ZIP");
   if (t == TC_F64) {
     store(f, t, lanes, i, OP1(n, CALL, t, lanes, TC_NEST_MATH_EXP, v), "exp");
     store(f, t, lanes, i, OP2(n, CALL, t, lanes, TC_NEST_MATH_ATAN2, v, w), "atan2");

@@ -20,11 +20,11 @@ typedef struct nest_case {
 } nest_case;
 
 // Arithmetic and comparisons (no f16, bf16); casts to every type; loads, gathers, stores, scatters, with and without masks; and leaves, reductions,
-// zips and calls (no f16, bf16).
-void nest_case_ops(nest_case *f, tc_type t, int lanes);
-void nest_case_casts(nest_case *f, tc_type from, int lanes);
-void nest_case_memory(nest_case *f, tc_type t, int lanes);
-void nest_case_rest(nest_case *f, tc_type t, int lanes);
+// zips and calls (no f16, bf16). threads: of a nest with threads, as far as its lanes stay with them; 0: a CPU's.
+void nest_case_ops(nest_case *f, tc_type t, int lanes, int threads);
+void nest_case_casts(nest_case *f, tc_type from, int lanes, int threads);
+void nest_case_memory(nest_case *f, tc_type t, int lanes, int threads);
+void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads);
 void nest_case_flow(nest_case *f);  // variables through loops and ifs
 void nest_case_release(nest_case *f);
 

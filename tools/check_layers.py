@@ -34,8 +34,8 @@ THIRD_PARTY = {
     r"jansson": ["lazy/front/safetensors.c"],
     r"zip\.h": ["lazy/front/npz.c"],
     r"llvm-c/|llvm/": ["lowering/llvm/"],
-    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/gpu/"],
-    r"hip/|hiprtc": ["device/hip/", "lowering/gpu/"],
+    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/gpu/", "tests/plain/cuda_header.c"],
+    r"hip/|hiprtc": ["device/hip/", "lowering/gpu/", "tests/plain/hip_header.c"],
     r"criterion/": ["tests/"],
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "device/device.h"
+#include "device/gpu.h"
 #include "lowering/kernel.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -10,12 +11,19 @@
 static void print_devices(void) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
-                                      [TC_DEVICE_ZEROS] = "computes nothing, every result is zeros",
-                                      [TC_DEVICE_ABSENT] = "absent: "};
+                                      [TC_DEVICE_ZEROS] = "computes nothing, every result is zeros"};
   printf("devices (default %s)\n", tc_get_default_device());
-#define TC_BACKEND(NAME, name, kind, sentence) printf("  %-10s %s%s\n", name, kinds[TC_DEVICE_##kind], sentence);
-#include "device/backends.def"
-#undef TC_BACKEND
+  for (int row = 0; row < TC_N_DEVICES; row++) {
+    tc_device d = (tc_device)row;
+    if (tc_device_kind_of(d) != TC_DEVICE_GPU) {
+      printf("  %-10s %s\n", tc_device_name(d), kinds[tc_device_kind_of(d)]);
+      continue;
+    }
+    // The first one, or why there is none, and then as many as there are.
+    printf("  %-10s %s%s\n", tc_device_name(d), tc_gpu_absent(d) ? "absent: " : "fused kernels on ", tc_gpu_sentence(d));
+    for (int i = 1; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
+      printf("  %-10s fused kernels on %s\n", tc_device_name(tc_device_of_row(d, i)), tc_gpu_sentence(tc_device_of_row(d, i)));
+  }
 }
 
 static void print_topology(void) {

@@ -140,6 +140,7 @@ typedef struct tc_memory {
   size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;  // tensors and arenas in use, their maximum, kept for reuse, cap (0: none)
   uint64_t n_allocs;                                       // calls to the system allocator since start
   size_t prepared_bytes;                                   // of the live: forms of parameters kept for later runs
+  size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same of GPUs' memory, which the cap does not count
 } tc_memory;
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.

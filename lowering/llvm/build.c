@@ -328,6 +328,10 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   const tc_nest *nest = b->nest;
   size_t n = nest->n_inst + (size_t)1, n_base = (size_t)nest->n_buf + nest->n_tile + 1;
   bool ok = true;
+  if (nest->threads > 0) {
+    tc_llvm_fail(b, "a nest with threads is printed for a GPU, not compiled by LLVM");
+    return TC_ERR_COMPILE;
+  }
   b->can = find_can(features);
   b->val = tc_calloc(n, sizeof *b->val);
   b->base = tc_calloc(n_base, sizeof *b->base);

@@ -117,9 +117,9 @@ static void check(nest_case *f, const target *t, int lanes) {
 static const int widths[] = {1, 2, 4, 8, 16, 32, 64};
 #define N_WIDTHS (int)(sizeof widths / sizeof widths[0])
 
-static void check_case(void (*make)(nest_case *f, tc_type t, int lanes), tc_type t, int lanes, const target *on) {
+static void check_case(void (*make)(nest_case *f, tc_type t, int lanes, int threads), tc_type t, int lanes, const target *on) {
   nest_case f;
-  make(&f, t, lanes);
+  make(&f, t, lanes, 0);
   check(&f, on, lanes);
   nest_case_release(&f);
 }

@@ -1,4 +1,4 @@
-// tc:cpu against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector widths, broadcast shapes and
+// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector widths, broadcast shapes and
 // strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot be missing.
 #include <criterion/criterion.h>
 #include <math.h>
@@ -170,7 +170,7 @@ static near_tol tolerance(const struct sample *s, tc_type type, int64_t folded) 
 }
 
 static void compare(const op_row *op, call *c, int64_t folded) {
-  result ref = run_on("tc:ref", op, c), cpu = run_on("tc:cpu", op, c);
+  result ref = run_on("tc:ref", op, c), cpu = run_on(near_device(), op, c);
   char text[3][100], what[400];
   for (int k = 0; k < 3; k++) k < c->n ? (void)near_dims_text(c->x[k].dims, text[k], sizeof text[k]) : (void)strcpy(text[k], "");
   snprintf(what, sizeof what, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type), text[0],
@@ -205,11 +205,23 @@ static bool has_type(enum types types, tc_type type) {
   return type != TC_BOOL && (types == TYPES_numbers || !near_is_float(type));
 }
 
-// Whether to compare case i as it lies in way h: plain, and in one of the other ways by turns; in all with TC_TEST_ALL=1, as ./dev soak does.
-static bool is_taken(int i, int h) {
+// Every case with TC_TEST_ALL=1, as ./dev soak does.
+static bool takes_all(void) {
   static int all = -1;
   if (all < 0) all = getenv("TC_TEST_ALL") != NULL;
-  return all || h == 0 || h == 1 + i % 3;
+  return all;
+}
+
+// Whether to compare case i as it lies in way h: plain, and in one of the other ways by turns.
+static bool is_taken(int i, int h) {
+  return takes_all() || h == 0 || h == 1 + i % 3;
+}
+
+enum { SLOW = 4 };  // how many times fewer cases a slow device has
+
+// Whether to compare case i of a type: one of so many by turns, so that every case is compared for some type and every type in some case.
+static bool is_turn(int i, tc_type type, int n) {
+  return takes_all() || (i + (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
 }
 
 static void run_elements(const op_row *op, const struct sample *s, tc_type type) {
@@ -217,6 +229,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
+        if (!is_turn(i + target, type, n_targets == 1 ? 3 : 1)) continue;
         if (n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
@@ -235,7 +248,7 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
-        if ((h && left[k].rank < 2) || !is_taken(i + k, h)) continue;
+        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(i + k, type, 6)) continue;
         bool select = op->signature == SIG_XYZ, shift = op->sample == SAMPLE_pair_shift;
         call c = {.n = select ? 3 : 2};
         int at = 0;
@@ -253,7 +266,7 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = -1; axis < 3; axis++)
       for (int h = 0; h < 4; h++) {
-        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h)) continue;
+        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn((int)i + axis + h, type, 1)) continue;
         tc_dims d = tc_dims_of(3, shapes[i]);
         int64_t folded = axis < 0 ? near_count(d) : d.dim[axis];
         bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") || !strcmp(op->name, "argmin");
@@ -270,7 +283,7 @@ static void run_products(const op_row *op, const struct sample *s, tc_type type)
   for (size_t i = 0; i < sizeof mkn / sizeof *mkn; i++)
     for (int h = 0; h < 16; h++)
       for (int batch = 0; batch < 3; batch++) {
-        if (batch && (h % 5 || mkn[i][1] > 100)) continue;
+        if ((batch && (h % 5 || mkn[i][1] > 100)) || !is_turn((int)i + h + batch, type, near_is_slow() ? 5 : 1)) continue;
         int64_t m = mkn[i][0], k = mkn[i][1], n = mkn[i][2];
         tc_dims a = batch ? tc_dims_of(3, (const int64_t[]){2, m, k}) : tc_dims_of(2, (const int64_t[]){m, k});
         tc_dims b = batch > 1 ? tc_dims_of(3, (const int64_t[]){2, k, n}) : tc_dims_of(2, (const int64_t[]){k, n});
@@ -294,6 +307,7 @@ static void run_lookups(const op_row *op, const struct sample *s, tc_type type) 
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = 0; axis < 2; axis++)
       for (int h = 0; h < 4; h++) {
+        if (!is_turn((int)i + axis + h, type, 1)) continue;
         tc_dims d = tc_dims_of(2, shapes[i]), at = d;
         at.dim[axis] = 1 + (int64_t)i * 3;
         call c = {.n = op->signature == SIG_X_AXIS_I_Y ? 3 : 2, .axis = axis};
@@ -354,7 +368,7 @@ static void run_row(const op_row *op) {
 
 Test(cpu_vs_ref, floor_divide_is_not_the_floor_of_a_rounded_quotient) {
   static const float a[] = {1, 0.3f, -1, 6, 0.7f}, b[] = {0.1f, 0.1f, 0.1f, 0.1f, -0.1f}, want[] = {9, 3, -10, 59, -7};
-  static const char *const devices[] = {"tc:ref", "tc:cpu"};
+  const char *const devices[] = {"tc:ref", near_device()};
   for (int k = 0; k < 2; k++) {
     float got[5];
     cr_assert_eq(tc_set_default_device(devices[k]), TC_OK);
@@ -385,7 +399,7 @@ static void draw(const char *device, double *out, int64_t n) {
 Test(cpu_vs_ref, random_streams_agree_and_have_their_distributions) {
   enum { N = 4099 };
   static double ref[6 * N], cpu[6 * N], again[6 * N];
-  draw("tc:ref", ref, N), draw("tc:cpu", cpu, N), draw("tc:cpu", again, N);
+  draw("tc:ref", ref, N), draw(near_device(), cpu, N), draw(near_device(), again, N);
   cr_expect_eq(memcmp(cpu, again, sizeof cpu), 0, "one seed, two streams");
   cr_expect_eq(near_find(TC_F64, cpu, ref, 6 * N, (near_tol){4, 1e-14, false}), -1);
   double sum[6] = {0}, square = 0, seen = 0;

@@ -361,6 +361,8 @@ static void each_line(line_fn *fn, void *arg) {
   fclose(file);
 }
 
+enum { SLOW = 8 };  // of how many cases a slow device has one
+
 typedef struct group_run {
   const char *group, *device;
   bool inside;
@@ -375,7 +377,7 @@ static void run_line(char **words, int n, int line_number, void *arg) {
     int id = atoi(words[1]);
     cr_assert(id < MAX_VALUES);
     values[id] = parse_value(words[2], words[3]);
-  } else if (g->inside && g->n_failed < MAX_FAILURES) {
+  } else if (g->inside && g->n_failed < MAX_FAILURES && (!near_is_slow() || line_number % SLOW == 0)) {
     cr_assert_eq(n, 6, "line %d has %d words", line_number, n);
     g->n_cases++;
     g->n_failed += !run_case(words, line_number, g->device);
@@ -383,13 +385,13 @@ static void run_line(char **words, int n, int line_number, void *arg) {
 }
 
 static void run_group(const char *group) {
-  static const char *const devices[] = {"tc:ref", "tc:cpu"};
-  for (int d = 0; d < 2; d++) {
+  const char *const devices[] = {"tc:ref", near_device()};
+  for (int d = near_is_slow(); d < 2; d++) {
     group_run g = {group, devices[d], false, 0, 0};
     cr_assert_eq(tc_set_default_device(devices[d]), TC_OK, "%s", tc_last_error()->message);
     each_line(run_line, &g);
     for (int i = 0; i < MAX_VALUES; i++) free(values[i].data), values[i].data = NULL;
-    cr_expect(g.n_cases > 0, "no cases of group %s", group);
+    cr_expect(g.n_cases > 0 || near_is_slow(), "no cases of group %s", group);
     fprintf(stderr, "golden: %s on %s: %d cases, %d failed%s\n", group, devices[d], g.n_cases, g.n_failed,
             g.n_failed >= MAX_FAILURES ? ", stopped" : "");
   }

@@ -148,10 +148,10 @@ static void check_nests(void) {
   for (tc_type t = 0; t < TC_N_TYPES; t++) {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
       bool computes = t != TC_F16 && t != TC_BF16;
-      if (computes) nest_case_ops(&f, t, widths[w]), check_nest(&f);
-      if (computes) nest_case_rest(&f, t, widths[w]), check_nest(&f);
-      nest_case_casts(&f, t, widths[w]), check_nest(&f);
-      nest_case_memory(&f, t, widths[w]), check_nest(&f);
+      if (computes) nest_case_ops(&f, t, widths[w], 0), check_nest(&f);
+      if (computes) nest_case_rest(&f, t, widths[w], 0), check_nest(&f);
+      nest_case_casts(&f, t, widths[w], 0), check_nest(&f);
+      nest_case_memory(&f, t, widths[w], 0), check_nest(&f);
     }
   }
   nest_case_flow(&f), check_nest(&f);

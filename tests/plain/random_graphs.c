@@ -1,5 +1,5 @@
 // Random programs: fused against op by op against the reference (see tests/random/random_graph.h).
-//   random_graphs [N = 1500] [--seed S] [--seconds T]    prints "random graphs: N ok", or a small failing C program; exit 0 or 1
+//   random_graphs [N = 1000] [--seed S] [--seconds T]    prints "random graphs: N ok", or a small failing C program; exit 0 or 1
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static int run_many(long n, uint64_t seed, double seconds) {
 }
 
 int main(int n_words, char **words) {
-  long n = 1500;
+  long n = 1000;
   uint64_t seed = 1;
   double seconds = 1e9;
   for (int i = 1; i < n_words; i++) {

@@ -632,7 +632,7 @@ static void run_program(const rg_program *p, const plan *pl, mode m, run *r) {
   tc_tensor h[RG_MAX_INSTRS] = {{0, 0}};
   tc_scope scopes[RG_MAX_INSTRS];
   int depth = 0;
-  r->status = tc_set_default_device(m == REFERENCE ? "tc:ref" : "tc:cpu");
+  r->status = tc_set_default_device(m == REFERENCE ? "tc:ref" : near_device());
   tc_clear_error();
   tc_seed(1);
   tc_scope outer = tc_scope_begin();

@@ -1,0 +1,54 @@
+// Own declarations of what tc uses of CUDA's driver and of NVRTC, for machines without their headers. tests/device/cuda_header.c compares them with the real
+// ones where those are installed. Names are the vendor's with another beginning: TC_CU_ for CU_, tc_cu_ for CU.
+// Functions are rows of driver.def and nvrtc.def, by exact symbols: cuMemAlloc alone is the first version, of 32-bit sizes.
+#ifndef TC_DEVICE_CUDA_API_H
+#define TC_DEVICE_CUDA_API_H
+
+#include <stddef.h>
+
+// Enums are unsigned there.
+typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute;
+typedef unsigned tc_nvrtc_result;
+typedef int tc_cu_device;
+typedef unsigned long long tc_cu_pointer, tc_cu_flags;
+typedef struct CUctx_st *tc_cu_context;
+typedef struct CUmod_st *tc_cu_module;
+typedef struct CUfunc_st *tc_cu_function;
+typedef struct CUkern_st *tc_cu_kernel;
+typedef struct CUstream_st *tc_cu_stream;
+typedef struct CUevent_st *tc_cu_event;
+typedef struct CUmemPoolHandle_st *tc_cu_pool;
+typedef struct CUgraph_st *tc_cu_graph;
+typedef struct CUgraphNode_st *tc_cu_node;
+typedef struct CUgraphExec_st *tc_cu_exec;
+typedef struct _nvrtcProgram *tc_nvrtc_program;
+
+typedef struct tc_cu_pool_properties {
+  unsigned allocType, handleTypes;
+  struct {
+    unsigned type;
+    int id;
+  } location;
+  void *win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+} tc_cu_pool_properties;
+
+typedef struct tc_cu_node_params {
+  tc_cu_function func;
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  void **kernelParams, **extra;
+  tc_cu_kernel kern;
+  tc_cu_context ctx;
+} tc_cu_node_params;
+
+enum {
+#define TC_CUDA_NUMBER(name, value) TC_##name = value,
+#include "device/cuda/numbers.def"
+#undef TC_CUDA_NUMBER
+};
+
+#endif

@@ -1,0 +1,428 @@
+// NVIDIA's driver, from libcuda.so.1.
+//
+// The primary context is retained and shared with the caller's own code: it is made current for a call by push and pop, its flags are the caller's, and
+// it is never reset. Results become words here and nowhere else.
+#include <string.h>
+
+#include "device/cuda/api.h"
+#include "device/cuda/nvrtc.h"
+#include "device/gpu/driver.h"
+#include "device/gpu/library.h"
+#include "runtime/arena.h"
+#include "runtime/options.h"
+
+#define NEEDED 1
+#define RUNTIME_TOO_OLD 35  // what CUDA's runtime calls a driver that is too old for it; no name of cuda.h
+#define CONTAINED 226  // CUDA_ERROR_CONTAINED of newer headers
+#define GRAPHS_SINCE 12000
+#define LONG_PARAMETERS_SINCE 12010
+
+static struct {
+#define TC_CUDA_ROW(symbol, needed, parameters) tc_cu_result(*symbol) parameters;
+#include "device/cuda/driver.def"
+#undef TC_CUDA_ROW
+} cu;
+
+static const tc_library_row rows[] = {
+#define TC_CUDA_ROW(symbol, needed, parameters) {#symbol, (size_t)((char *)&((__typeof__(cu) *)0)->symbol - (char *)0), needed},
+#include "device/cuda/driver.def"
+#undef TC_CUDA_ROW
+};
+
+static int version;  // 13000: of the driver
+static char version_text[32];
+
+// ---- the library ----
+
+static tc_gpu_verdict judge(int result, const char **name) {
+  *name = NULL;
+  if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
+  // A stub answers with NULL.
+  if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
+  switch (result) {
+    case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_SHORT;
+    case TC_CUDA_ERROR_STUB_LIBRARY:
+    case TC_CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case TC_CUDA_ERROR_NO_DEVICE:
+    case TC_CUDA_ERROR_INVALID_DEVICE:
+    case TC_CUDA_ERROR_NOT_INITIALIZED:
+    case TC_CUDA_ERROR_DEINITIALIZED:
+    case TC_CUDA_ERROR_INVALID_CONTEXT:
+    case TC_CUDA_ERROR_ECC_UNCORRECTABLE:
+    case TC_CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CONTAINED:
+    case TC_CUDA_ERROR_ILLEGAL_ADDRESS:
+    case TC_CUDA_ERROR_LAUNCH_TIMEOUT:
+    case TC_CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case TC_CUDA_ERROR_ASSERT:
+    case TC_CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case TC_CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case TC_CUDA_ERROR_MISALIGNED_ADDRESS:
+    case TC_CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case TC_CUDA_ERROR_INVALID_PC:
+    case TC_CUDA_ERROR_LAUNCH_FAILED:
+    case TC_CUDA_ERROR_UNKNOWN: return TC_GPU_GONE;
+    default: return TC_GPU_REFUSED;
+  }
+}
+
+// What a driver means that answers the first call with an error.
+static void say_unavailable(int result, const char *path, char *why, size_t bytes) {
+  const char *name, *says;
+  (void)judge(result, &name);
+  switch (result) {
+    case TC_CUDA_ERROR_STUB_LIBRARY: says = "it is the toolkit's stub, not a driver"; break;
+    case RUNTIME_TOO_OLD: says = "the driver is too old"; break;
+    case TC_CUDA_ERROR_DEVICE_UNAVAILABLE: says = "the device is busy or not to be used"; break;
+    case TC_CUDA_ERROR_NO_DEVICE: says = "there is no NVIDIA GPU, or none is visible"; break;
+    case TC_CUDA_ERROR_INVALID_DEVICE: says = "the device that is asked for is not there"; break;
+    case TC_CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: says = "the library and the kernel's module are of different versions"; break;
+    case TC_CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: says = "the compatibility library does not support this GPU"; break;
+    default: says = "the driver does not start"; break;
+  }
+  snprintf(why, bytes, "%s: %s: %s (%d)", path, says, name, result);
+}
+
+static bool open_library(char *why, size_t bytes) {
+  const char *path = tc_options_get()->cuda_library, *missing;
+  char text[192];
+  if (!path) path = "libcuda.so.1";
+  void *handle = tc_library_open(path, text, sizeof text);
+  if (!handle) {
+    snprintf(why, bytes, "no NVIDIA driver: %s", text);
+    return false;
+  }
+  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &cu, &missing)) {
+    snprintf(why, bytes, "%s has no %s: the driver is older than CUDA 11.2", path, missing);
+    return false;
+  }
+  tc_cu_result result = cu.cuInit(0);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuDriverGetVersion(&version);
+  if (result != TC_CUDA_SUCCESS) {
+    say_unavailable((int)result, path, why, bytes);
+    return false;
+  }
+  snprintf(version_text, sizeof version_text, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
+  return true;
+}
+
+static bool ready(char *why, size_t bytes) {
+  static enum { UNTRIED, THERE, ABSENT } state;  // under the lock of opening
+  static char said[256];
+  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
+  if (state == ABSENT) snprintf(why, bytes, "%s", said);
+  return state == THERE;
+}
+
+static int count(int *n) {
+  return (int)cu.cuDeviceGetCount(n);
+}
+
+static const char *version_of(void) {
+  return version_text;
+}
+
+static uint32_t most_value_bytes(void) {
+  return version >= LONG_PARAMETERS_SINCE ? 32000 : 4096;
+}
+
+static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
+  return tc_nvrtc_choose_arch(version / 1000, facts, why, bytes);
+}
+
+// ---- a device ----
+
+static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
+  tc_cu_device device;
+  int major = 0, minor = 0, pools = 0, shared = 0, l2 = 0;
+  const struct {
+    tc_cu_attribute attribute;
+    int *to;
+  } wanted[] = {
+      {TC_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+      {TC_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+      {TC_CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &pools},
+      {TC_CU_DEVICE_ATTRIBUTE_WARP_SIZE, &out->warp},
+      {TC_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &out->most_threads},
+      {TC_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors},
+      {TC_CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, &out->block_registers},
+      {TC_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared},
+      {TC_CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2},
+  };
+  *out = (tc_gpu_facts){0};
+  *what = "asking for a device's facts";
+  tc_cu_result result = cu.cuDeviceGet(&device, ordinal);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuDeviceGetName(out->name, sizeof out->name, device);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuDeviceTotalMem_v2(&out->memory_bytes, device);
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted && result == TC_CUDA_SUCCESS; i++)
+    result = cu.cuDeviceGetAttribute(wanted[i].to, wanted[i].attribute, device);
+  if (result != TC_CUDA_SUCCESS) return (int)result;
+  *what = "the device has no memory pools";
+  if (!pools) return TC_CUDA_ERROR_INVALID_VALUE;
+  out->name[sizeof out->name - 1] = 0;
+  out->shared_bytes = (size_t)shared, out->l2_bytes = (size_t)l2;
+  out->matrix = major >= 8 ? TC_GPU_MMA_SM80 : TC_GPU_NO_MATRIX;
+  out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
+  snprintf(out->arch, sizeof out->arch, "sm_%d%d", major, minor);
+  return 0;
+}
+
+// A pool of its own, which keeps what is given back, and reuses memory by the stream's order alone, so that runs of one program take the same steps.
+static tc_cu_result make_pool(tc_gpu_port *p) {
+  tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED, .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
+  unsigned long long all = UINT64_MAX;
+  int off = 0;
+  tc_cu_pool pool = NULL;
+  tc_cu_result result = cu.cuMemPoolCreate(&pool, &properties);
+  p->pool = pool;
+  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
+  return result;
+}
+
+static int enter(tc_gpu_port *p) {
+  return (int)cu.cuCtxPushCurrent_v2(p->context);
+}
+
+static void leave(tc_gpu_port *p) {
+  tc_cu_context context;
+  (void)p, (void)cu.cuCtxPopCurrent_v2(&context);
+}
+
+static void close_port(tc_gpu_port *p, bool lost) {
+  tc_cu_device device;
+  if (p->context && !lost && enter(p) == 0) {
+    if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
+    if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
+    leave(p);
+  }
+  if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
+  *p = (tc_gpu_port){.ordinal = p->ordinal};
+}
+
+static int open_port(tc_gpu_port *p, const char **what) {
+  tc_cu_device device;
+  tc_cu_context context = NULL;
+  tc_cu_stream stream = NULL;
+  *what = "retaining the primary context";
+  tc_cu_result result = cu.cuDeviceGet(&device, p->ordinal);
+  if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
+  if (result != TC_CUDA_SUCCESS) return (int)result;
+  p->context = context;
+  result = (tc_cu_result)enter(p);
+  if (result == TC_CUDA_SUCCESS) {
+    *what = "making a stream";
+    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
+    p->stream = stream;
+    if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
+    leave(p);
+  }
+  if (result != TC_CUDA_SUCCESS) close_port(p, false);
+  return (int)result;
+}
+
+static int wait_all(tc_gpu_port *p) {
+  return (int)cu.cuStreamSynchronize(p->stream);
+}
+
+// ---- memory ----
+
+static tc_cu_pointer pointer(const void *at) {
+  return (tc_cu_pointer)(uintptr_t)at;
+}
+
+static int take(tc_gpu_port *p, size_t bytes, void **out) {
+  tc_cu_pointer at = 0;
+  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream);
+  *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
+  return (int)result;
+}
+
+static int give(tc_gpu_port *p, void *at) {
+  return (int)cu.cuMemFreeAsync(pointer(at), p->stream);
+}
+
+static int trim(tc_gpu_port *p) {
+  return (int)cu.cuMemPoolTrimTo(p->pool, 0);
+}
+
+static int room(tc_gpu_port *p, size_t *free_bytes) {
+  size_t total;
+  (void)p;
+  return (int)cu.cuMemGetInfo_v2(free_bytes, &total);
+}
+
+static int staging_take(tc_gpu_port *p, size_t bytes, void **out) {
+  (void)p;
+  return (int)cu.cuMemHostAlloc(out, bytes, 0);
+}
+
+static int staging_give(tc_gpu_port *p, void *at) {
+  (void)p;
+  return (int)cu.cuMemFreeHost(at);
+}
+
+static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream);
+}
+
+static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream);
+}
+
+static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
+}
+
+static int zero(tc_gpu_port *p, void *to, size_t bytes) {
+  return (int)cu.cuMemsetD8Async(pointer(to), 0, bytes, p->stream);
+}
+
+static int event_create(tc_gpu_port *p, void **out) {
+  tc_cu_event event = NULL;
+  (void)p;
+  tc_cu_result result = cu.cuEventCreate(&event, TC_CU_EVENT_DISABLE_TIMING);
+  *out = event;
+  return (int)result;
+}
+
+static int event_destroy(tc_gpu_port *p, void *event) {
+  (void)p;
+  return (int)cu.cuEventDestroy_v2(event);
+}
+
+static int event_record(tc_gpu_port *p, void *event) {
+  return (int)cu.cuEventRecord(event, p->stream);
+}
+
+static int event_wait(tc_gpu_port *p, void *event) {
+  (void)p;
+  return (int)cu.cuEventSynchronize(event);
+}
+
+// ---- code ----
+
+static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+  (void)p;
+  tc_cu_result result = cu.cuModuleUnload(loaded->module);
+  *loaded = (tc_gpu_loaded){0};
+  return (int)result;
+}
+
+static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+  tc_cu_module module = NULL;
+  tc_cu_function function = NULL;
+  tc_cu_result result = cu.cuModuleLoadData(&module, image->data);
+  if (result != TC_CUDA_SUCCESS) return (int)result;
+  *out = (tc_gpu_loaded){.module = module};
+  result = cu.cuModuleGetFunction(&function, module, name);
+  out->function = function;
+  if (result != TC_CUDA_SUCCESS) (void)unload(p, out);
+  return (int)result;
+}
+
+static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
+  (void)p;
+  return (int)cu.cuFuncSetAttribute(function, TC_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+}
+
+static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+  void *parameters[] = {n->parameter};
+  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+}
+
+// ---- replay ----
+
+struct tc_gpu_replay {
+  tc_cu_exec exec;
+  tc_cu_graph graph;  // whose nodes name those of exec
+  tc_cu_node node[];
+};
+
+static const char *no_replay(void) {
+  if (version < GRAPHS_SINCE || !cu.cuGraphAddKernelNode_v2 || !cu.cuGraphInstantiateWithFlags || !cu.cuGraphExecKernelNodeSetParams_v2)
+    return "the driver is older than CUDA 12.0";
+  return NULL;
+}
+
+static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
+  return (tc_cu_node_params){n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, parameters, NULL, NULL, NULL};
+}
+
+static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
+  (void)p;
+  if (r->exec && !lost) (void)cu.cuGraphExecDestroy(r->exec);
+  if (r->graph && !lost) (void)cu.cuGraphDestroy(r->graph);
+  tc_free(r);
+}
+
+static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
+  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
+  *out = NULL;
+  if (!r) return TC_CUDA_ERROR_OUT_OF_MEMORY;
+  tc_cu_result result = cu.cuGraphCreate(&r->graph, 0);
+  for (uint32_t i = 0; i < n && result == TC_CUDA_SUCCESS; i++) {
+    void *parameters[] = {node[i].parameter};
+    tc_cu_node_params params = node_params(&node[i], parameters);
+    result = cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+  }
+  if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
+  if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r, false), (int)result;
+  *out = r;
+  return 0;
+}
+
+static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node) {
+  void *parameters[] = {node->parameter};
+  tc_cu_node_params params = node_params(node, parameters);
+  (void)p;
+  return (int)cu.cuGraphExecKernelNodeSetParams_v2(r->exec, r->node[i], &params);
+}
+
+static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
+  return (int)cu.cuGraphLaunch(r->exec, p->stream);
+}
+
+const tc_gpu_driver tc_cuda_driver = {
+    .name = "CUDA",
+    .words = tc_cuda_words,
+    .ready = ready,
+    .count = count,
+    .judge = judge,
+    .version = version_of,
+    .most_value_bytes = most_value_bytes,
+    .choose_arch = choose_arch,
+    .compiler = tc_nvrtc_name,
+    .options = tc_nvrtc_options,
+    .compile = tc_nvrtc_compile,
+    .facts = facts_of,
+    .open = open_port,
+    .close = close_port,
+    .enter = enter,
+    .leave = leave,
+    .wait = wait_all,
+    .take = take,
+    .give = give,
+    .trim = trim,
+    .room = room,
+    .staging_take = staging_take,
+    .staging_give = staging_give,
+    .write = write_to,
+    .read = read_from,
+    .copy = copy,
+    .zero = zero,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .load = load,
+    .unload = unload,
+    .allow_shared = allow_shared,
+    .launch = launch,
+    .no_replay = no_replay,
+    .replay_create = replay_create,
+    .replay_set = replay_set,
+    .replay_launch = replay_launch,
+    .replay_destroy = replay_destroy,
+};

@@ -1,0 +1,196 @@
+// See nvrtc.h. Where NVRTC is looked for: TC_NVRTC_LIBRARY alone, if it is set; else by its name as the loader finds it, then in toolkits, then among the
+// packages of Pythons, each from the driver's major version down.
+// Its part with built-in code is opened first by its full path, since NVRTC asks for that by name alone and finds it nowhere but in the loader's own places.
+#include "device/cuda/nvrtc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/api.h"
+#include "device/gpu/library.h"
+#include "runtime/arena.h"
+#include "runtime/files.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define OLDEST_MAJOR 11
+#define MOST_ARCHS 64
+#define OPTIONS "--fmad=false", "--ptxas-options=-v"
+#define OPTIONS_TEXT "--fmad=false --ptxas-options=-v"
+
+static struct {
+#define TC_NVRTC_ROW(symbol, result, parameters) result(*symbol) parameters;
+#include "device/cuda/nvrtc.def"
+#undef TC_NVRTC_ROW
+} rtc;
+
+static const tc_library_row rows[] = {
+#define TC_NVRTC_ROW(symbol, result, parameters) {#symbol, (size_t)((char *)&((__typeof__(rtc) *)0)->symbol - (char *)0), true},
+#include "device/cuda/nvrtc.def"
+#undef TC_NVRTC_ROW
+};
+
+static int version_major, version_minor;
+static int arch[MOST_ARCHS], n_archs;  // 90
+static char name_text[32];
+
+// ---- finding it ----
+
+static bool open_builtins(const char *path, void *unused) {
+  char why[128];
+  (void)unused;
+  return tc_library_open(path, why, sizeof why) != NULL;
+}
+
+static bool open_path(const char *path, char *why, size_t bytes) {
+  const char *slash = strrchr(path, '/'), *missing;
+  char dir[TC_DIR_BYTES], text[192];
+  if (slash && slash - path < (ptrdiff_t)sizeof dir) {
+    memcpy(dir, path, (size_t)(slash - path));
+    dir[slash - path] = 0;
+    const char *where[] = {dir};
+    (void)tc_library_search("libnvrtc-builtins.so.*", where, 1, open_builtins, NULL);
+  }
+  void *handle = tc_library_open(path, text, sizeof text);
+  if (!handle)
+    snprintf(why, bytes, "NVRTC, CUDA's compiler, cannot be opened: %s", text);
+  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rtc, &missing))
+    snprintf(why, bytes, "%s has no %s: CUDA's compiler of version 11.2 or newer is needed", path, missing);
+  else if (rtc.nvrtcVersion(&version_major, &version_minor) != 0)
+    snprintf(why, bytes, "%s does not say its version", path);
+  else
+    return true;
+  return false;
+}
+
+static bool try_path(const char *path, void *unused) {
+  char why[256];
+  (void)unused;
+  return open_path(path, why, sizeof why);
+}
+
+#define PYTHON "lib/python3*/site-packages/nvidia/*/lib"
+
+static bool find_major(int major, char *why, size_t bytes) {
+  const tc_options *o = tc_options_get();
+  char name[32], home[TC_PATH_BYTES], venv[TC_PATH_BYTES], user[TC_PATH_BYTES];
+  snprintf(home, sizeof home, "%.4000s/lib64", o->cuda_home ? o->cuda_home : "/usr/local/cuda");
+  snprintf(venv, sizeof venv, "%.4000s/" PYTHON, o->virtual_env ? o->virtual_env : "/usr");
+  snprintf(user, sizeof user, "%.4000s/.local/" PYTHON, o->home ? o->home : "");
+  const char *const where[] = {
+      home,
+      "/usr/local/cuda/lib64",
+      "/usr/local/cuda-*/lib64",
+      venv,
+      user,
+      "/usr/local/" PYTHON,
+      "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
+      "/usr/lib/python3/dist-packages/nvidia/*/lib",
+  };
+  snprintf(name, sizeof name, major == 11 ? "libnvrtc.so.11.2" : "libnvrtc.so.%d", major);
+  return open_path(name, why, bytes) || tc_library_search(name, where, sizeof where / sizeof *where, try_path, NULL);
+}
+
+static bool find_any(int driver_major, char *why, size_t bytes) {
+  const char *path = tc_options_get()->nvrtc_library;
+  if (!path) {
+    for (int major = driver_major; major >= OLDEST_MAJOR; major--)
+      if (find_major(major, why, bytes)) return true;
+    snprintf(why, bytes,
+             "NVRTC, CUDA's compiler, is nowhere: no libnvrtc.so.%d or older among the loader's libraries, in /usr/local/cuda, CUDA_HOME or "
+             "Python's packages",
+             driver_major);
+    return false;
+  }
+  if (!open_path(path, why, bytes)) return false;
+  if (version_major <= driver_major) return true;
+  snprintf(why, bytes, "%s is of CUDA %d, and the driver of CUDA %d knows none of its code", path, version_major, driver_major);
+  return false;
+}
+
+static bool open_library(int driver_major, char *why, size_t bytes) {
+  if (!find_any(driver_major, why, bytes)) return false;
+  snprintf(name_text, sizeof name_text, "NVRTC %d.%d", version_major, version_minor);
+  if (rtc.nvrtcGetNumSupportedArchs(&n_archs) != 0 || n_archs < 1 || n_archs > MOST_ARCHS || rtc.nvrtcGetSupportedArchs(arch) != 0) {
+    snprintf(why, bytes, "%s does not say what it compiles for", name_text);
+    return false;
+  }
+  return true;
+}
+
+bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size_t bytes) {
+  static enum { UNTRIED, THERE, ABSENT } state;
+  static char said[320];
+  if (state == UNTRIED) state = open_library(driver_major, said, sizeof said) ? THERE : ABSENT;
+  if (state == ABSENT) {
+    snprintf(why, bytes, "%s", said);
+    return false;
+  }
+  int device = atoi(facts->arch + 3), best = 0;
+  for (int i = 0; i < n_archs; i++)
+    if (arch[i] <= device && arch[i] > best) best = arch[i];
+  if (best == 0) {
+    snprintf(why, bytes, "%s does not compile for %s, of %s, any more", name_text, facts->name, facts->arch);
+    return false;
+  }
+  // Code for the exact device may use all it has; for one that the compiler does not know, PTX, which the driver makes into code.
+  snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
+  return true;
+}
+
+const char *tc_nvrtc_name(void) {
+  return name_text;
+}
+
+const char *tc_nvrtc_options(void) {
+  return OPTIONS_TEXT;
+}
+
+// ---- compiling ----
+
+// The compiler's log, to be freed; NULL: none, or no memory.
+static char *log_of(tc_nvrtc_program program) {
+  size_t bytes = 0;
+  if (rtc.nvrtcGetProgramLogSize(program, &bytes) != 0 || bytes < 2) return NULL;
+  char *log = tc_calloc(1, bytes + 1);
+  if (log && rtc.nvrtcGetProgramLog(program, log) != 0) *log = 0;
+  return log;
+}
+
+static tc_status take_image(tc_nvrtc_program program, const char *name, bool ptx, tc_gpu_image *out) {
+  size_t bytes = 0;
+  tc_nvrtc_result result = ptx ? rtc.nvrtcGetPTXSize(program, &bytes) : rtc.nvrtcGetCUBINSize(program, &bytes);
+  if (result != 0 || bytes == 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.nvrtcGetErrorString(result));
+  char *data = tc_calloc(1, bytes + 1);
+  if (!data) return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
+  result = ptx ? rtc.nvrtcGetPTX(program, data) : rtc.nvrtcGetCUBIN(program, data);
+  if (result != 0) {
+    tc_free(data);
+    return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.nvrtcGetErrorString(result));
+  }
+  *out = (tc_gpu_image){data, bytes};
+  return TC_OK;
+}
+
+tc_status tc_nvrtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {
+  const char *header[] = {tc_cuda_words}, *header_name[] = {"tc_words.h"};
+  char file[128], architecture[64];
+  tc_nvrtc_program program = NULL;
+  *out = (tc_gpu_image){0};
+  snprintf(file, sizeof file, "%.100s.cu", name);
+  snprintf(architecture, sizeof architecture, "--gpu-architecture=%s", target);
+  const char *option[] = {architecture, OPTIONS};
+  tc_nvrtc_result result = rtc.nvrtcCreateProgram(&program, source, file, 1, header, header_name);
+  if (result != 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s: %s", name, name_text, rtc.nvrtcGetErrorString(result));
+  result = rtc.nvrtcCompileProgram(program, sizeof option / sizeof *option, option);
+  char *log = log_of(program);
+  if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, target, log);
+  tc_status st;
+  if (result != 0)
+    st = TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.nvrtcGetErrorString(result), tc_gpu_first_error(log));
+  else
+    st = take_image(program, name, strncmp(target, "compute_", 8) == 0, out);
+  tc_free(log);
+  (void)rtc.nvrtcDestroyProgram(&program);
+  return st;
+}

@@ -1,0 +1,200 @@
+// The words of the dialect (device/gpu/README.md) in CUDA C++, for NVRTC: no header of the toolkit is included. device/gpu/polygamma.h follows.
+// clang-format off
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+#define TC_DEVICE static __device__ __forceinline__
+#define TC_OUTLINED static __device__ __noinline__
+// The table is not written while the kernel runs.
+#define TC_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const u64 *__restrict__ tc_table)
+#define TC_KERNEL_OF(name, threads, type)                                                                          \
+  TC_DEVICE void name##_body(const type *tc_value);                                                                \
+  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ type value) { name##_body(&value); } \
+  TC_DEVICE void name##_body(const type *tc_value)
+// Above 48 KiB a block's memory must be asked for at the launch, so all of it is.
+#define TC_SHARED(bytes)                                \
+  extern __shared__ __align__(128) u8 tc_shared_block[]; \
+  u8 *tc_shared = tc_shared_block
+#define TC_THREAD ((i32)threadIdx.x)
+#define TC_BLOCK ((i32)blockIdx.x)
+#define TC_BLOCKS ((i32)gridDim.x)
+#define TC_WARP 32
+#define TC_SYNC() __syncthreads()
+#define TC_SYNC_WARP(mask) __syncwarp((u32)(mask))
+#define TC_DOWN_U32(mask, v, delta, width) __shfl_down_sync((u32)(mask), (u32)(v), (u32)(delta), (int)(width))
+#define TC_FROM_U32(mask, v, lane, width) __shfl_sync((u32)(mask), (u32)(v), (int)(lane), (int)(width))
+#define TC_UNROLL _Pragma("unroll")
+#define TC_RESTRICT __restrict__
+
+TC_DEVICE u32 tc_bits_f32(f32 x) { return __float_as_uint(x); }
+TC_DEVICE f32 tc_f32_bits(u32 x) { return __uint_as_float(x); }
+TC_DEVICE u64 tc_bits_f64(f64 x) { return (u64)__double_as_longlong(x); }
+TC_DEVICE f64 tc_f64_bits(u64 x) { return __longlong_as_double((i64)x); }
+
+TC_DEVICE f32 tc_fma_f32(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+TC_DEVICE f32 tc_add_f32(f32 a, f32 b) { return __fadd_rn(a, b); }
+TC_DEVICE f32 tc_sub_f32(f32 a, f32 b) { return __fsub_rn(a, b); }
+TC_DEVICE f32 tc_mul_f32(f32 a, f32 b) { return __fmul_rn(a, b); }
+TC_DEVICE f32 tc_div_f32(f32 a, f32 b) { return __fdiv_rn(a, b); }
+TC_DEVICE f32 tc_sqrt_f32(f32 a) { return __fsqrt_rn(a); }
+TC_DEVICE f32 tc_floor_f32(f32 a) { return floorf(a); }
+TC_DEVICE f32 tc_ceil_f32(f32 a) { return ceilf(a); }
+TC_DEVICE f32 tc_trunc_f32(f32 a) { return truncf(a); }
+TC_DEVICE f32 tc_rint_f32(f32 a) { return rintf(a); }
+TC_DEVICE f32 tc_abs_f32(f32 a) { return fabsf(a); }
+
+TC_DEVICE f64 tc_fma_f64(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+TC_DEVICE f64 tc_add_f64(f64 a, f64 b) { return __dadd_rn(a, b); }
+TC_DEVICE f64 tc_sub_f64(f64 a, f64 b) { return __dsub_rn(a, b); }
+TC_DEVICE f64 tc_mul_f64(f64 a, f64 b) { return __dmul_rn(a, b); }
+TC_DEVICE f64 tc_div_f64(f64 a, f64 b) { return __ddiv_rn(a, b); }
+TC_DEVICE f64 tc_sqrt_f64(f64 a) { return __dsqrt_rn(a); }
+TC_DEVICE f64 tc_floor_f64(f64 a) { return floor(a); }
+TC_DEVICE f64 tc_ceil_f64(f64 a) { return ceil(a); }
+TC_DEVICE f64 tc_trunc_f64(f64 a) { return trunc(a); }
+TC_DEVICE f64 tc_rint_f64(f64 a) { return rint(a); }
+TC_DEVICE f64 tc_abs_f64(f64 a) { return fabs(a); }
+
+TC_DEVICE u32 tc_mulhi_u32(u32 a, u32 b) { return __umulhi(a, b); }
+TC_DEVICE u64 tc_mulhi_u64(u64 a, u64 b) { return __umul64hi(a, b); }
+
+// ---- half types ----
+
+TC_DEVICE f32 tc_f16_f32(u32 h) {
+  f32 x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((u16)h));
+  return x;
+}
+TC_DEVICE u16 tc_f32_f16(f32 x) {
+  u16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+}
+TC_DEVICE u16 tc_f64_f16(f64 x) {
+  u16 h;
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(x));
+  return h;
+}
+TC_DEVICE f32 tc_bf16_f32(u32 h) { return __uint_as_float(h << 16); }
+TC_DEVICE u16 tc_f32_bf16(f32 x) {
+#if __CUDA_ARCH__ >= 800
+  u16 h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+#else
+  u32 b = __float_as_uint(x);
+  return (u16)((b & 0x7FFFFFFFu) > 0x7F800000u ? (b >> 16) | 0x40u : (b + 0x7FFFu + ((b >> 16) & 1u)) >> 16);
+#endif
+}
+// By an f32 rounded to odd, so that it is rounded once.
+TC_DEVICE u16 tc_f64_bf16(f64 x) {
+  f32 y = __double2float_rz(x);
+  u32 inexact = (f64)y != x && x == x ? 1u : 0u;
+  return tc_f32_bf16(__uint_as_float(__float_as_uint(y) | inexact));
+}
+
+// ---- functions of f64 ----
+
+TC_DEVICE f64 tc_math_exp(f64 x) { return exp(x); }
+TC_DEVICE f64 tc_math_exp2(f64 x) { return exp2(x); }
+TC_DEVICE f64 tc_math_expm1(f64 x) { return expm1(x); }
+TC_DEVICE f64 tc_math_log(f64 x) { return log(x); }
+TC_DEVICE f64 tc_math_log2(f64 x) { return log2(x); }
+TC_DEVICE f64 tc_math_log10(f64 x) { return log10(x); }
+TC_DEVICE f64 tc_math_log1p(f64 x) { return log1p(x); }
+TC_DEVICE f64 tc_math_sin(f64 x) { return sin(x); }
+TC_DEVICE f64 tc_math_cos(f64 x) { return cos(x); }
+TC_DEVICE f64 tc_math_tan(f64 x) { return tan(x); }
+TC_DEVICE f64 tc_math_asin(f64 x) { return asin(x); }
+TC_DEVICE f64 tc_math_acos(f64 x) { return acos(x); }
+TC_DEVICE f64 tc_math_atan(f64 x) { return atan(x); }
+TC_DEVICE f64 tc_math_sinh(f64 x) { return sinh(x); }
+TC_DEVICE f64 tc_math_cosh(f64 x) { return cosh(x); }
+TC_DEVICE f64 tc_math_tanh(f64 x) { return tanh(x); }
+TC_DEVICE f64 tc_math_asinh(f64 x) { return asinh(x); }
+TC_DEVICE f64 tc_math_acosh(f64 x) { return acosh(x); }
+TC_DEVICE f64 tc_math_atanh(f64 x) { return atanh(x); }
+TC_DEVICE f64 tc_math_erf(f64 x) { return erf(x); }
+TC_DEVICE f64 tc_math_erfinv(f64 x) { return erfinv(x); }
+TC_DEVICE f64 tc_math_lgamma(f64 x) { return lgamma(x); }
+TC_DEVICE f64 tc_math_tgamma(f64 x) { return tgamma(x); }
+TC_DEVICE f64 tc_math_pow(f64 x, f64 y) { return pow(x, y); }
+TC_DEVICE f64 tc_math_fmod(f64 x, f64 y) { return fmod(x, y); }
+TC_DEVICE f64 tc_math_atan2(f64 y, f64 x) { return atan2(y, x); }
+
+// ---- memory ----
+
+typedef struct __align__(16) { u32 x, y, z, w; } tc_u32x4;
+typedef struct __align__(8) { u32 x, y; } tc_u32x2;
+
+// Not volatile: what this kernel never writes may be loaded in any order, and not at all.
+TC_DEVICE tc_u32x4 tc_load_nc_16(const void *p) {
+  tc_u32x4 v;
+  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(__cvta_generic_to_global(p)));
+  return v;
+}
+TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
+  tc_u32x2 v;
+  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(__cvta_generic_to_global(p)));
+  return v;
+}
+TC_DEVICE void tc_min_at(u64 *p, u64 v) { (void)atomicMin(p, v); }
+
+TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(__cvta_generic_to_global(global)), "r"(bytes) : "memory");
+#else
+  tc_u32x4 v = {0, 0, 0, 0};
+  if (bytes == 16) v = *(const tc_u32x4 *)global;
+  else for (i32 i = 0; i < bytes; i++) ((u8 *)&v)[i] = ((const u8 *)global)[i];
+  *(tc_u32x4 *)shared = v;
+#endif
+}
+#if __CUDA_ARCH__ >= 800
+#define tc_copy_commit() asm volatile("cp.async.commit_group;" ::: "memory")
+#define tc_copy_wait(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
+#else
+#define tc_copy_commit() ((void)0)
+#define tc_copy_wait(n) ((void)(n))
+#endif
+
+// ---- matrix instructions ----
+
+#if __CUDA_ARCH__ >= 800
+#define TC_HAS_MMA 1
+TC_DEVICE void tc_ldmatrix_x4(u32 *r, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((u32)__cvta_generic_to_shared(row)) : "memory");
+}
+TC_DEVICE void tc_ldmatrix_x4_trans(u32 *r, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((u32)__cvta_generic_to_shared(row)) : "memory");
+}
+TC_DEVICE void tc_ldmatrix_x2(u32 *r, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1]) : "r"((u32)__cvta_generic_to_shared(row)) : "memory");
+}
+TC_DEVICE void tc_ldmatrix_x2_trans(u32 *r, const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1]) : "r"((u32)__cvta_generic_to_shared(row)) : "memory");
+}
+TC_DEVICE void tc_mma_bf16(f32 *d, const u32 *a, const u32 *b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+TC_DEVICE void tc_mma_f16(f32 *d, const u32 *a, const u32 *b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+#define TC_HAS_MMA 0
+#endif

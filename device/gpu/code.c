@@ -1,0 +1,118 @@
+// Kernels: source to loaded code, compiled once and kept on disk under all that the result depends on.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/gpu/state.h"
+#include "runtime/arena.h"
+#include "runtime/hash.h"
+#include "runtime/log.h"
+
+static _Atomic uint64_t n_compiled, n_from_disk;
+
+void tc_gpu_code_stats(uint64_t *compiled, uint64_t *from_disk) {
+  *compiled = atomic_load(&n_compiled), *from_disk = atomic_load(&n_from_disk);
+}
+
+const char *tc_gpu_first_error(const char *log) {
+  const char *at = log ? strstr(log, "error") : NULL;
+  while (at && at > log && at[-1] != '\n') at--;
+  return at ? at : log ? log : "";
+}
+
+// All that an image depends on, as text; NULL without memory. To be freed.
+static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
+  const tc_gpu_driver *d = g->driver;
+  tc_hash words = tc_hash_bytes(d->words, strlen(d->words));
+  char head[512];
+  int n = snprintf(head, sizeof head, "%s\n%s\n%s\n%s\nwords %016" PRIx64 "%016" PRIx64 "\n%s\n", d->name, d->compiler(), d->options(), g->facts.arch,
+                   words.hi, words.lo, name);
+  if (n < 0 || n >= (int)sizeof head) return NULL;
+  *bytes = (size_t)n + strlen(source);
+  char *key = tc_malloc(*bytes + 1);
+  if (key) memcpy(key, head, (size_t)n), strcpy(key + n, source);
+  return key;
+}
+
+// Not under the device's lock: threads compile beside each other. afresh: not from the disk.
+static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out, bool *from_disk) {
+  size_t key_bytes = 0;
+  char *key = key_of(g, name, source, &key_bytes);
+  *from_disk = key && !afresh && tc_gpu_images_find(key, key_bytes, out);
+  tc_status st = TC_OK;
+  if (!*from_disk) {
+    uint64_t began = tc_now_ns();
+    st = g->driver->compile(g->facts.arch, name, source, out);
+    if (st == TC_OK) {
+      atomic_fetch_add(&n_compiled, 1);
+      tc_log_line(TC_LOG_KERNEL, "%s: %s compiled for %s in %.1f ms, %zu bytes", tc_device_name(g->device), name, g->facts.arch,
+                  (double)(tc_now_ns() - began) * 1e-6, out->bytes);
+      if (key) tc_gpu_images_keep(key, key_bytes, out);
+    }
+  }
+  tc_free(key);
+  return st;
+}
+
+// *useless: whole, but refused by the driver; NULL: that is an error, too.
+static tc_status load(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
+  const char *result_name;
+  TC_TRY(tc_gpu_begin(g, "loading a kernel"));
+  int result = g->driver->load(&g->port, image, name, &c->loaded);
+  c->opened = g->opened;
+  if (useless) *useless = g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
+  tc_status st = useless && *useless ? TC_OK : tc_gpu_check(g, result, "loading a kernel");
+  tc_gpu_end(g);
+  return st;
+}
+
+tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out) {
+  tc_gpu_image image = {0};
+  tc_status st = TC_OK;
+  bool from_disk, useless = false;
+  size_t name_bytes = strlen(name) + 1;
+  *out = NULL;
+  if (tc_gpu_forked()) return tc_gpu_begin(g, "");  // which says so
+  tc_gpu_code *c = tc_calloc(1, sizeof *c + name_bytes);
+  if (c) c->retired = tc_calloc(1, sizeof *c->retired);
+  if (!c || !c->retired) {
+    st = TC_FAIL(TC_ERR_MEMORY, "no memory for the kernel %s", name);
+    goto done;
+  }
+  c->g = g, c->refs = 1;
+  memcpy(c->name, name, name_bytes);
+  if ((st = image_of(g, name, source, false, &image, &from_disk)) != TC_OK) goto done;
+  st = load(g, &image, name, c, from_disk ? &useless : NULL);
+  if (useless) {
+    tc_log_line(TC_LOG_WARN, "%s: %s from the disk does not load and is compiled again", tc_device_name(g->device), name);
+    tc_free(image.data);
+    if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load(g, &image, name, c, NULL);
+  }
+  if (st != TC_OK) goto done;
+  if (from_disk) atomic_fetch_add(&n_from_disk, 1);
+  *out = c, c = NULL;  // handed over
+done:
+  tc_free(image.data);
+  if (c) tc_free(c->retired);
+  tc_free(c);
+  return st;
+}
+
+void tc_gpu_code_retain(tc_gpu_code *c) {
+  atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+}
+
+void tc_gpu_code_release(tc_gpu_code *c) {
+  if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  tc_gpu *g = c->g;
+  if (tc_gpu_reach(g)) {
+    if (c->opened == g->opened) {
+      c->retired->loaded = c->loaded;
+      tc_gpu_retire(g, c->retired);
+      c->retired = NULL;
+    }
+    tc_gpu_end(g);
+  }
+  tc_free(c->retired);
+  tc_free(c);
+}

@@ -1,0 +1,108 @@
+// What device/cuda and device/hip fill: a driver and its compiler, as a table of functions in the words of neither.
+//
+// Results are the driver's own numbers, 0 for success, which `judge` tells apart and names; gpu.c makes a status of them. All functions of one device but
+// wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
+#ifndef TC_DEVICE_GPU_DRIVER_H
+#define TC_DEVICE_GPU_DRIVER_H
+
+#include "device/gpu.h"
+
+// A device as its driver names it. One stream, in which everything happens in order, and a pool of tc's own: the default ones are the caller's.
+typedef struct tc_gpu_port {
+  int ordinal;
+  void *context, *stream, *pool;
+} tc_gpu_port;
+
+typedef enum tc_gpu_verdict {
+  TC_GPU_FINE,
+  TC_GPU_REFUSED,  // this call, and no more
+  TC_GPU_SHORT,  // of memory
+  TC_GPU_GONE,  // the device is of no use from now on: no device, a sticky fault
+} tc_gpu_verdict;
+
+// Code as the compiler made it, to be freed with tc_free.
+typedef struct tc_gpu_image {
+  void *data;  // with a zero behind it
+  size_t bytes;
+} tc_gpu_image;
+
+typedef struct tc_gpu_loaded {
+  void *module, *function;
+} tc_gpu_loaded;
+
+typedef struct tc_gpu_node {
+  void *function;
+  uint32_t blocks, threads, shared_bytes;
+  void *parameter;  // where its one parameter lies; read before the call that is given it returns
+} tc_gpu_node;
+
+typedef struct tc_gpu_replay tc_gpu_replay;  // a graph that can be launched: nodes one after the other
+
+typedef struct tc_gpu_driver {
+  const char *name;  // "CUDA"
+  const char *words;  // the text of the header tc_words.h
+
+  // ---- the libraries ----
+  // Opens them once. False with why not, in one sentence, if the driver is absent or refuses.
+  bool (*ready)(char *why, size_t bytes);
+  int (*count)(int *n);
+  tc_gpu_verdict (*judge)(int result, const char **name);  // its name; never NULL
+  const char *(*version)(void);  // "CUDA 13.0"
+  uint32_t (*most_value_bytes)(void);  // of a kernel's parameter
+
+  // ---- the compiler ----
+  // Opens it once. facts->arch, the device's own, becomes what it is compiled for. False with why not, if there is no compiler or it knows nothing that such a
+  // device runs.
+  bool (*choose_arch)(tc_gpu_facts *facts, char *why, size_t bytes);
+  // Its name and version, and the options beside the architecture: of the key of what it makes.
+  const char *(*compiler)(void);
+  const char *(*options)(void);
+  // Called without locks, by many threads. TC_ERR_COMPILE with the log.
+  tc_status (*compile)(const char *arch, const char *name, const char *source, tc_gpu_image *out);
+
+  // ---- a device ----
+  // On failure nothing is left behind. what: static text of what was asked for when it failed.
+  int (*facts)(int ordinal, tc_gpu_facts *out, const char **what);
+  int (*open)(tc_gpu_port *p, const char **what);
+  void (*close)(tc_gpu_port *p, bool lost);  // lost: what was made on it is not touched any more
+  int (*enter)(tc_gpu_port *p);  // this thread works on it, until
+  void (*leave)(tc_gpu_port *p);  // what the caller works on is as it was
+  int (*wait)(tc_gpu_port *p);  // for all that was asked for
+
+  // ---- memory ----
+  int (*take)(tc_gpu_port *p, size_t bytes, void **out);
+  int (*give)(tc_gpu_port *p, void *at);
+  int (*trim)(tc_gpu_port *p);  // gives what the pool keeps back to the driver
+  int (*room)(tc_gpu_port *p, size_t *free_bytes);
+  int (*staging_take)(tc_gpu_port *p, size_t bytes, void **out);  // memory of the host that copies need not wait for
+  int (*staging_give)(tc_gpu_port *p, void *at);
+  int (*write)(tc_gpu_port *p, void *to, const void *staging, size_t bytes);  // both read their source when the copy runs
+  int (*read)(tc_gpu_port *p, void *staging, const void *from, size_t bytes);
+  int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);
+  int (*zero)(tc_gpu_port *p, void *to, size_t bytes);
+  int (*event_create)(tc_gpu_port *p, void **out);
+  int (*event_destroy)(tc_gpu_port *p, void *event);
+  int (*event_record)(tc_gpu_port *p, void *event);
+  int (*event_wait)(tc_gpu_port *p, void *event);  // the thread waits; at once for one that was never recorded
+
+  // ---- code ----
+  int (*load)(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out);
+  int (*unload)(tc_gpu_port *p, tc_gpu_loaded *loaded);
+  int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more of a block's memory than usual
+  int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
+
+  // ---- replay ----
+  const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can
+  int (*replay_create)(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
+  // From the next launch on; those under way keep their parameter.
+  int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);
+  int (*replay_launch)(tc_gpu_port *p, tc_gpu_replay *r);
+  void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // as close
+} tc_gpu_driver;
+
+extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
+
+// Of a compiler's log (NULL: none), what a message has room for: from its first error on.
+const char *tc_gpu_first_error(const char *log);
+
+#endif

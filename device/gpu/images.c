@@ -1,0 +1,147 @@
+// Compiled code kept on disk for later processes: <directory>/gpu/<hash of the key>.bin, a head and then the key, which is compared, and the image.
+//
+// A file that is damaged, of another key or not this user's own is as none; one that cannot be written is a line in the log. What was used least recently
+// goes when the files together are larger than TC_CACHE_BYTES. Threads: thread-safe; processes may share the directory, for files are replaced whole.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/gpu/state.h"
+#include "runtime/arena.h"
+#include "runtime/files.h"
+#include "runtime/hash.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define MAGIC UINT64_C(0x3130756770676374)  // "tcgpgu01", of this layout
+#define MOST_BYTES ((size_t)64 << 20)  // of a file that is read
+
+typedef struct head {
+  uint64_t magic, key_bytes, image_bytes;
+  tc_hash sum;  // of key and image
+} head;
+
+// False where there is no place for it.
+static bool path_of(const char *key, size_t key_bytes, char out[TC_PATH_BYTES]) {
+  char dir[TC_DIR_BYTES];
+  tc_hash hash = tc_hash_bytes(key, key_bytes);
+  return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir) &&
+         snprintf(out, TC_PATH_BYTES, "%s/gpu/%016" PRIx64 "%016" PRIx64 ".bin", dir, hash.hi, hash.lo) < TC_PATH_BYTES;
+}
+
+static bool is_whole(const char *file, size_t bytes, const head *h) {
+  size_t rest = bytes - sizeof *h;
+  if (h->magic != MAGIC || h->key_bytes > rest || h->image_bytes != rest - h->key_bytes) return false;
+  tc_hash sum = tc_hash_bytes(file + sizeof *h, rest);
+  return sum.lo == h->sum.lo && sum.hi == h->sum.hi;
+}
+
+bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out) {
+  char path[TC_PATH_BYTES];
+  size_t bytes;
+  head h = {0};
+  *out = (tc_gpu_image){0};
+  char *file = path_of(key, key_bytes, path) ? tc_file_read(path, MOST_BYTES, true, &bytes) : NULL;
+  if (!file) return false;
+  if (bytes >= sizeof h) memcpy(&h, file, sizeof h);
+  if (bytes < sizeof h || !is_whole(file, bytes, &h)) {
+    tc_log_line(TC_LOG_WARN, "%s is damaged and is made again", path);
+  } else if (h.key_bytes == key_bytes && memcmp(file + sizeof h, key, key_bytes) == 0) {
+    memmove(file, file + sizeof h + key_bytes, h.image_bytes);
+    file[h.image_bytes] = 0;
+    *out = (tc_gpu_image){file, h.image_bytes};
+    (void)utimensat(AT_FDCWD, path, NULL, 0);  // used now
+    return true;
+  }
+  tc_free(file);
+  return false;
+}
+
+// ---- how much is kept ----
+
+typedef struct entry {
+  char name[64];
+  uint64_t bytes;
+  struct timespec used;
+} entry;
+
+static int older_first(const void *a, const void *b) {
+  const struct timespec *x = &((const entry *)a)->used, *y = &((const entry *)b)->used;
+  if (x->tv_sec != y->tv_sec) return x->tv_sec < y->tv_sec ? -1 : 1;
+  return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
+}
+
+// The files of the directory, to be freed; NULL: none, or no memory.
+static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
+  entry *list = NULL;
+  size_t cap = 0;
+  DIR *d = opendir(dir);
+  *n = 0, *total = 0;
+  for (struct dirent *f; d && (f = readdir(d)) != NULL;) {
+    struct stat info;
+    if (f->d_name[0] == '.' || strlen(f->d_name) >= sizeof list->name) continue;
+    if (fstatat(dirfd(d), f->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (*n == cap) {
+      entry *more = tc_realloc(list, (cap = TC_MAX_OF(2 * cap, (size_t)64)) * sizeof *list);
+      if (!more) break;
+      list = more;
+    }
+    entry *e = &list[(*n)++];
+    *e = (entry){.bytes = (uint64_t)info.st_size, .used = info.st_mtim};
+    strcpy(e->name, f->d_name);
+    *total += e->bytes;
+  }
+  if (d) closedir(d);
+  return list;
+}
+
+// Removes what was used least recently until a quarter is free. Returns what is left.
+static uint64_t shrink(const char *dir, uint64_t cap) {
+  size_t n;
+  uint64_t total;
+  entry *list = list_files(dir, &n, &total);
+  if (total > cap) {
+    qsort(list, n, sizeof *list, older_first);
+    for (size_t i = 0; i < n && total > cap - cap / 4; i++) {
+      char path[TC_PATH_BYTES + 64];
+      snprintf(path, sizeof path, "%s/%s", dir, list[i].name);
+      if (unlink(path) == 0) total -= list[i].bytes;
+    }
+    tc_log_line(TC_LOG_CACHE, "%s: shrunk to %" PRIu64 " bytes", dir, total);
+  }
+  tc_free(list);
+  return total;
+}
+
+// Counts what this process added since it last looked, so that the directory is not read at every file.
+static void account(char *path, uint64_t bytes) {
+  static atomic_uint_least64_t since = UINT64_MAX;  // so that the first one looks
+  uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&since);
+  while (!atomic_compare_exchange_weak(&since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
+  if (before != UINT64_MAX && before + bytes <= cap / 16) return;
+  *strrchr(path, '/') = 0;
+  (void)shrink(path, cap);
+}
+
+void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image) {
+  static atomic_bool told;
+  char path[TC_PATH_BYTES];
+  head h = {.magic = MAGIC, .key_bytes = key_bytes, .image_bytes = image->bytes};
+  size_t bytes = sizeof h + key_bytes + image->bytes;
+  char *file = path_of(key, key_bytes, path) && bytes <= MOST_BYTES ? tc_malloc(bytes) : NULL;
+  if (!file) return;
+  memcpy(file + sizeof h, key, key_bytes);
+  memcpy(file + sizeof h + key_bytes, image->data, image->bytes);
+  h.sum = tc_hash_bytes(file + sizeof h, bytes - sizeof h);
+  memcpy(file, &h, sizeof h);
+  if (tc_file_replace(path, file, bytes))
+    account(path, bytes);
+  else if (!atomic_exchange(&told, true))
+    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));
+  tc_free(file);
+}

@@ -1,0 +1,41 @@
+// See library.h.
+#include "device/gpu/library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/files.h"
+
+bool tc_library_fill(void *handle, const tc_library_row *row, size_t n, void *table, const char **missing) {
+  *missing = NULL;
+  for (size_t i = 0; i < n; i++) {
+    void *function = dlsym(handle, row[i].symbol);
+    memcpy((char *)table + row[i].offset, &function, sizeof function);
+    if (!function && row[i].needed && !*missing) *missing = row[i].symbol;
+  }
+  return !*missing;
+}
+
+void *tc_library_open(const char *path, char *why, size_t bytes) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *text = dlerror();
+    snprintf(why, bytes, "%s", text ? text : "it cannot be opened");
+  }
+  return handle;
+}
+
+bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg) {
+  bool done = false;
+  for (size_t i = 0; i < n_where && !done; i++) {
+    char pattern[TC_PATH_BYTES];
+    glob_t found;
+    if (!where[i] || snprintf(pattern, sizeof pattern, "%s/%s", where[i], name) >= (int)sizeof pattern) continue;
+    if (glob(pattern, 0, NULL, &found) != 0) continue;
+    for (size_t k = found.gl_pathc; k-- > 0 && !done;) done = each(found.gl_pathv[k], arg);  // sorted: the newest last
+    globfree(&found);
+  }
+  return done;
+}

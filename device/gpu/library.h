@@ -1,0 +1,23 @@
+// Libraries opened at run time, and tables of their functions: a row a function, by its exact symbol's name.
+// Threads: thread-compatible; a library stays open to the end of the process, for the vendors' cannot be closed safely.
+#ifndef TC_DEVICE_GPU_LIBRARY_H
+#define TC_DEVICE_GPU_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct tc_library_row {
+  const char *symbol;
+  size_t offset;  // of the pointer in the table
+  bool needed;
+} tc_library_row;
+
+// Fills the table; an absent function is NULL there. False if a needed one is absent; *missing is the first such.
+bool tc_library_fill(void *handle, const tc_library_row *row, size_t n, void *table, const char **missing);
+// Opens it, with why not in text.
+void *tc_library_open(const char *path, char *why, size_t bytes);
+// Of the file names that match name ("libnvrtc.so.13*"), in directories where toolkits and pip put libraries, the next one: calls each until it returns true.
+// kind: where below a Python's packages ("nvidia/*/lib").
+bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg);
+
+#endif

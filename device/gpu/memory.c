@@ -1,0 +1,158 @@
+// Memory of a device and copies to and from it, through pinned memory of the host in pieces.
+//
+// Idea: a copy reads its source when it runs, so what the caller may write again at once is first copied to a ring of pieces; a piece is used again when the
+// last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
+#include <string.h>
+
+#include "device/gpu/state.h"
+
+#define ALIGN 256
+#define READ_PIECES 2
+
+static size_t rounded(size_t bytes) {
+  return (TC_MAX_OF(bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+// pre: begun. What the pool holds and nobody uses is given back when the device is idle; then it is tried again.
+static tc_status take_again(tc_gpu *g, size_t bytes, void **out) {
+  const char *name;
+  size_t room = 0;
+  TC_TRY(tc_gpu_check(g, g->driver->wait(&g->port), "waiting for memory"));
+  TC_TRY(tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory"));
+  int result = g->driver->take(&g->port, bytes, out);
+  if (g->driver->judge(result, &name) != TC_GPU_SHORT) return tc_gpu_check(g, result, "taking memory");
+  (void)g->driver->room(&g->port, &room);
+  return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted, %zu of %zu are free: %s (%d)", tc_device_name(g->device), bytes, room,
+                 g->facts.memory_bytes, name, result);
+}
+
+tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
+  const char *name;
+  *out = NULL;
+  if (bytes > SIZE_MAX - ALIGN) return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted", tc_device_name(g->device), bytes);
+  TC_TRY(tc_gpu_begin(g, "taking memory"));
+  int result = g->driver->take(&g->port, rounded(bytes), out);
+  tc_status st = g->driver->judge(result, &name) == TC_GPU_SHORT ? take_again(g, rounded(bytes), out) : tc_gpu_check(g, result, "taking memory");
+  tc_gpu_end(g);
+  TC_ASSERT((uintptr_t)*out % ALIGN == 0);
+  return st;
+}
+
+void tc_gpu_free(tc_gpu *g, void *p) {
+  if (!p || !tc_gpu_reach(g)) return;
+  tc_gpu_note(g, g->driver->give(&g->port, p), "giving back memory");
+  tc_gpu_end(g);
+}
+
+// ---- staging ----
+
+// pre: begun.
+static tc_status staging_make(tc_gpu *g, tc_gpu_staging *s, uint32_t n_pieces) {
+  void *at = NULL;
+  if (s->at) return TC_OK;
+  for (uint32_t i = 0; i < n_pieces; i++)
+    if (!s->event[i]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &s->event[i]), "making an event"));
+  TC_TRY(tc_gpu_check(g, g->driver->staging_take(&g->port, n_pieces * TC_GPU_PIECE_BYTES, &at), "taking pinned memory for copies"));
+  s->at = at;
+  return TC_OK;
+}
+
+static void staging_drop(tc_gpu *g, tc_gpu_staging *s) {
+  for (int i = 0; i < TC_GPU_PIECES; i++)
+    if (s->event[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, s->event[i]), "destroying an event");
+  if (s->at) tc_gpu_note(g, g->driver->staging_give(&g->port, s->at), "giving back pinned memory");
+  *s = (tc_gpu_staging){0};
+}
+
+void tc_gpu_staging_fini(tc_gpu *g) {
+  staging_drop(g, &g->to);
+  staging_drop(g, &g->from);
+}
+
+// pre: begun. Goes on to the next piece, once copies out of it have run.
+static tc_status next_piece(tc_gpu *g) {
+  tc_gpu_staging *s = &g->to;
+  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, s->event[s->piece]), "recording an event"));
+  s->piece = (s->piece + 1) % TC_GPU_PIECES, s->used = 0;
+  return tc_gpu_check(g, g->driver->event_wait(&g->port, s->event[s->piece]), "waiting for a copy to the device");
+}
+
+// pre: begun.
+static tc_status write_pieces(tc_gpu *g, char *to, const char *from, size_t bytes) {
+  tc_gpu_staging *s = &g->to;
+  TC_TRY(staging_make(g, s, TC_GPU_PIECES));
+  while (bytes > 0) {
+    if (s->used == TC_GPU_PIECE_BYTES) TC_TRY(next_piece(g));
+    char *room = s->at + s->piece * TC_GPU_PIECE_BYTES + s->used;
+    size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES - s->used);
+    memcpy(room, from, n);
+    TC_TRY(tc_gpu_check(g, g->driver->write(&g->port, to, room, n), "copying to the device"));
+    s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded(n));
+    to += n, from += n, bytes -= n;
+  }
+  return TC_OK;
+}
+
+tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  if (bytes == 0) return TC_OK;
+  TC_TRY(tc_gpu_begin(g, "copying to the device"));
+  tc_status st = write_pieces(g, to, from, bytes);
+  tc_gpu_end(g);
+  return st;
+}
+
+// Asks for piece i of what is read. pre: reading is locked.
+static tc_status ask_piece(tc_gpu *g, const char *from, size_t n, uint32_t piece) {
+  TC_TRY(tc_gpu_begin(g, "copying from the device"));
+  tc_gpu_staging *s = &g->from;
+  tc_status st = staging_make(g, s, READ_PIECES);
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, s->at + piece * TC_GPU_PIECE_BYTES, from, n), "copying from the device");
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, s->event[piece]), "recording an event");
+  tc_gpu_end(g);
+  return st;
+}
+
+// Waits for it without the device's lock, and copies it out. pre: reading is locked.
+static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
+  tc_gpu_staging *s = &g->from;
+  tc_status st = tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device");
+  if (st != TC_OK) return st;
+  st = tc_gpu_check(g, g->driver->event_wait(&g->port, s->event[piece]), "waiting for what was asked for before");
+  g->driver->leave(&g->port);
+  if (st == TC_OK) memcpy(to, s->at + piece * TC_GPU_PIECE_BYTES, n);
+  return st;
+}
+
+static size_t piece_bytes(size_t bytes, size_t i) {
+  return TC_MIN(TC_GPU_PIECE_BYTES, bytes - i * TC_GPU_PIECE_BYTES);
+}
+
+tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  size_t n = (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
+  tc_status st = TC_OK;
+  if (bytes == 0) return tc_gpu_wait(g);
+  if (tc_gpu_forked()) return tc_gpu_begin(g, "");
+  pthread_mutex_lock(&g->reading);
+  for (size_t i = 0; i <= n && st == TC_OK; i++) {
+    if (i < n) st = ask_piece(g, (const char *)from + i * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i), i % READ_PIECES);
+    if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
+  }
+  pthread_mutex_unlock(&g->reading);
+  return st;
+}
+
+tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  if (bytes == 0) return TC_OK;
+  TC_TRY(tc_gpu_begin(g, "copying on the device"));
+  tc_status st = tc_gpu_check(g, g->driver->copy(&g->port, to, from, bytes), "copying on the device");
+  tc_gpu_end(g);
+  return st;
+}
+
+tc_status tc_gpu_zero(tc_gpu *g, void *to, size_t bytes) {
+  if (bytes == 0) return TC_OK;
+  TC_TRY(tc_gpu_begin(g, "zeroing memory"));
+  tc_status st = tc_gpu_check(g, g->driver->zero(&g->port, to, bytes), "zeroing memory");
+  tc_gpu_end(g);
+  return st;
+}

@@ -1,0 +1,267 @@
+// Sequences of launches whose kernels read one table in device memory.
+//
+// Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
+// can be asked for while this one runs. The stream's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
+// all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
+// Threads: under the device's lock, so two threads in one sequence take turns.
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/gpu/state.h"
+#include "runtime/arena.h"
+#include "runtime/log.h"
+
+// A kernel that writes words of a table is told where and how many, and then come the words. By room for them: what fits the parameters of drivers of every
+// age is 4,096 bytes, of newer ones 32,764.
+#define FILL_HEAD_WORDS 2
+#define NO_GRAPH "the driver refused to make or launch its graph"
+static const uint32_t fill_words[TC_GPU_FILLS] = {62, 510, 3998};
+
+typedef struct fill {
+  uint32_t first, n, size;  // words of the table; size: the row of fill_words
+} fill;
+
+struct tc_gpu_sequence {
+  tc_gpu *g;
+  uint64_t opened;
+  uint32_t n, n_words, n_fills;
+  bool ran, refused;  // refused: no second try to make the graph
+  const char *_Atomic plain;  // why the last run was no replay
+  uint64_t *table;  // on the device
+  uint64_t *value;  // of the kernel that writes words, while it is launched
+  fill *fill;
+  tc_gpu_launch *launch;
+  uint64_t **first;  // per launch: its words, what its kernel's parameter is
+  tc_gpu_replay *replay;
+  tc_gpu_retired *retired;  // taken ahead, so that destroying cannot fail
+};
+
+// ---- the kernels that write tables ----
+
+static tc_status fill_code(tc_gpu *g, uint32_t size) {
+  char name[32], source[640];
+  tc_gpu_code *c;
+  snprintf(name, sizeof name, "tc_fill_%u", fill_words[size]);
+  snprintf(source, sizeof source,
+           "#include \"tc_words.h\"\n"
+           "typedef struct { u64 *to; u64 n; u64 word[%u]; } tc_fill;\n"
+           "TC_KERNEL_OF(%s, 128, tc_fill) {\n"
+           "  for (i32 i = TC_THREAD; i < (i32)tc_value->n; i += 128) tc_value->to[i] = tc_value->word[i];\n"
+           "}\n",
+           fill_words[size], name);
+  TC_TRY(tc_gpu_compile(g, name, source, &c));
+  pthread_mutex_lock(&g->lock);
+  tc_gpu_code *other = g->fill[size];  // of a thread that was faster
+  if (!other) g->fill[size] = c;
+  pthread_mutex_unlock(&g->lock);
+  if (other) tc_gpu_code_release(c);
+  return TC_OK;
+}
+
+static tc_status fills_plan(tc_gpu_sequence *s) {
+  tc_gpu *g = s->g;
+  uint32_t largest = TC_GPU_FILLS;
+  while (largest > 1 && (fill_words[largest - 1] + FILL_HEAD_WORDS) * sizeof(uint64_t) > g->driver->most_value_bytes()) largest--;
+  uint32_t most = fill_words[largest - 1];
+  s->n_fills = (s->n_words + most - 1) / most;
+  s->fill = tc_calloc(s->n_fills, sizeof *s->fill);
+  s->value = tc_calloc(most + FILL_HEAD_WORDS, sizeof *s->value);
+  if (!s->fill || !s->value) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", s->n);
+  for (uint32_t i = 0; i < s->n_fills; i++) {
+    fill *f = &s->fill[i];
+    f->first = i * most, f->n = TC_MIN(most, s->n_words - f->first);
+    while (fill_words[f->size] < f->n) f->size++;
+    pthread_mutex_lock(&g->lock);
+    bool there = g->fill[f->size] != NULL;
+    pthread_mutex_unlock(&g->lock);
+    if (!there) TC_TRY(fill_code(g, f->size));
+  }
+  return TC_OK;
+}
+
+static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words) {
+  const fill *f = &s->fill[i];
+  s->value[0] = (uint64_t)(uintptr_t)(s->table + f->first), s->value[1] = f->n;
+  memcpy(s->value + FILL_HEAD_WORDS, words + f->first, f->n * sizeof *words);
+  return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
+}
+
+static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i) {
+  const tc_gpu_launch *l = &s->launch[i];
+  return (tc_gpu_node){l->code->loaded.function, l->blocks, l->threads, l->shared_bytes, &s->first[i]};
+}
+
+// ---- making one ----
+
+static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_words) {
+  const tc_gpu_facts *f = &g->facts;
+  const char *name = l->code->name;
+  if (l->code->g != g)
+    return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(l->code->g->device), tc_device_name(g->device));
+  if (l->blocks == 0 || l->blocks > INT32_MAX) return TC_FAIL(TC_ERR_ARG, "%s: a grid of %u blocks", name, l->blocks);
+  if (l->threads == 0 || l->threads > (uint32_t)f->most_threads)
+    return TC_FAIL(TC_ERR_ARG, "%s: blocks of %u threads, where %s has at most %d", name, l->threads, f->name, f->most_threads);
+  if (l->shared_bytes > f->shared_bytes)
+    return TC_FAIL(TC_ERR_ARG, "%s: a block needs %u bytes of shared memory, where %s has %zu", name, l->shared_bytes, f->name, f->shared_bytes);
+  if (l->first_word > n_words) return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
+  return TC_OK;
+}
+
+// pre: begun.
+static tc_status allow_shared(tc_gpu *g, tc_gpu_code *c, uint32_t bytes) {
+  if (bytes <= TC_MAX_OF(c->shared_bytes, (uint32_t)48 << 10)) return TC_OK;
+  TC_TRY(tc_gpu_check(g, g->driver->allow_shared(&g->port, c->loaded.function, bytes), "asking for a block's shared memory"));
+  c->shared_bytes = bytes;
+  return TC_OK;
+}
+
+static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
+  tc_status st = TC_OK;
+  for (uint32_t i = 0; i < s->n; i++) TC_TRY(launch_check(s->g, &launch[i], s->n_words));
+  TC_TRY(tc_gpu_begin(s->g, "making a sequence"));
+  for (uint32_t i = 0; i < s->n && st == TC_OK; i++) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
+  tc_gpu_end(s->g);
+  if (st != TC_OK) return st;
+  for (uint32_t i = 0; i < s->n; i++) {
+    s->launch[i] = launch[i];
+    tc_gpu_code_retain(launch[i].code);
+    s->first[i] = s->table + launch[i].first_word;
+  }
+  return TC_OK;
+}
+
+tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
+  tc_status st = TC_OK;
+  void *table = NULL;
+  *out = NULL;
+  tc_gpu_sequence *s = tc_calloc(1, sizeof *s);
+  if (!s) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
+  s->g = g, s->opened = g->opened, s->n = n, s->n_words = n_words, s->plain = "it has not run";
+  s->launch = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->launch);
+  s->first = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->first);
+  s->retired = tc_calloc(1, sizeof *s->retired);
+  if (!s->launch || !s->first || !s->retired) {
+    st = TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
+    goto done;
+  }
+  if (n > 0 && n_words > 0) {
+    if ((st = fills_plan(s)) != TC_OK) goto done;
+    if ((st = tc_gpu_alloc(g, n_words * sizeof *s->table, &table)) != TC_OK) goto done;
+  }
+  s->table = table;
+  if ((st = launches_take(s, launch)) != TC_OK) goto done;
+  *out = s, s = NULL;  // handed over
+done:
+  tc_gpu_sequence_destroy(s);
+  return st;
+}
+
+void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
+  if (!s) return;
+  tc_gpu *g = s->g;
+  if (s->replay && tc_gpu_reach(g)) {
+    if (s->opened == g->opened) {
+      s->retired->replay = s->replay;
+      tc_gpu_retire(g, s->retired);
+      s->retired = NULL, s->replay = NULL;
+    }
+    tc_gpu_end(g);
+  }
+  if (s->replay) g->driver->replay_destroy(&g->port, s->replay, true);
+  if (s->opened == g->opened) tc_gpu_free(g, s->table);
+  for (uint32_t i = 0; i < s->n && s->launch; i++) tc_gpu_code_release(s->launch[i].code);
+  tc_free(s->retired);
+  tc_free(s->first);
+  tc_free(s->launch);
+  tc_free(s->fill);
+  tc_free(s->value);
+  tc_free(s);
+}
+
+// ---- running ----
+
+static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
+  tc_gpu *g = s->g;
+  for (uint32_t i = 0; i < s->n_fills; i++) {
+    tc_gpu_node node = fill_node(s, i, words);
+    TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
+  }
+  for (uint32_t i = 0; i < s->n; i++) {
+    tc_gpu_node node = launch_node(s, i);
+    int result = g->driver->launch(&g->port, &node);
+    if (TC_UNLIKELY(result != 0)) {
+      char what[160];
+      snprintf(what, sizeof what, "launching %.80s, %u blocks of %u threads", s->launch[i].code->name, node.blocks, node.threads);
+      return tc_gpu_check(g, result, what);
+    }
+  }
+  return TC_OK;
+}
+
+// Static text why there is no graph to replay, or NULL. pre: begun; the second run or a later one.
+static const char *graph_make(tc_gpu_sequence *s, const uint64_t *words) {
+  tc_gpu *g = s->g;
+  uint32_t n = s->n_fills + s->n;
+  if (g->driver->no_replay()) return g->driver->no_replay();
+  if (s->refused) return NO_GRAPH;
+  tc_gpu_node *node = tc_calloc(n, sizeof *node);
+  uint64_t *values = tc_calloc(s->n_fills, (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS) * sizeof *values);
+  bool made = false;
+  if (node && (values || s->n_fills == 0)) {
+    for (uint32_t i = 0; i < s->n_fills; i++) {
+      node[i] = fill_node(s, i, words);
+      uint64_t *own = values + i * (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS);
+      memcpy(own, s->value, (fill_words[s->fill[i].size] + FILL_HEAD_WORDS) * sizeof *own);
+      node[i].parameter = own;
+    }
+    for (uint32_t i = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i);
+    int result = g->driver->replay_create(&g->port, node, n, &s->replay);
+    made = result == 0;
+    tc_gpu_note(g, result, "making a graph");
+  }
+  tc_free(values);
+  tc_free(node);
+  s->refused = !made;
+  return made ? NULL : NO_GRAPH;
+}
+
+// pre: begun; there is a graph, made with these words if `fresh`. Static text why the driver does not replay it, or NULL: *st says how it went.
+static const char *replay_run(tc_gpu_sequence *s, const uint64_t *words, bool fresh, tc_status *st) {
+  tc_gpu *g = s->g;
+  const char *name;
+  int result = 0;
+  for (uint32_t i = 0; i < s->n_fills && !fresh && result == 0; i++) {
+    tc_gpu_node node = fill_node(s, i, words);
+    result = g->driver->replay_set(&g->port, s->replay, i, &node);
+  }
+  if (result == 0) result = g->driver->replay_launch(&g->port, s->replay);
+  if (g->driver->judge(result, &name) != TC_GPU_REFUSED) {
+    *st = tc_gpu_check(g, result, "launching a graph");
+    return NULL;
+  }
+  tc_gpu_note(g, result, "launching a graph");
+  s->refused = true;
+  return NO_GRAPH;
+}
+
+tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
+  tc_gpu *g = s->g;
+  const char *plain = "its first run launches kernel by kernel";
+  if (s->n == 0) return TC_OK;
+  TC_TRY(tc_gpu_begin(g, "running kernels"));
+  tc_status st = s->opened == g->opened ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
+  if (st == TC_OK && s->ran) {
+    bool fresh = !s->replay;
+    plain = s->replay && !s->refused ? NULL : graph_make(s, words);
+    if (!plain) plain = replay_run(s, words, fresh, &st);
+  }
+  if (st == TC_OK && plain) st = run_plainly(s, words);
+  s->ran = s->ran || st == TC_OK;
+  atomic_store(&s->plain, plain);
+  tc_gpu_end(g);
+  return st;
+}
+
+const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s) {
+  return atomic_load(&s->plain);
+}

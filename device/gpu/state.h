@@ -1,0 +1,78 @@
+// A device's state, for the files of this directory alone.
+#ifndef TC_DEVICE_GPU_STATE_H
+#define TC_DEVICE_GPU_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/gpu/driver.h"
+
+#define TC_GPU_FILLS 3
+#define TC_GPU_PIECES 8
+#define TC_GPU_PIECE_BYTES ((size_t)1 << 20)
+
+// What the host writes goes through pinned memory, piece after piece in turn, so that the caller's own may be written again at once.
+typedef struct tc_gpu_staging {
+  char *at;
+  void *event[TC_GPU_PIECES];  // recorded behind the last copy of a piece
+  uint32_t piece;              // being filled
+  size_t used;                 // bytes of it
+} tc_gpu_staging;
+
+// What runs under way may still use: destroyed when the device has been waited for.
+typedef struct tc_gpu_retired tc_gpu_retired;
+struct tc_gpu_retired {
+  tc_gpu_retired *next;
+  tc_gpu_loaded loaded;   // of code, or
+  tc_gpu_replay *replay;  // of a sequence
+};
+
+struct tc_gpu {
+  const tc_gpu_driver *driver;
+  tc_device device;
+  pthread_mutex_t lock;  // of all below, but facts, which stay as they are
+  tc_gpu_port port;
+  tc_gpu_facts facts;
+  atomic_bool open, lost;
+  atomic_bool doubtful;   // another device was lost: this one is asked whether it answers
+  uint64_t opened;        // how often: what an earlier time made is gone
+  char why[320];          // lost
+  char sentence[320];
+  tc_gpu_staging to, from;
+  pthread_mutex_t reading;  // of `from`; taken before lock
+  tc_gpu_retired *retired;
+  uint32_t n_retired;
+  tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
+};
+
+// Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
+tc_status tc_gpu_begin(tc_gpu *g, const char *what);
+void tc_gpu_end(tc_gpu *g);
+// As tc_gpu_begin, for what gives something back: false, and no error, if the device is out of reach.
+bool tc_gpu_reach(tc_gpu *g);
+// A driver's result as a status, under the lock or not. The device is lost where the result says so.
+tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
+// The same where nothing can be returned: a line in the log.
+void tc_gpu_note(tc_gpu *g, int result, const char *what);
+// Whether the process was forked since a driver was opened: then nothing of it may be touched.
+bool tc_gpu_forked(void);
+// Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is of tc_malloc.
+void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
+// Gives staging memory back. pre: locked and entered.
+void tc_gpu_staging_fini(tc_gpu *g);
+
+// The image of a kernel from the disk; false: none. key is all that it depends on.
+bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);
+void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image);
+
+struct tc_gpu_code {
+  _Atomic uint32_t refs;
+  tc_gpu *g;
+  uint64_t opened;        // the device's when it was loaded
+  tc_gpu_loaded loaded;
+  uint32_t shared_bytes;  // allowed; under the device's lock
+  tc_gpu_retired *retired;  // taken ahead, so that release cannot fail
+  char name[];
+};
+
+#endif

@@ -1,0 +1,57 @@
+// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers. tests/plain/hip_header.c compares them with the real ones where
+// those are installed. Functions are rows of driver.def and hiprtc.def.
+#ifndef TC_DEVICE_HIP_API_H
+#define TC_DEVICE_HIP_API_H
+
+#include <stddef.h>
+
+typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind;  // enums, unsigned there
+typedef unsigned tc_hiprtc_result;
+typedef unsigned long long tc_hip_flags;
+typedef struct ihipModule_t *tc_hip_module;
+typedef struct ihipModuleSymbol_t *tc_hip_function;
+typedef struct ihipStream_t *tc_hip_stream;
+typedef struct ihipEvent_t *tc_hip_event;
+typedef struct ihipMemPoolHandle_t *tc_hip_pool;
+typedef struct ihipGraph *tc_hip_graph;
+typedef struct hipGraphNode *tc_hip_node;
+typedef struct hipGraphExec *tc_hip_exec;
+typedef struct _hiprtcProgram *tc_hiprtc_program;
+
+typedef struct tc_hip_pool_properties {
+  unsigned allocType, handleTypes;
+  struct {
+    unsigned type;
+    int id;
+  } location;
+  void *win32SecurityAttributes;
+  unsigned char reserved[64];
+} tc_hip_pool_properties;
+
+typedef struct tc_hip_extent {
+  unsigned x, y, z;
+} tc_hip_extent;
+typedef struct tc_hip_node_params {
+  tc_hip_extent blockDim;
+  void **extra;
+  void *func;
+  tc_hip_extent gridDim;
+  void **kernelParams;
+  unsigned sharedMemBytes;
+} tc_hip_node_params;
+
+// Where hipDeviceProp_t has what: of HIP 5, and of HIP 6 and later, whose function has another name. Larger than either.
+#define TC_HIP_PROPERTIES_BYTES 4096
+typedef struct tc_hip_layout {
+  size_t name, totalGlobalMem, sharedMemPerBlock, regsPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;
+} tc_hip_layout;
+#define TC_HIP_LAYOUT_5 {0, 256, 264, 272, 276, 280, 336, 340, 396}
+#define TC_HIP_LAYOUT_6 {0, 288, 296, 304, 308, 320, 388, 616, 1160}
+
+enum {
+#define TC_HIP_NUMBER(name, value) TC_##name = value,
+#include "device/hip/numbers.def"
+#undef TC_HIP_NUMBER
+};
+
+#endif

@@ -1,0 +1,410 @@
+// AMD's driver and runtime, from libamdhip64. Nothing here was run on a GPU.
+//
+// HIP has no contexts to push: a call sets this thread's device, and puts the caller's back.
+#include <string.h>
+
+#include "device/gpu/driver.h"
+#include "device/gpu/library.h"
+#include "device/hip/api.h"
+#include "device/hip/hiprtc.h"
+#include "runtime/arena.h"
+#include "runtime/options.h"
+
+#define NEEDED 1
+#define GRAPHS_SINCE 60000000  // HIP 6.0: nodes may name functions of modules
+#define NEWEST_MAJOR 7
+#define OLDEST_MAJOR 5
+
+static struct {
+#define TC_HIP_ROW(symbol, result, needed, parameters) result(*symbol) parameters;
+#include "device/hip/driver.def"
+#undef TC_HIP_ROW
+} hip;
+
+static const tc_library_row rows[] = {
+#define TC_HIP_ROW(symbol, result, needed, parameters) {#symbol, (size_t)((char *)&((__typeof__(hip) *)0)->symbol - (char *)0), needed},
+#include "device/hip/driver.def"
+#undef TC_HIP_ROW
+};
+
+// By its version it has one of two names, and another layout.
+static struct {
+  tc_hip_result (*of_5)(void *properties, int ordinal);
+  tc_hip_result (*of_6)(void *properties, int ordinal);
+} properties_of;
+static const tc_library_row properties_rows[] = {
+    {"hipGetDeviceProperties", (size_t)((char *)&((__typeof__(properties_of) *)0)->of_5 - (char *)0), true},
+    {"hipGetDevicePropertiesR0600", (size_t)((char *)&((__typeof__(properties_of) *)0)->of_6 - (char *)0), false},
+};
+
+static int version;  // 50221153: HIP 5.2
+static char version_text[32];
+
+// ---- the library ----
+
+static tc_gpu_verdict judge(int result, const char **name) {
+  *name = NULL;
+  if (result == TC_hipSuccess) return TC_GPU_FINE;
+  *name = hip.hipGetErrorName ? hip.hipGetErrorName((tc_hip_result)result) : NULL;
+  if (!*name) *name = "an error without a name";
+  switch (result) {
+    case TC_hipErrorOutOfMemory: return TC_GPU_SHORT;
+    case TC_hipErrorNotInitialized:
+    case TC_hipErrorDeinitialized:
+    case TC_hipErrorInsufficientDriver:
+    case TC_hipErrorNoDevice:
+    case TC_hipErrorInvalidDevice:
+    case TC_hipErrorECCNotCorrectable:
+    case TC_hipErrorIllegalAddress:
+    case TC_hipErrorLaunchTimeOut:
+    case TC_hipErrorContextIsDestroyed:
+    case TC_hipErrorAssert:
+    case TC_hipErrorLaunchFailure:
+    case TC_hipErrorUnknown:
+    case TC_hipErrorRuntimeOther: return TC_GPU_GONE;
+    default: return TC_GPU_REFUSED;
+  }
+}
+
+static bool open_path(const char *path, void *handle) {
+  char why[192];
+  return (*(void **)handle = tc_library_open(path, why, sizeof why)) != NULL;
+}
+
+// The newest as the loader finds it, or below /opt/rocm.
+static void *find_library(char *why, size_t bytes) {
+  static const char *const where[] = {"/opt/rocm/lib", "/opt/rocm-*/lib"};
+  const char *path = tc_options_get()->hip_library;
+  void *handle = NULL;
+  if (path) return tc_library_open(path, why, bytes);
+  for (int major = NEWEST_MAJOR; major >= OLDEST_MAJOR && !handle; major--) {
+    char name[32];
+    snprintf(name, sizeof name, "libamdhip64.so.%d", major);
+    handle = tc_library_open(name, why, bytes);
+    if (!handle) (void)tc_library_search(name, where, sizeof where / sizeof *where, open_path, &handle);
+  }
+  if (!handle) snprintf(why, bytes, "there is no libamdhip64.so.%d to .%d among the loader's libraries or in /opt/rocm", OLDEST_MAJOR, NEWEST_MAJOR);
+  return handle;
+}
+
+static bool open_library(char *why, size_t bytes) {
+  const char *missing, *name;
+  char text[192];
+  int n = 0;
+  void *handle = find_library(text, sizeof text);
+  if (!handle) {
+    snprintf(why, bytes, "no AMD driver: %s", text);
+    return false;
+  }
+  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &hip, &missing) ||
+      !tc_library_fill(handle, properties_rows, sizeof properties_rows / sizeof *properties_rows, &properties_of, &missing)) {
+    snprintf(why, bytes, "AMD's library has no %s: it is older than HIP 5.2", missing);
+    return false;
+  }
+  // Without a GPU hipInit calls the device invalid, so they are counted first.
+  tc_hip_result result = hip.hipGetDeviceCount(&n);
+  if (result == TC_hipSuccess) result = hip.hipInit(0);
+  if (result == TC_hipSuccess) result = hip.hipRuntimeGetVersion(&version);
+  if (result != TC_hipSuccess) {
+    (void)judge((int)result, &name);
+    snprintf(why, bytes, "%s: %s (%u)", result == TC_hipErrorNoDevice ? "there is no AMD GPU, or none is visible" : "AMD's driver does not start",
+             name, result);
+    return false;
+  }
+  snprintf(version_text, sizeof version_text, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+  return tc_hiprtc_open(handle, version, why, bytes);
+}
+
+static bool ready(char *why, size_t bytes) {
+  static enum { UNTRIED, THERE, ABSENT } state;  // under the lock of opening
+  static char said[256];
+  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
+  if (state == ABSENT) snprintf(why, bytes, "%s", said);
+  return state == THERE;
+}
+
+static int count(int *n) {
+  return (int)hip.hipGetDeviceCount(n);
+}
+
+static const char *version_of(void) {
+  return version_text;
+}
+
+static uint32_t most_value_bytes(void) {
+  return 4096;
+}
+
+// ---- a device ----
+
+static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
+  static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
+  static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
+  const tc_hip_layout *l = &layouts[properties_of.of_6 != NULL];
+  int registers, l2;
+  *out = (tc_gpu_facts){0};
+  *what = "asking for a device's facts";
+  tc_hip_result result = (properties_of.of_6 ? properties_of.of_6 : properties_of.of_5)(at, ordinal);
+  if (result != TC_hipSuccess) return (int)result;
+  snprintf(out->name, sizeof out->name, "%.90s", at + l->name);
+  snprintf(out->arch, sizeof out->arch, "%.31s", at + l->gcnArchName);
+  memcpy(&out->memory_bytes, at + l->totalGlobalMem, sizeof(size_t));
+  memcpy(&out->shared_bytes, at + l->sharedMemPerBlock, sizeof(size_t));
+  memcpy(&registers, at + l->regsPerBlock, sizeof registers);
+  memcpy(&out->warp, at + l->warpSize, sizeof out->warp);
+  memcpy(&out->most_threads, at + l->maxThreadsPerBlock, sizeof out->most_threads);
+  memcpy(&out->processors, at + l->multiProcessorCount, sizeof out->processors);
+  memcpy(&l2, at + l->l2CacheSize, sizeof l2);
+  out->block_registers = registers, out->l2_bytes = (size_t)l2;
+  out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
+  return 0;
+}
+
+static tc_hip_result make_pool(tc_gpu_port *p) {
+  tc_hip_pool_properties properties = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, p->ordinal}};
+  unsigned long long all = UINT64_MAX;
+  int off = 0;
+  tc_hip_pool pool = NULL;
+  tc_hip_result result = hip.hipMemPoolCreate(&pool, &properties);
+  p->pool = pool;
+  if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolAttrReleaseThreshold, &all);
+  if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolReuseAllowOpportunistic, &off);
+  if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolReuseAllowInternalDependencies, &off);
+  return result;
+}
+
+static _Thread_local int before;  // the caller's device, between enter and leave
+
+static int enter(tc_gpu_port *p) {
+  tc_hip_result result = hip.hipGetDevice(&before);
+  return (int)(result == TC_hipSuccess ? hip.hipSetDevice(p->ordinal) : result);
+}
+
+static void leave(tc_gpu_port *p) {
+  (void)p, (void)hip.hipSetDevice(before);
+}
+
+static void close_port(tc_gpu_port *p, bool lost) {
+  if (lost || enter(p) != 0) return;
+  if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
+  if (p->stream) (void)hip.hipStreamDestroy(p->stream);
+  leave(p);
+  *p = (tc_gpu_port){.ordinal = p->ordinal};
+}
+
+static int open_port(tc_gpu_port *p, const char **what) {
+  tc_hip_stream stream = NULL;
+  *what = "choosing the device";
+  tc_hip_result result = (tc_hip_result)enter(p);
+  if (result != TC_hipSuccess) return (int)result;
+  *what = "making a stream";
+  result = hip.hipStreamCreateWithFlags(&stream, TC_hipStreamNonBlocking);
+  p->stream = stream;
+  if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
+  leave(p);
+  if (result != TC_hipSuccess) close_port(p, false);
+  return (int)result;
+}
+
+static int wait_all(tc_gpu_port *p) {
+  return (int)hip.hipStreamSynchronize(p->stream);
+}
+
+// ---- memory ----
+
+static int take(tc_gpu_port *p, size_t bytes, void **out) {
+  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream);
+  if (result != TC_hipSuccess) *out = NULL;
+  return (int)result;
+}
+
+static int give(tc_gpu_port *p, void *at) {
+  return (int)hip.hipFreeAsync(at, p->stream);
+}
+
+static int trim(tc_gpu_port *p) {
+  return (int)hip.hipMemPoolTrimTo(p->pool, 0);
+}
+
+static int room(tc_gpu_port *p, size_t *free_bytes) {
+  size_t total;
+  (void)p;
+  return (int)hip.hipMemGetInfo(free_bytes, &total);
+}
+
+static int staging_take(tc_gpu_port *p, size_t bytes, void **out) {
+  (void)p;
+  return (int)hip.hipHostMalloc(out, bytes, 0);
+}
+
+static int staging_give(tc_gpu_port *p, void *at) {
+  (void)p;
+  return (int)hip.hipHostFree(at);
+}
+
+static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream);
+}
+
+static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream);
+}
+
+static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
+}
+
+static int zero(tc_gpu_port *p, void *to, size_t bytes) {
+  return (int)hip.hipMemsetAsync(to, 0, bytes, p->stream);
+}
+
+static int event_create(tc_gpu_port *p, void **out) {
+  tc_hip_event event = NULL;
+  (void)p;
+  tc_hip_result result = hip.hipEventCreateWithFlags(&event, TC_hipEventDisableTiming);
+  *out = event;
+  return (int)result;
+}
+
+static int event_destroy(tc_gpu_port *p, void *event) {
+  (void)p;
+  return (int)hip.hipEventDestroy(event);
+}
+
+static int event_record(tc_gpu_port *p, void *event) {
+  return (int)hip.hipEventRecord(event, p->stream);
+}
+
+static int event_wait(tc_gpu_port *p, void *event) {
+  (void)p;
+  return (int)hip.hipEventSynchronize(event);
+}
+
+// ---- code ----
+
+static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+  (void)p;
+  tc_hip_result result = hip.hipModuleUnload(loaded->module);
+  *loaded = (tc_gpu_loaded){0};
+  return (int)result;
+}
+
+static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+  tc_hip_module module = NULL;
+  tc_hip_function function = NULL;
+  tc_hip_result result = hip.hipModuleLoadData(&module, image->data);
+  if (result != TC_hipSuccess) return (int)result;
+  *out = (tc_gpu_loaded){.module = module};
+  result = hip.hipModuleGetFunction(&function, module, name);
+  out->function = function;
+  if (result != TC_hipSuccess) (void)unload(p, out);
+  return (int)result;
+}
+
+// All that a block may have is there without asking.
+static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
+  (void)p, (void)function, (void)bytes;
+  return TC_hipSuccess;
+}
+
+static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+  void *parameters[] = {n->parameter};
+  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+}
+
+// ---- replay ----
+
+struct tc_gpu_replay {
+  tc_hip_exec exec;
+  tc_hip_graph graph;  // whose nodes name those of exec
+  tc_hip_node node[];
+};
+
+static const char *no_replay(void) {
+  if (version < GRAPHS_SINCE) return "graphs of HIP before 6.0 take no functions of modules";
+  if (!hip.hipGraphCreate || !hip.hipGraphDestroy || !hip.hipGraphAddKernelNode || !hip.hipGraphInstantiateWithFlags ||
+      !hip.hipGraphExecKernelNodeSetParams || !hip.hipGraphLaunch || !hip.hipGraphExecDestroy)
+    return "this HIP has no functions for graphs";
+  return NULL;
+}
+
+static tc_hip_node_params node_params(const tc_gpu_node *n, void **parameters) {
+  return (tc_hip_node_params){{n->threads, 1, 1}, NULL, n->function, {n->blocks, 1, 1}, parameters, n->shared_bytes};
+}
+
+static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
+  (void)p;
+  if (r->exec && !lost) (void)hip.hipGraphExecDestroy(r->exec);
+  if (r->graph && !lost) (void)hip.hipGraphDestroy(r->graph);
+  tc_free(r);
+}
+
+static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
+  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
+  *out = NULL;
+  if (!r) return TC_hipErrorOutOfMemory;
+  tc_hip_result result = hip.hipGraphCreate(&r->graph, 0);
+  for (uint32_t i = 0; i < n && result == TC_hipSuccess; i++) {
+    void *parameters[] = {node[i].parameter};
+    tc_hip_node_params params = node_params(&node[i], parameters);
+    result = hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+  }
+  if (result == TC_hipSuccess) result = hip.hipGraphInstantiateWithFlags(&r->exec, r->graph, 0);
+  if (result != TC_hipSuccess) return replay_destroy(p, r, false), (int)result;
+  *out = r;
+  return 0;
+}
+
+static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node) {
+  void *parameters[] = {node->parameter};
+  tc_hip_node_params params = node_params(node, parameters);
+  (void)p;
+  return (int)hip.hipGraphExecKernelNodeSetParams(r->exec, r->node[i], &params);
+}
+
+static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
+  return (int)hip.hipGraphLaunch(r->exec, p->stream);
+}
+
+const tc_gpu_driver tc_hip_driver = {
+    .name = "HIP",
+    .words = tc_hip_words,
+    .ready = ready,
+    .count = count,
+    .judge = judge,
+    .version = version_of,
+    .most_value_bytes = most_value_bytes,
+    .choose_arch = tc_hiprtc_choose_arch,
+    .compiler = tc_hiprtc_name,
+    .options = tc_hiprtc_options,
+    .compile = tc_hiprtc_compile,
+    .facts = facts_of,
+    .open = open_port,
+    .close = close_port,
+    .enter = enter,
+    .leave = leave,
+    .wait = wait_all,
+    .take = take,
+    .give = give,
+    .trim = trim,
+    .room = room,
+    .staging_take = staging_take,
+    .staging_give = staging_give,
+    .write = write_to,
+    .read = read_from,
+    .copy = copy,
+    .zero = zero,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .load = load,
+    .unload = unload,
+    .allow_shared = allow_shared,
+    .launch = launch,
+    .no_replay = no_replay,
+    .replay_create = replay_create,
+    .replay_set = replay_set,
+    .replay_launch = replay_launch,
+    .replay_destroy = replay_destroy,
+};

@@ -1,0 +1,115 @@
+// See hiprtc.h.
+#include "device/hip/hiprtc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/gpu/library.h"
+#include "device/hip/api.h"
+#include "runtime/arena.h"
+#include "runtime/log.h"
+
+#define OPTIONS "-ffp-contract=off", "-O3"
+#define OPTIONS_TEXT "-ffp-contract=off -O3"
+
+static struct {
+#define TC_HIPRTC_ROW(symbol, result, parameters) result(*symbol) parameters;
+#include "device/hip/hiprtc.def"
+#undef TC_HIPRTC_ROW
+} rtc;
+
+static const tc_library_row rows[] = {
+#define TC_HIPRTC_ROW(symbol, result, parameters) {#symbol, (size_t)((char *)&((__typeof__(rtc) *)0)->symbol - (char *)0), true},
+#include "device/hip/hiprtc.def"
+#undef TC_HIPRTC_ROW
+};
+
+// What is known to compile, and since which version. hiprtc of 5.2 ends the process when it is asked for one that it does not know.
+static const struct {
+  const char *arch;
+  int since;  // 502: HIP 5.2
+} known[] = {
+    {"gfx900", 502},  {"gfx906", 502},  {"gfx908", 502},  {"gfx90a", 502},  {"gfx1010", 502}, {"gfx1011", 502}, {"gfx1012", 502},
+    {"gfx1030", 502}, {"gfx1031", 502}, {"gfx1032", 502}, {"gfx1033", 502}, {"gfx1034", 502}, {"gfx1035", 502}, {"gfx1036", 502},
+    {"gfx1100", 505}, {"gfx1101", 505}, {"gfx1102", 505}, {"gfx942", 600},  {"gfx1200", 604}, {"gfx1201", 604}, {"gfx950", 700},
+};
+
+static int since;  // of HIP, 502
+static char name_text[32];
+
+bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes) {
+  const char *missing;
+  char path[32], text[192];
+  since = version / 10000000 * 100 + version / 100000 % 100;
+  snprintf(name_text, sizeof name_text, "hiprtc of HIP %d.%d", since / 100, since % 100);
+  if (tc_library_fill(driver, rows, sizeof rows / sizeof *rows, &rtc, &missing)) return true;
+  snprintf(path, sizeof path, "libhiprtc.so.%d", since / 100);
+  void *handle = tc_library_open(path, text, sizeof text);
+  if (!handle)
+    snprintf(why, bytes, "hiprtc, HIP's compiler, cannot be opened: %s", text);
+  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rtc, &missing))
+    snprintf(why, bytes, "%s has no %s", path, missing);
+  else
+    return true;
+  return false;
+}
+
+bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
+  size_t n = strcspn(facts->arch, ":");
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strlen(known[i].arch) == n && memcmp(known[i].arch, facts->arch, n) == 0 && known[i].since <= since) return true;
+  snprintf(why, bytes, "%s is not known to compile for %s, a %.*s", name_text, facts->name, (int)n, facts->arch);
+  return false;
+}
+
+const char *tc_hiprtc_name(void) {
+  return name_text;
+}
+
+const char *tc_hiprtc_options(void) {
+  return OPTIONS_TEXT;
+}
+
+// The compiler's log, to be freed; NULL: none, or no memory.
+static char *log_of(tc_hiprtc_program program) {
+  size_t bytes = 0;
+  if (rtc.hiprtcGetProgramLogSize(program, &bytes) != 0 || bytes < 2) return NULL;
+  char *log = tc_calloc(1, bytes + 1);
+  if (log && rtc.hiprtcGetProgramLog(program, log) != 0) *log = 0;
+  return log;
+}
+
+static tc_status take_image(tc_hiprtc_program program, const char *name, tc_gpu_image *out) {
+  size_t bytes = 0;
+  tc_hiprtc_result result = rtc.hiprtcGetCodeSize(program, &bytes);
+  char *data = result == 0 && bytes > 0 ? tc_calloc(1, bytes + 1) : NULL;
+  if (result == 0 && bytes > 0 && !data) return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
+  if (data) result = rtc.hiprtcGetCode(program, data);
+  if (!data || result != 0) {
+    tc_free(data);
+    return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.hiprtcGetErrorString(result));
+  }
+  *out = (tc_gpu_image){data, bytes};
+  return TC_OK;
+}
+
+tc_status tc_hiprtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {
+  const char *header[] = {tc_hip_words}, *header_name[] = {"tc_words.h"};
+  char file[128], architecture[64];
+  tc_hiprtc_program program = NULL;
+  *out = (tc_gpu_image){0};
+  snprintf(file, sizeof file, "%.100s.hip", name);
+  snprintf(architecture, sizeof architecture, "--offload-arch=%s", target);
+  const char *option[] = {architecture, OPTIONS};
+  tc_hiprtc_result result = rtc.hiprtcCreateProgram(&program, source, file, 1, header, header_name);
+  if (result != 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s: %s", name, name_text, rtc.hiprtcGetErrorString(result));
+  result = rtc.hiprtcCompileProgram(program, sizeof option / sizeof *option, option);
+  char *log = log_of(program);
+  if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, target, log);
+  tc_status st = result == 0 ? take_image(program, name, out)
+                             : TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.hiprtcGetErrorString(result),
+                                       tc_gpu_first_error(log));
+  tc_free(log);
+  (void)rtc.hiprtcDestroyProgram(&program);
+  return st;
+}

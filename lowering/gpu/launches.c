@@ -1,0 +1,232 @@
+#include "lowering/gpu/launches.h"
+
+#include "lowering/gpu/rows.h"
+
+// Where a word of a launch's table comes from.
+typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT } word_kind;
+typedef struct word {
+  word_kind kind;
+  uint64_t value;  // place, number of the program's scalar, the word itself, offset
+} word;
+
+struct tc_gpu_launches {
+  tc_gpu_sequence **sequence;  // one, or one a step
+  uint32_t *first_word;        // of each sequence, and the end
+  uint32_t n_sequence;
+  word *word;
+  uint32_t n_word, cap_word;
+  tc_gpu_launch *launch;  // of the sequence being made
+  uint32_t n_launch, cap_launch;
+  tc_kernel **held;  // kernels of rows, until the sequence holds their code
+  uint32_t n_held, cap_held;
+  tc_arena arena;  // scratch of a row
+  uint64_t n_checks;  // seen so far
+  tc_gpu *gpu;
+  size_t scratch_bytes;  // of rows, one after the other
+  bool checks;
+  uint32_t n_compiled;
+};
+
+static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
+  if (n < *cap) return true;
+  uint32_t to = TC_MAX_OF(*cap * 2, 64);
+  void *p = tc_realloc(*array, to * bytes);
+  if (!p) return false;
+  *array = p, *cap = to;
+  return true;
+}
+
+static tc_status no_room(void) {
+  return TC_FAIL(TC_ERR_MEMORY, "no room for a program's launches");
+}
+
+static bool add_word(tc_gpu_launches *l, word_kind kind, uint64_t value) {
+  if (!room((void **)&l->word, &l->cap_word, l->n_word, sizeof l->word[0])) return false;
+  l->word[l->n_word++] = (word){kind, value};
+  return true;
+}
+
+// Of the launch at hand, whose words begin here.
+static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
+  if (!room((void **)&l->launch, &l->cap_launch, l->n_launch, sizeof l->launch[0])) return NULL;
+  l->launch[l->n_launch] = (tc_gpu_launch){.first_word = l->n_word - l->first_word[sequence]};
+  return &l->launch[l->n_launch++];
+}
+
+// A kernel's groups do a unit each.
+static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  const tc_gpu_shape *shape = &s->kernel->gpu_shape;
+  tc_gpu_launch *x = add_launch(l, sequence);
+  if (!x) return no_room();
+  int64_t most = INT32_MAX, chunk = tc_ceil_div(s->extent, most * shape->groups), groups = tc_ceil_div(s->extent, TC_MAX_OF(chunk, 1));
+  x->code = s->kernel->gpu_code;
+  x->blocks = (uint32_t)TC_MAX_OF(tc_ceil_div(groups, shape->groups), 1);
+  x->threads = shape->threads, x->shared_bytes = shape->shared_bytes;
+  bool ok = true;
+  for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
+  for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
+  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent) && add_word(l, WORD_CONST, (uint64_t)TC_MAX_OF(chunk, 1));
+  ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
+  return ok ? TC_OK : no_room();
+}
+
+static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
+  switch (w->kind) {
+    case TC_ROW_WORD_CONST: return add_word(l, WORD_CONST, w->value);
+    case TC_ROW_WORD_OPERAND: return add_word(l, WORD_PLACE, p->bind[s->first_bind + w->value]);
+    case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->bind[s->first_bind + s->n_bind - 1]);
+    case TC_ROW_WORD_SCRATCH: return add_word(l, WORD_SCRATCH, w->value);
+    case TC_ROW_WORD_ARG: return add_word(l, WORD_NUM, s->first_num + w->value);
+    case TC_ROW_WORD_FAULT: return add_word(l, WORD_FAULT, 0);
+  }
+  return false;
+}
+
+// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one after the other.
+static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row, uint32_t sequence) {
+  l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
+  for (uint32_t i = 0; i < row->n_launch; i++) {
+    const tc_gpu_row_launch *from = &row->launch[i];
+    tc_kernel *kernel;
+    TC_TRY(tc_kernel_of_text(from->name, from->source, l->gpu, &kernel, &l->n_compiled));
+    if (!room((void **)&l->held, &l->cap_held, l->n_held, sizeof l->held[0])) return tc_kernel_release(kernel), no_room();
+    l->held[l->n_held++] = kernel;
+    tc_gpu_launch *x = add_launch(l, sequence);
+    bool ok = x != NULL;
+    if (ok) x->code = kernel->gpu_code, x->blocks = from->blocks, x->threads = from->threads, x->shared_bytes = from->shared_bytes;
+    for (uint32_t k = 0; k < from->n_word && ok; k++) ok = add_row_word(l, p, s, &from->word[k]);
+    if (!ok) return no_room();
+  }
+  return TC_OK;
+}
+
+static tc_gpu_tensor tensor_of(const tc_gnode *x) {
+  return (tc_gpu_tensor){x->type, x->shape->d};
+}
+
+// Whether what the step writes into, its first operand, is its result's memory.
+static bool is_in_place(const tc_program *p, const tc_step *s) {
+  const tc_plan *plan = p->graph.plan;
+  uint32_t from = p->bind[s->first_bind], to = p->bind[s->first_bind + s->n_bind - 1];
+  bool is_out = !(to & ARENA_BIT) && to >= plan->n_leaf && to < plan->n_leaf + plan->n_out;
+  return from == to || (is_out && plan->out[to - plan->n_leaf].home == from && from < plan->n_leaf);
+}
+
+static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  const tc_gnode *x = &p->graph.node[s->node];
+  tc_gpu_tensor *in = tc_arena_alloc(&l->arena, ((size_t)x->n_in + 1) * sizeof *in);
+  tc_gpu_row row;
+  if (!in) return no_room();
+  for (int i = 0; i < x->n_in; i++) in[i] = tensor_of(&p->graph.node[x->in[i]]);
+  const tc_gpu_row_call call = {.op = x->op,
+                                .n_in = x->n_in,
+                                .in = in,
+                                .out = tensor_of(x),
+                                .attr = x->attr,
+                                .n_arg = x->n_arg,
+                                .filled = s->n_num > (uint32_t)x->n_arg,
+                                .in_place = x->n_in > 0 && is_in_place(p, s)};
+  TC_TRY(tc_gpu_row_make(&call, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
+static tc_status add_check(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  tc_gpu_row row;
+  TC_TRY(tc_gpu_row_check((uint64_t)s->extent, p->num[s->first_num].value, l->n_checks++ << TC_GPU_FAULT_SHIFT, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
+static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  tc_arena_reset(&l->arena);
+  switch ((tc_step_kind)s->kind) {
+    case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
+    case TC_STEP_ROW: return add_row(l, p, s, sequence);
+    case TC_STEP_CHECK: return add_check(l, p, s, sequence);
+    case TC_STEP_ZERO: break;  // of devices that compute nothing
+  }
+  return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
+}
+
+static void drop_held(tc_gpu_launches *l) {
+  while (l->n_held) tc_kernel_release(l->held[--l->n_held]);
+}
+
+static tc_status end_sequence(tc_gpu_launches *l, uint32_t sequence) {
+  uint32_t n = l->n_launch;
+  l->first_word[sequence + 1] = l->n_word;
+  tc_status st = n ? tc_gpu_sequence_create(l->gpu, l->launch, n, l->n_word - l->first_word[sequence], &l->sequence[sequence]) : TC_OK;
+  l->n_launch = 0;
+  drop_held(l);
+  return st;
+}
+
+static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
+  for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    TC_TRY(add_step(l, p, &p->step[i], one_by_one ? i : 0));
+    if (one_by_one) TC_TRY(end_sequence(l, i));
+  }
+  return one_by_one ? TC_OK : end_sequence(l, 0);
+}
+
+tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out) {
+  *out = NULL;
+  tc_gpu_launches *l = tc_calloc(1, sizeof *l);
+  if (!l) return no_room();
+  l->gpu = p->graph.target.gpu;
+  l->n_sequence = one_by_one ? p->n_step : 1;
+  l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
+  l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
+  tc_status st = l->sequence && l->first_word ? fill(l, p, one_by_one) : no_room();
+  tc_free(l->launch);
+  drop_held(l);
+  tc_free(l->held);
+  tc_arena_fini(&l->arena);
+  l->launch = NULL, l->held = NULL;
+  if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
+  *out = l;
+  return TC_OK;
+}
+
+void tc_gpu_launches_destroy(tc_gpu_launches *l) {
+  if (!l) return;
+  for (uint32_t i = 0; l->sequence && i < l->n_sequence; i++) tc_gpu_sequence_destroy(l->sequence[i]);
+  tc_free(l->sequence);
+  tc_free(l->first_word);
+  tc_free(l->word);
+  tc_free(l);
+}
+
+#define FAULT_BYTES 64  // the word, and room to the next line
+
+size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
+  return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0);
+}
+
+uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
+  return l->n_compiled;
+}
+
+uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
+  return l->n_word;
+}
+
+tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                              uint64_t *words, uint64_t *out_fault) {
+  char *behind = at->arena + p->arena_bytes, *fault = behind + l->scratch_bytes;
+  *out_fault = TC_GPU_NO_FAULT;
+  for (uint32_t i = 0; i < l->n_word; i++) {
+    const word *w = &l->word[i];
+    switch (w->kind) {
+      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_place_pointer(p, at, (uint32_t)w->value); break;
+      case WORD_NUM: words[i] = num[w->value]; break;
+      case WORD_CONST: words[i] = w->value; break;
+      case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;
+      case WORD_FAULT: words[i] = (uint64_t)(uintptr_t)fault; break;
+    }
+  }
+  if (l->checks) TC_TRY(tc_gpu_write(l->gpu, fault, out_fault, sizeof *out_fault));
+  for (uint32_t i = 0; i < l->n_sequence; i++)
+    if (l->sequence[i] && !(skip && skip[i])) TC_TRY(tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]));
+  return l->checks ? tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault) : TC_OK;
+}

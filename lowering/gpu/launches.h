@@ -1,0 +1,32 @@
+// A program's steps as launches on a GPU: which code, how many blocks, and where each word of their table comes from at a run.
+//
+// All steps of a program are one sequence, in the order of its waves, except those that prepare: of these a run does some, so each is a sequence of its own.
+// Bad indices are found by launches of their own that write the run's fault word; generated kernels look at it first, so that nothing is written after.
+// Threads: immutable once made; many threads may run one.
+#ifndef TC_LOWERING_GPU_LAUNCHES_H
+#define TC_LOWERING_GPU_LAUNCHES_H
+
+#include "lowering/memory.h"
+
+typedef struct tc_gpu_launches tc_gpu_launches;
+
+// pre: the program's kernels are compiled, its steps in order, its blocks placed. one_by_one: a sequence a step.
+tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
+void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
+// Bytes that a run needs in its arena behind the program's blocks.
+size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
+// How many kernels of rows were compiled for it.
+uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l);
+// Room for a run's words.
+uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
+
+// The fault word where no index was bad; else check << TC_GPU_FAULT_SHIFT | position of the first bad index, check counting the program's CHECK steps.
+#define TC_GPU_NO_FAULT UINT64_MAX
+#define TC_GPU_FAULT_SHIFT 48
+
+// Enqueues. words: scratch of the call. skip: steps that need not run, of a program one by one; NULL: none.
+// Where steps check indices it waits and gives the fault word, else TC_GPU_NO_FAULT.
+tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                              uint64_t *words, uint64_t *out_fault);
+
+#endif

@@ -1,0 +1,225 @@
+// Products of few rows or few columns: each element of the wide operand is used that few times, so that the time is what reading it takes. It goes straight to
+// registers, as it lies.
+//   along k: a warp for some lines of the wide operand, with lanes along k, added up by halves at the end
+//   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block take steps of k by turns, their sums
+//         being added in the order of parts
+// Order: lanes and parts follow from shape and type.
+#include "lowering/gpu/product.h"
+
+#define FEW 8  // rows or columns
+#define WARP 32
+#define GROUPS 8  // warps of a block
+#define MOST_SUMS 32  // a thread has
+#define THREADS 256  // of a block whose lines lie side by side
+#define MANY_BLOCKS 512
+#define STEPS_A_TURN 4
+
+typedef struct narrow {
+  tc_gemm *p;
+  tc_gemm_side *few, *wide;
+  int n;  // lines of the few
+  int run;  // elements of a thread side by side
+  int lines;  // of a warp, or of a block
+} narrow;
+
+static int64_t few_of(const tc_gemm *p) {
+  return TC_MIN(p->of.m, p->of.n);
+}
+
+bool tc_gemm_narrow_fits(const tc_gemm *p) {
+  return few_of(p) <= FEW && p->of.k > 0;
+}
+
+// The operand at lines and steps that are bound, in the accumulators' type.
+static tc_val value(narrow *w, const tc_gemm_side *x) {
+  tc_ex *s = w->p->s;
+  return tc_emit_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
+}
+
+static tc_val zeros(narrow *w, int lanes) {
+  return tc_emit_splat(&w->p->s->e, tc_emit_const_f(&w->p->s->e, w->p->acc, 0), lanes);
+}
+
+// What is made where k has ended is not added.
+static tc_val kept(narrow *w, tc_val v) {
+  tc_ex *s = w->p->s;
+  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zeros(w, tc_emit_lanes(&s->e, v)));
+}
+
+static tc_val begin_units(tc_gemm *p) {
+  tc_ex *s = p->s;
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  return loop(s, begin, finish, 1);
+}
+
+// The first of the unit's lines.
+static tc_val first_line(narrow *w, tc_val unit) {
+  tc_gemm *p = w->p;
+  int64_t units = tc_ceil_div(w->wide->extent, w->lines);
+  p->s->at[TC_RANGE_A] = units == 1 ? unit : bin(p->s, TC_N_DIV, unit, i64(p->s, units));
+  p->s->x->extent = p->of.batch * units;
+  return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_N_REM, unit, i64(p->s, units)), w->lines);
+}
+
+static void finish(narrow *w, tc_val sum) {
+  tc_ex *s = w->p->s;
+  tc_ex_enter(s);
+  tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
+  tc_ex_stores(s);
+  tc_ex_leave(s);
+}
+
+// ---- lanes along k ----
+
+// Adds steps k to k + lanes of every line.
+static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  tc_val few[FEW];
+  s->at[TC_RANGE_K0] = k;
+  for (int i = 0; i < w->n && s->st == TC_OK; i++) {
+    s->at[w->few->range] = i64(s, i);
+    few[i] = kept(w, tc_emit_splat(&s->e, value(w, w->few), s->lanes));
+  }
+  for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
+    tc_val at = add(s, line, i64(s, j));
+    if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
+    s->at[w->wide->range] = at;
+    tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+    for (int i = 0; i < w->n; i++) tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, few[i], v, sum[j * w->n + i]));
+  }
+}
+
+static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  s->lanes = 1, s->vector = -1;
+  for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
+    tc_val at = add(s, line, i64(s, j));
+    bool some = w->wide->extent % w->lines && j > 0;
+    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, at, i64(s, w->wide->extent)), TC_NONE, TC_NONE, 0);
+    for (int i = 0; i < w->n; i++) {
+      s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
+      finish(w, tc_emit_raw(&s->e, TC_N_HREDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+    }
+    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+  }
+}
+
+static void along_k(narrow *w) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  tc_val sum[MOST_SUMS];
+  s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
+  tc_val line = first_line(w, begin_units(p));
+  s->lanes = WARP * w->run, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
+  for (int i = 0; i < w->n * w->lines; i++) sum[i] = tc_emit_var(&s->e, zeros(w, s->lanes));
+  int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
+  if (pairs > 0) {  // two at once: more of the operand is on its way
+    tc_val k = loop(s, i64(s, 0), i64(s, pairs), 2 * s->lanes);
+    step_along(w, line, k, sum);
+    step_along(w, line, add(s, k, i64(s, s->lanes)), sum);
+    end(s);
+  }
+  if (pairs < whole) step_along(w, line, i64(s, pairs), sum);
+  if (whole < p->of.k) {
+    tc_ex_set_mask(s, i64(s, whole), i64(s, p->of.k));
+    step_along(w, line, i64(s, whole), sum);
+    s->mask = TC_NONE;
+  }
+  s->bound[TC_RANGE_K0] = false;
+  tc_gemm_operands_read(p);
+  finish_along(w, line, sum);
+  end(s);
+}
+
+// ---- lines side by side ----
+
+static void step_beside(narrow *w, tc_val k, int parts, tc_val here, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  s->at[TC_RANGE_K0] = k;
+  tc_val inside = w->p->of.k % ((int64_t)parts * STEPS_A_TURN) ? bin(s, TC_N_LT, s->off[TC_RANGE_K0], sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
+  s->mask = here == TC_NONE ? inside : inside == TC_NONE ? here : bin(s, TC_N_AND, here, inside);
+  tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+  s->mask = inside;
+  for (int i = 0; i < w->n && s->st == TC_OK; i++) {
+    s->at[w->few->range] = i64(s, i);
+    tc_val few = kept(w, tc_emit_splat(&s->e, value(w, w->few), THREADS));
+    tc_emit_set(&s->e, sum[i], tc_gemm_multiply_add(w->p, few, v, sum[i]));
+  }
+  s->mask = TC_NONE;
+}
+
+// Sums of all parts, from the tile, then what follows: an element a thread.
+static void finish_beside(narrow *w, tc_val line, int parts, int tile) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  int all = w->n * w->lines;
+  s->run = 1, s->lanes = THREADS, s->vector = w->wide->range;
+  for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
+    tc_val at = add(s, p->thread, i64(s, first)), sum = tc_emit_var(&s->e, zeros(w, THREADS));
+    tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
+    tc_val part = loop(s, i64(s, 0), i64(s, parts), 1);
+    tc_val one = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, THREADS, add(s, at, times(s, part, all)), here, TC_NONE, tile);
+    tc_emit_set(&s->e, sum, add(s, sum, one));
+    end(s);
+    tc_val in = tc_gemm_low(s, at, w->lines);
+    s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
+    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = FEW;
+    s->mask = here;
+    if (w->wide->extent % w->lines) {
+      tc_val inside = bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line));
+      s->mask = here == TC_NONE ? inside : bin(s, TC_N_AND, here, inside);
+    }
+    finish(w, sum);
+    s->mask = TC_NONE, s->off[w->wide->range] = s->off[w->few->range] = TC_NONE;
+  }
+  s->run = 0, s->lanes = 1, s->vector = -1;
+}
+
+static void beside(narrow *w, int across) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  int parts = THREADS / across, tile = tc_ex_tile(s, p->acc, (int64_t)parts * w->n * w->lines);
+  tc_val sum[FEW];
+  p->threads = THREADS;
+  s->x->nest.threads = THREADS, s->x->nest.groups = 1;
+  p->thread = tc_gemm_all_threads(s, THREADS);
+  tc_val line = first_line(w, begin_units(p)), in = times(s, tc_gemm_low(s, p->thread, across), w->run), part = tc_gemm_high(s, p->thread, across);
+  s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
+  s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
+  s->off[TC_RANGE_K0] = part, s->within[TC_RANGE_K0] = parts, s->bound[TC_RANGE_K0] = true;
+  for (int i = 0; i < w->n; i++) sum[i] = tc_emit_var(&s->e, zeros(w, s->lanes));
+  tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
+  tc_val k = loop(s, i64(s, 0), i64(s, p->of.k), (int64_t)parts * STEPS_A_TURN);
+  for (int i = 0; i < STEPS_A_TURN && s->st == TC_OK; i++) step_beside(w, add(s, k, i64(s, (int64_t)i * parts)), parts, here, sum);
+  end(s);
+  s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
+  for (int i = 0; i < w->n; i++) {
+    tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
+    (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, sum[i], TC_NONE, tile);
+  }
+  tc_gemm_operands_read(p);
+  finish_beside(w, line, parts, tile);
+  end(s);
+}
+
+void tc_gemm_narrow(tc_gemm *p) {
+  bool rows = p->of.m <= p->of.n;
+  narrow w = {.p = p, .few = rows ? &p->a : &p->b, .wide = rows ? &p->b : &p->a, .n = (int)few_of(p)};
+  const tc_gemm_side *x = w.wide;
+  int most = x->leans ? TC_MIN(TC_GEMM_COPIED / x->bytes, 8) : 1;
+  if (x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) == 1) {
+    w.run = most;
+    while (w.run > 1 && (w.run * w.n > MOST_SUMS || WARP * w.run / 2 >= p->of.k)) w.run /= 2;
+    w.lines = 1;
+    while (w.lines < 4 && 2 * w.lines * w.n * w.run <= MOST_SUMS && 2 * w.lines <= x->extent) w.lines *= 2;
+    along_k(&w);
+    return;
+  }
+  w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, most) : 1;
+  while (w.run > 1 && (x->extent % w.run || w.run * w.n > MOST_SUMS)) w.run /= 2;
+  int across = 4;
+  while (across < 32 && x->extent / (across * w.run) >= MANY_BLOCKS) across *= 2;
+  w.lines = across * w.run;
+  beside(&w, across);
+}

@@ -1,0 +1,101 @@
+// See files.h.
+#include "runtime/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/arena.h"
+#include "runtime/options.h"
+
+bool tc_files_dir(char out[TC_DIR_BYTES]) {
+  const tc_options *o = tc_options_get();
+  *out = 0;
+  // The specification has relative paths ignored. Room is left for the names of files.
+  if (o->cache_dir)
+    snprintf(out, TC_DIR_BYTES, "%s", o->cache_dir);
+  else if (o->xdg_cache_home && o->xdg_cache_home[0] == '/')
+    snprintf(out, TC_DIR_BYTES, "%s/tc", o->xdg_cache_home);
+  else if (o->home && o->home[0] == '/')
+    snprintf(out, TC_DIR_BYTES, "%s/.cache/tc", o->home);
+  return *out != 0;
+}
+
+// Those above the file that are missing. What fails shows when the file is opened.
+static void make_directories(const char *path) {
+  char above[TC_PATH_BYTES];
+  if (strlen(path) >= sizeof above) return;
+  strcpy(above, path);
+  for (char *slash = strchr(above + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    (void)mkdir(above, 0700);
+    *slash = '/';
+  }
+}
+
+void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no file of ours, and not waited for
+  char *data = NULL;
+  *bytes = 0;
+  if (fd < 0) return NULL;
+  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= 0 && (size_t)info.st_size <= most;
+  if (good && own) good = info.st_uid == geteuid() && !(info.st_mode & (S_IWGRP | S_IWOTH));
+  if (good) data = tc_malloc((size_t)info.st_size + 1);
+  while (data && *bytes < (size_t)info.st_size) {
+    ssize_t n = read(fd, data + *bytes, (size_t)info.st_size - *bytes);
+    if (n <= 0 && !(n < 0 && errno == EINTR)) break;
+    *bytes += n > 0 ? (size_t)n : 0;
+  }
+  close(fd);
+  if (data) data[*bytes] = 0;
+  return data;
+}
+
+// Writes all; false with errno. A file larger than the process may write is an error, and not the end of it: the signal is held back and taken off.
+static bool write_whole(int fd, const char *data, size_t bytes) {
+  sigset_t too_large, before, pending;
+  bool done = true;
+  sigemptyset(&too_large);
+  sigaddset(&too_large, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &too_large, &before);
+  while (bytes > 0 && done) {
+    ssize_t n = write(fd, data, bytes);
+    done = n > 0 || (n < 0 && errno == EINTR);
+    if (n > 0) data += n, bytes -= (size_t)n;
+  }
+  int why = errno;
+  if (!done && why == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) && !sigismember(&before, SIGXFSZ)) {
+    const struct timespec now = {0};
+    (void)sigtimedwait(&too_large, NULL, &now);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = why;
+  return done;
+}
+
+bool tc_file_replace(const char *path, const void *data, size_t bytes) {
+  static atomic_uint counter;
+  char name[TC_PATH_BYTES + 64];
+  snprintf(name, sizeof name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+  int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == ENOENT) {
+    make_directories(path);
+    fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  }
+  if (fd < 0) return false;
+  bool done = write_whole(fd, data, bytes);
+  int why = errno;
+  if (close(fd) != 0 && done) done = false, why = errno;
+  if (done && rename(name, path) != 0) done = false, why = errno;
+  if (!done) (void)unlink(name);
+  errno = why;
+  return done;
+}

@@ -1,0 +1,62 @@
+// The simulated driver in the place of CUDA's, for tests that look inside. Each test is a process of its own.
+#ifndef TC_TESTS_DEVICE_SIMULATED_H
+#define TC_TESTS_DEVICE_SIMULATED_H
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/gpu.h"
+#include "runtime/options.h"
+
+// A library of the build, which lies beside the test.
+static inline const char *built(const char *name) {
+  static char path[2][512];
+  static int k;
+  k ^= 1;
+  ssize_t n = readlink("/proc/self/exe", path[k], sizeof path[k] - 64);
+  cr_assert(n > 0);
+  path[k][n] = 0;
+  strcpy(strrchr(path[k], '/') + 1, name);
+  return path[k];
+}
+
+// Settings of the simulator: NULL or "NAME=VALUE", NULL.
+static inline void simulate(const char *const *setting) {
+  if (access(built("libsim-cuda.so"), R_OK) != 0) cr_skip_test("the simulated driver is not built");
+  setenv("TC_CUDA_LIBRARY", built("libsim-cuda.so"), 1);
+  setenv("TC_NVRTC_LIBRARY", built("libsim-nvrtc.so"), 1);
+  setenv("TC_CACHE_BYTES", "0", 1);
+  for (; setting && *setting; setting++) cr_assert_eq(putenv((char *)*setting), 0);
+  tc_options_reload();
+}
+
+static inline void *symbol_of(const char *library, const char *name) {
+  void *handle = dlopen(built(library), RTLD_NOW | RTLD_LOCAL);
+  cr_assert(handle, "%s", dlerror());
+  void *symbol = dlsym(handle, name);
+  cr_assert(symbol, "%s", dlerror());
+  return symbol;
+}
+
+#define CALL(type, name) ((type)symbol_of("libsim-cuda.so", name))
+
+static inline tc_gpu *open_gpu(int ordinal) {
+  tc_gpu *g;
+  cr_assert_eq(tc_gpu_get(tc_device_of_row(TC_DEVICE_CUDA, ordinal), &g), TC_OK, "%s", tc_last_error()->message);
+  return g;
+}
+
+#define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
+// The call fails with this status, and its message has these words.
+#define FAILS(call, status, words) \
+  do { \
+    tc_clear_error(); \
+    cr_expect_eq((call), (status)); \
+    cr_expect(strstr(tc_last_error()->message, (words)), "\"%s\" is not in \"%s\"", (words), tc_last_error()->message); \
+    tc_clear_error(); \
+  } while (0)
+
+#endif

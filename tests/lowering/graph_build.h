@@ -1,0 +1,145 @@
+// Graphs made by hand, for tests that lower them: leaves with data, what is made of them, and what is wanted. Tests only; allocation failures are not handled.
+#ifndef TC_TESTS_LOWERING_GRAPH_BUILD_H
+#define TC_TESTS_LOWERING_GRAPH_BUILD_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/dims.h"
+#include "lowering/expand.h"
+
+enum { MOST_NODES = 64 };
+
+// A graph made by hand: leaves, what is made of them, and what is wanted.
+typedef struct work {
+  tc_arena arena;
+  tc_graph g;
+  uint32_t n_leaf, n_out;
+  void *memory[MOST_NODES];
+} work;
+
+__attribute__((unused)) static const tc_target ampere = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+__attribute__((unused)) static const tc_target plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4, .mma = false};
+
+__attribute__((unused)) static work begin(void) {
+  work w = {.n_leaf = 0};
+  w.g.arena = NULL;
+  w.g.node = calloc(MOST_NODES, sizeof *w.g.node);
+  w.g.order = calloc(MOST_NODES, sizeof *w.g.order);
+  w.g.cap = MOST_NODES;
+  return w;
+}
+
+__attribute__((unused)) static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const uint32_t *in, int n_attr,
+                                             const uint64_t *attr) {
+  uint32_t n = w->g.n++;
+  uint64_t *words = tc_arena_alloc(&w->arena, ((size_t)n_attr + 1) * sizeof *words);
+  uint32_t *ins = tc_arena_alloc(&w->arena, ((size_t)n_in + 1) * sizeof *ins);
+  if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *attr);
+  if (n_in) memcpy(ins, in, (size_t)n_in * sizeof *in);
+  w->g.node[n] = (tc_gnode){.op = op,
+                            .type = type,
+                            .dev = tc_device_default(),
+                            .shape = tc_dims_at(tc_dims_intern(&d)),
+                            .n_in = n_in,
+                            .in = ins,
+                            .attr = words,
+                            .n_attr = n_attr,
+                            .leaf = TC_LEAF_NONE,
+                            .out = TC_LEAF_NONE,
+                            .needed = true};
+  for (int k = 0; k < n_in; k++) w->g.node[in[k]].n_readers++;
+  w->g.order[w->g.n_order++] = n;
+  return n;
+}
+
+__attribute__((unused)) static size_t bytes_of(const work *w, uint32_t n) {
+  return (size_t)w->g.node[n].shape->count * tc_type_bytes(w->g.node[n].type);
+}
+
+__attribute__((unused)) static void fill(void *p, tc_type type, int64_t n, uint32_t seed) {
+  for (int64_t i = 0; i < n; i++) {
+    seed = seed * 1664525 + 1013904223;
+    int v = (int)(seed >> 16) % 2001 - 1000;
+    float f = (float)v / 512;
+    uint32_t u;
+    _Float16 h = (_Float16)f;
+    memcpy(&u, &f, sizeof u);
+    uint16_t b = (uint16_t)(u >> 16);
+    switch (type) {
+      case TC_F32: ((float *)p)[i] = f; break;
+      case TC_F64: ((double *)p)[i] = (double)v / 700; break;
+      case TC_F16: memcpy((char *)p + 2 * i, &h, 2); break;
+      case TC_BF16: memcpy((char *)p + 2 * i, &b, 2); break;
+      case TC_I8:
+      case TC_U8: ((int8_t *)p)[i] = (int8_t)v; break;
+      case TC_I32: ((int32_t *)p)[i] = v; break;
+      default: ((int64_t *)p)[i] = v;
+    }
+  }
+}
+
+__attribute__((unused)) static uint32_t leaf(work *w, tc_type type, tc_dims d) {
+  uint32_t n = node(w, TC_OP_LEAF, type, d, 0, NULL, 0, NULL);
+  w->g.node[n].leaf = w->n_leaf++;
+  w->memory[n] = malloc(bytes_of(w, n) + 16);
+  fill(w->memory[n], type, w->g.node[n].shape->count, 17 * n + 3);
+  return n;
+}
+
+__attribute__((unused)) static uint32_t elem(work *w, tc_op op, tc_type type, tc_dims d, uint32_t a, uint32_t b) {
+  return node(w, op, type, d, op == TC_OP_CAST || op == TC_OP_RELU || op == TC_OP_NEG ? 1 : 2, (uint32_t[]){a, b}, 0, NULL);
+}
+
+__attribute__((unused)) static uint32_t expand_to(work *w, uint32_t a, tc_dims d) {
+  return node(w, TC_OP_EXPAND, w->g.node[a].type, d, 1, &a, 0, NULL);
+}
+
+// The last two axes swapped.
+__attribute__((unused)) static uint32_t turned(work *w, uint32_t a) {
+  tc_dims d = w->g.node[a].shape->d;
+  uint64_t order = 0;
+  for (int i = 0; i < d.rank; i++) order |= (uint64_t)(i < d.rank - 2 ? i : 2 * d.rank - 3 - i) << (8 * i);
+  int64_t t = d.dim[d.rank - 1];
+  d.dim[d.rank - 1] = d.dim[d.rank - 2], d.dim[d.rank - 2] = t;
+  return node(w, TC_OP_PERMUTE, w->g.node[a].type, d, 1, &a, 1, &order);
+}
+
+__attribute__((unused)) static void want(work *w, uint32_t n) {
+  w->g.node[n].out = w->n_out++;
+}
+
+__attribute__((unused)) static void release(work *w) {
+  for (uint32_t n = 0; n < w->g.n; n++) free(w->memory[n]);
+  free(w->g.node), free(w->g.order);
+  tc_arena_fini(&w->arena);
+}
+
+// A product, and whether a bias and a residual follow.
+typedef struct problem {
+  const char *name;
+  tc_type type;
+  int64_t batch, m, n, k;
+  bool a_turned, b_turned, follows;
+} problem;
+
+__attribute__((unused)) static void build_product(work *w, const problem *p) {
+  tc_dims da = TC_SHAPE(p->m, p->k), db = TC_SHAPE(p->k, p->n), d = TC_SHAPE(p->m, p->n);
+  if (p->batch > 1) da = TC_SHAPE(p->batch, p->m, p->k), db = TC_SHAPE(p->batch, p->k, p->n), d = TC_SHAPE(p->batch, p->m, p->n);
+  tc_dims ta = da, tb = db;
+  int last = da.rank - 1;
+  ta.dim[last] = p->m, ta.dim[last - 1] = p->k, tb.dim[last] = p->k, tb.dim[last - 1] = p->n;
+  uint32_t a = p->a_turned ? turned(w, leaf(w, p->type, ta)) : leaf(w, p->type, da);
+  uint32_t b = p->b_turned ? turned(w, leaf(w, p->type, tb)) : leaf(w, p->type, db);
+  uint32_t y = node(w, TC_OP_MATMUL, p->type, d, 2, (uint32_t[]){a, b}, 0, NULL);
+  if (!p->follows) {
+    want(w, y);
+    return;
+  }
+  uint32_t bias = expand_to(w, leaf(w, p->type, TC_SHAPE(p->n)), d), residual = leaf(w, p->type, d);
+  uint32_t sum = elem(w, TC_OP_ADD, p->type, d, y, bias);
+  uint32_t other = elem(w, TC_OP_MUL, p->type, d, sum, residual);
+  want(w, sum), want(w, other);
+}
+
+#endif

@@ -1,0 +1,317 @@
+// Matrix products for a GPU: their nests, run in step on the host, give the bits of the processor's nests, whatever the shape, the way operands lie, and what
+// comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
+#include <criterion/criterion.h>
+
+#include "lowering/gpu/split.h"
+#include "lowering/nest_math.h"
+#include "runtime/team.h"
+#include "tests/lowering/graph_build.h"
+#include "tests/threads.h"
+
+// ---- running ----
+
+typedef struct seen {
+  int n_mma, n_ldmatrix, n_copies, n_wide;
+} seen;
+
+static void look(const tc_nest *n, seen *s) {
+  for (uint32_t i = 0; i < n->n_inst; i++) {
+    const tc_ninst *x = &n->inst[i];
+    s->n_mma += x->op == TC_N_MMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
+    int bytes = x->lanes / TC_MAX_OF(n->threads, 1) * (int)tc_type_bytes((tc_type)x->dtype);
+    s->n_wide += x->op == TC_N_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
+  }
+}
+
+static void run_expansion(const work *w, const tc_expansion *e, const char *what) {
+  void *buf[TC_MAX_BUFS];
+  int64_t n[TC_MAX_BUFS];
+  uint64_t num[TC_MAX_NUMS];
+  char text[200];
+  for (uint32_t i = 0; i < e->n_buf; i++) buf[i] = w->memory[e->buf[i]], n[i] = w->g.node[e->buf[i]].shape->count;
+  for (uint32_t i = 0; i < e->n_num; i++) num[i] = e->num[i].value;
+  cr_assert_eq(tc_nest_verify(&e->nest, text, sizeof text), TC_OK, "%s: %s", what, text);
+  if (e->nest.threads) {
+    const char *wrong = threads_run(&e->nest, buf, n, num, 0, e->extent, text);
+    cr_assert_null(wrong, "%s: %s", what, wrong);
+    return;
+  }
+  tc_interp *p;
+  cr_assert_eq(tc_interp_create(&e->nest, &p), TC_OK);
+  size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
+  tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_nest_math_table()};
+  tc_interp_run(p, buf, num, 0, e->extent, &worker);
+  free(worker.scratch);
+  tc_interp_destroy(p);
+}
+
+// Runs the graph, products by nests for the target, NULL: for a processor. Everything stored is kept in memory.
+static void run_graph(work *w, const tc_target *target, const char *what, seen *s) {
+  tc_grouping gr;
+  uint8_t *forced = calloc(w->g.n, 1);
+  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK, "%s", what);
+  bool *done = calloc(gr.n_group + 1, sizeof *done);
+  for (uint32_t i = 0; i < w->g.n_order; i++) {
+    uint32_t n = w->g.order[i];
+    if (w->g.node[n].leaf != TC_LEAF_NONE) continue;
+    if (gr.stored[n] && gr.alias[n] == n && !w->memory[n]) w->memory[n] = calloc(bytes_of(w, n) + 16, 1);
+  }
+  for (uint32_t i = 0; i < w->g.n_order; i++) {
+    uint32_t g = gr.of[w->g.order[i]];
+    if (g == TC_GROUP_NONE || done[g]) continue;
+    done[g] = true;
+    tc_expansion e;
+    bool product = gr.group[g].kind == TC_GROUP_GEMM;
+    w->g.target = product && target ? *target : (tc_target){.gpu = NULL};
+    tc_status st = tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena);
+    cr_assert_eq(st, TC_OK, "%s: %d, unsaid %u: %s", what, (int)st, e.unsaid, tc_last_error()->message);
+    if (product && s) look(&e.nest, s);
+    run_expansion(w, &e, what);
+    tc_nest_destroy(&e.nest);
+  }
+  free(done), free(forced);
+}
+
+static void expect_same(const work *a, const work *b, const char *what) {
+  for (uint32_t n = 0; n < a->g.n; n++) {
+    if (a->g.node[n].out == TC_LEAF_NONE) continue;
+    const unsigned char *x = a->memory[n], *y = b->memory[n];
+    size_t each = tc_type_bytes(a->g.node[n].type);
+    for (size_t i = 0; i < bytes_of(a, n); i++)
+      cr_assert_eq(x[i], y[i], "%s: result %u differs at element %zu of %lld", what, n, i / each, (long long)a->g.node[n].shape->count);
+  }
+}
+
+// Narrow products add in another order; then elements are near.
+static void expect_near(const work *a, const work *b, double within, const char *what) {
+  for (uint32_t n = 0; n < a->g.n; n++) {
+    if (a->g.node[n].out == TC_LEAF_NONE) continue;
+    cr_assert_eq(a->g.node[n].type, TC_F32);
+    const float *x = a->memory[n], *y = b->memory[n];
+    for (int64_t i = 0; i < a->g.node[n].shape->count; i++)
+      cr_assert(__builtin_fabs((double)x[i] - (double)y[i]) <= within * (1 + __builtin_fabs((double)y[i])), "%s: %g, should be %g, at %lld", what,
+                (double)x[i], (double)y[i], (long long)i);
+  }
+}
+
+static void check(const problem *p, const tc_target *target, seen *s) {
+  work host = begin(), device = begin();
+  build_product(&host, p);
+  build_product(&device, p);
+  run_graph(&host, NULL, p->name, NULL);
+  run_graph(&device, target, p->name, s);
+  if (TC_MIN(p->m, p->n) > 8)
+    expect_same(&device, &host, p->name);
+  else
+    expect_near(&device, &host, 1e-4, p->name);
+  release(&host);
+  release(&device);
+}
+
+Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
+  static const problem problems[] = {
+      {"whole", TC_F32, 1, 64, 64, 32, false, false, false},
+      {"odd", TC_F32, 1, 67, 45, 37, false, false, true},
+      {"odd, left turned", TC_F32, 1, 67, 45, 37, true, false, true},
+      {"odd, right turned", TC_F32, 1, 67, 45, 37, false, true, true},
+      {"both turned", TC_F32, 1, 68, 36, 20, true, true, true},
+      {"large", TC_F32, 1, 200, 300, 70, false, false, true},
+      {"large, both turned", TC_F32, 1, 132, 260, 48, true, true, false},
+      {"batch", TC_F32, 3, 33, 20, 21, false, true, true},
+      {"one step", TC_F32, 1, 40, 40, 1, false, false, true},
+      {"tall", TC_F32, 1, 300, 9, 40, false, false, true},
+      {"wide", TC_F32, 1, 10, 300, 40, false, false, true},
+      {"f64", TC_F64, 1, 70, 66, 50, false, true, true},
+      {"i32", TC_I32, 1, 33, 65, 40, true, false, true},
+      {"i8", TC_I8, 1, 33, 64, 40, false, false, true},
+      {"i64", TC_I64, 1, 20, 17, 9, false, false, true},
+      {"bf16", TC_BF16, 1, 64, 72, 40, false, false, true},
+      {"f16", TC_F16, 1, 35, 72, 41, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    seen s = {0};
+    check(&problems[i], &plain, &s);
+    cr_expect(i > 0 || s.n_wide > 0, "%s: nothing is read 16 bytes at a time", problems[i].name);
+  }
+}
+
+Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_sums) {
+  static const problem problems[] = {
+      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},      {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
+      {"left turned", TC_BF16, 1, 72, 136, 40, true, false, true}, {"both turned", TC_BF16, 1, 72, 136, 40, true, true, true},
+      {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},    {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
+      {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},    {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
+      {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},       {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
+      {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},     {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    seen s = {0};
+    check(&problems[i], &ampere, &s);
+    cr_expect(s.n_mma > 0 && s.n_ldmatrix > 0, "%s: %d matrix instructions", problems[i].name, s.n_mma);
+  }
+}
+
+Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
+  static const problem problems[] = {
+      {"one row, along columns", TC_F32, 1, 1, 100, 70, false, false, true},
+      {"one row, along k", TC_F32, 1, 1, 100, 300, false, true, true},
+      {"three rows, along k", TC_F32, 1, 3, 37, 1000, false, true, true},
+      {"three rows", TC_F32, 1, 3, 260, 67, false, false, true},
+      {"one column", TC_F32, 1, 90, 1, 130, false, false, true},
+      {"two columns", TC_F32, 1, 64, 2, 50, true, false, true},
+      {"eight rows", TC_F32, 2, 8, 64, 129, false, false, true},
+      {"eight columns", TC_F32, 1, 300, 8, 40, false, true, true},
+      {"one by one", TC_F32, 1, 1, 1, 1000, false, false, true},
+      {"few of few", TC_F32, 5, 2, 3, 7, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    check(&problems[i], &plain, NULL);
+    check(&problems[i], &ampere, NULL);
+  }
+}
+
+// ---- operands that are made ----
+
+static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side, int64_t channels, int64_t taps, int64_t stride) {
+  tc_type type = w->g.node[image].type;
+  int64_t out = (side + 2 - taps) / stride + 1;
+  uint32_t a = node(w, TC_OP_PAD, type, TC_SHAPE(batch, side + 2, side + 2, channels), 1, &image, 8, (uint64_t[]){0, 1, 1, 0, 0, 1, 1, 0});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, side + 2, channels, taps), 1, &a, 4, (uint64_t[]){1, (uint64_t)taps, (uint64_t)stride, 1});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, out, channels, taps, taps), 1, &a, 4, (uint64_t[]){2, (uint64_t)taps, (uint64_t)stride, 1});
+  uint64_t order = 0 | 1 << 8 | 2 << 16 | 4 << 24 | UINT64_C(5) << 32 | UINT64_C(3) << 40;
+  a = node(w, TC_OP_PERMUTE, type, TC_SHAPE(batch, out, out, taps, taps, channels), 1, &a, 1, &order);
+  return node(w, TC_OP_RESHAPE, type, TC_SHAPE(batch * out * out, taps * taps * channels), 1, &a, 0, NULL);
+}
+
+// A convolution of channels last as a product of its windows; stored: what the windows see lies in memory.
+static void build_convolution(work *w, tc_type type, int64_t channels, int64_t stride, bool stored) {
+  uint32_t a = padded_windows(w, leaf(w, type, TC_SHAPE(2, 9, 9, channels)), 2, 9, channels, 3, stride);
+  w->g.node[a].stored = stored;
+  int64_t rows = w->g.node[a].shape->d.dim[0];
+  uint32_t b = leaf(w, type, TC_SHAPE(9 * channels, 40));
+  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(rows, 40), 2, (uint32_t[]){a, b}, 0, NULL));
+}
+
+static seen check_convolution(tc_type type, int64_t channels, int64_t stride, const tc_target *target) {
+  work host = begin(), device = begin();
+  seen s = {0};
+  char what[100];
+  snprintf(what, sizeof what, "%s, %lld channels, stride %lld", tc_type_name(type), (long long)channels, (long long)stride);
+  build_convolution(&host, type, channels, stride, true);
+  build_convolution(&device, type, channels, stride, false);
+  run_graph(&host, NULL, what, NULL);
+  run_graph(&device, target, what, &s);
+  expect_same(&device, &host, what);
+  release(&host);
+  release(&device);
+  return s;
+}
+
+Test(gpu_product, windows_of_an_image_are_read_where_they_lie) {
+  for (int stride = 1; stride <= 2; stride++) {
+    check_convolution(TC_F32, 3, stride, &plain);
+    check_convolution(TC_F32, 8, stride, &plain);
+    seen s = check_convolution(TC_BF16, 16, stride, &ampere);
+    cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
+    s = check_convolution(TC_BF16, 6, stride, &ampere);
+    cr_expect(s.n_mma > 0);
+    s = check_convolution(TC_BF16, 32, stride, &ampere);
+    cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
+  }
+}
+
+// A weight of bytes times a scale for each column, made where the product reads it, or before.
+static void build_scaled(work *w, tc_type type, int64_t m, int64_t n, int64_t k, bool turn, bool made) {
+  tc_dims d = turn ? TC_SHAPE(n, k) : TC_SHAPE(k, n);
+  uint32_t scale = leaf(w, type, turn ? TC_SHAPE(n, 1) : TC_SHAPE(1, n)), bytes = leaf(w, TC_I8, d), a = leaf(w, type, TC_SHAPE(m, k));
+  uint32_t wide = node(w, TC_OP_CAST, type, d, 1, &bytes, 0, NULL);
+  uint32_t scaled = elem(w, TC_OP_MUL, type, d, wide, expand_to(w, scale, d));
+  w->g.node[wide].prologue = w->g.node[scaled].prologue = made ? 1 : 0;
+  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? turned(w, scaled) : scaled}, 0, NULL));
+}
+
+Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
+  static const int64_t shape[][3] = {{40, 64, 64}, {33, 45, 37}, {16, 80, 96}};
+  for (int i = 0; i < 3; i++)
+    for (int turn = 0; turn < 2; turn++)
+      for (int type = 0; type < 2; type++) {
+        work host = begin(), device = begin();
+        tc_type t = type ? TC_BF16 : TC_F32;
+        build_scaled(&host, t, shape[i][0], shape[i][1], shape[i][2], turn, false);
+        build_scaled(&device, t, shape[i][0], shape[i][1], shape[i][2], turn, true);
+        run_graph(&host, NULL, "scaled", NULL);
+        run_graph(&device, &ampere, "scaled", NULL);
+        for (uint32_t n = 0; n < device.g.n; n++)
+          if (device.g.node[n].prologue) cr_expect_null(device.memory[n], "node %u is stored", n);
+        expect_same(&device, &host, "scaled");
+        release(&host);
+        release(&device);
+      }
+}
+
+Test(gpu_product, random_shapes) {
+  uint32_t seed = 7;
+  for (int i = 0; i < 40; i++) {
+    int64_t d[3];
+    for (int k = 0; k < 3; k++) seed = seed * 1664525 + 1013904223, d[k] = 1 + (seed >> 16) % (i % 3 ? 90 : 300);
+    seed = seed * 1664525 + 1013904223;
+    uint32_t bits = seed >> 24;
+    problem p = {
+        "random",     bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
+        bits >> 6 & 1};
+    if (TC_MIN(p.m, p.n) <= 8 && p.type != TC_F32) p.type = TC_F32;
+    char name[100];
+    snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
+             (long long)p.k, bits);
+    p.name = name;
+    check(&p, bits & 8 ? &ampere : &plain, NULL);
+  }
+}
+
+// ---- long k ----
+
+static void order_again(work *w, uint32_t n, bool *done) {
+  if (done[n]) return;
+  done[n] = true;
+  for (int k = 0; k < w->g.node[n].n_in; k++) order_again(w, w->g.node[n].in[k], done);
+  w->g.order[w->g.n_order++] = n;
+}
+
+static int split_all(work *w) {
+  uint32_t before = w->g.n;
+  bool done[MOST_NODES] = {false};
+  w->g.arena = &w->arena;
+  cr_assert(tc_gpu_split_products(&w->g));
+  cr_assert_leq(w->g.n, MOST_NODES);
+  w->g.n_order = 0;
+  for (uint32_t n = 0; n < w->g.n; n++)
+    if (w->g.node[n].out != TC_LEAF_NONE) order_again(w, n, done);
+  return (int)(w->g.n - before);
+}
+
+Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
+  static const problem problems[] = {
+      {"long", TC_F32, 1, 40, 30, 2048, false, false, true},
+      {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
+      {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
+      {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
+      {"few rows", TC_F32, 1, 2, 100, 4096, false, true, true},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    const problem *p = &problems[i];
+    work whole = begin(), host = begin(), device = begin();
+    build_product(&whole, p), build_product(&host, p), build_product(&device, p);
+    cr_expect_gt(split_all(&host), 0, "%s", p->name);
+    cr_expect_gt(split_all(&device), 0, "%s", p->name);
+    run_graph(&whole, NULL, p->name, NULL);
+    run_graph(&host, NULL, p->name, NULL);
+    run_graph(&device, &ampere, p->name, NULL);
+    if (p->m > 8) expect_same(&device, &host, p->name);
+    if (p->type == TC_F32) expect_near(&device, &whole, 2e-4, p->name);
+    release(&whole), release(&host), release(&device);
+  }
+  cr_expect_eq(tc_gpu_parts_of(1, 4096, 4096, 1 << 20), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 512), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 2049), 1);
+  cr_expect_eq(tc_gpu_parts_of(1, 576, 64, 50176), 32);
+}

@@ -1,0 +1,12 @@
+// Runs nests with threads on the host, all threads of a group in step, one instruction after the other: what they mean, without the printer, a compiler or a
+// driver. Looks at what tiles hold: reading what was not written, or what is still being copied, is an error, as are places outside buffers and tiles, and
+// wide accesses that are not aligned to their length. Tests only; allocation failures are not handled.
+#ifndef TC_TESTS_THREADS_H
+#define TC_TESTS_THREADS_H
+
+#include "lowering/nest.h"
+
+// Runs units [begin, end) by one group. n: elements of each buffer. Returns NULL, or what went wrong, in text.
+const char *threads_run(const tc_nest *nest, void *const *buf, const int64_t *n, const uint64_t *num, int64_t begin, int64_t end, char text[200]);
+
+#endif
