@@ -113,7 +113,8 @@ static bool run_compiler(const char *source_path, const char *object_path, const
   const char *args[MAX_ARGS];
   char arch_arg[32], warp_arg[32];
   int n = 0;
-  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", atoi(arch + strcspn(arch, "0123456789")));
+  // Of AMD's none has the matrix words.
+  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", strncmp(arch, "gfx", 3) == 0 ? 0 : atoi(arch + strcspn(arch, "0123456789")));
   snprintf(warp_arg, sizeof warp_arg, "-DSIM_WARP=%d", warp);
   args[n++] = compiler();
   for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++) args[n++] = common_args[i];

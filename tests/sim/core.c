@@ -40,10 +40,13 @@ static void read_options(void) {
   o->n_devices = (int)number("TC_SIM_DEVICES", 1);
   if (o->n_devices < 0 || o->n_devices > SIM_MAX_DEVICES) o->n_devices = 1;
   o->arch = arch_number(getenv("TC_SIM_ARCH"), 90);
-  o->warp = (int)number("TC_SIM_WARP", 32);
-  o->processors = (int)number("TC_SIM_PROCESSORS", o->arch >= 90 ? 132 : 108);
+  const char *gfx = getenv("TC_SIM_GFX");
+  snprintf(o->gfx, sizeof o->gfx, "%s", gfx && *gfx ? gfx : "gfx90a");
+  o->warp = sim_is_hip && strncmp(o->gfx, "gfx9", 4) == 0 ? 64 : 32;
+  o->processors = (int)number("TC_SIM_PROCESSORS", sim_is_hip ? 104 : o->arch >= 90 ? 132 : 108);
   o->memory_bytes = (size_t)number("TC_SIM_MEMORY_MIB", 8192) << 20;
   o->shared_optin = o->arch == 90 || o->arch == 100 ? 232448 : o->arch == 80 || o->arch == 87 ? 166912 : o->arch >= 86 ? 101376 : 65536;
+  if (sim_is_hip) o->shared_optin = 64 << 10;
   o->seed = (uint64_t)number("TC_SIM_SEED", 1);
   o->eager = (int)number("TC_SIM_EAGER", 30);
   const char *mma = getenv("TC_SIM_MMA");

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const bool sim_is_hip = false;
+
 // ---- the library ----
 
 CUresult cuInit(unsigned flags) {
