@@ -1,4 +1,5 @@
 // The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers, shuffles, tables, conversions, copies, matrix products.
+#include <ctype.h>
 #include <math.h>
 
 #include "kernels/math.h"
@@ -207,19 +208,29 @@ static void test_min(void) {
   CU(cuMemFree_v2)(at);
 }
 
-// Each row of nest_math.def is there by its name, and is that function.
+// Each row of nest_math.def is there by its name in small letters, and is that function.
 static void test_math(void) {
-  CUfunction f = use_kernel("math",
-                            "TC_KERNEL(math, 1) {\n"
-                            "  f64 *out = (f64 *)tc_table[0];\n"
-                            "  f64 x = 0.5;\n"
-                            "  i32 n = 0;\n"
-#define TC_NEST_MATH(NAME, function, operands) TEXT_##operands(NAME)
-#define TEXT_1(NAME) "  out[n++] = tc_math_" #NAME "(x);\n"
-#define TEXT_2(NAME) "  out[n++] = tc_math_" #NAME "(x + 0.5, x);\n"
+  static const char *const names[] = {
+#define TC_NEST_MATH(NAME, function, operands) #NAME,
 #include "lowering/nest_math.def"
 #undef TC_NEST_MATH
-                            "}\n");
+  };
+  static const int operands_of[] = {
+#define TC_NEST_MATH(NAME, function, operands) operands,
+#include "lowering/nest_math.def"
+#undef TC_NEST_MATH
+  };
+  char text[4096];
+  int n = snprintf(text, sizeof text, "TC_KERNEL(math, 1) {\n  f64 *out = (f64 *)tc_table[0];\n  f64 x = 0.5;\n");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char name[32];
+    size_t k = 0;
+    for (; names[i][k]; k++) name[k] = (char)tolower(names[i][k]);
+    name[k] = 0;
+    n += snprintf(text + n, sizeof text - (size_t)n, "  out[%zu] = tc_math_%s(%s);\n", i, name, operands_of[i] == 2 ? "x + 0.5, x" : "x");
+  }
+  snprintf(text + n, sizeof text - (size_t)n, "}\n");
+  CUfunction f = use_kernel("math", text);
   volatile double x = 0.5;
   double want[] = {
 #define TC_NEST_MATH(NAME, function, operands) WANT_##operands(function)

@@ -32,6 +32,9 @@ static const char *const common_args[] = {
     "-fno-math-errno",
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
+#ifndef __clang__
+    "-fno-tree-sra",  // a vector is read and written whole, as a device does
+#endif
     // What C++ and the other compilers of kernels would not take is an error here, too.
     "-Werror=implicit-function-declaration",
     "-Werror=implicit-int",
@@ -110,7 +113,8 @@ static bool run_compiler(const char *source_path, const char *object_path, const
   const char *args[MAX_ARGS];
   char arch_arg[32], warp_arg[32];
   int n = 0;
-  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", atoi(arch + strcspn(arch, "0123456789")));
+  // Of AMD's none has the matrix words.
+  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", strncmp(arch, "gfx", 3) == 0 ? 0 : atoi(arch + strcspn(arch, "0123456789")));
   snprintf(warp_arg, sizeof warp_arg, "-DSIM_WARP=%d", warp);
   args[n++] = compiler();
   for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++) args[n++] = common_args[i];
@@ -176,7 +180,8 @@ static sim_image *cached(const char *path) {
 }
 
 // Object file and log under names of this call, then what was made, under its own name at once.
-static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch, int warp, bool contract, char **log) {
+static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch, int warp, bool contract,
+                       char **log) {
   static int calls;
   char base[PATH_BYTES + 64], source_path[PATH_BYTES + 80], object_path[PATH_BYTES + 80], log_path[PATH_BYTES + 80];
   snprintf(base, sizeof base, "%s/%d-%d", dir, (int)getpid(), __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED));

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 sim_options sim_option;
 sim_device sim_devices[SIM_MAX_DEVICES];
-bool sim_ready;
+static pid_t started;  // the process that called the face's init; 0: none yet
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_object *objects;
@@ -39,10 +40,13 @@ static void read_options(void) {
   o->n_devices = (int)number("TC_SIM_DEVICES", 1);
   if (o->n_devices < 0 || o->n_devices > SIM_MAX_DEVICES) o->n_devices = 1;
   o->arch = arch_number(getenv("TC_SIM_ARCH"), 90);
-  o->warp = (int)number("TC_SIM_WARP", 32);
-  o->processors = (int)number("TC_SIM_PROCESSORS", o->arch >= 90 ? 132 : 108);
+  const char *gfx = getenv("TC_SIM_GFX");
+  snprintf(o->gfx, sizeof o->gfx, "%s", gfx && *gfx ? gfx : "gfx90a");
+  o->warp = sim_is_hip && strncmp(o->gfx, "gfx9", 4) == 0 ? 64 : 32;
+  o->processors = (int)number("TC_SIM_PROCESSORS", sim_is_hip ? 104 : o->arch >= 90 ? 132 : 108);
   o->memory_bytes = (size_t)number("TC_SIM_MEMORY_MIB", 8192) << 20;
   o->shared_optin = o->arch == 90 || o->arch == 100 ? 232448 : o->arch == 80 || o->arch == 87 ? 166912 : o->arch >= 86 ? 101376 : 65536;
+  if (sim_is_hip) o->shared_optin = 64 << 10;
   o->seed = (uint64_t)number("TC_SIM_SEED", 1);
   o->eager = (int)number("TC_SIM_EAGER", 30);
   const char *mma = getenv("TC_SIM_MMA");
@@ -101,8 +105,9 @@ size_t sim_live_bytes(int d) {
 }
 
 __attribute__((destructor)) static void tell_leaks(void) {
-  if (!sim_option.leaks) return;
+  if (!sim_option.leaks || started != getpid()) return;
   for (int i = 0; i < sim_option.n_devices; i++) {
+    if (sim_devices[i].sticky) return;  // nothing can be given back to such a device
     if (sim_devices[i].used_bytes) sim_fault(0, "device %d: %zu bytes were never freed", i, sim_devices[i].used_bytes);
   }
   int n = sim_live_objects();
@@ -126,7 +131,7 @@ bool sim_setup(void) {
     if (!d->context || !d->legacy || !d->pool) return false;
     d->legacy->per_device = true;
   }
-  good = sim_memory_bytes() > 0;
+  good = sim_memory_setup();
   return good;
 }
 
@@ -151,7 +156,7 @@ static bool capturing_here(void) {
 
 static sim_error may_enter(const char *name, int needs) {
   if (!sim_setup()) return SIM_MEMORY;
-  if ((needs & SIM_NEEDS_INIT) && !sim_ready) return SIM_NOT_INITIALIZED;
+  if ((needs & SIM_NEEDS_INIT) && !started) return SIM_NOT_INITIALIZED;
   sim_device *d = sim_here();
   if (needs & SIM_NEEDS_CONTEXT) {
     if (!d || d->refs == 0) return SIM_INVALID_CONTEXT;
@@ -171,13 +176,17 @@ static sim_error may_enter(const char *name, int needs) {
 }
 
 sim_guard sim_enter(const char *name, int needs) {
+  if (started && started != getpid()) return (sim_guard){SIM_NOT_INITIALIZED, false};  // the lock may be one that nobody will give up
   sim_lock();
-  return (sim_guard){may_enter(name, needs)};
+  return (sim_guard){may_enter(name, needs), true};
 }
 
 void sim_leave(sim_guard *g) {
-  (void)g;
-  sim_unlock();
+  if (g->locked) sim_unlock();
+}
+
+void sim_start(void) {
+  started = getpid();
 }
 
 sim_object *sim_current(void) {

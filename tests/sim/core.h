@@ -165,16 +165,19 @@ typedef struct sim_op {
   struct sim_plan *child;
 } sim_op;
 
+// One launch, its parameter copied, if a device allows it: no more threads and shared memory than the kernel may have, grids of 2^31 x 65535 x 65535.
+sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared, void **parameters, int most_param_bytes,
+                         sim_op *out);
 void sim_op_fini(sim_op *op);
 sim_error sim_op_copy(const sim_op *op, sim_op *out);  // a deep copy
 
 typedef struct sim_work {
   sim_op op;
   struct sim_work *next;
-  uint64_t number;             // in the order of asking
-  struct sim_plan *plan;       // of a graph's launch: what is run,
-  bool *done;                  // which of its nodes have been,
-  sim_mark **mark;             // and of its nodes with events, what this launch reaches or waits for
+  uint64_t number;  // in the order of asking
+  struct sim_plan *plan;  // of a graph's launch: what is run,
+  bool *done;  // which of its nodes have been,
+  sim_mark **mark;  // and of its nodes with events, what this launch reaches or waits for
   int n_left;
   struct sim_exec *exec;
 } sim_work;
@@ -182,7 +185,7 @@ typedef struct sim_work {
 struct sim_stream {
   sim_object object;
   sim_work *first, **last;
-  bool busy;      // its first work is being done
+  bool busy;  // its first work is being done
   bool blocking;  // waits for the legacy stream, and it for this one
   bool per_device;  // the legacy stream: lives as long as the device
   struct sim_stream *sibling;  // of the device's streams
@@ -255,8 +258,8 @@ void sim_graph_end(sim_graph *g);
 sim_error sim_graph_add(sim_graph *g, sim_node *const *deps, size_t n_deps, sim_op *op, sim_node **out);
 sim_error sim_exec_new(sim_device *d, sim_graph *g, sim_exec **out);
 void sim_exec_end(sim_exec *e);
-// The plan of e, for a change: a copy where launches of the old one are queued.
-sim_error sim_exec_change(sim_exec *e, sim_plan **out);
+// This kernel node of its graph is another launch from the next launch of e on. Takes what op owns, also on failure.
+sim_error sim_exec_set(sim_exec *e, const sim_node *node, sim_op *op);
 sim_plan *sim_plan_new(const sim_graph *g);
 void sim_plan_drop(sim_plan *p);
 
@@ -267,7 +270,7 @@ typedef struct sim_segment {
   size_t bytes, asked;
   enum { SIM_FREE, SIM_USED, SIM_FREEING } use;
   sim_stream *stream;  // FREEING: in whose order it will be free,
-  uint64_t number;     // after which of its frees
+  uint64_t number;  // after which of its frees
   struct sim_pool *pool;
   struct sim_segment *next;
 } sim_segment;
@@ -278,25 +281,29 @@ typedef struct sim_pool {
 } sim_pool;
 
 struct sim_device {
-  int index, refs;           // refs: of the primary context
+  int index, refs;  // refs: of the primary context
   sim_object *context;
   sim_error sticky;
-  sim_segment *segment;      // its memory, by address
+  sim_segment *segment;  // its memory, by address
   size_t used_bytes, peak_bytes;
   sim_stream *streams, *legacy;
-  sim_pool *pool;            // the default one
+  sim_pool *pool;  // the default one
   bool peer[SIM_MAX_DEVICES];  // whose memory kernels here may reach
   double clock_ms;
   uint64_t n_kernels, n_copies;
 };
 
+// Each face says whether it is HIP's.
+extern const bool sim_is_hip;
+
 // What the environment chose (TC_SIM_*), read once.
 typedef struct sim_options {
-  int n_devices, arch;       // 90: sm_90
+  int n_devices, arch;  // 90: sm_90
+  char gfx[32];  // of HIP's face: "gfx90a"
   int warp, processors;
   size_t memory_bytes, shared_optin;
   uint64_t seed;
-  int eager;                 // percent of calls at which a piece of work runs
+  int eager;  // percent of calls at which a piece of work runs
   bool truncating, slow_copies, leaks;
   int driver_version;
 } sim_options;
@@ -304,21 +311,22 @@ typedef struct sim_options {
 extern sim_options sim_option;
 extern sim_device sim_devices[SIM_MAX_DEVICES];
 
-bool sim_setup(void);        // reads the options, takes address space; false: no memory for it
+bool sim_setup(void);  // reads the options, takes address space; false: no memory for it
 uint32_t sim_random(uint32_t below);
 uint64_t sim_next_number(void);
 
 // States of a byte of device or shared memory.
 enum { SIM_NOTHING, SIM_UNWRITTEN, SIM_WRITTEN, SIM_GONE, SIM_COPYING };
 extern uint8_t *sim_memory, *sim_state;  // of all devices, one after the other
-size_t sim_memory_bytes(void);
+extern size_t sim_memory_size;
+bool sim_memory_setup(void);
 sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
 
 // stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in it may be taken.
 sim_error sim_alloc(sim_device *d, size_t bytes, sim_stream *stream, sim_pool *pool, uintptr_t *out);
 sim_error sim_free(sim_device *d, uintptr_t at, sim_stream *stream);
 sim_segment *sim_segment_of(uintptr_t at);  // in use, that holds this address; NULL: none
-void sim_segments_freed(const sim_op *op);   // this FREE has run
+void sim_segments_freed(const sim_op *op);  // this FREE has run
 // The bytes are of one allocation of d, or of a peer's.
 bool sim_reachable(sim_device *d, uintptr_t at, size_t bytes);
 // Memory to memory, either side a device's or the host's. Bytes that were never written arrive as 0xff.
@@ -334,7 +342,7 @@ bool sim_pinned(uintptr_t p, size_t bytes);
 
 // A mistake found: printed, counted, and kept for sim_fault_text. One line for each place (key), the rest only counted. kernel text may be "".
 void sim_fault(uint64_t key, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// For tests, exported: how many mistakes were found, the first of them, and forgetting them, so that they do not fail the process.
+// For tests, exported: how many mistakes were found, what they were, a line each, and forgetting them, so that they do not fail the process.
 SIM_EXPORT int sim_faults(void);
 SIM_EXPORT const char *sim_fault_text(void);
 SIM_EXPORT void sim_forget(void);
@@ -354,8 +362,9 @@ SIM_EXPORT int sim_live_objects(void);
 enum { SIM_NEEDS_INIT = 1, SIM_NEEDS_CONTEXT = 2, SIM_NOT_IN_CAPTURE = 4, SIM_AFTER_FAULT = 8 };
 typedef struct sim_guard {
   sim_error error;
+  bool locked;
 } sim_guard;
-// Takes the lock, and says whether the call may go on.
+// Takes the lock, and says whether the call may go on. In a child of the process that called the face's init it may not, ever.
 sim_guard sim_enter(const char *name, int needs);
 void sim_leave(sim_guard *g);
 // Gives the lock up for a while, for calls into the program.
@@ -365,7 +374,7 @@ void sim_lock(void);
   sim_guard guard __attribute__((cleanup(sim_leave))) = sim_enter(__func__, (needs)); \
   if (guard.error != SIM_OK) return guard.error
 
-extern bool sim_ready;  // after the face's init call
+void sim_start(void);  // by the face's init call
 // This thread's contexts, innermost last.
 sim_object *sim_current(void);
 bool sim_push(sim_object *context);

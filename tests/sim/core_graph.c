@@ -152,7 +152,8 @@ void sim_exec_end(sim_exec *e) {
   sim_object_end(e);
 }
 
-sim_error sim_exec_change(sim_exec *e, sim_plan **out) {
+// The plan of e, for a change: a copy where launches of the old one are queued.
+static sim_error own_plan(sim_exec *e, sim_plan **out) {
   *out = e->plan;
   if (e->plan->refs == 1) return SIM_OK;
   sim_plan *p = calloc(1, sizeof *p);
@@ -166,6 +167,28 @@ sim_error sim_exec_change(sim_exec *e, sim_plan **out) {
   }
   sim_plan_drop(e->plan);
   *out = e->plan = p;
+  return SIM_OK;
+}
+
+// Where a node of the graph itself, not of a child's, is in its plan.
+static int place_in_plan(const sim_graph *g, const sim_node *node) {
+  int at = 0;
+  for (int i = 0; i < node->index; i++) at += g->node[i]->op.kind == SIM_OP_CHILD ? g->node[i]->op.child->n + 2 : 1;
+  return at;
+}
+
+sim_error sim_exec_set(sim_exec *e, const sim_node *node, sim_op *op) {
+  int at = node->graph == e->graph ? place_in_plan(e->graph, node) : -1;
+  sim_plan *p = NULL;
+  sim_error error = SIM_INVALID;
+  if (at >= 0 && at < e->plan->n && e->plan->node[at].op.kind == SIM_OP_KERNEL && op->launch.kernel->object.device == e->object.device)
+    error = own_plan(e, &p);
+  if (error != SIM_OK) {
+    sim_op_fini(op);
+    return error;
+  }
+  sim_op_fini(&p->node[at].op);
+  p->node[at].op = *op;
   return SIM_OK;
 }
 

@@ -11,6 +11,7 @@
 enum { ALIGN = 512, GAP = 512 };
 
 uint8_t *sim_memory, *sim_state;
+size_t sim_memory_size;
 
 typedef struct pinned {
   uintptr_t at;
@@ -25,25 +26,25 @@ static uint8_t *reserve(size_t bytes) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-size_t sim_memory_bytes(void) {
-  static size_t total;
-  if (total || sim_option.n_devices == 0) return total + (sim_option.n_devices == 0);
+bool sim_memory_setup(void) {
   size_t bytes = sim_option.memory_bytes * (size_t)sim_option.n_devices;
+  if (bytes == 0) return true;
   sim_memory = reserve(bytes);
   sim_state = reserve(bytes);
-  if (!sim_memory || !sim_state) return 0;
+  if (!sim_memory || !sim_state) return false;
   for (int i = 0; i < sim_option.n_devices; i++) {
     sim_segment *s = calloc(1, sizeof *s);
-    if (!s) return 0;
+    if (!s) return false;
     *s = (sim_segment){.at = (uintptr_t)sim_memory + (size_t)i * sim_option.memory_bytes, .bytes = sim_option.memory_bytes};
     sim_devices[i].segment = s;
   }
-  return total = bytes;
+  sim_memory_size = bytes;
+  return true;
 }
 
 sim_device *sim_memory_device(uintptr_t at) {
   size_t o = at - (uintptr_t)sim_memory;
-  return sim_memory && o < sim_memory_bytes() ? &sim_devices[o / sim_option.memory_bytes] : NULL;
+  return o < sim_memory_size ? &sim_devices[o / sim_option.memory_bytes] : NULL;
 }
 
 static uint8_t *state_of(uintptr_t at) {
@@ -149,7 +150,8 @@ static sim_error check_side(uintptr_t at, size_t bytes, const char *text) {
   const uint8_t *state = state_of(at);
   for (size_t i = 0; i < bytes; i++) {
     if (state[i] == SIM_UNWRITTEN || state[i] == SIM_WRITTEN) continue;
-    sim_fault(sim_hash(text, strlen(text), 7), "a copy or fill %s %s memory: byte %zu of %zu", text, state[i] == SIM_GONE ? "freed" : "not allocated", i, bytes);
+    sim_fault(sim_hash(text, strlen(text), 7), "a copy or fill %s %s memory: byte %zu of %zu", text, state[i] == SIM_GONE ? "freed" : "not allocated",
+              i, bytes);
     return SIM_ILLEGAL_ADDRESS;
   }
   return SIM_OK;

@@ -24,6 +24,27 @@ void sim_mark_drop(sim_mark *m) {
   if (m && --m->refs == 0) free(m);
 }
 
+static bool shape_allowed(const sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  for (int i = 0; i < 3; i++) {
+    if (grid[i] == 0 || grid[i] > (i ? 65535u : INT32_MAX) || block[i] == 0 || block[i] > (i == 2 ? 64u : 1024u)) return false;
+  }
+  uint64_t threads = (uint64_t)block[0] * block[1] * block[2], blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+  return threads <= SIM_MAX_THREADS && blocks <= INT32_MAX && shared <= (unsigned)k->shared_limit;
+}
+
+sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared, void **parameters, int most_param_bytes,
+                         sim_op *out) {
+  if (!sim_alive(k, SIM_KERNEL) || k->object.device != sim_here()) return SIM_INVALID_HANDLE;
+  if (!shape_allowed(k, grid, block, shared) || k->param_bytes > most_param_bytes || !parameters || !parameters[0]) return SIM_INVALID;
+  if (block[0] * block[1] * block[2] > (unsigned)k->threads) return SIM_TOO_MANY_RESOURCES;
+  *out = (sim_op){.kind = SIM_OP_KERNEL, .launch = {.kernel = k, .shared = shared, .params = malloc((size_t)k->param_bytes + 1)}};
+  if (!out->launch.params) return SIM_MEMORY;
+  memcpy(out->launch.grid, grid, sizeof out->launch.grid);
+  memcpy(out->launch.block, block, sizeof out->launch.block);
+  memcpy(out->launch.params, parameters[0], (size_t)k->param_bytes);
+  return SIM_OK;
+}
+
 void sim_op_fini(sim_op *op) {
   free(op->launch.params);
   free(op->staged);

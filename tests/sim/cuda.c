@@ -4,13 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+const bool sim_is_hip = false;
+
 // ---- the library ----
 
 CUresult cuInit(unsigned flags) {
   SIM_ENTER(0);
   if (flags) return SIM_INVALID;
   if (sim_option.n_devices == 0) return SIM_NO_DEVICE;
-  sim_ready = true;
+  sim_start();
   return SIM_OK;
 }
 
@@ -44,7 +46,8 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
     if (rows[i].since <= version && (!found || rows[i].since > found->since)) found = &rows[i];
   }
   *function = found ? found->at : NULL;
-  if (status) *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (status)
+    *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (found) return SIM_OK;
   if (!known) sim_fault(sim_hash(symbol, n, 3), "%s was asked for, which the simulated driver does not have", symbol);
   return SIM_NOT_FOUND;
@@ -144,7 +147,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = o->arch >= 90; break;
-    default: sim_fault(attribute + 5000u, "device attribute %u was asked for, which the simulated driver does not have", attribute); return SIM_INVALID;
+    default:
+      sim_fault(attribute + 5000u, "device attribute %u was asked for, which the simulated driver does not have", attribute);
+      return SIM_INVALID;
   }
   return SIM_OK;
 }

@@ -9,8 +9,8 @@
 #ifndef SIM_REAL_CUDA_H
 
 // Enums are unsigned there.
-typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute, CUstreamCaptureMode, CUstreamCaptureStatus,
-    CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype;
+typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute, CUstreamCaptureMode,
+    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef uint64_t cuuint64_t;

@@ -1,6 +1,5 @@
 // CUDA's face of the simulated driver: modules, functions, launches, graphs.
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/sim/cuda_face.h"
 #include "tests/sim/image.h"
@@ -14,7 +13,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   if (!sim_image_is_text(image)) {
     SIM_TRY(sim_module_load(sim_here(), image, false, &m));
   } else {
-    if (sim_image_text_version(image) > sim_option.driver_version / 1000 * 10 + sim_option.driver_version % 1000 / 10) return SIM_UNSUPPORTED_PTX;
+    int cuda = sim_option.driver_version / 1000 * 10 + sim_option.driver_version % 1000 / 10;
+    if (sim_image_text_version(image) > sim_image_text_version_of(cuda)) return SIM_UNSUPPORTED_PTX;
     sim_image *made = sim_image_from_text(image);
     if (!made) return SIM_INVALID_PTX;
     sim_error e = sim_module_load(sim_here(), made, true, &m);
@@ -96,32 +96,11 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
 
 // ---- launches ----
 
-static sim_error check_shape(const sim_kernel *k, const CUDA_KERNEL_NODE_PARAMS *p) {
-  if (!p->gridDimX || !p->gridDimY || !p->gridDimZ || !p->blockDimX || !p->blockDimY || !p->blockDimZ) return SIM_INVALID;
-  if (p->gridDimX > INT32_MAX || p->gridDimY > 65535 || p->gridDimZ > 65535) return SIM_INVALID;
-  if (p->blockDimX > 1024 || p->blockDimY > 1024 || p->blockDimZ > 64) return SIM_INVALID;
-  uint64_t threads = (uint64_t)p->blockDimX * p->blockDimY * p->blockDimZ, blocks = (uint64_t)p->gridDimX * p->gridDimY * p->gridDimZ;
-  if (threads > 1024 || blocks > INT32_MAX) return SIM_INVALID;
-  if (p->sharedMemBytes > (unsigned)k->shared_limit) return SIM_INVALID;
-  if (k->param_bytes > (sim_option.driver_version >= 12010 ? 32764 : 4096)) return SIM_INVALID;
-  return threads > (uint64_t)k->threads ? SIM_TOO_MANY_RESOURCES : SIM_OK;
-}
-
 sim_error sim_cu_launch(const CUDA_KERNEL_NODE_PARAMS *p, sim_op *out) {
   sim_kernel *k = (sim_kernel *)p->func;
-  if (!sim_alive(k, SIM_KERNEL) || k->object.device != sim_here()) return SIM_INVALID_HANDLE;
-  SIM_TRY(check_shape(k, p));
-  if (p->extra || !p->kernelParams || !p->kernelParams[0]) return SIM_INVALID;
-  void *params = malloc((size_t)k->param_bytes + 1);
-  if (!params) return SIM_MEMORY;
-  memcpy(params, p->kernelParams[0], (size_t)k->param_bytes);
-  *out = (sim_op){.kind = SIM_OP_KERNEL,
-                  .launch = {.kernel = k,
-                             .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
-                             .block = {p->blockDimX, p->blockDimY, p->blockDimZ},
-                             .shared = p->sharedMemBytes,
-                             .params = params}};
-  return SIM_OK;
+  const unsigned grid[] = {p->gridDimX, p->gridDimY, p->gridDimZ}, block[] = {p->blockDimX, p->blockDimY, p->blockDimZ};
+  if (p->extra) return SIM_INVALID;
+  return sim_launch_new(k, grid, block, p->sharedMemBytes, p->kernelParams, sim_option.driver_version >= 12010 ? 32764 : 4096, out);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,

@@ -26,7 +26,8 @@ static sim_error add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
   return SIM_OK;
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_KERNEL_NODE_PARAMS *parameters) {
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                 const CUDA_KERNEL_NODE_PARAMS *parameters) {
   SIM_ENTER(SIM_USUAL);
   sim_op op;
   SIM_TRY(sim_cu_launch(parameters, &op));
@@ -43,7 +44,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
   return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = c->WidthInBytes});
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMSET_NODE_PARAMS *f, CUcontext context) {
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMSET_NODE_PARAMS *f,
+                              CUcontext context) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
   if (f->height != 1) return SIM_NOT_SUPPORTED;
@@ -87,31 +89,12 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
   return SIM_OK;
 }
 
-// Where a node of the graph itself, not of a child's, is in its plan.
-static int place_in_plan(const sim_graph *g, const sim_node *node) {
-  int at = 0;
-  for (int i = 0; i < node->index; i++) at += g->node[i]->op.kind == SIM_OP_CHILD ? g->node[i]->op.child->n + 2 : 1;
-  return at;
-}
-
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(exec, SIM_EXEC) || !sim_alive(node, SIM_NODE)) return SIM_INVALID;
-  sim_exec *e = (sim_exec *)exec;
-  const sim_node *n = (sim_node *)node;
-  int at = n->graph == e->graph ? place_in_plan(e->graph, n) : -1;
-  if (at < 0 || at >= e->plan->n || e->plan->node[at].op.kind != SIM_OP_KERNEL) return SIM_INVALID;
   sim_op op;
   SIM_TRY(sim_cu_launch(parameters, &op));
-  sim_plan *p;
-  sim_error error = op.launch.kernel->object.device == e->object.device ? sim_exec_change(e, &p) : SIM_INVALID;
-  if (error != SIM_OK) {
-    sim_op_fini(&op);
-    return error;
-  }
-  sim_op_fini(&p->node[at].op);
-  p->node[at].op = op;
-  return SIM_OK;
+  return sim_exec_set((sim_exec *)exec, (sim_node *)node, &op);
 }
 
 // Both have the same nodes in the same order, of the same kinds and dependencies.

@@ -72,7 +72,9 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)value = (CUcontext)(d ? d : sim_here())->context; break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)value = d ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = (d ? d : sim_here())->index; break;
-    default: sim_fault(attribute + 6000u, "pointer attribute %u was asked for, which the simulated driver does not have", attribute); return SIM_INVALID;
+    default:
+      sim_fault(attribute + 6000u, "pointer attribute %u was asked for, which the simulated driver does not have", attribute);
+      return SIM_INVALID;
   }
   return SIM_OK;
 }
@@ -112,7 +114,8 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(to_context, SIM_CONTEXT) || !sim_alive(from_context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
-  if (sim_memory_device(to) != ((sim_object *)to_context)->device || sim_memory_device(from) != ((sim_object *)from_context)->device) return SIM_INVALID;
+  if (sim_memory_device(to) != ((sim_object *)to_context)->device || sim_memory_device(from) != ((sim_object *)from_context)->device)
+    return SIM_INVALID;
   if (!sim_reachable(sim_memory_device(to), to, bytes) || !sim_reachable(sim_memory_device(from), from, bytes)) return SIM_INVALID;
   SIM_STREAM_OR_RETURN(s, stream);
   return sim_enqueue(s, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = bytes});

@@ -11,6 +11,10 @@
 char *sim_image_to_text(const sim_image *image, int version);
 bool sim_image_is_text(const void *image);
 int sim_image_text_version(const char *text);
+// The version of PTX that belongs to one of CUDA: 84, 8.4, to 124; 90 to 130.
+static inline int sim_image_text_version_of(int cuda) {
+  return cuda - 40;
+}
 // To be freed; NULL: not such a text, or no memory.
 sim_image *sim_image_from_text(const char *text);
 size_t sim_image_bytes(const sim_image *image);

@@ -53,7 +53,8 @@ nvrtcResult nvrtcGetSupportedArchs(int *out) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n_headers, const char *const *headers, const char *const *names) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n_headers, const char *const *headers,
+                               const char *const *names) {
   if (!out || !source || n_headers < 0 || (n_headers && (!headers || !names))) return NVRTC_ERROR_INVALID_INPUT;
   nvrtcProgram p = calloc(1, sizeof *p);
   if (!p) return NVRTC_ERROR_OUT_OF_MEMORY;
@@ -104,8 +105,26 @@ static const char *after(const char *option, const char *head) {
 
 // Options that change nothing here.
 static bool harmless(const char *option) {
-  static const char *const heads[] = {"--std=", "-std=", "--ptxas-options=", "-Xptxas", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-default-device", "--default-device", "-lineinfo",
-                                      "--generate-line-info", "--device-as-default-execution-space", "--restrict", "--extra-device-vectorization", "-w", "--disable-warnings", "--no-source-include", "--minimal", "--split-compile=", "--diag-suppress"};
+  static const char *const heads[] = {"--std=",
+                                      "-std=",
+                                      "--ptxas-options=",
+                                      "-Xptxas",
+                                      "--ftz=false",
+                                      "--prec-div=true",
+                                      "--prec-sqrt=true",
+                                      "-default-device",
+                                      "--default-device",
+                                      "-lineinfo",
+                                      "--generate-line-info",
+                                      "--device-as-default-execution-space",
+                                      "--restrict",
+                                      "--extra-device-vectorization",
+                                      "-w",
+                                      "--disable-warnings",
+                                      "--no-source-include",
+                                      "--minimal",
+                                      "--split-compile=",
+                                      "--diag-suppress"};
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
     if (after(option, heads[i])) return true;
   }
@@ -147,8 +166,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
   version(&major, &minor);
   p->image = sim_compile(p->name, p->source, arch, 32, contract, &p->log);
   if (!p->image) return NVRTC_ERROR_COMPILATION;
-  // The version of its PTX follows that of CUDA: 9.0 of 13.0, 8.4 of 12.4.
-  p->text = sim_image_to_text(p->image, major * 10 + minor - 40);
+  p->text = sim_image_to_text(p->image, sim_image_text_version_of(major * 10 + minor));
   return p->text ? NVRTC_SUCCESS : NVRTC_ERROR_OUT_OF_MEMORY;
 }
 

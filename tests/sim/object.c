@@ -33,7 +33,8 @@ typedef struct loader {
 
 static bool read_sections(loader *l) {
   const Elf64_Ehdr *head = (const void *)l->file;
-  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL || head->e_shnum > MAX_SECTIONS) return false;
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL || head->e_shnum > MAX_SECTIONS)
+    return false;
   l->section = (const void *)(l->file + head->e_shoff);
   l->n_sections = head->e_shnum;
   size_t bytes = 0;
@@ -196,7 +197,7 @@ static bool list_kernels(const loader *l, sim_module *m) {
       memcpy(&n->entry, &entry, sizeof entry);
       n->threads = facts[0];
       n->param_bytes = facts[1];
-      n->shared_limit = 48 << 10;
+      n->shared_limit = sim_is_hip ? (int)sim_option.shared_optin : 48 << 10;
       n->next = m->kernel;
       m->kernel = n;
     }
@@ -206,6 +207,8 @@ static bool list_kernels(const loader *l, sim_module *m) {
 
 // "sm_90a" is for 9.0 alone, "sm_90" as a binary, too; text is for 9.0 and newer ones.
 static bool runs_here(const char *arch, bool was_text) {
+  size_t gfx = strcspn(sim_option.gfx, ":");
+  if (sim_is_hip) return strcspn(arch, ":") == gfx && memcmp(arch, sim_option.gfx, gfx) == 0;
   char *end;
   long n = strtol(arch + strcspn(arch, "0123456789"), &end, 10);
   return was_text && *end == 0 ? n <= sim_option.arch : n == sim_option.arch;

@@ -106,7 +106,8 @@ void sim_kernel_fault(const char *what, const void *site, const char *format, ..
   for (unsigned i = 0; i < 64; i++) again |= known[i] == key;
   if (!again && site) place = sim_place(k->module, site);
   known[n_known++ % 64] = key;
-  sim_fault(key, "kernel %s, block %d, thread %d: %s: %s%s%s%s", k->name, B->block, B->now ? B->now->id : -1, what, text, *place ? " [" : "", place, *place ? "]" : "");
+  sim_fault(key, "kernel %s, block %d, thread %d: %s: %s%s%s%s", k->name, B->block, B->now ? B->now->id : -1, what, text, *place ? " [" : "", place,
+            *place ? "]" : "");
 }
 
 // ---- meetings ----
@@ -175,8 +176,8 @@ static void tell_divergence(void) {
   }
   B->now = (sim_thread *)(stuck ? stuck : waiting);
   if (stuck) {
-    sim_kernel_fault("divergent warp", stuck->site, "%s with mask 0x%llx in line %d waits for threads that are elsewhere", meeting_name(stuck->meeting),
-                     (unsigned long long)stuck->mask, stuck->line);
+    sim_kernel_fault("divergent warp", stuck->site, "%s with mask 0x%llx in line %d waits for threads that are elsewhere",
+                     meeting_name(stuck->meeting), (unsigned long long)stuck->mask, stuck->line);
   } else {
     sim_kernel_fault("divergent barrier", waiting ? waiting->site : NULL, "%d of %d threads are at the barrier of line %d, %d have ended", barrier,
                      B->n_threads, waiting ? waiting->line : 0, done);

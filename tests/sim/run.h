@@ -42,7 +42,7 @@ typedef struct sim_thread {
 
 typedef struct sim_warp {
   uint16_t clock, full;  // syncs of threads of this warp so far; the last one of all of them
-  bool pairs;            // some were of a part: `last` is in use
+  bool pairs;  // some were of a part: `last` is in use
   uint16_t last[SIM_MAX_WARP][SIM_MAX_WARP];
 } sim_warp;
 
@@ -57,9 +57,9 @@ typedef struct sim_block {
   const sim_launch *launch;
   int n_threads, n_warps, n_blocks, block;
   uint32_t stamp, first_stamp;  // of this block's run, of the launch's first
-  uint16_t epoch;               // barriers so far
+  uint16_t epoch;  // barriers so far
   sim_thread *now;
-  sim_error error;              // the launch ends with it
+  sim_error error;  // the launch ends with it
   uint8_t *shared, *shared_state;
   sim_cell *shared_cell, *cell;
   sim_thread thread[SIM_MAX_THREADS];

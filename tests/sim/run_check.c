@@ -15,15 +15,15 @@
 
 // A side of a cell, writer or reader:
 enum {
-  LO = 0,        // 6 bits: lanes
-  HI = 6,        // 6 bits
-  WARP = 12,     // 5 bits
+  LO = 0,  // 6 bits: lanes
+  HI = 6,  // 6 bits
+  WARP = 12,  // 5 bits
   SEVERAL = 17,  // of several warps
   MIXED = 18,
   ATOMIC = 19,
-  ONLY = 20,      // read by a read-only load
-  MASK = 21,      // 4 bits: which bytes
-  OLD = 25,       // 4 bits: which bytes blocks that ran before in this launch touched
+  ONLY = 20,  // read by a read-only load
+  MASK = 21,  // 4 bits: which bytes
+  OLD = 25,  // 4 bits: which bytes blocks that ran before in this launch touched
   OLD_ATOMIC = 29,
   OLD_ONLY = 30,
 };
@@ -32,7 +32,7 @@ enum { SHARED = 1 << 16 };  // with the kind of an access: of shared memory
 
 bool sim_check_setup(void) {
   if (B->cell) return true;
-  size_t bytes = sim_memory_bytes() / 4 * sizeof(sim_cell);
+  size_t bytes = sim_memory_size / 4 * sizeof(sim_cell);
   void *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   B->shared = aligned_alloc(4096, (SIM_MAX_SHARED + 8191) / 4096 * 4096);
   B->shared_state = malloc(SIM_MAX_SHARED + 64);
@@ -98,9 +98,8 @@ static uint32_t joined(uint32_t side, bool newer, uint32_t mask, unsigned kind) 
   return old | keep | atomic | (mine & 1u << ONLY) | lo << LO | hi << HI | FIELD(side, WARP, 5) << WARP | (had | mask) << MASK;
 }
 
-// A block that ran before becomes old; another launch is forgotten.
-static uint32_t aged(uint32_t side, bool same_launch) {
-  if (!same_launch) return 0;
+// What a block did that ran before in this launch.
+static uint32_t aged(uint32_t side) {
   uint32_t had = FIELD(side, MASK, 4), old = FIELD(side, OLD, 4);
   uint32_t atomic = side >> ATOMIC & 1, old_atomic = side >> OLD_ATOMIC & 1;
   bool all_atomic = (!had || atomic) && (!old || old_atomic);
@@ -111,8 +110,15 @@ static uint32_t aged(uint32_t side, bool same_launch) {
 static const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   if (c->stamp != B->stamp) {
     bool same = c->stamp >= B->first_stamp && !(kind & SHARED);  // each block has its own shared memory
-    c->writer = aged(c->writer, same);
-    c->reader = aged(c->reader, same);
+    if (!same) {  // the usual case: nobody was here before
+      uint32_t mine = my_side(mask, kind);
+      uint16_t clock = B->warp[B->now->warp].clock;
+      bool write = kind & (SIM_WRITE | SIM_ATOMIC);
+      *c = (sim_cell){B->stamp, write ? mine : 0, write ? 0 : mine, B->epoch, clock, B->epoch, clock};
+      return NULL;
+    }
+    c->writer = aged(c->writer);
+    c->reader = aged(c->reader);
     c->stamp = B->stamp;
   }
   bool write = kind & (SIM_WRITE | SIM_ATOMIC), atomic = kind & SIM_ATOMIC;
@@ -150,7 +156,8 @@ static const char *verb(unsigned kind) {
 static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned kind, const void *site, const char *where) {
   for (unsigned i = 0; i < bytes; i++) {
     if (state[i] == SIM_NOTHING || state[i] == SIM_GONE) {
-      sim_kernel_fault(state[i] == SIM_GONE ? "use after free" : "out of bounds", site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+      sim_kernel_fault(state[i] == SIM_GONE ? "use after free" : "out of bounds", site, "%s %u bytes of %s at %p", verb(kind), bytes, where,
+                       (void *)at);
       sim_kill(SIM_ILLEGAL_ADDRESS);
     }
     if (state[i] == SIM_COPYING && !(kind & SIM_ISSUE)) {
@@ -197,8 +204,8 @@ void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
   if ((o = at - (uintptr_t)B->shared) < SIM_MAX_SHARED) {
     state = B->shared_state + o, cell = B->shared_cell + o / 4, where = "shared memory", limit = B->launch->shared;
     kind |= SHARED;
-  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_bytes()) {
-    state = sim_state + o, cell = B->cell + o / 4, where = "global memory", limit = sim_memory_bytes();
+  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size) {
+    state = sim_state + o, cell = B->cell + o / 4, where = "global memory", limit = sim_memory_size;
   } else {
     if (is_own(at, bytes, kind)) return;
     sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes, (void *)at);
@@ -212,7 +219,7 @@ void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
     sim_kernel_fault("misaligned", site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
     sim_kill(SIM_MISALIGNED);
   }
-  if (cell >= B->cell && cell < B->cell + sim_memory_bytes() / 4) {
+  if (cell >= B->cell && cell < B->cell + sim_memory_size / 4) {
     sim_device *owner = sim_memory_device(at);
     if (owner != B->device && !B->device->peer[owner->index]) {
       sim_kernel_fault("out of bounds", site, "%s memory of device %d", verb(kind), owner->index);
@@ -271,10 +278,20 @@ void *sim_hook(const char *name) {
     void *at;
   } table[] = {
 #define ROWS(n) \
-  {"__tsan_read" #n, (void *)read##n}, {"__tsan_write" #n, (void *)write##n}, {"__tsan_unaligned_read" #n, (void *)unaligned_read##n}, \
-      {"__tsan_unaligned_write" #n, (void *)unaligned_write##n}
-      ROWS(1), ROWS(2), ROWS(4), ROWS(8), ROWS(16), {"__tsan_init", (void *)nothing}, {"__tsan_func_entry", (void *)nothing}, {"__tsan_func_exit", (void *)nothing}, {"memcpy", (void *)checked_memcpy},
-      {"memmove", (void *)checked_memcpy}, {"memset", (void *)checked_memset},
+  {"__tsan_read" #n, (void *)read##n}, {"__tsan_write" #n, (void *)write##n}, {"__tsan_unaligned_read" #n, (void *)unaligned_read##n}, { \
+    "__tsan_unaligned_write" #n, (void *)unaligned_write##n \
+  }
+      ROWS(1),
+      ROWS(2),
+      ROWS(4),
+      ROWS(8),
+      ROWS(16),
+      {"__tsan_init", (void *)nothing},
+      {"__tsan_func_entry", (void *)nothing},
+      {"__tsan_func_exit", (void *)nothing},
+      {"memcpy", (void *)checked_memcpy},
+      {"memmove", (void *)checked_memcpy},
+      {"memset", (void *)checked_memset},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].name, name) == 0) return table[i].at;

@@ -75,11 +75,13 @@ static uint32_t from_word(uint64_t mask, uint32_t v, int lane, int width, int li
 }
 
 static bool exchange(sim_thread *const *who, int n) {
+  sim_thread *at[SIM_MAX_WARP] = {NULL};
+  for (int i = 0; i < n; i++) at[who[i]->lane] = who[i];
   for (int i = 0; i < n; i++) {
     sim_thread *t = who[i];
-    if (t->width < 1 || t->width > sim_option.warp || (t->width & (t->width - 1))) {
+    if (t->width < 1 || t->width > sim_option.warp || (t->width & (t->width - 1)) || (t->meeting == SIM_DOWN && t->arg < 0)) {
       B->now = t;
-      sim_kernel_fault("wrong width", t->site, "a segment of %d threads", t->width);
+      sim_kernel_fault("wrong width", t->site, "a segment of %d threads, %d down", t->width, t->arg);
       B->error = SIM_LAUNCH_FAILED;
       return false;
     }
@@ -89,8 +91,7 @@ static bool exchange(sim_thread *const *who, int n) {
     } else {
       from = segment + (t->arg & (t->width - 1));
     }
-    const sim_thread *source = NULL;
-    for (int k = 0; k < n; k++) source = who[k]->lane == from ? who[k] : source;
+    const sim_thread *source = at[from];
     t->result[0] = source ? source->value : 0xffffffff;
     if (source) continue;
     B->now = t;
@@ -193,7 +194,8 @@ static void copy_async_word(void *shared, const void *global, int bytes) {
     sim_kill(SIM_MISALIGNED);
   }
   if (!sim_is_shared(to, 16) || (bytes > 0 && !sim_memory_device(from)) || bytes < 0 || bytes > 16) {
-    sim_kernel_fault("out of bounds", SITE, "an asynchronous copy of %d bytes from %p to %p: not from global to the block's memory", bytes, global, shared);
+    sim_kernel_fault("out of bounds", SITE, "an asynchronous copy of %d bytes from %p to %p: not from global to the block's memory", bytes, global,
+                     shared);
     sim_kill(SIM_ILLEGAL_ADDRESS);
   }
   if (t->n_landing == SIM_MAX_COPIES) {
@@ -294,12 +296,42 @@ void *sim_word(const char *name) {
 #define TC_NEST_MATH(NAME, function, operands) {"tc_math_" #NAME, (void *)function},
 #include "lowering/nest_math.def"
 #undef TC_NEST_MATH
-      W(sim_thread, thread_word), W(sim_block, block_word), W(sim_blocks, blocks_word), W(sim_shared, shared_word), W(sim_sync, sync_word),
-      W(sim_sync_warp, sync_warp_word), W(sim_down, down_word), W(sim_from, from_word), W(sim_min_at, min_word), W(sim_read_only, read_only_word),
-      W(tc_copy_async_16, copy_async_word), W(tc_copy_commit, commit_word), W(tc_copy_wait, wait_word), W(sim_ldmatrix, ldmatrix_word),
-      W(sim_mma_bf16, mma_bf16_word), W(sim_mma_f16, mma_f16_word), W(tc_f16_f32, f16_f32), W(tc_f32_f16, f32_f16), W(tc_f64_f16, f64_f16),
-      W(tc_bf16_f32, bf16_f32), W(tc_f32_bf16, f32_bf16), W(tc_f64_bf16, f64_bf16),
-      F(fmaf), F(fma), F(sqrtf), F(sqrt), F(floorf), F(floor), F(ceilf), F(ceil), F(truncf), F(trunc), F(rintf), F(rint), F(fabsf), F(fabs),
+      W(sim_thread, thread_word),
+      W(sim_block, block_word),
+      W(sim_blocks, blocks_word),
+      W(sim_shared, shared_word),
+      W(sim_sync, sync_word),
+      W(sim_sync_warp, sync_warp_word),
+      W(sim_down, down_word),
+      W(sim_from, from_word),
+      W(sim_min_at, min_word),
+      W(sim_read_only, read_only_word),
+      W(tc_copy_async_16, copy_async_word),
+      W(tc_copy_commit, commit_word),
+      W(tc_copy_wait, wait_word),
+      W(sim_ldmatrix, ldmatrix_word),
+      W(sim_mma_bf16, mma_bf16_word),
+      W(sim_mma_f16, mma_f16_word),
+      W(tc_f16_f32, f16_f32),
+      W(tc_f32_f16, f32_f16),
+      W(tc_f64_f16, f64_f16),
+      W(tc_bf16_f32, bf16_f32),
+      W(tc_f32_bf16, f32_bf16),
+      W(tc_f64_bf16, f64_bf16),
+      F(fmaf),
+      F(fma),
+      F(sqrtf),
+      F(sqrt),
+      F(floorf),
+      F(floor),
+      F(ceilf),
+      F(ceil),
+      F(truncf),
+      F(trunc),
+      F(rintf),
+      F(rint),
+      F(fabsf),
+      F(fabs),
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcasecmp(table[i].name, name) == 0) return table[i].at;  // the rows of nest_math.def are written in capitals

@@ -1,0 +1,490 @@
+// The simulated driver does what CUDA's documents say: work runs late and in any order that is allowed, copies from pinned memory read their source when they
+// run, graphs keep the parameters of the time of their launch, limits are enforced, errors come where they should and stay.
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "tests/sim/use.h"
+
+static const char add_text[] =
+    "TC_KERNEL(add, 32) {\n"
+    "  u32 *p = (u32 *)tc_table[0];\n"
+    "  p[TC_THREAD] += (u32)tc_table[1];\n"
+    "}\n";
+static const char put_text[] =
+    "typedef struct { u64 *to; u64 n; u64 word[4]; } value;\n"
+    "TC_KERNEL_OF(put, 32, value) {\n"
+    "  if (TC_THREAD < (i32)tc_value->n) tc_value->to[TC_THREAD] = tc_value->word[TC_THREAD];\n"
+    "}\n";
+
+typedef struct put_value {
+  CUdeviceptr to;
+  uint64_t n, word[4];
+} put_value;
+
+static CUDA_KERNEL_NODE_PARAMS node_of(CUfunction f, void **parameter) {
+  return (CUDA_KERNEL_NODE_PARAMS){
+      .func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1, .kernelParams = parameter};
+}
+
+static uint32_t first_word(CUdeviceptr at) {
+  uint32_t v[32] = {0};
+  EXPECT_FINE(CU(cuMemcpyDtoH_v2)(v, at, sizeof v));
+  for (int i = 1; i < 32; i++) EXPECT(v[i] == v[0], "%u, %u", v[i], v[0]);
+  return v[0];
+}
+
+// ---- devices and contexts ----
+
+static void test_device(void) {
+  int n, v, shared, can;
+  char name[64];
+  size_t total, free_bytes;
+  CUdevice d;
+  EXPECT_FINE(CU(cuDeviceGetCount)(&n));
+  EXPECT(n == 2, "%d", n);
+  EXPECT_CU(101u, CU(cuDeviceGet)(&d, 2));
+  EXPECT_FINE(CU(cuDeviceGetName)(name, sizeof name, 0));
+  EXPECT(strstr(name, "simulated"), "%s", name);
+  EXPECT_FINE(CU(cuDeviceGetAttribute)(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+  EXPECT_FINE(CU(cuDeviceGetAttribute)(&shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+  EXPECT(v == 32 && shared == 227 << 10, "%d, %d", v, shared);
+  EXPECT_FINE(CU(cuDeviceCanAccessPeer)(&can, 0, 1));
+  EXPECT(can, "%d", can);
+  EXPECT_FINE(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  EXPECT(free_bytes <= total && total > 1u << 30, "%zu of %zu", free_bytes, total);
+}
+
+static void test_contexts(void) {
+  CUcontext first, second, now;
+  CUdevice d;
+  EXPECT_FINE(CU(cuCtxGetCurrent)(&first));
+  EXPECT_FINE(CU(cuDevicePrimaryCtxRetain)(&second, 1));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(second));
+  EXPECT_FINE(CU(cuCtxGetDevice)(&d));
+  EXPECT(d == 1, "%d", d);
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(&now));
+  EXPECT(now == second, "popped another");
+  EXPECT_FINE(CU(cuCtxGetCurrent)(&now));
+  EXPECT(now == first, "not as it was");
+  EXPECT_FINE(CU(cuDevicePrimaryCtxRelease_v2)(1));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(second));
+  size_t a, b;
+  EXPECT_CU(201u, CU(cuMemGetInfo_v2)(&a, &b));  // nobody holds it
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(NULL));
+}
+
+static void *without_context(void *arg) {
+  CUdeviceptr at;
+  EXPECT_CU(201u, CU(cuMemAlloc_v2)(&at, 16));
+  return arg;
+}
+
+static void test_needs_context(void) {
+  pthread_t t;
+  pthread_create(&t, NULL, without_context, NULL);
+  pthread_join(t, NULL);
+}
+
+static void test_names(void) {
+  void *at = NULL;
+  const char *name;
+  CUdriverProcAddressQueryResult status;
+  EXPECT_FINE(CU(cuGetProcAddress_v2)("cuMemAlloc", &at, 12000, 0, &status));
+  EXPECT(at == dlsym(use_cuda, "cuMemAlloc_v2") && status == 0, "another function, status %u", status);
+  EXPECT_CU(500u, CU(cuGetProcAddress_v2)("cuStreamBeginCaptureToGraph", &at, 12000, 0, &status));
+  EXPECT(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT && CU(sim_faults)() == 0, "%u", status);
+  EXPECT_CU(500u, CU(cuGetProcAddress_v2)("cuGreenCtxCreate", &at, 12000, 0, &status));
+  EXPECT(CU(sim_faults)() == 1 && strstr(CU(sim_fault_text)(), "cuGreenCtxCreate was asked for"), "%s", CU(sim_fault_text)());
+  CU(sim_forget)();
+  EXPECT_FINE(CU(cuGetErrorName)(700, &name));
+  EXPECT(strcmp(name, "CUDA_ERROR_ILLEGAL_ADDRESS") == 0, "%s", name);
+}
+
+// ---- order ----
+
+// What a copy from pinned memory carries is what is there when it runs; from memory that can be paged, what was there when it was asked for.
+static void test_late_copies(void) {
+  uint32_t *pinned, paged[32];
+  CUstream s;
+  CUdeviceptr a = use_alloc(128), b = use_alloc(128);
+  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuMemHostAlloc)((void **)&pinned, 128, 0));
+  for (int i = 0; i < 32; i++) pinned[i] = paged[i] = 1;
+  EXPECT_FINE(CU(cuMemcpyHtoDAsync_v2)(a, pinned, 128, s));
+  EXPECT_FINE(CU(cuMemcpyHtoDAsync_v2)(b, paged, 128, s));
+  for (int i = 0; i < 32; i++) pinned[i] = paged[i] = 2;
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT(first_word(a) == 2, "read too early");
+  EXPECT(first_word(b) == 1, "read too late");
+  EXPECT_FINE(CU(cuMemFreeHost)(pinned));
+  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
+  CU(cuMemFree_v2)(a);
+  CU(cuMemFree_v2)(b);
+}
+
+// Two streams: without an event either may be first; with one the order is kept. And events tell whether they were reached.
+static void test_streams(void) {
+  int first = 0;
+  CUstream s[2];
+  CUevent e, f;
+  CUdeviceptr p = use_alloc(128);
+  float ms;
+  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamCreate)(&s[i], CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuEventCreate)(&e, 0));
+  EXPECT_FINE(CU(cuEventCreate)(&f, 0));
+  EXPECT_FINE(CU(cuEventQuery)(e));  // never recorded
+  for (int i = 0; i < 40; i++) {
+    EXPECT_FINE(CU(cuMemsetD32Async)(p, 1, 32, s[0]));
+    EXPECT_FINE(CU(cuMemsetD32Async)(p, 2, 32, s[1]));
+    EXPECT_FINE(CU(cuCtxSynchronize)());
+    first += first_word(p) == 2;
+    EXPECT_FINE(CU(cuMemsetD32Async)(p, 3, 32, s[0]));
+    EXPECT_FINE(CU(cuEventRecord)(e, s[0]));
+    EXPECT_FINE(CU(cuStreamWaitEvent)(s[1], e, 0));
+    EXPECT_FINE(CU(cuMemsetD32Async)(p, 4, 32, s[1]));
+    EXPECT_FINE(CU(cuEventRecord)(f, s[1]));
+    unsigned q;
+    int asked = 0;
+    while ((q = CU(cuEventQuery)(f)) == 600) asked++;
+    EXPECT_FINE(q);
+    EXPECT(asked > 0 && first_word(p) == 4, "%d", asked);
+  }
+  EXPECT(first > 0 && first < 40, "the first stream was first %d times of 40", first);
+  EXPECT_FINE(CU(cuEventElapsedTime_v2)(&ms, e, f));
+  EXPECT(ms > 0, "%g ms", (double)ms);
+  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamDestroy_v2)(s[i]));
+  EXPECT_CU(400u, CU(cuStreamSynchronize)(s[0]));
+  EXPECT_FINE(CU(cuEventDestroy_v2)(e));
+  EXPECT_FINE(CU(cuEventDestroy_v2)(f));
+  EXPECT_CU(400u, CU(cuEventQuery)(e));
+  CU(cuMemFree_v2)(p);
+}
+
+static int host_calls;
+static pthread_t host_thread;
+static void host(void *data) {
+  host_calls += *(int *)data;
+  host_thread = pthread_self();
+}
+
+static void test_host_function(void) {
+  int one = 1;
+  EXPECT_FINE(CU(cuLaunchHostFunc)(NULL, host, &one));
+  EXPECT_FINE(CU(cuCtxSynchronize)());
+  EXPECT(host_calls == 1 && !pthread_equal(host_thread, pthread_self()), "%d", host_calls);
+}
+
+// Memory freed in a stream's order may be had again at once in it; the stream's earlier work still reads it.
+static void test_pool(void) {
+  CUmemoryPool pool;
+  CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+  CUstream s;
+  CUdeviceptr a, b, out = use_alloc(128);
+  cuuint64_t keep = ~0ull, used;
+  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuMemPoolCreate)(&pool, &props));
+  EXPECT_FINE(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+  EXPECT_FINE(CU(cuMemAllocFromPoolAsync)(&a, 128, pool, s));
+  EXPECT_FINE(CU(cuMemsetD32Async)(a, 7, 32, s));
+  EXPECT_FINE(CU(cuMemcpyDtoDAsync_v2)(out, a, 128, s));
+  EXPECT_FINE(CU(cuMemFreeAsync)(a, s));
+  EXPECT_FINE(CU(cuMemAllocFromPoolAsync)(&b, 128, pool, s));
+  EXPECT(a == b && a % 256 == 0, "not the same memory");
+  EXPECT_FINE(CU(cuMemsetD32Async)(b, 8, 32, s));
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT(first_word(out) == 7 && first_word(b) == 8, "%u, %u", first_word(out), first_word(b));
+  EXPECT_FINE(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT(used == 128, "%llu", (unsigned long long)used);
+  EXPECT_FINE(CU(cuMemFreeAsync)(b, s));
+  EXPECT_CU(1u, CU(cuMemFreeAsync)(b, s));
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT_FINE(CU(cuMemPoolDestroy)(pool));
+  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
+  CU(cuMemFree_v2)(out);
+}
+
+static void test_out_of_memory(void) {
+  size_t total, free_bytes;
+  CUdeviceptr a, b;
+  EXPECT_FINE(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  EXPECT_CU(2u, CU(cuMemAlloc_v2)(&a, total + 1));
+  EXPECT_FINE(CU(cuMemAlloc_v2)(&a, total / 4 * 3));
+  EXPECT_CU(2u, CU(cuMemAlloc_v2)(&b, total / 2));
+  EXPECT_FINE(CU(cuMemFree_v2)(a));
+  EXPECT_FINE(CU(cuMemAlloc_v2)(&b, total / 2));
+  EXPECT_FINE(CU(cuMemFree_v2)(b));
+}
+
+// ---- graphs ----
+
+// A graph writes its table from a parameter, then runs. Each launch has the parameters that were set when it was asked for, however late it runs.
+static void test_replay(void) {
+  CUfunction put = use_kernel("put", put_text), add = use_kernel("add", add_text);
+  uint32_t zeros[32] = {0};
+  CUdeviceptr data = use_upload(zeros, sizeof zeros), other = use_upload(zeros, sizeof zeros), table = use_alloc(16);
+  put_value v = {table, 2, {data, 1}};
+  void *put_parameter[] = {&v}, *add_parameter[] = {&table};
+  CUDA_KERNEL_NODE_PARAMS first = node_of(put, put_parameter), second = node_of(add, add_parameter);
+  CUgraph g;
+  CUgraphNode node[2];
+  CUgraphExec e;
+  CUstream s;
+  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuGraphCreate)(&g, 0));
+  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&node[0], g, NULL, 0, &first));
+  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&node[1], g, &node[0], 1, &second));
+  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&e, g, 0));
+  uint64_t want[2] = {0, 0};
+  for (unsigned i = 0; i < 50; i++) {
+    v.word[0] = i % 3 ? data : other;
+    v.word[1] = i;
+    want[i % 3 == 0] += i;
+    EXPECT_FINE(CU(cuGraphExecKernelNodeSetParams_v2)(e, node[0], &first));
+    EXPECT_FINE(CU(cuGraphLaunch)(e, s));
+  }
+  v.word[1] = 1000000;
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT(first_word(data) == want[0] && first_word(other) == want[1], "%u, %u", first_word(data), first_word(other));
+  EXPECT_CU(1u, CU(cuGraphExecKernelNodeSetParams_v2)(e, (CUgraphNode)g, &first));
+  EXPECT_FINE(CU(cuGraphExecDestroy)(e));
+  EXPECT_FINE(CU(cuGraphDestroy)(g));
+  EXPECT_CU(1u, CU(cuGraphLaunch)(e, s));
+  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
+  CU(cuMemFree_v2)(data);
+  CU(cuMemFree_v2)(other);
+  CU(cuMemFree_v2)(table);
+}
+
+// Launches of one executable follow each other, even in two streams.
+static void test_exec_alone(void) {
+  CUfunction add = use_kernel("add", add_text);
+  uint32_t zeros[32] = {0};
+  CUdeviceptr data = use_upload(zeros, sizeof zeros);
+  uint64_t words[] = {data, 1};
+  CUdeviceptr table = use_upload(words, sizeof words), copy = use_alloc(128);
+  void *parameter[] = {&table};
+  CUDA_KERNEL_NODE_PARAMS p = node_of(add, parameter);
+  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .srcDevice = data,
+                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .dstDevice = copy,
+                     .WidthInBytes = 128,
+                     .Height = 1,
+                     .Depth = 1};
+  CUgraph g, child;
+  CUgraphNode n[3];
+  CUgraphExec e;
+  CUcontext context;
+  CUstream s[2];
+  CU(cuCtxGetCurrent)(&context);
+  EXPECT_FINE(CU(cuGraphCreate)(&child, 0));
+  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[0], child, NULL, 0, &p));
+  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[1], child, &n[0], 1, &p));
+  EXPECT_FINE(CU(cuGraphCreate)(&g, 0));
+  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[0], g, NULL, 0, &p));
+  EXPECT_FINE(CU(cuGraphAddChildGraphNode)(&n[1], g, &n[0], 1, child));
+  EXPECT_FINE(CU(cuGraphAddMemcpyNode)(&n[2], g, &n[1], 1, &c, context));
+  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&e, g, 0));
+  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamCreate)(&s[i], CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 20; i++) EXPECT_FINE(CU(cuGraphLaunch)(e, s[i % 2]));
+  EXPECT_FINE(CU(cuCtxSynchronize)());
+  EXPECT(first_word(data) == 60 && first_word(copy) == 60, "%u, %u", first_word(data), first_word(copy));
+  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamDestroy_v2)(s[i]));
+  EXPECT_FINE(CU(cuGraphExecDestroy)(e));
+  EXPECT_FINE(CU(cuGraphDestroy)(g));
+  EXPECT_FINE(CU(cuGraphDestroy)(child));
+  CU(cuMemFree_v2)(data);
+  CU(cuMemFree_v2)(table);
+  CU(cuMemFree_v2)(copy);
+}
+
+// What a stream is asked for in a capture becomes a graph; waiting spoils it.
+static void test_capture(void) {
+  CUstream s, side;
+  CUevent e;
+  CUgraph g = NULL;
+  CUgraphExec exec;
+  CUstreamCaptureStatus status;
+  CUdeviceptr p = use_alloc(128), q = use_alloc(128), nothing;
+  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuStreamCreate)(&side, CU_STREAM_NON_BLOCKING));
+  EXPECT_FINE(CU(cuEventCreate)(&e, CU_EVENT_DISABLE_TIMING));
+  EXPECT_FINE(CU(cuMemsetD32Async)(p, 1, 32, s));
+  EXPECT_FINE(CU(cuMemsetD32Async)(q, 1, 32, s));
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
+  EXPECT_FINE(CU(cuMemsetD32Async)(p, 5, 32, s));
+  EXPECT_FINE(CU(cuEventRecord)(e, s));
+  EXPECT_FINE(CU(cuStreamWaitEvent)(side, e, 0));
+  EXPECT_FINE(CU(cuMemcpyDtoDAsync_v2)(q, p, 128, side));
+  EXPECT_FINE(CU(cuEventRecord)(e, side));
+  EXPECT_FINE(CU(cuStreamWaitEvent)(s, e, 0));
+  EXPECT_FINE(CU(cuMemsetD32Async)(p, 6, 32, s));
+  EXPECT_FINE(CU(cuStreamIsCapturing)(s, &status));
+  EXPECT(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, "%u", status);
+  EXPECT_FINE(CU(cuStreamEndCapture)(s, &g));
+  EXPECT(first_word(p) == 1, "it ran");
+  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&exec, g, 0));
+  EXPECT_FINE(CU(cuGraphLaunch)(exec, s));
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT(first_word(p) == 6 && first_word(q) == 5, "%u, %u", first_word(p), first_word(q));
+  EXPECT_FINE(CU(cuGraphExecDestroy)(exec));
+  EXPECT_FINE(CU(cuGraphDestroy)(g));
+  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
+  EXPECT_CU(900u, CU(cuStreamSynchronize)(s));
+  EXPECT_CU(901u, CU(cuStreamEndCapture)(s, &g));
+  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
+  EXPECT_CU(900u, CU(cuMemAlloc_v2)(&nothing, 16));
+  EXPECT_CU(901u, CU(cuStreamEndCapture)(s, &g));
+  EXPECT_FINE(CU(cuStreamSynchronize)(s));
+  EXPECT_FINE(CU(cuEventDestroy_v2)(e));
+  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
+  EXPECT_FINE(CU(cuStreamDestroy_v2)(side));
+  CU(cuMemFree_v2)(p);
+  CU(cuMemFree_v2)(q);
+}
+
+// ---- limits ----
+
+static void test_limits(void) {
+  CUfunction f = use_kernel("k", "TC_KERNEL(k, 32) { TC_SHARED(65536); ((u32 *)tc_shared)[TC_THREAD] = 0; }\n");
+  CUdeviceptr table = use_alloc(16);
+  void *parameter[] = {&table};
+#define LAUNCH(gx, gy, bx, shared) CU(cuLaunchKernel)(f, gx, gy, 1, bx, 1, 1, shared, NULL, parameter, NULL)
+  EXPECT_CU(1u, LAUNCH(0, 1, 32, 0));
+  EXPECT_CU(1u, LAUNCH(1, 65536, 32, 0));
+  EXPECT_CU(1u, LAUNCH(1, 1, 2048, 0));
+  EXPECT_CU(701u, LAUNCH(1, 1, 64, 0));
+  EXPECT_CU(1u, LAUNCH(1, 1, 32, 65536));
+  EXPECT_CU(1u, CU(cuFuncSetAttribute)(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232449));
+  EXPECT_FINE(CU(cuFuncSetAttribute)(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536));
+  EXPECT_FINE(LAUNCH(1, 1, 32, 65536));
+  EXPECT_FINE(CU(cuCtxSynchronize)());
+  EXPECT_CU(1u, CU(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 65536, NULL, NULL, NULL));
+  EXPECT_CU(1u, CU(cuMemcpyHtoD_v2)(table, parameter, 17));
+  EXPECT_CU(1u, CU(cuMemsetD32Async)(table + 2, 0, 1, NULL));
+  CU(cuMemFree_v2)(table);
+}
+
+// A binary is for its architecture; text also for newer devices, if its version is known to the driver.
+static void test_images(void) {
+  char *log = NULL;
+  CUmodule m;
+  EXPECT(!use_kernel_for("add", add_text, "sm_80", &log), "loaded");
+  free(log);
+  EXPECT(!use_kernel_for("add", add_text, "sm_91", &log) && strstr(log, "sm_91"), "%s", log);
+  free(log);
+  EXPECT_CU(200u, CU(cuModuleLoadData)(&m, "\177ELF is not an image of the simulator, whatever follows"));
+  nvrtcProgram p;
+  const char *option[] = {"--gpu-architecture=compute_80", "--fmad=false"}, *header = "//", *name = "tc_words.h";
+  char source[512];
+  size_t bytes = 0;
+  snprintf(source, sizeof source, "#include \"tc_words.h\"\n%s", add_text);
+  RTC(nvrtcCreateProgram)(&p, source, "add", 1, &header, &name);
+  EXPECT(RTC(nvrtcCompileProgram)(p, 2, option) == NVRTC_SUCCESS, "failed");
+  RTC(nvrtcGetCUBINSize)(p, &bytes);
+  EXPECT(bytes == 0, "%zu", bytes);
+  RTC(nvrtcGetPTXSize)(p, &bytes);
+  char *text = malloc(bytes);
+  RTC(nvrtcGetPTX)(p, text);
+  EXPECT_FINE(CU(cuModuleLoadData)(&m, text));
+  EXPECT_FINE(CU(cuModuleUnload)(m));
+  memcpy(strchr(text, ' ') + 1, "9.9", 3);
+  EXPECT_CU(222u, CU(cuModuleLoadData)(&m, text));
+  free(text);
+  RTC(nvrtcDestroyProgram)(&p);
+  RTC(nvrtcCreateProgram)(&p, source, "add", 0, NULL, NULL);
+  EXPECT(RTC(nvrtcCompileProgram)(p, 0, NULL) == NVRTC_ERROR_COMPILATION, "compiled without its header");
+  RTC(nvrtcDestroyProgram)(&p);
+}
+
+// ---- errors to order ----
+
+static void test_injected(void) {
+  CUdeviceptr a = 0, b = 0;
+  EXPECT(CU(sim_fail)("cuMemAlloc:2=2"), "not understood");
+  EXPECT(!CU(sim_fail)("cuMemAlloc") && !CU(sim_fail)("cuMemAlloc:x=1"), "understood");
+  EXPECT(CU(sim_fail)("cuMemAlloc:2=2"), "not understood");
+  EXPECT_FINE(CU(cuMemAlloc_v2)(&a, 16));
+  EXPECT_CU(2u, CU(cuMemAlloc_v2)(&b, 16));
+  EXPECT_FINE(CU(cuMemAlloc_v2)(&b, 16));
+  EXPECT_FINE(CU(cuMemFree_v2)(a));
+  EXPECT_FINE(CU(cuMemFree_v2)(b));
+}
+
+// On the other device: it is of no use any more, this one is.
+static void test_sticky(void) {
+  CUfunction add = use_kernel("add", add_text);
+  CUcontext second;
+  CUdeviceptr a;
+  EXPECT_FINE(CU(cuDevicePrimaryCtxRetain)(&second, 1));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(second));
+  CUdeviceptr there = use_alloc(256);
+  EXPECT(CU(sim_fail)("cuMemAlloc:1=719!"), "not understood");
+  EXPECT_CU(719u, CU(cuMemAlloc_v2)(&a, 16));
+  EXPECT_CU(719u, CU(cuCtxSynchronize)());
+  EXPECT_CU(719u, CU(cuMemFree_v2)(there));
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(NULL));
+  uint32_t zeros[32] = {0};
+  CUdeviceptr data = use_upload(zeros, sizeof zeros);
+  EXPECT_FINE(use_run(add, 1, 32, 0, data, 3));
+  EXPECT(first_word(data) == 3, "%u", first_word(data));
+  CU(cuMemFree_v2)(data);
+}
+
+// What is never freed is told at the end, if asked for.
+static void test_leaks(void) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    if (!freopen("/dev/null", "w", stderr)) exit(1);
+    setenv("TC_SIM_LEAKS", "1", 1);
+    exit(use_begin() && use_alloc(16) ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 86, "%d", status);
+}
+
+// A child of the process may not use the device.
+static void test_fork(void) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    CUdeviceptr at;
+    _exit(CU(cuMemAlloc_v2)(&at, 16) == 3 && CU(cuInit)(0) == 3 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+}
+
+int main(void) {
+  test_leaks();
+  setenv("TC_SIM_DEVICES", "2", 1);
+  setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
+  if (!use_begin()) {
+    printf("skipped: the simulated driver is not built\n");
+    return 77;
+  }
+  test_device();
+  test_contexts();
+  test_needs_context();
+  test_names();
+  test_late_copies();
+  test_streams();
+  test_host_function();
+  test_pool();
+  test_out_of_memory();
+  test_replay();
+  test_exec_alone();
+  test_capture();
+  test_limits();
+  test_images();
+  test_injected();
+  test_fork();
+  EXPECT(CU(sim_live_bytes)(0) == 0, "%zu bytes are in use", CU(sim_live_bytes)(0));
+  test_sticky();
+  EXPECT(CU(sim_faults)() == 0, "%s", CU(sim_fault_text)());
+  return expect_done("sim_driver");
+}

@@ -1,0 +1,136 @@
+// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and a
+// planted mistake that is found.
+#include <sys/wait.h>
+
+#include "device/hip/api.h"
+#include "tests/sim/use.h"
+
+static void *use_hip;
+#define TC_HIP_ROW(symbol, result, needed, parameters) result symbol parameters;
+#include "device/hip/driver.def"
+#undef TC_HIP_ROW
+#define TC_HIPRTC_ROW(symbol, result, parameters) result symbol parameters;
+#include "device/hip/hiprtc.def"
+#undef TC_HIPRTC_ROW
+#define HIP(name) ((__typeof__(&name))use_symbol(use_hip, #name))
+
+static tc_hip_function kernel(const char *name, const char *source, const char *arch) {
+  const char *header = "// replaced", *header_name = "tc_words.h", *option[] = {arch, "-ffp-contract=off", "-O3"};
+  char text[4096], log[4096];
+  tc_hiprtc_program p;
+  tc_hip_module module = NULL;
+  tc_hip_function function = NULL;
+  size_t bytes = 0;
+  snprintf(text, sizeof text, "#include \"tc_words.h\"\n%s", source);
+  HIP(hiprtcCreateProgram)(&p, text, name, 1, &header, &header_name);
+  if (HIP(hiprtcCompileProgram)(p, 3, option) == 0) {
+    HIP(hiprtcGetCodeSize)(p, &bytes);
+    char *code = malloc(bytes);
+    HIP(hiprtcGetCode)(p, code);
+    if (HIP(hipModuleLoadData)(&module, code) == 0) HIP(hipModuleGetFunction)(&function, module, name);
+    free(code);
+  } else {
+    HIP(hiprtcGetProgramLogSize)(p, &bytes);
+    if (bytes < sizeof log) HIP(hiprtcGetProgramLog)(p, log), printf("%s\n", log);
+  }
+  HIP(hiprtcDestroyProgram)(&p);
+  return function;
+}
+
+static const char sum_text[] =
+    "typedef struct { u32 *out; u64 add; } value;\n"
+    "TC_KERNEL_OF(sum, 128, value) {\n"
+    "  TC_SHARED(32);\n"
+    "  u32 *part = (u32 *)tc_shared, v = (u32)TC_THREAD;\n"
+    "  for (i32 d = TC_WARP / 2; d > 0; d /= 2) v += TC_DOWN_U32(~0ull, v, d, TC_WARP);\n"
+    "  if (TC_THREAD % TC_WARP == 0) part[TC_THREAD / TC_WARP] = v;\n"
+    "  if (!MISTAKE) TC_SYNC();\n"
+    "  if (TC_THREAD == 0) {\n"
+    "    u32 all = 0;\n"
+    "    for (i32 i = 0; i < 128 / TC_WARP; i++) all += part[i];\n"
+    "    tc_value->out[0] = all + (u32)tc_value->add;\n"
+    "    tc_value->out[1] = TC_WARP;\n"
+    "  }\n"
+    "}\n";
+
+typedef struct sum_value {
+  void *out;
+  uint64_t add;
+} sum_value;
+
+static void test_wave(const char *gfx, const char *other, unsigned wave, int mistake) {
+  char option[64], source[2048], properties[TC_HIP_PROPERTIES_BYTES];
+  const tc_hip_layout layout = TC_HIP_LAYOUT_6;
+  int n = 0;
+  unsigned warp;
+  EXPECT(HIP(hipGetDeviceCount)(&n) == 0 && n == 1 && HIP(hipInit)(0) == 0, "%d devices", n);
+  EXPECT(((tc_hip_result(*)(void *, int))use_symbol(use_hip, "hipGetDevicePropertiesR0600"))(properties, 0) == 0, "failed");
+  memcpy(&warp, properties + layout.warpSize, sizeof warp);
+  EXPECT(warp == wave && strstr(properties, "simulated") && strcmp(properties + layout.gcnArchName, gfx) == 0, "%u", warp);
+
+  tc_hip_stream s;
+  tc_hip_pool pool;
+  tc_hip_pool_properties p = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, 0}};
+  void *out;
+  EXPECT(HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0, "failed");
+  EXPECT(HIP(hipMallocFromPoolAsync)(&out, 8, pool, s) == 0, "failed");
+  snprintf(source, sizeof source, "#define MISTAKE %d\n%s", mistake, sum_text);
+  snprintf(option, sizeof option, "--offload-arch=%s", other);
+  EXPECT(kernel("sum", source, option) == NULL, "code for %s is loaded on %s", other, gfx);
+  snprintf(option, sizeof option, "--offload-arch=%s", gfx);
+  tc_hip_function f = kernel("sum", source, option);
+  EXPECT(f != NULL, "not loaded");
+  if (!f) return;
+
+  sum_value v = {out, 1};
+  void *parameters[] = {&v};
+  uint32_t got[2] = {0, 0};
+  tc_hip_node_params node_params = {.blockDim = {128, 1, 1}, .func = f, .gridDim = {1, 1, 1}, .kernelParams = parameters, .sharedMemBytes = 32};
+  tc_hip_graph graph;
+  tc_hip_node node;
+  tc_hip_exec exec;
+  EXPECT(HIP(hipGraphCreate)(&graph, 0) == 0 && HIP(hipGraphAddKernelNode)(&node, graph, NULL, 0, &node_params) == 0, "failed");
+  EXPECT(HIP(hipGraphInstantiateWithFlags)(&exec, graph, 0) == 0 && HIP(hipGraphLaunch)(exec, s) == 0, "failed");
+  v.add = 5;
+  EXPECT(HIP(hipGraphExecKernelNodeSetParams)(exec, node, &node_params) == 0 && HIP(hipGraphLaunch)(exec, s) == 0, "failed");
+  EXPECT(HIP(hipMemcpyAsync)(got, out, sizeof got, TC_hipMemcpyDeviceToHost, s) == 0, "failed");
+  EXPECT(got[0] == 127 * 64 + 5 && got[1] == wave, "%u, %u", got[0], got[1]);
+  EXPECT(HIP(hipModuleLaunchKernel)(f, 1, 1, 1, 128, 1, 1, 65537, s, parameters, NULL) == 1, "more shared memory than there is");
+  EXPECT(HIP(hipGraphExecDestroy)(exec) == 0 && HIP(hipGraphDestroy)(graph) == 0 && HIP(hipFreeAsync)(out, s) == 0, "failed");
+  EXPECT(HIP(hipStreamDestroy)(s) == 0 && HIP(hipMemPoolDestroy)(pool) == 0, "failed");
+}
+
+// Settings are read once a process.
+static int in_child(const char *gfx, const char *other, unsigned wave, int mistake) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("TC_SIM_GFX", gfx, 1);
+    use_hip = use_open("libsim-hip.so");
+    if (!use_hip) exit(77);
+    if (mistake && !freopen("/dev/null", "w", stderr)) exit(1);
+    test_wave(gfx, other, wave, mistake);
+    const char *text = HIP(sim_fault_text)();
+    int faults = HIP(sim_faults)();
+    EXPECT(mistake ? strstr(text, "kernel sum, block 0") && strstr(text, "race between threads") : faults == 0, "%s", text);
+    HIP(sim_forget)();
+    exit(atomic_load(&expect_n_failed) != 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int main(void) {
+  int status = in_child("gfx90a", "gfx908", 64, 0);
+  if (status == 77) {
+    printf("skipped: the simulated driver is not built\n");
+    return 77;
+  }
+  EXPECT(status == 0, "gfx90a: %d", status);
+  status = in_child("gfx1100", "gfx90a", 32, 0);
+  EXPECT(status == 0, "gfx1100: %d", status);
+  status = in_child("gfx90a", "gfx906", 64, 1);
+  EXPECT(status == 0, "a dropped barrier: %d", status);
+  return expect_done("sim_hip");
+}
