@@ -33,12 +33,12 @@ typedef double f64;
 #define TC_RESTRICT __restrict__
 #define TC_UNROLL _Pragma("unroll")
 
-TC_DEVICE void tc_sync(void) {
+TC_DEVICE void tc_barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-#define TC_SYNC() tc_sync()
+#define TC_SYNC() tc_barrier()
 // Threads of a wave run together: only the compiler may move accesses.
 TC_DEVICE void tc_sync_warp(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
