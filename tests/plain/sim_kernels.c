@@ -1,4 +1,5 @@
 // The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers, shuffles, tables, conversions, copies, matrix products.
+#include <ctype.h>
 #include <math.h>
 
 #include "kernels/math.h"
@@ -209,17 +210,19 @@ static void test_min(void) {
 
 // Each row of nest_math.def is there by its name, and is that function.
 static void test_math(void) {
-  CUfunction f = use_kernel("math",
-                            "TC_KERNEL(math, 1) {\n"
-                            "  f64 *out = (f64 *)tc_table[0];\n"
-                            "  f64 x = 0.5;\n"
-                            "  i32 n = 0;\n"
+  char text[] = "TC_KERNEL(math, 1) {\n"
+                "  f64 *out = (f64 *)tc_table[0];\n"
+                "  f64 x = 0.5;\n"
+                "  i32 n = 0;\n"
 #define TC_NEST_MATH(NAME, function, operands) TEXT_##operands(NAME)
 #define TEXT_1(NAME) "  out[n++] = tc_math_" #NAME "(x);\n"
 #define TEXT_2(NAME) "  out[n++] = tc_math_" #NAME "(x + 0.5, x);\n"
 #include "lowering/nest_math.def"
 #undef TC_NEST_MATH
-                            "}\n");
+                "}\n";
+  for (char *at = text; (at = strstr(at, "tc_math_")) != NULL;)  // words have the rows' names in lower case
+    for (at += 8; isalnum((unsigned char)*at); at++) *at = (char)tolower((unsigned char)*at);
+  CUfunction f = use_kernel("math", text);
   volatile double x = 0.5;
   double want[] = {
 #define TC_NEST_MATH(NAME, function, operands) WANT_##operands(function)
