@@ -4,6 +4,8 @@
 
 // More than any access is wide.
 #define MOST 4096u
+// More units than any memory has elements.
+#define MOST_UNITS (INT64_C(1) << 48)
 
 static uint32_t lesser(uint32_t a, uint32_t b) {
   return a < b ? a : b;
@@ -121,6 +123,8 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
   const tc_gpu_range *r = t->range;
   switch (i->op) {
     case TC_N_CONST: return between(i->imm, i->imm);
+    case TC_N_BEGIN:
+    case TC_N_FINISH: return between(0, MOST_UNITS);
     case TC_N_LANES: return between(0, i->lanes - 1);
     case TC_N_LOOP:
       if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
