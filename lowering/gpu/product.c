@@ -118,8 +118,7 @@ static void make_tiles(tc_gemm *p) {
   tc_gemm_side *side[2] = {&p->a, &p->b};
   for (int i = 0; i < 2; i++) {
     tc_gemm_side *x = side[i];
-    int64_t each = x->row * (x->swizzled && x->along ? x->size : p->by.steps);
-    x->tile = tc_ex_tile(p->s, x->type, x->stages * each);
+    x->tile = tc_ex_tile(p->s, x->type, x->stages * x->stage);
   }
   p->sums = tc_ex_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
 }

@@ -42,8 +42,9 @@ typedef struct tc_gemm_side {
   bool copied;     // by copies that are under way while others are multiplied
   bool swizzled;   // 16-byte chunks of a row change places, so that those of 8 rows lie in different banks
   tc_type type;    // in the tile
-  int stages;      // tiles' worth of room
+  int stages;      // tiles that there is room for
   int64_t row;     // elements of a tile's row
+  int64_t stage;   // of a tile, and of what threads without a run of it copy zeros to
   int tile;
 } tc_gemm_side;
 

@@ -73,7 +73,7 @@ static tc_val fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at) {
 
 static void multiply(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val a[MOST_DOWN], from_a = times(s, stage_a, (int64_t)p->by.rows * STEPS), from_b = times(s, stage_b, (int64_t)p->by.columns * STEPS);
+  tc_val a[MOST_DOWN], from_a = times(s, stage_a, p->a.stage), from_b = times(s, stage_b, p->b.stage);
   for (int k = 0; k < STEPS; k += GROUP) {
     for (int i = 0; i < w->down; i++) a[i] = fragment(p, &p->a, add(s, fragment_at(p, w, &p->a, add(s, w->row, i64(s, 16 * i)), k), from_a));
     for (int j = 0; j < w->across; j++) {

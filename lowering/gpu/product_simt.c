@@ -61,7 +61,7 @@ static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val
 
 static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val from_a = times(s, stage, p->a.row * p->by.steps), from_b = times(s, stage, p->b.row * p->by.steps);
+  tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
     rest = bin(s, TC_N_MIN, rest, sub(s, i64(s, p->of.k), k0));
