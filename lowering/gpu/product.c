@@ -29,20 +29,20 @@ static int64_t tiles_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
-// Bytes of the block's memory at most: four chunks of both operands, or two in the accumulators' type, and rows of results.
-static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
-  size_t chunk = (size_t)(c->rows + c->columns + 8) * (size_t)c->steps, each = tc_type_bytes(p->acc);
-  return chunk * 8 + chunk * 2 * (each - TC_MIN(each, 4)) + (size_t)(64 * (c->columns + 8)) * each;
+// Bytes of the block's memory: with matrix instructions four chunks of both operands, else two in the accumulators' type; and rows of results.
+static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c, bool matrix) {
+  size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
+  return matrix ? lines * steps * 8 + (size_t)c->down * 16 * row * each : ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
 }
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix) {
   const tc_gemm_cut *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (shared_of(p, &cut[i], matrix) > p->s->target->shared_bytes || (best && time >= least)) continue;
     best = &cut[i], least = time;
   }
   return best;

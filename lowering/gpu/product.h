@@ -113,7 +113,7 @@ bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
 // The cut that takes the least time by the model.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix);
 // Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
 // them.
 static inline void tc_gemm_operands_read(tc_gemm *p) {

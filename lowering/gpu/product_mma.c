@@ -29,7 +29,7 @@ static tc_type type_of(const tc_gemm *p, const tc_gemm_side *x) {
 bool tc_gemm_mma_fits(const tc_gemm *p) {
   tc_type type = type_of(p, &p->a);
   return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0 &&
-         tc_gemm_choose(p, copied, COUNT(copied)) != NULL && tc_gemm_choose(p, made, COUNT(made)) != NULL;
+         tc_gemm_choose(p, copied, COUNT(copied), true) != NULL && tc_gemm_choose(p, made, COUNT(made), true) != NULL;
 }
 
 static void plan(tc_gemm *p, const tc_gemm_cut *cut) {
@@ -40,8 +40,8 @@ static void plan(tc_gemm *p, const tc_gemm_cut *cut) {
 }
 
 void tc_gemm_mma_plan(tc_gemm *p) {
-  plan(p, tc_gemm_choose(p, copied, COUNT(copied)));
-  if (!p->a.copied || !p->b.copied) plan(p, tc_gemm_choose(p, made, COUNT(made)));
+  plan(p, tc_gemm_choose(p, copied, COUNT(copied), true));
+  if (!p->a.copied || !p->b.copied) plan(p, tc_gemm_choose(p, made, COUNT(made), true));
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;

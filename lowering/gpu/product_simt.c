@@ -20,7 +20,7 @@ static int wide(const tc_gemm *p, int lines) {
 
 bool tc_gemm_simt_plan(tc_gemm *p) {
   int n = (int)(sizeof cuts / sizeof *cuts), from = tc_type_bytes(p->acc) == 8 ? 3 : 0;
-  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts + from, n - from);
+  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts + from, n - from, false);
   if (!cut) return tc_ex_fail(p->s, TC_ERR_STATE, "no cut of a product fits the device"), false;
   p->by = *cut;
   p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
