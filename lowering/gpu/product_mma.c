@@ -11,9 +11,10 @@
 #define MOST_DOWN 4  // tiles of a warp
 #define MOST_ACROSS 8
 
+// Speeds: the larger the tile, the less is read of the second-level cache for each element.
 static const tc_gemm_cut copied[] = {
-    {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85},
-    {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
+    {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85},
+    {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 // Where an operand is made in registers: twice the threads, so that each makes half as much at a time.
@@ -28,23 +29,29 @@ static tc_type type_of(const tc_gemm *p, const tc_gemm_side *x) {
 
 bool tc_gemm_mma_fits(const tc_gemm *p) {
   tc_type type = type_of(p, &p->a);
-  return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0 &&
-         tc_gemm_choose(p, copied, COUNT(copied), true) != NULL && tc_gemm_choose(p, made, COUNT(made), true) != NULL;
+  return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0;
 }
 
-static void plan(tc_gemm *p, const tc_gemm_cut *cut) {
+const tc_gemm_cut *tc_gemm_mma_cuts(int *n) {
+  return *n = COUNT(copied), copied;
+}
+
+static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
+  if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.down * p->by.across * WARP;
   tc_gemm_side_plan(p, &p->a, p->by.rows, type_of(p, &p->a), true);
   tc_gemm_side_plan(p, &p->b, p->by.columns, type_of(p, &p->b), true);
+  return true;
 }
 
-void tc_gemm_mma_plan(tc_gemm *p) {
-  plan(p, tc_gemm_choose(p, copied, COUNT(copied), true));
-  if (!p->a.copied || !p->b.copied) plan(p, tc_gemm_choose(p, made, COUNT(made), true));
+bool tc_gemm_mma_plan(tc_gemm *p) {
+  if (!plan(p, tc_gemm_choose(p, copied, COUNT(copied), true))) return false;
+  if ((!p->a.copied || !p->b.copied) && !plan(p, tc_gemm_choose(p, made, COUNT(made), true))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;
+  return true;
 }
 
 typedef struct warps {
