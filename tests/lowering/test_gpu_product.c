@@ -5,6 +5,7 @@
 #include "lowering/gpu/product.h"
 #include "lowering/gpu/split.h"
 #include "lowering/nest_math.h"
+#include "lowering/prologue.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"
@@ -252,6 +253,23 @@ Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
         release(&host);
         release(&device);
       }
+}
+
+static int made_by_products(tc_type type, int64_t rows) {
+  work w = begin();
+  int n = 0;
+  build_scaled(&w, type, rows, 64, 64, false, false);
+  w.g.target = ampere;
+  tc_prologues(&w.g);
+  for (uint32_t i = 0; i < w.g.n; i++) n += w.g.node[i].prologue != 0;
+  release(&w);
+  return n;
+}
+
+Test(gpu_product, a_weight_of_bytes_that_many_tiles_of_rows_read_is_widened_once) {
+  cr_expect_eq(made_by_products(TC_BF16, 16), 2);
+  cr_expect_eq(made_by_products(TC_BF16, 4096), 0);
+  cr_expect_eq(made_by_products(TC_F32, 4096), 2);
 }
 
 Test(gpu_product, random_shapes) {
