@@ -318,7 +318,7 @@ Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
       {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
       {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
       {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
-      {"few rows", TC_F32, 1, 2, 100, 4096, false, true, true},
+      {"few rows", TC_F32, 1, 2, 100, 8192, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     const problem *p = &problems[i];
