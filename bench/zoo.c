@@ -268,13 +268,17 @@ static void trains(model *m) {
                : tc_adamw(tc_nn_tensors(m->params), tc_nn_count(m->params), (tc_adam_options){.lr = 1e-4, TC_ADAM_DEFAULTS, .weight_decay = 0.01});
 }
 
+static double not_made(void *arg, int n) {
+  (void)arg, (void)n;
+  return -1;
+}
+
 static void measure_model(model *m, bool made, bench_row row) {
   if (made && m->opt == NULL) tc_nn_set_training(m->params, false);
-  row.bench = m->bench, row.name = m->name, row.unit = "ms", row.run = run_model, row.arg = m, row.check = model_right;
-  if (made)
-    bench_measure(&row);
-  else
-    fprintf(stderr, "%s %s: %s\n", m->bench, m->name, tc_last_error()->message);
+  row.bench = m->bench, row.name = m->name, row.unit = "ms", row.run = made ? run_model : not_made, row.arg = m;
+  row.check = made ? model_right : NULL;
+  if (!made) fprintf(stderr, "%s %s: %s\n", m->bench, m->name, tc_last_error()->message);
+  bench_measure(&row);
   finish(m);
 }
 

@@ -84,6 +84,21 @@ static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
   tc_log_end(&m, TC_LOG_TRACE);
 }
 
+// Writable memory of the caller that a GPU's plan reads goes there for this run.
+static tc_status stage_leaves(tc_trace *t, const tc_plan *p) {
+  for (uint32_t i = 0; i < p->n_leaf; i++) {
+    tc_device d = (tc_device)p->dev[t->leaf[i].node];
+    tc_buffer *there, *here = t->leaf[i].buf;
+    if (here->memory == tc_device_memory(d)) continue;
+    TC_TRY(tc_buffer_create_on(d, here->bytes, &there));
+    tc_status st = tc_buffer_copy(there, here, here->bytes);
+    if (st != TC_OK) return tc_buffer_release(there), st;
+    t->leaf[i].buf = there;
+    tc_buffer_release(here);
+  }
+  return TC_OK;
+}
+
 // TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are written in place still hold their old content.
 static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_work_done *prepared, tc_sync_point *rec) {
   tc_log_message before, m;
@@ -107,7 +122,7 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
+  if (TC_UNLIKELY(tc_options_get()->verify) && !(p->n_node && tc_device_memory((tc_device)p->dev[0]))) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
   return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
 }
 
@@ -255,7 +270,8 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
 }
 
 // Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
-static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
+static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
+  tc_status st = TC_OK;
   for (uint32_t n = 0; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
@@ -287,10 +303,12 @@ static void publish(tc_trace *t, const tc_plan *p, tc_run *run) {
         t->user[i].buf = user = old;
       }
     }
-    memcpy(user->ptr, now->ptr, TC_MIN(user->bytes, now->bytes));
+    tc_status copied = tc_buffer_copy(user, now, TC_MIN(user->bytes, now->bytes));
+    if (st == TC_OK) st = copied;
     tc_buffer_release(s->buf);
     s->buf = tc_buffer_retain(user);
   }
+  return st;
 }
 
 // After a run that failed before it wrote in place: assigned tensors stand for their old value again; what was pending becomes a recipe of the failed
@@ -309,6 +327,11 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
     tc_slot_set_run(s, buf ? NULL : run);
     s->home = old;
     s->err = buf || run ? TC_OK : st;
+  }
+  for (uint32_t i = 0; i < t->n_user; i++) {  // a leaf may be the copy that a GPU read
+    tc_slot *s = slot_at(t->user[i].handle.slot);
+    tc_buffer_release(s->buf);
+    s->buf = tc_buffer_retain(t->user[i].buf);
   }
 }
 
@@ -339,6 +362,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
   tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &compiled) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   uint64_t found = tc_ticks();
+  if (st == TC_OK) st = stage_leaves(t, p);
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
   uint64_t allocated = tc_ticks();
@@ -349,7 +373,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
   } else if (st == TC_OK) {
-    publish(t, p, run);
+    st = publish(t, p, run);
   } else {
     if (p) run = run_create(t, p, true);
     restore(t, run, st);

@@ -53,7 +53,7 @@ enum {
   TC_N_CUT
 };
 
-// A cut, or a part of one: what is negative is left to the model.
+// A cut, or a part of one: what is negative is left to the model. Of a GPU's tile the rows and lanes count, which are its columns.
 typedef struct tc_cut {
   int64_t of[TC_N_CUT];
 } tc_cut;

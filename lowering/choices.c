@@ -129,7 +129,7 @@ static void write_locked(const char *path, const char *head) {
     fputc('\n', to);
   }
   bool whole = fclose(to) == 0;
-  if (whole && !tc_file_replace(path, text, bytes) && !self.told) {
+  if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
     self.told = true;
   }

@@ -1316,6 +1316,12 @@ static void reset_state(tc_ex *s) {
   memset(s->passes, 0, s->g->n * sizeof s->passes[0]);
 }
 
+// Whether node n is stored as what is assigned, which may be written over the old value.
+static bool is_assigned(const tc_ex *s, uint32_t n) {
+  uint32_t out = s->g->node[n].out;
+  return out != TC_LEAF_NONE && s->g->plan && tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
+}
+
 static tc_status finish(tc_ex *s) {
   tc_expansion *x = s->x;
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num;
@@ -1340,6 +1346,9 @@ static tc_status finish(tc_ex *s) {
     elements = TC_MAX_OF(elements, (uint64_t)n->shape->count);
   }
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
+  bool assigns = false;
+  for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
+  x->nest.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
   uint64_t domain = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
   for (uint32_t i = 0; i < s->gp->n_member; i++)
     if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)domain * TC_DRAW_NS;

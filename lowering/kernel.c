@@ -181,7 +181,7 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }
 
-#define KEY_WORDS 6  // before the lists
+#define KEY_WORDS 7  // before the lists
 
 static size_t key_bytes(const tc_nest *n) {
   return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + (n->n_buf + 7) / 8 * 8;
@@ -191,6 +191,7 @@ static size_t key_bytes(const tc_nest *n) {
 static void write_key(const tc_nest *n, const tc_gpu *gpu, uint64_t *key) {
   char *p = (char *)(key + KEY_WORDS);
   key[4] = (uint64_t)n->threads << 16 | n->groups, key[5] = (uint64_t)(uintptr_t)gpu;
+  key[6] = n->over;
   key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
   memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);
   p += n->n_inst * sizeof n->inst[0];

@@ -97,6 +97,7 @@ typedef struct tc_nest {
   uint8_t *buf_type;   // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
   uint16_t threads, groups;  // 0: a CPU's
+  uint64_t over;       // with threads: buffers, as bits, that may be memory which the kernel writes, each element after it was read
   int64_t scratch_bytes;
 } tc_nest;
 

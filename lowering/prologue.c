@@ -5,6 +5,7 @@
 #define MOST_COST 10.0  // of the arithmetic on an element, which every unit of the product does again; a division counts 4
 #define ROUND_COST 5.0  // of rounding to a 16-bit type
 #define DEEPEST 12  // nodes
+#define MANY_ROWS 512
 #define PART 8  // a tensor so many times smaller than the factor is read as it is, however it came about
 
 typedef struct walk {
@@ -68,10 +69,17 @@ static bool leads(walk *w, uint32_t n) {
   return w->leads[at] != 0;
 }
 
+// With matrix instructions a factor that lies in memory is copied to where they read it while they work; one that is made waits for registers, once for every
+// tile of rows. From some tiles on it is cheaper to make it once.
+static bool is_copied(const tc_graph *g, const tc_gnode *x) {
+  bool half = x->type == TC_F16 || x->type == TC_BF16;
+  return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
+}
+
 void tc_prologues(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     const tc_gnode *x = &g->node[n];
-    if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev)) continue;
+    if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev) || is_copied(g, x)) continue;
     walk w = {.g = g, .count = g->node[below_views(g, x->in[1])].shape->count, .ok = true};
     bool fits = leads(&w, x->in[1]) && w.ok && w.n_narrow == 1 && w.cost <= MOST_COST;
     for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,16 +29,15 @@ bool tc_files_dir(char out[TC_DIR_BYTES]) {
   return *out != 0;
 }
 
-// Those above the file that are missing. What fails shows when the file is opened.
-static void make_directories(const char *path) {
+// The nearest above the file, outermost first. What fails shows when the file is opened.
+static void make_directories(const char *path, int n_above) {
   char above[TC_PATH_BYTES];
-  if (strlen(path) >= sizeof above) return;
-  strcpy(above, path);
-  for (char *slash = strchr(above + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = 0;
-    (void)mkdir(above, 0700);
-    *slash = '/';
-  }
+  const char *slash = strrchr(path, '/');
+  if (n_above == 0 || !slash || slash == path || slash - path >= (ptrdiff_t)sizeof above) return;
+  memcpy(above, path, (size_t)(slash - path));
+  above[slash - path] = 0;
+  make_directories(above, n_above - 1);
+  (void)mkdir(above, 0700);
 }
 
 void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
@@ -81,13 +81,13 @@ static bool write_whole(int fd, const char *data, size_t bytes) {
   return done;
 }
 
-bool tc_file_replace(const char *path, const void *data, size_t bytes) {
+bool tc_file_replace(const char *path, int n_above, const void *data, size_t bytes) {
   static atomic_uint counter;
   char name[TC_PATH_BYTES + 64];
   snprintf(name, sizeof name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
   int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0 && errno == ENOENT) {
-    make_directories(path);
+    make_directories(path, n_above);
     fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   }
   if (fd < 0) return false;

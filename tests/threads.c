@@ -166,6 +166,8 @@ static void begin_copies(machine *m, const tc_ninst *i) {
     if ((on && from % n) || to % n) fail(m, "not aligned, at", on ? from : to);
     const char *p = on ? place(m, i->imm, from, n, &type) : NULL;
     if (p) memcpy(c->byte, p, 16);
+    for (int k = 0; k < n && to >= 0 && to + n <= m->nest->tile[i->flags].n; k++)
+      if (m->there[i->flags][to + k] == 2) fail(m, "copies to where a copy is under way, at", to + k);
     if (place(m, m->nest->n_buf + i->flags, to, n, &type)) memset(m->there[i->flags] + to, 2, (size_t)n);
   }
 }

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "bench": ["tc", "examples"],  # the models that it times
     "examples": ["tc"],
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
+    "tools/gpu_check": ["tc", "device", "lowering", "bench", "tests"],  # the models and what talks to peers; comparing and random programs
 }
 # Single headers beyond that, each with its reason.
 EXCEPTIONS = {

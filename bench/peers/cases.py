@@ -82,14 +82,15 @@ def classes(n, n_classes):
 
 # ---- Protocol ----
 
-def report(call, once=False):
-    """once: a sampled row, whose call gives its own figure."""
+def report(call, once=False, finish=lambda: None):
+    """once: a sampled row, whose call gives its own figure. finish: returns when what the calls began is done."""
     if call is None:
         sys.exit(3)
     n = 0
     start = time.perf_counter()
     while not once and (n < 3 or time.perf_counter() < start + 0.5):
         call()
+        finish()
         n += 1
         if n == 2:  # what came before was compiling
             start = time.perf_counter()
@@ -101,6 +102,7 @@ def report(call, once=False):
         start = time.perf_counter()
         for _ in range(n):
             result = call()
+        finish()
         print(f"seconds {result if once else (time.perf_counter() - start) / n:.9g}", flush=True)
 
 

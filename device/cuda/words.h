@@ -146,6 +146,12 @@ TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
   asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(__cvta_generic_to_global(p)));
   return v;
 }
+TC_DEVICE void tc_store_16(void *p, tc_u32x4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(__cvta_generic_to_global(p)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+TC_DEVICE void tc_store_8(void *p, tc_u32x2 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" :: "l"(__cvta_generic_to_global(p)), "r"(v.x), "r"(v.y) : "memory");
+}
 TC_DEVICE void tc_min_at(u64 *p, u64 v) { (void)atomicMin(p, v); }
 
 TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {

@@ -139,7 +139,7 @@ void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *i
   memcpy(file + sizeof h + key_bytes, image->data, image->bytes);
   h.sum = tc_hash_bytes(file + sizeof h, bytes - sizeof h);
   memcpy(file, &h, sizeof h);
-  if (tc_file_replace(path, file, bytes))
+  if (tc_file_replace(path, 3, file, bytes))
     account(path, bytes);
   else if (!atomic_exchange(&told, true))
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));

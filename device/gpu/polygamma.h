@@ -6,7 +6,7 @@
 #define TC_NAN tc_f64_bits(0x7FF8000000000000ull)
 
 // x > 0.
-TC_OUTLINED f64 tc_digamma_above_zero(f64 x) {
+TC_OUTLINED f64 tc_psi_above_zero(f64 x) {
   const f64 c[7] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
   f64 y = 0, series = 0;
   for (; x < 10; x += 1) y -= 1 / x;
@@ -14,12 +14,12 @@ TC_OUTLINED f64 tc_digamma_above_zero(f64 x) {
   return y + tc_math_log(x) - 0.5 / x - series;
 }
 
-TC_DEVICE f64 tc_digamma(f64 x) {
-  if (x > 0) return x == TC_INFINITY ? x : tc_digamma_above_zero(x);
+TC_DEVICE f64 tc_psi(f64 x) {
+  if (x > 0) return x == TC_INFINITY ? x : tc_psi_above_zero(x);
   if (x == 0) return 1 / x < 0 ? TC_INFINITY : -TC_INFINITY;
   if (x == -TC_INFINITY) return TC_NAN;
   f64 rest = x - tc_rint_f64(x);
-  return rest == 0 ? TC_NAN : tc_digamma_above_zero(1 - x) - TC_PI / tc_math_tan(TC_PI * rest);
+  return rest == 0 ? TC_NAN : tc_psi_above_zero(1 - x) - TC_PI / tc_math_tan(TC_PI * rest);
 }
 
 // x > 0, s >= 2.
@@ -52,7 +52,7 @@ TC_DEVICE f64 tc_zeta(f64 s, f64 x) {
 
 TC_OUTLINED f64 tc_math_polygamma(f64 n, f64 x) {
   if (x != x) return x;
-  if (n == 0) return tc_digamma(x);
+  if (n == 0) return tc_psi(x);
   f64 y = tc_math_tgamma(n + 1) * tc_zeta(n + 1, x);
   return tc_math_fmod(n, 2) == 0 ? -y : y;
 }

@@ -33,12 +33,12 @@ typedef double f64;
 #define TC_RESTRICT __restrict__
 #define TC_UNROLL _Pragma("unroll")
 
-TC_DEVICE void tc_sync(void) {
+TC_DEVICE void tc_barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-#define TC_SYNC() tc_sync()
+#define TC_SYNC() tc_barrier()
 // Threads of a wave run together: only the compiler may move accesses.
 TC_DEVICE void tc_sync_warp(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
@@ -172,6 +172,8 @@ TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
   tc_vector_2 v = *(const TC_GLOBAL tc_vector_2 *)(u64)p;
   return (tc_u32x2){v.x, v.y};
 }
+TC_DEVICE void tc_store_16(void *p, tc_u32x4 v) { *(TC_GLOBAL tc_vector_4 *)(u64)p = (tc_vector_4){v.x, v.y, v.z, v.w}; }
+TC_DEVICE void tc_store_8(void *p, tc_u32x2 v) { *(TC_GLOBAL tc_vector_2 *)(u64)p = (tc_vector_2){v.x, v.y}; }
 TC_DEVICE void tc_min_at(u64 *p, u64 v) { (void)__hip_atomic_fetch_min(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
 
 // There are no copies under way here: each is done at once.

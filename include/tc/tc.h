@@ -225,6 +225,7 @@ TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int
 // Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
 // where borrowing fails).
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
+// On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
 typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1 } tc_borrow_flags;
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
 

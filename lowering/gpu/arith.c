@@ -39,6 +39,15 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
 }
 
+// By a constant of the type's bits.
+static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64_t by) {
+  const char *type = tc_gpu_type(dtype);
+  const unsigned bits = 8 * tc_gpu_bytes(dtype);
+  if (op == TC_N_SHR) return tc_gpu_named("(%s)(%s >> %d)", type, a, (int)by);
+  if (op == TC_N_SHL) return tc_gpu_named("(%s)((u%u)%s << %d)", type, bits < 32 ? 32 : bits, a, (int)by);
+  return tc_gpu_named("(%s)((u%u)%s >> %d)", type, bits, a, (int)by);
+}
+
 static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_nest_op_name((tc_nest_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
@@ -181,17 +190,31 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
                                                       : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
 }
 
-// Counters and constants: as they are written. A literal that comes first makes the operation one of 64 bits.
-static tc_gpu_name plain_sum(const tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
+// Counters and constants: as they are written, in 64 bits unless what comes out is small.
+static tc_gpu_name plain_sum(const tc_gpu_text *t, uint32_t at, const char *a, const char *b) {
+  const tc_ninst *i = &t->nest->inst[at];
   const char *sign = i->op == TC_N_ADD ? "+" : i->op == TC_N_SUB ? "-" : "*";
-  return tc_gpu_named("%s%s %s %s", t->nest->inst[i->src[0]].op == TC_N_CONST ? "(i64)" : "", a, sign, b);
+  const bool wide = !tc_gpu_is_narrow(t, at) && tc_gpu_is_narrow(t, i->src[0]) && tc_gpu_is_narrow(t, i->src[1]);
+  return tc_gpu_named("%s%s %s %s", wide ? "(i64)" : "", a, sign, b);
+}
+
+static const tc_ninst *constant(const tc_gpu_text *t, uint32_t v) {
+  const tc_ninst *i = &t->nest->inst[v];
+  if (i->op == TC_N_SPLAT) i = &t->nest->inst[i->src[0]];
+  return i->op == TC_N_CONST ? i : NULL;
+}
+
+static tc_gpu_name shifted(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
+  const tc_ninst *by = constant(t, i->src[1]);
+  if (by == NULL || by->imm < 0 || by->imm >= 8 * (int64_t)tc_gpu_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
+  if (i->op != TC_N_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by->imm < 32)
+    return tc_gpu_named("%s >> %d", a, (int)by->imm);
+  return shift_known(i->op, i->dtype, a, by->imm);
 }
 
 static tc_gpu_name divided(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
-  const tc_ninst *by = &t->nest->inst[i->src[1]];
-  if (by->op == TC_N_SPLAT) by = &t->nest->inst[by->src[0]];
   if (tc_gpu_is_float(i->dtype)) return tc_gpu_named("tc_div_%s(%s, %s)", name_of(i->dtype), a, b);
-  if (by->op == TC_N_CONST && i->dtype == TC_I64 && by->imm > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_N_DIV ? "/" : "%", b);
+  if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_N_DIV ? "/" : "%", b);
   return divide(t, i->dtype, i->op == TC_N_REM, a, b);
 }
 
@@ -207,7 +230,7 @@ static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
     case TC_N_ADD:
     case TC_N_SUB:
     case TC_N_MUL:
-      if (i->dtype == TC_I64 && t->plain[at]) return plain_sum(t, i, a, b);
+      if (i->dtype == TC_I64 && t->plain[at]) return plain_sum(t, at, a, b);
       return tc_gpu_combine(t, i->op, i->dtype, a, b);
     case TC_N_DIV:
     case TC_N_REM: return divided(t, i, a, b);
@@ -225,7 +248,7 @@ static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
     case TC_N_RINT: return tc_gpu_named("tc_%s_%s(%s)", tc_nest_op_name((tc_nest_op)i->op), name, a);
     case TC_N_SHL:
     case TC_N_SHR:
-    case TC_N_USHR: return shift(t, i->op, i->dtype, a, b);
+    case TC_N_USHR: return shifted(t, i, a, b);
     case TC_N_MULHU: return tc_gpu_named("(i32)tc_mulhi_u32((u32)%s, (u32)%s)", a, b);
     case TC_N_EQ:
     case TC_N_NE:

@@ -1,9 +1,11 @@
-// What is known of values before anything is printed: by what addresses are divisible, so that wide accesses need no test, which integers are made of
-// counters alone and cannot overflow, and which buffers the kernel writes.
+// What is known of values before anything is printed: by what addresses are divisible, so that wide accesses need no test, how large whole numbers are, so that
+// small ones are taken in 32 bits, which of them are made of counters alone and cannot overflow, and which buffers the kernel writes.
 #include "lowering/gpu/text.h"
 
 // More than any access is wide.
 #define MOST 4096u
+// More units than any memory has elements.
+#define MOST_UNITS (INT64_C(1) << 48)
 
 static uint32_t lesser(uint32_t a, uint32_t b) {
   return a < b ? a : b;
@@ -44,6 +46,100 @@ static uint32_t multiple_of(const tc_gpu_text *t, const tc_ninst *i) {
   }
 }
 
+// ---- how large ----
+
+static const tc_gpu_range anything = {INT64_MIN, INT64_MAX};
+
+static bool is_known(tc_gpu_range r) {
+  return r.low > INT64_MIN && r.high < INT64_MAX;
+}
+
+static tc_gpu_range between(int64_t low, int64_t high) {
+  return (tc_gpu_range){low, high};
+}
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static tc_gpu_range sum_of(unsigned op, tc_gpu_range a, tc_gpu_range b) {
+  tc_gpu_range r;
+  int64_t p[4];
+  bool over = false;
+  if (op == TC_N_MUL) {
+    over = __builtin_mul_overflow(a.low, b.low, &p[0]) || __builtin_mul_overflow(a.low, b.high, &p[1]) ||
+           __builtin_mul_overflow(a.high, b.low, &p[2]) || __builtin_mul_overflow(a.high, b.high, &p[3]);
+    if (over) return anything;
+    return between(least(least(p[0], p[1]), least(p[2], p[3])), most(most(p[0], p[1]), most(p[2], p[3])));
+  }
+  if (op == TC_N_ADD)
+    over = __builtin_add_overflow(a.low, b.low, &r.low) || __builtin_add_overflow(a.high, b.high, &r.high);
+  else
+    over = __builtin_sub_overflow(a.low, b.high, &r.low) || __builtin_sub_overflow(a.high, b.low, &r.high);
+  return over ? anything : r;
+}
+
+// All bits below the highest of v, v not negative.
+static int64_t all_below(int64_t v) {
+  int64_t all = 0;
+  while (all < v) all = 2 * all + 1;
+  return all;
+}
+
+static tc_gpu_range range_of_two(unsigned op, tc_gpu_range a, tc_gpu_range b) {
+  const bool whole = a.low >= 0 && b.low >= 0, one = b.low == b.high;
+  switch (op) {
+    case TC_N_ADD:
+    case TC_N_SUB:
+    case TC_N_MUL: return is_known(a) && is_known(b) ? sum_of(op, a, b) : anything;
+    case TC_N_DIV: return whole && b.low > 0 && is_known(a) ? between(a.low / b.high, a.high / b.low) : anything;
+    case TC_N_REM:
+      if (b.low <= 0 || !is_known(b)) return anything;
+      return a.low >= 0 ? between(0, least(a.high, b.high - 1)) : between(1 - b.high, b.high - 1);
+    case TC_N_MIN: return between(least(a.low, b.low), least(a.high, b.high));
+    case TC_N_MAX: return between(most(a.low, b.low), most(a.high, b.high));
+    case TC_N_AND:
+      return a.low >= 0 && b.low >= 0 ? between(0, least(a.high, b.high))
+             : b.low >= 0             ? between(0, b.high)
+             : a.low >= 0             ? between(0, a.high)
+                                      : anything;
+    case TC_N_OR:
+    case TC_N_XOR:
+      return whole && is_known(a) && is_known(b) && a.high < INT64_MAX / 4 && b.high < INT64_MAX / 4 ? between(0, all_below(most(a.high, b.high)))
+                                                                                                     : anything;
+    case TC_N_SHL:
+      return one && b.low >= 0 && b.low < 40 && is_known(a) ? sum_of(TC_N_MUL, a, between(INT64_C(1) << b.low, INT64_C(1) << b.low)) : anything;
+    case TC_N_SHR:
+    case TC_N_USHR: return whole && one && b.low < 63 ? between(a.low >> b.low, a.high >> b.low) : anything;
+    default: return anything;
+  }
+}
+
+static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
+  const tc_gpu_range *r = t->range;
+  switch (i->op) {
+    case TC_N_CONST: return between(i->imm, i->imm);
+    case TC_N_BEGIN:
+    case TC_N_FINISH: return between(0, MOST_UNITS);
+    case TC_N_LANES: return between(0, i->lanes - 1);
+    case TC_N_LOOP:
+      if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
+      return between(r[i->src[0]].low, most(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
+    case TC_N_SPLAT: return r[i->src[0]];
+    case TC_N_PICK: return r[i->src[0]];
+    case TC_N_SELECT: return between(least(r[i->src[1]].low, r[i->src[2]].low), most(r[i->src[1]].high, r[i->src[2]].high));
+    default:
+      return i->src[0] != TC_NONE && i->src[1] != TC_NONE && i->op >= TC_N_ADD && i->op <= TC_N_USHR ? range_of_two(i->op, r[i->src[0]], r[i->src[1]])
+                                                                                                     : anything;
+  }
+}
+
+// ---- all ----
+
 static bool is_plain(const tc_gpu_text *t, const tc_ninst *i) {
   switch (i->op) {
     case TC_N_BEGIN:
@@ -69,6 +165,7 @@ void tc_gpu_find_facts(tc_gpu_text *t) {
     if ((i->op == TC_N_STORE || i->op == TC_N_SCATTER) && i->imm < t->nest->n_buf) t->stored[i->imm] = 1;
     if (i->dtype != TC_I64) continue;
     t->multiple[k] = multiple_of(t, i);
-    t->plain[k] = is_plain(t, i);
+    t->range[k] = range_of(t, i);
+    t->plain[k] = is_known(t->range[k]) || is_plain(t, i);
   }
 }

@@ -116,7 +116,7 @@ static tc_gpu_name variable(const tc_gpu_text *t, uint32_t v, unsigned k) {
 }
 
 static void load_pieces(tc_gpu_text *t, const access *a) {
-  const bool reads_only = a->i->imm < t->nest->n_buf && !t->stored[a->i->imm] && a->piece >= 8;
+  const bool kept = a->i->imm < t->nest->n_buf && !t->stored[a->i->imm] && !(t->nest->over >> a->i->imm & 1), reads_only = kept && a->piece >= 8;
   for (unsigned p = 0; p < a->n * a->bytes / a->piece; p++) {
     if (p == 0) tc_gpu_line(t, "const %s ", piece_type(a));
     tc_gpu_put(&t->body, "%sw%u_%u = ", p > 0 ? ", " : "", a->at, p);
@@ -178,7 +178,10 @@ static void store_pieces(tc_gpu_text *t, const access *a) {
     if (words > 1) {
       tc_gpu_put(&t->body, "const %s w%u_%u = {", piece_type(a), a->at, p);
       for (unsigned k = 0; k < words; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_register(t, a->value, p * words + k).text);
-      tc_gpu_put(&t->body, "}; *(%s *)%s = w%u_%u;\n", piece_type(a), piece_at(a, p).text, a->at, p);
+      if (a->i->imm < t->nest->n_buf)
+        tc_gpu_put(&t->body, "}; tc_store_%u(%s, w%u_%u);\n", a->piece, piece_at(a, p).text, a->at, p);
+      else
+        tc_gpu_put(&t->body, "}; *(%s *)%s = w%u_%u;\n", piece_type(a), piece_at(a, p).text, a->at, p);
     } else {
       tc_gpu_put(&t->body, "*(u32 *)%s = %s;\n", piece_at(a, p).text, tc_gpu_register(t, a->value, p).text);
     }

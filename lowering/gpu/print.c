@@ -43,7 +43,8 @@ static void print_loop(tc_gpu_text *t, uint32_t at) {
     end = tc_gpu_named("end%u", at);
   }
   if (is_unrolled(t, at)) tc_gpu_line(t, "TC_UNROLL\n");
-  tc_gpu_line(t, "for (i64 v%u = %s; v%u < %s; v%u += %lld) {\n", at, first.text, at, end.text, at, (long long)i->imm);
+  tc_gpu_line(t, "for (%s v%u = %s; v%u < %s; v%u += %lld) {\n", tc_gpu_is_narrow(t, at) ? "i32" : "i64", at, first.text, at, end.text, at,
+              (long long)i->imm);
   t->depth++;
 }
 
@@ -244,12 +245,13 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
   const size_t n = (size_t)t->nest->n_inst + 1;
   t->end_of = tc_arena_alloc(arena, n * sizeof *t->end_of);
   t->multiple = tc_arena_alloc(arena, n * sizeof *t->multiple);
+  t->range = tc_arena_alloc(arena, n * sizeof *t->range);
   t->plain = tc_arena_alloc(arena, n);
   t->barrier = tc_arena_alloc(arena, n);
   t->space = tc_arena_alloc(arena, n);
   t->stored = tc_arena_alloc(arena, (size_t)t->nest->n_buf + 1);
   uint32_t *open = tc_arena_alloc(arena, n * sizeof *open), n_open = 0;
-  if (!t->end_of || !t->multiple || !t->plain || !t->barrier || !t->space || !t->stored || !open) return TC_ERR_MEMORY;
+  if (!t->end_of || !t->multiple || !t->range || !t->plain || !t->barrier || !t->space || !t->stored || !open) return TC_ERR_MEMORY;
   for (uint32_t k = 0; k < t->nest->n_inst; k++) {
     const unsigned op = t->nest->inst[k].op;
     if (op == TC_N_LOOP || op == TC_N_IF) open[n_open++] = k;

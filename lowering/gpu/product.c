@@ -29,20 +29,25 @@ static int64_t tiles_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
-// Bytes of the block's memory at most: four chunks of both operands, or two in the accumulators' type, and rows of results.
-static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
-  size_t chunk = (size_t)(c->rows + c->columns + 8) * (size_t)c->steps, each = tc_type_bytes(p->acc);
-  return chunk * 8 + chunk * 2 * (each - TC_MIN(each, 4)) + (size_t)(64 * (c->columns + 8)) * each;
+// Bytes of the block's memory: with matrix instructions four chunks of both operands, else two in the accumulators' type; and rows of results.
+static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c, bool matrix) {
+  size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
+  return matrix ? lines * steps * 8 + (size_t)c->down * 16 * row * each : ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
+}
+
+static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
+  int64_t rows = given ? given->of[TC_CUT_ROWS] : -1, columns = given ? given->of[TC_CUT_LANES] : -1;
+  return (rows < 0 || rows == c->rows) && (columns < 0 || columns == c->columns);
 }
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix) {
   const tc_gemm_cut *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (!is_given(p->s->cut, &cut[i]) || shared_of(p, &cut[i], matrix) > p->s->target->shared_bytes || (best && time >= least)) continue;
     best = &cut[i], least = time;
   }
   return best;
@@ -118,8 +123,7 @@ static void make_tiles(tc_gemm *p) {
   tc_gemm_side *side[2] = {&p->a, &p->b};
   for (int i = 0; i < 2; i++) {
     tc_gemm_side *x = side[i];
-    int64_t each = x->row * (x->swizzled && x->along ? x->size : p->by.steps);
-    x->tile = tc_ex_tile(p->s, x->type, x->stages * each);
+    x->tile = tc_ex_tile(p->s, x->type, x->stages * x->stage);
   }
   p->sums = tc_ex_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
 }
@@ -127,10 +131,10 @@ static void make_tiles(tc_gemm *p) {
 static void tiled(tc_gemm *p) {
   tc_ex *s = p->s;
   bool matrix = tc_gemm_mma_fits(p);
-  if (matrix)
-    tc_gemm_mma_plan(p);
-  else if (!tc_gemm_simt_plan(p))
+  if (!(matrix ? tc_gemm_mma_plan(p) : tc_gemm_simt_plan(p))) {
+    tc_ex_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
     return;
+  }
   make_tiles(p);
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, p->threads);

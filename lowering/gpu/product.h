@@ -13,7 +13,7 @@
 typedef struct tc_gemm_cut {
   int rows, columns, steps;
   int down, across;  // accumulators of a thread; with matrix instructions warps of the block
-  double speed;      // of a large product, 1 being the fastest
+  double speed;  // of a large product, relative to others of its kind
 } tc_gemm_cut;
 
 // An operand: rows of the left one or columns of the right one, "lines", by steps of k.
@@ -42,8 +42,9 @@ typedef struct tc_gemm_side {
   bool copied;     // by copies that are under way while others are multiplied
   bool swizzled;   // 16-byte chunks of a row change places, so that those of 8 rows lie in different banks
   tc_type type;    // in the tile
-  int stages;      // tiles' worth of room
+  int stages;      // tiles that there is room for
   int64_t row;     // elements of a tile's row
+  int64_t stage;   // of a tile, and of what threads without a run of it copy zeros to
   int tile;
 } tc_gemm_side;
 
@@ -103,16 +104,18 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage);
 // ---- the ways to multiply: the present tile, finished ----
 
 bool tc_gemm_simt_plan(tc_gemm *p);
+const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n);
 void tc_gemm_simt(tc_gemm *p);
 bool tc_gemm_mma_fits(const tc_gemm *p);
-void tc_gemm_mma_plan(tc_gemm *p);
+bool tc_gemm_mma_plan(tc_gemm *p);
+const tc_gemm_cut *tc_gemm_mma_cuts(int *n);
 void tc_gemm_mma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
-// The cut that takes the least time by the model.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any. NULL: none fits.
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix);
 // Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
 // them.
 static inline void tc_gemm_operands_read(tc_gemm *p) {

@@ -11,9 +11,10 @@
 #define MOST_DOWN 4  // tiles of a warp
 #define MOST_ACROSS 8
 
+// Speeds: the larger the tile, the less is read of the second-level cache for each element.
 static const tc_gemm_cut copied[] = {
-    {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85},
-    {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
+    {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85},
+    {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 // Where an operand is made in registers: twice the threads, so that each makes half as much at a time.
@@ -28,23 +29,29 @@ static tc_type type_of(const tc_gemm *p, const tc_gemm_side *x) {
 
 bool tc_gemm_mma_fits(const tc_gemm *p) {
   tc_type type = type_of(p, &p->a);
-  return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0 &&
-         tc_gemm_choose(p, copied, COUNT(copied)) != NULL && tc_gemm_choose(p, made, COUNT(made)) != NULL;
+  return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0;
 }
 
-static void plan(tc_gemm *p, const tc_gemm_cut *cut) {
+const tc_gemm_cut *tc_gemm_mma_cuts(int *n) {
+  return *n = COUNT(copied), copied;
+}
+
+static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
+  if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.down * p->by.across * WARP;
   tc_gemm_side_plan(p, &p->a, p->by.rows, type_of(p, &p->a), true);
   tc_gemm_side_plan(p, &p->b, p->by.columns, type_of(p, &p->b), true);
+  return true;
 }
 
-void tc_gemm_mma_plan(tc_gemm *p) {
-  plan(p, tc_gemm_choose(p, copied, COUNT(copied)));
-  if (!p->a.copied || !p->b.copied) plan(p, tc_gemm_choose(p, made, COUNT(made)));
+bool tc_gemm_mma_plan(tc_gemm *p) {
+  if (!plan(p, tc_gemm_choose(p, copied, COUNT(copied), true))) return false;
+  if ((!p->a.copied || !p->b.copied) && !plan(p, tc_gemm_choose(p, made, COUNT(made), true))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;
+  return true;
 }
 
 typedef struct warps {
@@ -64,8 +71,17 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
 }
 
-static tc_val fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at) {
+// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the tile at element `from`. base: what it has in common with the
+// others of these steps, if rows follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
+static tc_val fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
   tc_ex *s = p->s;
+  tc_val at;
+  if (x->along) {
+    if (*base == TC_NONE) *base = add(s, fragment_at(p, w, x, line, k), from);
+    at = number ? add(s, *base, i64(s, number * x->row)) : *base;
+  } else {
+    at = add(s, fragment_at(p, w, x, number ? add(s, line, i64(s, number)) : line, k), from);
+  }
   tc_val v = tc_emit_raw(&s->e, TC_N_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
   if (!s->e.failed) s->x->nest.inst[v].flags = !x->along;
   return v;
@@ -73,11 +89,12 @@ static tc_val fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at) {
 
 static void multiply(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val a[MOST_DOWN], from_a = times(s, stage_a, (int64_t)p->by.rows * STEPS), from_b = times(s, stage_b, (int64_t)p->by.columns * STEPS);
+  tc_val a[MOST_DOWN], from_a = times(s, stage_a, p->a.stage), from_b = times(s, stage_b, p->b.stage);
   for (int k = 0; k < STEPS; k += GROUP) {
-    for (int i = 0; i < w->down; i++) a[i] = fragment(p, &p->a, add(s, fragment_at(p, w, &p->a, add(s, w->row, i64(s, 16 * i)), k), from_a));
+    tc_val base_a = TC_NONE, base_b = TC_NONE;
+    for (int i = 0; i < w->down; i++) a[i] = fragment(p, w, &p->a, w->row, 16 * i, k, from_a, &base_a);
     for (int j = 0; j < w->across; j++) {
-      tc_val b = fragment(p, &p->b, add(s, fragment_at(p, w, &p->b, add(s, w->column, i64(s, 8 * j)), k), from_b));
+      tc_val b = fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
         tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_N_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
@@ -90,9 +107,14 @@ static void simple(tc_gemm *p, tc_nest_op op, int64_t imm) {
   (void)tc_emit_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
-static void copy(tc_gemm *p, tc_val k0, tc_val stage) {
+// The group of copies of the chunk from step k0 on, empty behind the last step.
+static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
+  tc_ex *s = p->s;
+  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
+  tc_emit_end(&s->e, TC_N_ENDIF);
+  simple(p, TC_N_COMMIT, 0);
 }
 
 static void load(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
@@ -113,21 +135,18 @@ static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
 static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc) {
   tc_ex *s = p->s;
   bool copies = p->a.copied || p->b.copied;
-  tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0), end_k = i64(s, p->of.k);
-  for (int i = 0; i < STAGES - 1 && copies; i++) {
-    if (i * STEPS < p->of.k) copy(p, i64(s, i * STEPS), i64(s, i));
-    simple(p, TC_N_COMMIT, 0);
+  tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
+  if (copies) {
+    tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1), first = times(s, stage, STEPS);
+    begin_copy(p, first, stage);
+    end(s);
   }
   load(p, zero, p->of.k < STEPS, a, b);
   put(p, zero, a, b);
-  tc_val k0 = loop(s, zero, end_k, STEPS), chunk = tc_gemm_high(s, k0, STEPS);
+  tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
     simple(p, TC_N_WAIT, STAGES - 2);
-    tc_val ahead = add(s, k0, i64(s, (STAGES - 1) * STEPS));
-    (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, ahead, end_k), TC_NONE, TC_NONE, 0);
-    copy(p, ahead, tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
-    tc_emit_end(&s->e, TC_N_ENDIF);
-    simple(p, TC_N_COMMIT, 0);
+    begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
   }
   load(p, add(s, k0, i64(s, STEPS)), true, a, b);
   multiply(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);

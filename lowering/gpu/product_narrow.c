@@ -11,6 +11,7 @@
 #define GROUPS 8  // warps of a block
 #define MOST_SUMS 32  // a thread has
 #define THREADS 256  // of a block whose lines lie side by side
+#define MANY_WARPS 1024  // enough to keep memory busy
 #define MANY_BLOCKS 512
 #define STEPS_A_TURN 4
 
@@ -212,14 +213,14 @@ void tc_gemm_narrow(tc_gemm *p) {
     w.run = most;
     while (w.run > 1 && (w.run * w.n > MOST_SUMS || WARP * w.run / 2 >= p->of.k)) w.run /= 2;
     w.lines = 1;
-    while (w.lines < 4 && 2 * w.lines * w.n * w.run <= MOST_SUMS && 2 * w.lines <= x->extent) w.lines *= 2;
+    while (w.lines < 4 && 2 * w.lines * w.n * w.run <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS) w.lines *= 2;
     along_k(&w);
     return;
   }
   w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, most) : 1;
   while (w.run > 1 && (x->extent % w.run || w.run * w.n > MOST_SUMS)) w.run /= 2;
   int across = 4;
-  while (across < 32 && x->extent / (across * w.run) >= MANY_BLOCKS) across *= 2;
+  while (across < 32 && p->of.batch * x->extent / (across * w.run) >= MANY_BLOCKS) across *= 2;
   w.lines = across * w.run;
   beside(&w, across);
 }

@@ -18,10 +18,15 @@ static int wide(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }
 
+const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n) {
+  int from = tc_type_bytes(p->acc) == 8 ? 3 : 0;
+  return *n = (int)(sizeof cuts / sizeof *cuts) - from, cuts + from;
+}
+
 bool tc_gemm_simt_plan(tc_gemm *p) {
-  int n = (int)(sizeof cuts / sizeof *cuts), from = tc_type_bytes(p->acc) == 8 ? 3 : 0;
-  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts + from, n - from);
-  if (!cut) return tc_ex_fail(p->s, TC_ERR_STATE, "no cut of a product fits the device"), false;
+  int n;
+  const tc_gemm_cut *all = tc_gemm_simt_cuts(p, &n), *cut = tc_gemm_choose(p, all, n, false);
+  if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
   tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc, false);
@@ -61,7 +66,7 @@ static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val
 
 static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val from_a = times(s, stage, p->a.row * p->by.steps), from_b = times(s, stage, p->b.row * p->by.steps);
+  tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
     rest = bin(s, TC_N_MIN, rest, sub(s, i64(s, p->of.k), k0));

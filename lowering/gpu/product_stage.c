@@ -135,6 +135,8 @@ void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type, bool
   if (!x->copied) x->run = TC_MIN(x->run, most);
   int pad = TC_MAX_OF(TC_GEMM_COPIED / (int)tc_type_bytes(p->acc), x->along ? 1 : x->run);  // so that rows begin in different banks
   x->row = !matrix ? size + pad : x->along ? p->by.steps : size;
+  x->stage = x->row * (matrix && x->along ? x->size : p->by.steps);
+  if (x->copied) x->stage = TC_MAX_OF(x->stage, (int64_t)pieces_of(p, x) * p->threads * x->run);
 }
 
 // Chunk c of a row of a swizzled tile.
@@ -209,7 +211,7 @@ int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_v
 
 void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v) {
   tc_ex *s = p->s;
-  tc_val from = times(s, stage, (int64_t)x->row * (x->swizzled && x->along ? x->size : p->by.steps));
+  tc_val from = times(s, stage, x->stage);
   bool side_by_side = x->run > 1 && x->along == (x->swizzled && x->along);
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
     piece at = piece_of(p, x, i);
@@ -228,7 +230,7 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
 
 void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
   tc_ex *s = p->s;
-  tc_val from = times(s, stage, (int64_t)x->size * p->by.steps), vec;
+  tc_val from = times(s, stage, x->stage), vec;
   int64_t stride;
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
     piece at = piece_of(p, x, i);

@@ -28,20 +28,12 @@ static size_t append_kernel(char *at, size_t length, const char *text, const cha
   return append(at, length, found + sizeof head - 1);
 }
 
-static size_t join(char *at, const tc_row_text *t, const char *name) {
+static size_t join(char *at, const tc_row_text *t) {
   size_t n = append(at, 0, "#include \"tc_words.h\"\n");
   if (t->type) n = append(at, append(at, append(at, n, "#define ELEM_"), t->type), " 1\n");
   if (t->define) n = append(at, n, t->define);
-  for (size_t i = 0; i < sizeof t->piece / sizeof *t->piece && t->piece[i]; i++) n = append_kernel(at, n, t->piece[i], name);
+  for (size_t i = 0; i < sizeof t->piece / sizeof *t->piece && t->piece[i]; i++) n = append_kernel(at, n, t->piece[i], t->name);
   return n;
-}
-
-static const char *name_of(tc_row_builder *b, const tc_row_text *t) {
-  const char *op = b->call ? tc_op_names[b->call->op] : "row",
-             *type = b->call ? tc_type_name(b->call->n_in ? b->call->in[0].type : b->call->out.type) : "any";
-  char *name = tc_arena_alloc(b->arena, strlen(op) + strlen(type) + strlen(t->part) + 6);
-  if (name) sprintf(name, "tc_%s_%s_%s", type, op, t->part);
-  return name;
 }
 
 static bool grow(tc_row_builder *b) {
@@ -60,14 +52,15 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
     b->status = TC_FAIL(TC_ERR_SHAPE, "a kernel of %llu blocks, of which a device runs at most %d", (unsigned long long)blocks, INT32_MAX);
     return;
   }
-  const char *name = name_of(b, text);
-  char *source = name ? tc_arena_alloc(b->arena, join(NULL, text, name) + 1) : NULL;
-  tc_gpu_word *word = source ? tc_arena_alloc(b->arena, (first.n + second.n) * sizeof *word) : NULL;
+  size_t name_bytes = strlen(text->name) + 1, bytes = join(NULL, text) + 1;
+  char *name = tc_arena_alloc(b->arena, name_bytes + bytes), *source = name + name_bytes;
+  tc_gpu_word *word = name ? tc_arena_alloc(b->arena, (first.n + second.n) * sizeof *word) : NULL;
   if (!word || !grow(b)) {
     fail(b);
     return;
   }
-  (void)join(source, text, name);
+  memcpy(name, text->name, name_bytes);
+  (void)join(source, text);
   memcpy(word, first.word, first.n * sizeof *word);
   if (second.n) memcpy(word + first.n, second.word, second.n * sizeof *word);
   b->row->launch[b->row->n_launch++] =
@@ -90,14 +83,15 @@ static uint64_t wide_items(uint64_t bytes) {
 }
 
 void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to, tc_gpu_word value) {
-  const tc_row_text text = {"fill", tc_type_name(type), NULL, {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_fill}, 0};
+  tc_row_text text = {.type = tc_type_name(type), .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_fill}};
+  snprintf(text.name, sizeof text.name, "tc_%s_fill", text.type);
   tc_row_launch_items(b, &text, wide_items(count * tc_type_bytes(type)), TC_ROW_WORDS(to, TC_ROW_CONST(count), value), TC_ROW_NO_WORDS);
 }
 
 void tc_row_keep(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   uint64_t count = tc_row_count(&c->out.d), bytes = count * tc_type_bytes(c->out.type);
-  const tc_row_text text = {"keep", NULL, NULL, {tc_gpu_text_index, tc_gpu_text_copy}, 0};
+  const tc_row_text text = {.name = "tc_row_copy", .piece = {tc_gpu_text_index, tc_gpu_text_copy}};
   if (c->filled)
     tc_row_fill(b, c->out.type, count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
   else if (!c->in_place)

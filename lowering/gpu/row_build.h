@@ -18,9 +18,10 @@ typedef struct tc_row_builder {
   tc_status status;
 } tc_row_builder;
 
-// A kernel: what tells its name from the op's other kernels, lines before its text, the pieces.
+// A kernel: lines before its text, the pieces.
 typedef struct tc_row_text {
-  const char *part, *type, *define;  // type: ELEM_<type> of the element piece; define: more lines; NULL: none
+  char name[48];
+  const char *type, *define;  // type: ELEM_<type> of the element piece; define: more lines; NULL: none
   const char *piece[8];
   uint32_t shared_bytes;
 } tc_row_text;
@@ -70,6 +71,7 @@ void tc_row_add(tc_row_builder *b);
 
 // A sort of segments of n entries each, of which the first k are kept.
 typedef struct tc_row_sort {
+  const char *name;  // what tells the first kernel from those with other keys
   const char *type;  // of elements, NULL: the key reads none
   const char *box, *key;  // pieces: what the key needs, NULL if nothing, and the key
   tc_row_words words;  // the key's

@@ -29,13 +29,12 @@ static cut cut_lanes(const tc_row_lanes *l) {
 static void pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const cut *c, tc_gpu_word in,
                  tc_gpu_word out, tc_gpu_word carry) {
   char define[64];
-  snprintf(define, sizeof define, "#define OP_%s 1\n%s", tc_op_names[b->call->op], mode);
-  const tc_row_text text = {
-      part,
-      type,
-      define,
-      {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_scan_op, c->along ? tc_gpu_text_scan_along : tc_gpu_text_scan_across},
-      c->along ? 22528 : 0};
+  const char *op = tc_op_names[b->call->op];
+  snprintf(define, sizeof define, "#define OP_%s 1\n%s", op, mode);
+  tc_row_text text = {.type = type, .define = define, .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_scan_op}};
+  snprintf(text.name, sizeof text.name, "tc_%s_%s_%s", type, op, part);
+  text.piece[3] = c->along ? tc_gpu_text_scan_along : tc_gpu_text_scan_across;
+  if (c->along) text.shared_bytes = 22528;
   uint64_t items = l->outer * c->chunks * l->inner;
   tc_row_words words =
       TC_ROW_WORDS(in, out, carry, TC_ROW_CONST(l->n), TC_ROW_CONST(c->chunk), TC_ROW_CONST(c->chunks), TC_ROW_CONST(l->inner), TC_ROW_CONST(items));

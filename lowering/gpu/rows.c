@@ -7,9 +7,19 @@
 #include "lazy/trace.h"
 #include "lowering/gpu/row_build.h"
 
-static const char *bits_define(tc_type type, char *define, size_t size) {
-  snprintf(define, size, "#define BITS %d\n", (int)tc_type_bytes(type) * 8);
-  return define;
+// A kernel for elements of a type, or for all elements of its size. define: room for its line.
+static tc_row_text typed(const tc_gpu_row_call *c, tc_type type, const char *piece) {
+  tc_row_text t = {.type = tc_type_name(type), .piece = {tc_gpu_text_element, tc_gpu_text_index, piece}};
+  snprintf(t.name, sizeof t.name, "tc_%s_%s", t.type, tc_op_names[c->op]);
+  return t;
+}
+
+static tc_row_text sized(const tc_gpu_row_call *c, const char *piece, char *define, size_t size) {
+  int bits = (int)tc_type_bytes(c->out.type) * 8;
+  tc_row_text t = {.define = define, .piece = {tc_gpu_text_bits, tc_gpu_text_index, piece}};
+  snprintf(define, size, "#define BITS %d\n", bits);
+  snprintf(t.name, sizeof t.name, "tc_b%d_%s", bits, tc_op_names[c->op]);
+  return t;
 }
 
 static void cat(tc_row_builder *b) {
@@ -26,7 +36,7 @@ static void cat(tc_row_builder *b) {
     begin += (uint64_t)c->in[i].d.dim[c->attr[0]] * l.inner;
   }
   char define[32];
-  const tc_row_text text = {"join", NULL, bits_define(c->out.type, define, sizeof define), {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_cat}, 0};
+  const tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
   tc_row_launch_items(b, &text, count, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(count), TC_ROW_CONST(begin), TC_ROW_CONST(n)),
                       (tc_row_words){word, (uint32_t)(2 * n)});
 }
@@ -43,8 +53,7 @@ static void write_slice(tc_row_builder *b) {
     word[4 * d + 3] = (tc_gpu_word)TC_ROW_CONST(stride);
   }
   char define[32];
-  const tc_row_text text = {
-      "part", NULL, bits_define(c->out.type, define, sizeof define), {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_write_slice}, 0};
+  const tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
   tc_row_keep(b);
   tc_row_launch_items(b, &text, items, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)),
                       (tc_row_words){word, (uint32_t)(4 * value->rank)});
@@ -54,7 +63,7 @@ static void unwindow(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   tc_row_lanes l = tc_row_lanes_of(&c->out.d, c->attr[0]);
   uint64_t count = tc_row_count(&c->out.d);
-  const tc_row_text text = {"sum", tc_type_name(c->out.type), NULL, {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_unwindow}, 0};
+  const tc_row_text text = typed(c, c->out.type, tc_gpu_text_unwindow);
   tc_row_launch_items(
       b, &text, count,
       TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]), TC_ROW_CONST(c->attr[1]),
@@ -67,7 +76,7 @@ static void searchsorted(tc_row_builder *b) {
   const tc_dims *sorted = &c->in[0].d, *values = &c->in[1].d;
   uint64_t count = tc_row_count(&c->out.d);
   uint64_t each = sorted->rank == 1 ? count : (uint64_t)values->dim[values->rank - 1];  // values of a sequence
-  const tc_row_text text = {"search", tc_type_name(c->in[0].type), NULL, {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_searchsorted}, 0};
+  const tc_row_text text = typed(c, c->in[0].type, tc_gpu_text_searchsorted);
   tc_row_launch_items(b, &text, count,
                       TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(count),
                                    TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])),
@@ -146,7 +155,7 @@ tc_status tc_gpu_row_zero(uint64_t bytes, tc_arena *arena, tc_gpu_row *out) {
 tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_arena *arena, tc_gpu_row *out) {
   *out = (tc_gpu_row){.n_launch = 0};
   tc_row_builder b = {.arena = arena, .row = out};
-  const tc_row_text text = {"check", NULL, NULL, {tc_gpu_text_index, tc_gpu_text_check}, 0};
+  const tc_row_text text = {.name = "tc_row_check", .piece = {tc_gpu_text_index, tc_gpu_text_check}};
   const tc_gpu_word fault = {TC_ROW_WORD_FAULT, 0};
   tc_row_launch_items(&b, &text, count, TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), fault, TC_ROW_CONST(base)),
                       TC_ROW_NO_WORDS);

@@ -13,17 +13,17 @@
 #include "lazy/record.h"
 #include "runtime/arena.h"
 
-typedef enum tc_gpu_word_kind {
+typedef enum tc_row_word_kind {
   TC_ROW_WORD_CONST,  // the value itself
   TC_ROW_WORD_OPERAND,  // address of operand number `value`
   TC_ROW_WORD_RESULT,  // address of the result
   TC_ROW_WORD_SCRATCH,  // address of byte `value` of the row's scratch memory
   TC_ROW_WORD_ARG,  // the row's run-time argument number `value`
   TC_ROW_WORD_FAULT,  // address of the run's fault word
-} tc_gpu_word_kind;
+} tc_row_word_kind;
 
 typedef struct tc_gpu_word {
-  tc_gpu_word_kind kind;
+  tc_row_word_kind kind;
   uint64_t value;
 } tc_gpu_word;
 

@@ -7,16 +7,17 @@
 
 #define TILE 64  // lines of a tile of the result
 #define FEW 8  // rows or columns that no tile is made for (product_narrow.c)
-#define FEW_TILE 32  // lines of the other operand that a block takes then
+#define FEW_TILE 8  // lines of the other operand that a block takes then
 #define ENOUGH 256  // tiles that fill a large device
+#define FEW_ENOUGH 64  // such blocks that keep its memory busy
 #define LEAST_STEPS 512  // of a part
 #define ALIGNED 8  // steps that a part's length is a multiple of, for wide accesses
 #define MOST_PARTS 64
 
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
-  int64_t few = TC_MIN(m, n), many = TC_MAX_OF(m, n), parts = 1;
+  int64_t few = TC_MIN(m, n), many = TC_MAX_OF(m, n), parts = 1, enough = few <= FEW ? FEW_ENOUGH : ENOUGH;
   int64_t tiles = batch * (few <= FEW ? tc_ceil_div(many, FEW_TILE) : tc_ceil_div(m, TILE) * tc_ceil_div(n, TILE));
-  while (tiles > 0 && tiles * parts < ENOUGH && parts < MOST_PARTS && k % (2 * parts * ALIGNED) == 0 && k / (2 * parts) >= LEAST_STEPS) parts *= 2;
+  while (tiles > 0 && tiles * parts < enough && parts < MOST_PARTS && k % (2 * parts * ALIGNED) == 0 && k / (2 * parts) >= LEAST_STEPS) parts *= 2;
   return parts;
 }
 

@@ -99,6 +99,11 @@ unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes) {
   return lanes == 1 ? 1 : lanes / nest->threads;
 }
 
+bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v) {
+  const int64_t most = INT64_C(1) << 30;
+  return t->nest->inst[v].dtype == TC_I64 && t->range[v].low >= -most && t->range[v].high <= most;
+}
+
 bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v) {
   const tc_ninst *i = &t->nest->inst[v];
   return i->op == TC_N_CONST || i->op == TC_N_NUM || i->op == TC_N_SPLAT || tc_gpu_width(t->nest, i->lanes) == 1;
@@ -188,7 +193,7 @@ void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k) {
   if (k > 0)
     tc_gpu_put(&t->body, ", ");
   else
-    tc_gpu_line(t, "%s%s ", i->op == TC_N_VAR ? "" : "const ", packed ? "u32" : tc_gpu_type(i->dtype));
+    tc_gpu_line(t, "%s%s ", i->op == TC_N_VAR ? "" : "const ", packed ? "u32" : tc_gpu_is_narrow(t, v) ? "i32" : tc_gpu_type(i->dtype));
   if (tc_gpu_is_one(t, v))
     tc_gpu_put(&t->body, "v%u = ", v);
   else

@@ -18,11 +18,17 @@ typedef struct tc_gpu_name {
   char text[192];
 } tc_gpu_name;
 
+// What an I64 value may be; unknown: anything.
+typedef struct tc_gpu_range {
+  int64_t low, high;
+} tc_gpu_range;
+
 typedef struct tc_gpu_text {
   const tc_nest *nest;
   tc_gpu_out helpers, body;
   uint32_t *end_of;  // per LOOP and IF: its end
   uint32_t *multiple;  // per I64 value: the greatest power of two that is known to divide every lane of it
+  tc_gpu_range *range;   // per I64 value: of every lane of it
   uint8_t *plain;  // per I64 value: made of counters and constants alone, which do not overflow
   uint8_t *barrier;  // per instruction: a barrier of the group before it
   uint8_t *stored;  // per buffer: this kernel writes it
@@ -50,6 +56,8 @@ bool tc_gpu_is_half(unsigned dtype);
 bool tc_gpu_is_float(unsigned dtype);
 bool tc_gpu_is_unsigned(unsigned dtype);
 
+// Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of it and a lane's number still are.
+bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
 // Lanes a thread has of a value of so many.
 unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes);
 // Whether one variable stands for all lanes that a thread has of value v.
@@ -79,7 +87,7 @@ void tc_gpu_matrix(tc_gpu_text *t, uint32_t at);
 // A barrier of the group, as a line.
 void tc_gpu_sync(tc_gpu_text *t);
 
-// Fills multiple, plain and stored (facts.c).
+// Fills multiple, range, plain and stored (facts.c).
 void tc_gpu_find_facts(tc_gpu_text *t);
 // Fills barrier (barrier.c).
 tc_status tc_gpu_find_barriers(tc_gpu_text *t);

@@ -72,6 +72,8 @@ Test(nvrtc, words_become_the_instructions_that_they_stand_for) {
   find_nvrtc(&facts);
   static const char *const instruction[] = {"ld.global.nc.v4.u32",
                                             "ld.global.nc.v2.u32",
+                                            "st.global.v4.u32",
+                                            "st.global.v2.u32",
                                             "cp.async.cg.shared.global",
                                             "cp.async.wait_group",
                                             "ldmatrix.sync.aligned.m8n8.x4.shared.b16",

@@ -16,6 +16,8 @@ typedef struct work {
   tc_graph g;
   uint32_t n_leaf, n_out;
   void *memory[MOST_NODES];
+  const tc_cut *cut;  // that products are given, or NULL
+  bool refused;  // there was none such
 } work;
 
 __attribute__((unused)) static const tc_target ampere = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};

@@ -2,8 +2,10 @@
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
+#include "lowering/gpu/product.h"
 #include "lowering/gpu/split.h"
 #include "lowering/nest_math.h"
+#include "lowering/prologue.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"
@@ -63,7 +65,11 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
     tc_expansion e;
     bool product = gr.group[g].kind == TC_GROUP_GEMM;
     w->g.target = product && target ? *target : (tc_target){.gpu = NULL};
-    tc_status st = tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena);
+    tc_status st = tc_expand_group(&e, &gr, &gr.group[g], product ? w->cut : NULL, &w->arena);
+    if (w->cut && st == TC_ERR_STATE) {
+      w->refused = true;
+      break;
+    }
     cr_assert_eq(st, TC_OK, "%s: %d, unsaid %u: %s", what, (int)st, e.unsaid, tc_last_error()->message);
     if (product && s) look(&e.nest, s);
     run_expansion(w, &e, what);
@@ -249,6 +255,23 @@ Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
       }
 }
 
+static int made_by_products(tc_type type, int64_t rows) {
+  work w = begin();
+  int n = 0;
+  build_scaled(&w, type, rows, 64, 64, false, false);
+  w.g.target = ampere;
+  tc_prologues(&w.g);
+  for (uint32_t i = 0; i < w.g.n; i++) n += w.g.node[i].prologue != 0;
+  release(&w);
+  return n;
+}
+
+Test(gpu_product, a_weight_of_bytes_that_many_tiles_of_rows_read_is_widened_once) {
+  cr_expect_eq(made_by_products(TC_BF16, 16), 2);
+  cr_expect_eq(made_by_products(TC_BF16, 4096), 0);
+  cr_expect_eq(made_by_products(TC_F32, 4096), 2);
+}
+
 Test(gpu_product, random_shapes) {
   uint32_t seed = 7;
   for (int i = 0; i < 40; i++) {
@@ -295,7 +318,7 @@ Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
       {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
       {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
       {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
-      {"few rows", TC_F32, 1, 2, 100, 4096, false, true, true},
+      {"few rows", TC_F32, 1, 2, 100, 8192, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     const problem *p = &problems[i];
@@ -314,4 +337,42 @@ Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
   cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 512), 1);
   cr_expect_eq(tc_gpu_parts_of(1, 64, 64, 2049), 1);
   cr_expect_eq(tc_gpu_parts_of(1, 576, 64, 50176), 32);
+}
+
+// ---- tiles ----
+
+// With every tile of the list; some have no kernel for operands that registers make. Returns how many were run.
+static int check_tiles(const problem *p, const tc_target *target, const tc_gemm_cut *cut, int n) {
+  int n_run = 0;
+  work model = begin();
+  build_product(&model, p);
+  run_graph(&model, target, p->name, NULL);
+  for (int i = 0; i < n; i++) {
+    tc_cut given;
+    char what[100];
+    work w = begin();
+    for (int k = 0; k < TC_N_CUT; k++) given.of[k] = -1;
+    given.of[TC_CUT_ROWS] = cut[i].rows, given.of[TC_CUT_LANES] = cut[i].columns;
+    snprintf(what, sizeof what, "%s, by %d x %d", p->name, cut[i].rows, cut[i].columns);
+    build_product(&w, p);
+    w.cut = &given;
+    run_graph(&w, target, what, NULL);
+    if (!w.refused) expect_same(&w, &model, what), n_run++;
+    tc_clear_error();
+    release(&w);
+  }
+  release(&model);
+  return n_run;
+}
+
+Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
+  static const problem halves[] = {{"bf16", TC_BF16, 1, 136, 144, 104, false, true, true}, {"f16, odd", TC_F16, 1, 131, 77, 69, true, false, true}};
+  static const problem floats[] = {{"f32", TC_F32, 1, 132, 72, 68, false, true, true}, {"f64", TC_F64, 1, 70, 67, 35, false, false, true}};
+  int n;
+  for (int i = 0; i < 2; i++) {
+    const tc_gemm_cut *cut = tc_gemm_mma_cuts(&n);
+    cr_expect_geq(check_tiles(&halves[i], &ampere, cut, n), 6, "%s", halves[i].name);
+    cut = tc_gemm_simt_cuts(&(tc_gemm){.acc = floats[i].type}, &n);
+    cr_expect_eq(check_tiles(&floats[i], &ampere, cut, n), n, "%s", floats[i].name);
+  }
 }

@@ -105,7 +105,7 @@ Test(gpu_product_code, halves_are_copied_and_multiplied_by_the_devices_instructi
 
 Test(gpu_product_code, floats_are_read_16_bytes_at_a_time_and_fused) {
   static const expected all[] = {
-      {{"f32", TC_F32, 1, 4096, 4096, 4096, false, false, false}, {"fma.rn.f32", "ld.shared.v4"}, 16},
+      {{"f32", TC_F32, 1, 4096, 4096, 4096, false, false, false}, {"fma.rn.f32", "ld.shared.v4", "st.global.v4"}, 4},
       {{"f32, wide reads", TC_F32, 1, 2048, 2048, 2048, true, true, false}, {"ld.global.nc.v4"}, 4},
       {{"f32, odd", TC_F32, 1, 1023, 1025, 1027, false, false, true}, {"fma.rn.f32"}, 128},
       {{"f64", TC_F64, 1, 512, 512, 512, false, true, true}, {"fma.rn.f64"}, 64},

@@ -184,6 +184,9 @@ SIM_UNSEEN TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
   return *(const tc_u32x2 *)p;
 }
 
+#define tc_store_16(p, v) (*(tc_u32x4 *)(p) = (v))
+#define tc_store_8(p, v) (*(tc_u32x2 *)(p) = (v))
+
 void tc_copy_async_16(void *shared, const void *global, i32 bytes);
 void tc_copy_commit(void);
 void tc_copy_wait(i32 n);
