@@ -1,37 +1,9 @@
 // The simulated driver does what CUDA's documents say: work runs late and in any order that is allowed, copies from pinned memory read their source when they
-// run, graphs keep the parameters of the time of their launch, limits are enforced, errors come where they should and stay.
+// run, limits are enforced, errors come where they should and stay. Graphs are in sim_graphs.c.
 #include <pthread.h>
 #include <sys/wait.h>
 
 #include "tests/sim/use.h"
-
-static const char add_text[] =
-    "TC_KERNEL(add, 32) {\n"
-    "  u32 *p = (u32 *)tc_table[0];\n"
-    "  p[TC_THREAD] += (u32)tc_table[1];\n"
-    "}\n";
-static const char put_text[] =
-    "typedef struct { u64 *to; u64 n; u64 word[4]; } value;\n"
-    "TC_KERNEL_OF(put, 32, value) {\n"
-    "  if (TC_THREAD < (i32)tc_value->n) tc_value->to[TC_THREAD] = tc_value->word[TC_THREAD];\n"
-    "}\n";
-
-typedef struct put_value {
-  CUdeviceptr to;
-  uint64_t n, word[4];
-} put_value;
-
-static CUDA_KERNEL_NODE_PARAMS node_of(CUfunction f, void **parameter) {
-  return (CUDA_KERNEL_NODE_PARAMS){
-      .func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1, .kernelParams = parameter};
-}
-
-static uint32_t first_word(CUdeviceptr at) {
-  uint32_t v[32] = {0};
-  EXPECT_FINE(CU(cuMemcpyDtoH_v2)(v, at, sizeof v));
-  for (int i = 1; i < 32; i++) EXPECT(v[i] == v[0], "%u, %u", v[i], v[0]);
-  return v[0];
-}
 
 // ---- devices and contexts ----
 
@@ -41,8 +13,8 @@ static void test_device(void) {
   size_t total, free_bytes;
   CUdevice d;
   EXPECT_FINE(CU(cuDeviceGetCount)(&n));
-  EXPECT(n == 2, "%d", n);
-  EXPECT_CU(101u, CU(cuDeviceGet)(&d, 2));
+  EXPECT(n == 3, "%d", n);
+  EXPECT_CU(101u, CU(cuDeviceGet)(&d, 3));
   EXPECT_FINE(CU(cuDeviceGetName)(name, sizeof name, 0));
   EXPECT(strstr(name, "simulated"), "%s", name);
   EXPECT_FINE(CU(cuDeviceGetAttribute)(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
@@ -51,7 +23,7 @@ static void test_device(void) {
   EXPECT_FINE(CU(cuDeviceCanAccessPeer)(&can, 0, 1));
   EXPECT(can, "%d", can);
   EXPECT_FINE(CU(cuMemGetInfo_v2)(&free_bytes, &total));
-  EXPECT(free_bytes <= total && total > 1u << 30, "%zu of %zu", free_bytes, total);
+  EXPECT(free_bytes <= total && total == 64u << 20, "%zu of %zu", free_bytes, total);
 }
 
 static void test_contexts(void) {
@@ -114,8 +86,8 @@ static void test_late_copies(void) {
   EXPECT_FINE(CU(cuMemcpyHtoDAsync_v2)(b, paged, 128, s));
   for (int i = 0; i < 32; i++) pinned[i] = paged[i] = 2;
   EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT(first_word(a) == 2, "read too early");
-  EXPECT(first_word(b) == 1, "read too late");
+  EXPECT(use_first_word(a) == 2, "read too early");
+  EXPECT(use_first_word(b) == 1, "read too late");
   EXPECT_FINE(CU(cuMemFreeHost)(pinned));
   EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
   CU(cuMemFree_v2)(a);
@@ -137,7 +109,7 @@ static void test_streams(void) {
     EXPECT_FINE(CU(cuMemsetD32Async)(p, 1, 32, s[0]));
     EXPECT_FINE(CU(cuMemsetD32Async)(p, 2, 32, s[1]));
     EXPECT_FINE(CU(cuCtxSynchronize)());
-    first += first_word(p) == 2;
+    first += use_first_word(p) == 2;
     EXPECT_FINE(CU(cuMemsetD32Async)(p, 3, 32, s[0]));
     EXPECT_FINE(CU(cuEventRecord)(e, s[0]));
     EXPECT_FINE(CU(cuStreamWaitEvent)(s[1], e, 0));
@@ -147,7 +119,7 @@ static void test_streams(void) {
     int asked = 0;
     while ((q = CU(cuEventQuery)(f)) == 600) asked++;
     EXPECT_FINE(q);
-    EXPECT(asked > 0 && first_word(p) == 4, "%d", asked);
+    EXPECT(asked > 0 && use_first_word(p) == 4, "%d", asked);
   }
   EXPECT(first > 0 && first < 40, "the first stream was first %d times of 40", first);
   EXPECT_FINE(CU(cuEventElapsedTime_v2)(&ms, e, f));
@@ -192,7 +164,7 @@ static void test_pool(void) {
   EXPECT(a == b && a % 256 == 0, "not the same memory");
   EXPECT_FINE(CU(cuMemsetD32Async)(b, 8, 32, s));
   EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT(first_word(out) == 7 && first_word(b) == 8, "%u, %u", first_word(out), first_word(b));
+  EXPECT(use_first_word(out) == 7 && use_first_word(b) == 8, "%u, %u", use_first_word(out), use_first_word(b));
   EXPECT_FINE(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   EXPECT(used == 128, "%llu", (unsigned long long)used);
   EXPECT_FINE(CU(cuMemFreeAsync)(b, s));
@@ -213,135 +185,6 @@ static void test_out_of_memory(void) {
   EXPECT_FINE(CU(cuMemFree_v2)(a));
   EXPECT_FINE(CU(cuMemAlloc_v2)(&b, total / 2));
   EXPECT_FINE(CU(cuMemFree_v2)(b));
-}
-
-// ---- graphs ----
-
-// A graph writes its table from a parameter, then runs. Each launch has the parameters that were set when it was asked for, however late it runs.
-static void test_replay(void) {
-  CUfunction put = use_kernel("put", put_text), add = use_kernel("add", add_text);
-  uint32_t zeros[32] = {0};
-  CUdeviceptr data = use_upload(zeros, sizeof zeros), other = use_upload(zeros, sizeof zeros), table = use_alloc(16);
-  put_value v = {table, 2, {data, 1}};
-  void *put_parameter[] = {&v}, *add_parameter[] = {&table};
-  CUDA_KERNEL_NODE_PARAMS first = node_of(put, put_parameter), second = node_of(add, add_parameter);
-  CUgraph g;
-  CUgraphNode node[2];
-  CUgraphExec e;
-  CUstream s;
-  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
-  EXPECT_FINE(CU(cuGraphCreate)(&g, 0));
-  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&node[0], g, NULL, 0, &first));
-  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&node[1], g, &node[0], 1, &second));
-  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&e, g, 0));
-  uint64_t want[2] = {0, 0};
-  for (unsigned i = 0; i < 50; i++) {
-    v.word[0] = i % 3 ? data : other;
-    v.word[1] = i;
-    want[i % 3 == 0] += i;
-    EXPECT_FINE(CU(cuGraphExecKernelNodeSetParams_v2)(e, node[0], &first));
-    EXPECT_FINE(CU(cuGraphLaunch)(e, s));
-  }
-  v.word[1] = 1000000;
-  EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT(first_word(data) == want[0] && first_word(other) == want[1], "%u, %u", first_word(data), first_word(other));
-  EXPECT_CU(1u, CU(cuGraphExecKernelNodeSetParams_v2)(e, (CUgraphNode)g, &first));
-  EXPECT_FINE(CU(cuGraphExecDestroy)(e));
-  EXPECT_FINE(CU(cuGraphDestroy)(g));
-  EXPECT_CU(1u, CU(cuGraphLaunch)(e, s));
-  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
-  CU(cuMemFree_v2)(data);
-  CU(cuMemFree_v2)(other);
-  CU(cuMemFree_v2)(table);
-}
-
-// Launches of one executable follow each other, even in two streams.
-static void test_exec_alone(void) {
-  CUfunction add = use_kernel("add", add_text);
-  uint32_t zeros[32] = {0};
-  CUdeviceptr data = use_upload(zeros, sizeof zeros);
-  uint64_t words[] = {data, 1};
-  CUdeviceptr table = use_upload(words, sizeof words), copy = use_alloc(128);
-  void *parameter[] = {&table};
-  CUDA_KERNEL_NODE_PARAMS p = node_of(add, parameter);
-  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                     .srcDevice = data,
-                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                     .dstDevice = copy,
-                     .WidthInBytes = 128,
-                     .Height = 1,
-                     .Depth = 1};
-  CUgraph g, child;
-  CUgraphNode n[3];
-  CUgraphExec e;
-  CUcontext context;
-  CUstream s[2];
-  CU(cuCtxGetCurrent)(&context);
-  EXPECT_FINE(CU(cuGraphCreate)(&child, 0));
-  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[0], child, NULL, 0, &p));
-  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[1], child, &n[0], 1, &p));
-  EXPECT_FINE(CU(cuGraphCreate)(&g, 0));
-  EXPECT_FINE(CU(cuGraphAddKernelNode_v2)(&n[0], g, NULL, 0, &p));
-  EXPECT_FINE(CU(cuGraphAddChildGraphNode)(&n[1], g, &n[0], 1, child));
-  EXPECT_FINE(CU(cuGraphAddMemcpyNode)(&n[2], g, &n[1], 1, &c, context));
-  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&e, g, 0));
-  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamCreate)(&s[i], CU_STREAM_NON_BLOCKING));
-  for (int i = 0; i < 20; i++) EXPECT_FINE(CU(cuGraphLaunch)(e, s[i % 2]));
-  EXPECT_FINE(CU(cuCtxSynchronize)());
-  EXPECT(first_word(data) == 60 && first_word(copy) == 60, "%u, %u", first_word(data), first_word(copy));
-  for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamDestroy_v2)(s[i]));
-  EXPECT_FINE(CU(cuGraphExecDestroy)(e));
-  EXPECT_FINE(CU(cuGraphDestroy)(g));
-  EXPECT_FINE(CU(cuGraphDestroy)(child));
-  CU(cuMemFree_v2)(data);
-  CU(cuMemFree_v2)(table);
-  CU(cuMemFree_v2)(copy);
-}
-
-// What a stream is asked for in a capture becomes a graph; waiting spoils it.
-static void test_capture(void) {
-  CUstream s, side;
-  CUevent e;
-  CUgraph g = NULL;
-  CUgraphExec exec;
-  CUstreamCaptureStatus status;
-  CUdeviceptr p = use_alloc(128), q = use_alloc(128), nothing;
-  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
-  EXPECT_FINE(CU(cuStreamCreate)(&side, CU_STREAM_NON_BLOCKING));
-  EXPECT_FINE(CU(cuEventCreate)(&e, CU_EVENT_DISABLE_TIMING));
-  EXPECT_FINE(CU(cuMemsetD32Async)(p, 1, 32, s));
-  EXPECT_FINE(CU(cuMemsetD32Async)(q, 1, 32, s));
-  EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
-  EXPECT_FINE(CU(cuMemsetD32Async)(p, 5, 32, s));
-  EXPECT_FINE(CU(cuEventRecord)(e, s));
-  EXPECT_FINE(CU(cuStreamWaitEvent)(side, e, 0));
-  EXPECT_FINE(CU(cuMemcpyDtoDAsync_v2)(q, p, 128, side));
-  EXPECT_FINE(CU(cuEventRecord)(e, side));
-  EXPECT_FINE(CU(cuStreamWaitEvent)(s, e, 0));
-  EXPECT_FINE(CU(cuMemsetD32Async)(p, 6, 32, s));
-  EXPECT_FINE(CU(cuStreamIsCapturing)(s, &status));
-  EXPECT(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, "%u", status);
-  EXPECT_FINE(CU(cuStreamEndCapture)(s, &g));
-  EXPECT(first_word(p) == 1, "it ran");
-  EXPECT_FINE(CU(cuGraphInstantiateWithFlags)(&exec, g, 0));
-  EXPECT_FINE(CU(cuGraphLaunch)(exec, s));
-  EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT(first_word(p) == 6 && first_word(q) == 5, "%u, %u", first_word(p), first_word(q));
-  EXPECT_FINE(CU(cuGraphExecDestroy)(exec));
-  EXPECT_FINE(CU(cuGraphDestroy)(g));
-  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
-  EXPECT_CU(900u, CU(cuStreamSynchronize)(s));
-  EXPECT_CU(901u, CU(cuStreamEndCapture)(s, &g));
-  EXPECT_FINE(CU(cuStreamBeginCapture_v2)(s, 0));
-  EXPECT_CU(900u, CU(cuMemAlloc_v2)(&nothing, 16));
-  EXPECT_CU(901u, CU(cuStreamEndCapture)(s, &g));
-  EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT_FINE(CU(cuEventDestroy_v2)(e));
-  EXPECT_FINE(CU(cuStreamDestroy_v2)(s));
-  EXPECT_FINE(CU(cuStreamDestroy_v2)(side));
-  CU(cuMemFree_v2)(p);
-  CU(cuMemFree_v2)(q);
 }
 
 // ---- limits ----
@@ -370,16 +213,16 @@ static void test_limits(void) {
 static void test_images(void) {
   char *log = NULL;
   CUmodule m;
-  EXPECT(!use_kernel_for("add", add_text, "sm_80", &log), "loaded");
+  EXPECT(!use_kernel_for("add", use_add_text, "sm_80", &log), "loaded");
   free(log);
-  EXPECT(!use_kernel_for("add", add_text, "sm_91", &log) && strstr(log, "sm_91"), "%s", log);
+  EXPECT(!use_kernel_for("add", use_add_text, "sm_91", &log) && strstr(log, "sm_91"), "%s", log);
   free(log);
   EXPECT_CU(200u, CU(cuModuleLoadData)(&m, "\177ELF is not an image of the simulator, whatever follows"));
   nvrtcProgram p;
   const char *option[] = {"--gpu-architecture=compute_80", "--fmad=false"}, *header = "//", *name = "tc_words.h";
   char source[512];
   size_t bytes = 0;
-  snprintf(source, sizeof source, "#include \"tc_words.h\"\n%s", add_text);
+  snprintf(source, sizeof source, "#include \"tc_words.h\"\n%s", use_add_text);
   RTC(nvrtcCreateProgram)(&p, source, "add", 1, &header, &name);
   EXPECT(RTC(nvrtcCompileProgram)(p, 2, option) == NVRTC_SUCCESS, "failed");
   RTC(nvrtcGetCUBINSize)(p, &bytes);
@@ -414,7 +257,7 @@ static void test_injected(void) {
 
 // On the other device: it is of no use any more, this one is.
 static void test_sticky(void) {
-  CUfunction add = use_kernel("add", add_text);
+  CUfunction add = use_kernel("add", use_add_text);
   CUcontext second;
   CUdeviceptr a;
   EXPECT_FINE(CU(cuDevicePrimaryCtxRetain)(&second, 1));
@@ -428,8 +271,53 @@ static void test_sticky(void) {
   uint32_t zeros[32] = {0};
   CUdeviceptr data = use_upload(zeros, sizeof zeros);
   EXPECT_FINE(use_run(add, 1, 32, 0, data, 3));
-  EXPECT(first_word(data) == 3, "%u", first_word(data));
+  EXPECT(use_first_word(data) == 3, "%u", use_first_word(data));
   CU(cuMemFree_v2)(data);
+}
+
+// A kernel's fault shows where somebody waits, and stays.
+static void test_late_fault(void) {
+  CUcontext third;
+  CUstream s;
+  EXPECT_FINE(CU(cuDevicePrimaryCtxRetain)(&third, 2));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(third));
+  CUfunction add = use_kernel("add", use_add_text);
+  uint32_t zeros[32] = {0};
+  uint64_t words[] = {use_upload(zeros, sizeof zeros), 1};
+  CUdeviceptr table = use_upload(words, sizeof words);
+  void *parameter[] = {&table};
+  EXPECT_FINE(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+  EXPECT(CU(sim_fail)("kernel:2=719"), "not understood");
+  for (int i = 0; i < 3; i++) EXPECT_FINE(CU(cuLaunchKernel)(add, 1, 1, 1, 32, 1, 1, 0, s, parameter, NULL));
+  EXPECT_CU(719u, CU(cuStreamSynchronize)(s));
+  EXPECT_CU(719u, CU(cuLaunchKernel)(add, 1, 1, 1, 32, 1, 1, 0, s, parameter, NULL));
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(NULL));
+  EXPECT_FINE(CU(cuCtxSynchronize)());
+}
+
+// Memory of another device is reached when that was asked for, and copies go between the two without.
+static void test_peers(void) {
+  CUfunction add = use_kernel("add", use_add_text);
+  CUcontext first, second;
+  uint32_t ones[32];
+  for (int i = 0; i < 32; i++) ones[i] = 1;
+  EXPECT_FINE(CU(cuCtxGetCurrent)(&first));
+  EXPECT_FINE(CU(cuDevicePrimaryCtxRetain)(&second, 1));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(second));
+  CUdeviceptr there = use_upload(ones, sizeof ones);
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(NULL));
+  CUdeviceptr here = use_alloc(sizeof ones);
+  EXPECT_FINE(CU(cuMemcpyPeerAsync)(here, first, there, second, sizeof ones, NULL));
+  EXPECT(use_first_word(here) == 1, "%u", use_first_word(here));
+  EXPECT_FINE(CU(cuCtxEnablePeerAccess)(second, 0));
+  EXPECT_CU(704u, CU(cuCtxEnablePeerAccess)(second, 0));
+  EXPECT_FINE(use_run(add, 1, 32, 0, there, 4));
+  EXPECT_FINE(CU(cuMemcpyPeerAsync)(here, first, there, second, sizeof ones, NULL));
+  EXPECT(use_first_word(here) == 5, "%u", use_first_word(here));
+  EXPECT_FINE(CU(cuMemFree_v2)(here));
+  EXPECT_FINE(CU(cuCtxPushCurrent_v2)(second));
+  EXPECT_FINE(CU(cuMemFree_v2)(there));
+  EXPECT_FINE(CU(cuCtxPopCurrent_v2)(NULL));
 }
 
 // What is never freed is told at the end, if asked for.
@@ -461,7 +349,8 @@ static void test_fork(void) {
 
 int main(void) {
   test_leaks();
-  setenv("TC_SIM_DEVICES", "2", 1);
+  setenv("TC_SIM_DEVICES", "3", 1);
+  setenv("TC_SIM_MEMORY_MIB", "64", 1);
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
   if (!use_begin()) {
     printf("skipped: the simulated driver is not built\n");
@@ -476,15 +365,14 @@ int main(void) {
   test_host_function();
   test_pool();
   test_out_of_memory();
-  test_replay();
-  test_exec_alone();
-  test_capture();
   test_limits();
   test_images();
   test_injected();
   test_fork();
   EXPECT(CU(sim_live_bytes)(0) == 0, "%zu bytes are in use", CU(sim_live_bytes)(0));
+  test_peers();
   test_sticky();
+  test_late_fault();
   EXPECT(CU(sim_faults)() == 0, "%s", CU(sim_fault_text)());
   return expect_done("sim_driver");
 }

@@ -36,7 +36,7 @@ static int compiles(const char *source, const char *include, int quiet) {
 
 int main(void) {
   const char *home = getenv("CUDA_HOME");
-  char file[256], include[256];
+  char file[288], include[256];
   snprintf(include, sizeof include, "-I%s/include", home ? home : "/usr/local/cuda");
   snprintf(file, sizeof file, "%s/cuda.h", include + 2);
   if (access(file, R_OK) != 0) {

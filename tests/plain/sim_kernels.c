@@ -1,6 +1,7 @@
 // The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers, shuffles, tables, conversions, copies, matrix products.
 #include <ctype.h>
 #include <math.h>
+#include <sys/wait.h>
 
 #include "kernels/math.h"
 #include "tests/sim/use.h"
@@ -170,6 +171,49 @@ static void test_product(bool is_half) {
   CU(cuMemFree_v2)(dc);
 }
 
+static float value_of(uint16_t bfloat) {
+  uint32_t bits = (uint32_t)bfloat << 16;
+  float v;
+  memcpy(&v, &bits, 4);
+  return v;
+}
+
+// Sums of one sign of products that need rounding. One kind of arithmetic rounds to the nearest, the other cuts off: it is never above the true sum.
+static void test_arithmetic(bool truncating) {
+  enum { M = 16, N = 8, K = 256 };
+  static uint16_t a[M * K], b[K * N];
+  float got[M * N];
+  char text[sizeof product_text + 16];
+  const char *at = strstr(product_text, "KIND");
+  snprintf(text, sizeof text, "%.*sbf16%s", (int)(at - product_text), product_text, at + 4);
+  CUfunction f = use_kernel("product", text);
+  for (int i = 0; i < M * K; i++) a[i] = (uint16_t)(0x3f80 + i * 7 % 127 - i % 7 * 0x80);  // from 1 to 2, and smaller
+  for (int i = 0; i < K * N; i++) b[i] = (uint16_t)(0x3f80 + i * 11 % 125 - i % 5 * 0x80);
+  CUdeviceptr da = use_upload(a, sizeof a), db = use_upload(b, sizeof b), dc = use_alloc(sizeof got);
+  EXPECT_FINE(use_run(f, 1, 32, 768, da, db, dc, K, N));
+  EXPECT_FINE(CU(cuMemcpyDtoH_v2)(got, dc, sizeof got));
+  int above = 0, below = 0, far = 0, chained = 0;
+  for (int i = 0; i < M * N; i++) {
+    double want = 0;
+    float chain = 0;
+    for (int k = 0; k < K; k++) {
+      float x = value_of(a[i / N * K + k]), y = value_of(b[k * N + i % N]);
+      want += (double)x * (double)y;
+      chain += x * y;
+    }
+    above += got[i] > want;
+    below += got[i] < want;
+    far += fabs(got[i] - want) > want * 1e-5;
+    chained += got[i] == chain;
+  }
+  EXPECT(far == 0, "%d are far off", far);
+  if (truncating) EXPECT(above == 0 && below > M * N / 2, "%d above, %d below", above, below);
+  if (!truncating) EXPECT(chained == M * N && above > 0, "%d of %d as k in order gives it, %d above", chained, M * N, above);
+  CU(cuMemFree_v2)(da);
+  CU(cuMemFree_v2)(db);
+  CU(cuMemFree_v2)(dc);
+}
+
 // A thread's copies beyond the bytes are zero; the last group may stay under way.
 static void test_copies(void) {
   CUfunction f = use_kernel("copies",
@@ -263,7 +307,24 @@ static void test_refused(void) {
   }
 }
 
+// Settings are read once a process.
+static void test_truncating(void) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("TC_SIM_MMA", "truncating", 1);
+    if (!use_begin()) exit(0);
+    test_product(false);
+    test_arithmetic(true);
+    exit(atomic_load(&expect_n_failed) != 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+}
+
 int main(void) {
+  test_truncating();
   if (!use_begin()) {
     printf("skipped: the simulated driver is not built\n");
     return 77;
@@ -274,6 +335,7 @@ int main(void) {
   test_conversions();
   test_product(false);
   test_product(true);
+  test_arithmetic(false);
   test_copies();
   test_min();
   test_math();

@@ -107,23 +107,16 @@ static uint32_t aged(uint32_t side) {
   return (had | old) << OLD | (uint32_t)all_atomic << OLD_ATOMIC | (uint32_t)only << OLD_ONLY;
 }
 
-static const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
+// A cell that this block, or another of the launch, touched before.
+static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   if (c->stamp != B->stamp) {
-    bool same = c->stamp >= B->first_stamp && !(kind & SHARED);  // each block has its own shared memory
-    if (!same) {  // the usual case: nobody was here before
-      uint32_t mine = my_side(mask, kind);
-      uint16_t clock = B->warp[B->now->warp].clock;
-      bool write = kind & (SIM_WRITE | SIM_ATOMIC);
-      *c = (sim_cell){B->stamp, write ? mine : 0, write ? 0 : mine, B->epoch, clock, B->epoch, clock};
-      return NULL;
-    }
     c->writer = aged(c->writer);
     c->reader = aged(c->reader);
     c->stamp = B->stamp;
   }
   bool write = kind & (SIM_WRITE | SIM_ATOMIC), atomic = kind & SIM_ATOMIC;
   const char *what = NULL;
-  uint32_t written = FIELD(c->writer, MASK, 4) & mask, read = FIELD(c->reader, MASK, 4) & mask;
+  uint32_t writers = FIELD(c->writer, MASK, 4), readers = FIELD(c->reader, MASK, 4), written = writers & mask, read = readers & mask;
   if ((FIELD(c->writer, OLD, 4) & mask) && !(atomic && (c->writer >> OLD_ATOMIC & 1))) what = "race between blocks";
   if (write && (FIELD(c->reader, OLD, 4) & mask)) what = "race between blocks";
   bool unordered_write = written && !(atomic && (c->writer >> ATOMIC & 1)) && !ordered(c->writer, c->writer_epoch, c->writer_clock);
@@ -135,16 +128,33 @@ static const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   }
   uint16_t clock = B->warp[B->now->warp].clock;
   if (write) {
-    bool newer = c->writer_epoch != B->epoch || (written == FIELD(c->writer, MASK, 4) && !atomic && !unordered_write);
+    bool newer = c->writer_epoch != B->epoch || (written == writers && !atomic && !unordered_write);
     c->writer = joined(c->writer, newer, mask, kind);
     c->writer_epoch = B->epoch;
     c->writer_clock = clock;
   } else {
-    c->reader = joined(c->reader, c->reader_epoch != B->epoch, mask, kind);
+    // Reads that come before this one in order need not be kept: what comes after this one comes after them.
+    bool after = !(c->reader >> MIXED & 1) && !(readers & ~mask) && ordered(c->reader, c->reader_epoch, c->reader_clock);
+    c->reader = joined(c->reader, c->reader_epoch != B->epoch || (after && !(c->reader >> ONLY & 1)), mask, kind);
     c->reader_epoch = B->epoch;
     c->reader_clock = clock;
   }
   return what;
+}
+
+// What is wrong, or NULL. Most cells are met for the first time, or read again by many.
+static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
+  bool write = kind & (SIM_WRITE | SIM_ATOMIC);
+  if (c->stamp != B->stamp && (c->stamp < B->first_stamp || (kind & SHARED))) {  // each block has its own shared memory
+    uint32_t mine = my_side(mask, kind);
+    uint16_t clock = B->warp[B->now->warp].clock;
+    *c = (sim_cell){B->stamp, write ? mine : 0, write ? 0 : mine, B->epoch, clock, B->epoch, clock};
+    return NULL;
+  }
+  if (!write && c->stamp == B->stamp && c->writer == 0 && (c->reader >> SEVERAL & 1) && c->reader_epoch == B->epoch && !(kind & SIM_READ_ONLY) &&
+      !(mask & ~FIELD(c->reader, MASK, 4)))
+    return NULL;
+  return check_known_cell(c, mask, kind);
 }
 
 // ---- accesses ----
@@ -169,20 +179,13 @@ static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned k
   }
 }
 
-static bool all_written(const uint8_t *state, unsigned bytes) {
+static inline bool all_written(const uint8_t *state, unsigned bytes) {
   static const uint8_t want[16] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
-  switch (bytes) {
-    case 1: return state[0] == SIM_WRITTEN;
-    case 2: return memcmp(state, want, 2) == 0;
-    case 4: return memcmp(state, want, 4) == 0;
-    case 8: return memcmp(state, want, 8) == 0;
-    case 16: return memcmp(state, want, 16) == 0;
-    default:
-      for (unsigned i = 0; i < bytes; i++) {
-        if (state[i] != SIM_WRITTEN) return false;
-      }
-      return true;
+  if (bytes <= sizeof want) return memcmp(state, want, bytes) == 0;
+  for (unsigned i = 0; i < bytes; i++) {
+    if (state[i] != SIM_WRITTEN) return false;
   }
+  return true;
 }
 
 // Memory that is not a device's: the thread's own, its parameters, constants beside the code.
@@ -193,48 +196,61 @@ static bool is_own(uintptr_t at, unsigned bytes, unsigned kind) {
   return at - (uintptr_t)l->params + bytes <= (size_t)l->kernel->param_bytes || at - (uintptr_t)m->code + bytes <= m->code_bytes;
 }
 
-void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
-  const sim_thread *t = B->now;
-  size_t o = at - (uintptr_t)t->stack;
-  if (o < SIM_STACK_BYTES) return;
+// Bytes that are no memory of the device: the thread's own, or the launch ends.
+static __attribute__((noinline)) void refuse(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
+  if (is_own(at, bytes, kind)) return;
+  size_t o = at - (uintptr_t)B->shared;
+  const sim_device *owner = sim_memory_device(at);
+  if (o < SIM_MAX_SHARED) {
+    sim_kernel_fault("out of bounds", site, "%s %u bytes of shared memory at offset %zu of %u", verb(kind), bytes, o, B->launch->shared);
+  } else if (owner) {
+    sim_kernel_fault("out of bounds", site, "%s %u bytes of device %d's memory at %p", verb(kind), bytes, owner->index, (void *)at);
+  } else {
+    sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes, (void *)at);
+  }
+  sim_kill(SIM_ILLEGAL_ADDRESS);
+}
+
+static bool reachable(uintptr_t at) {
+  const sim_device *owner = sim_memory_device(at);
+  return owner == B->device || B->device->peer[owner->index];
+}
+
+static __attribute__((noinline)) void tell(const char *what, uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
+  sim_kernel_fault(what, site, "%s %u bytes of %s memory at %p", verb(kind), bytes, kind & SHARED ? "shared" : "global", (void *)at);
+}
+
+static inline __attribute__((always_inline)) void touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
+  if (at - (uintptr_t)B->now->stack < SIM_STACK_BYTES) return;
   uint8_t *state;
   sim_cell *cell;
-  const char *where;
-  size_t limit;
-  if ((o = at - (uintptr_t)B->shared) < SIM_MAX_SHARED) {
-    state = B->shared_state + o, cell = B->shared_cell + o / 4, where = "shared memory", limit = B->launch->shared;
+  size_t o = at - (uintptr_t)B->shared;
+  if (o < B->launch->shared && o + bytes <= B->launch->shared) {
+    state = B->shared_state + o, cell = B->shared_cell + o / 4;
     kind |= SHARED;
-  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size) {
-    state = sim_state + o, cell = B->cell + o / 4, where = "global memory", limit = sim_memory_size;
+  } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size && o + bytes <= sim_memory_size && reachable(at)) {
+    state = sim_state + o, cell = B->cell + o / 4;
   } else {
-    if (is_own(at, bytes, kind)) return;
-    sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes, (void *)at);
-    sim_kill(SIM_ILLEGAL_ADDRESS);
-  }
-  if (o + bytes > limit) {
-    sim_kernel_fault("out of bounds", site, "%s %u bytes of %s at offset %zu of %zu", verb(kind), bytes, where, o, limit);
-    sim_kill(SIM_ILLEGAL_ADDRESS);
+    refuse(at, bytes, kind, site);
+    return;
   }
   if (at % bytes && !(kind & SIM_ANY_ALIGNMENT)) {
-    sim_kernel_fault("misaligned", site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+    tell("misaligned", at, bytes, kind, site);
     sim_kill(SIM_MISALIGNED);
   }
-  if (cell >= B->cell && cell < B->cell + sim_memory_size / 4) {
-    sim_device *owner = sim_memory_device(at);
-    if (owner != B->device && !B->device->peer[owner->index]) {
-      sim_kernel_fault("out of bounds", site, "%s memory of device %d", verb(kind), owner->index);
-      sim_kill(SIM_ILLEGAL_ADDRESS);
-    }
-  }
-  if (!all_written(state, bytes)) check_state(state, at, bytes, kind, site, where);
+  if (!all_written(state, bytes)) check_state(state, at, bytes, kind, site, kind & SHARED ? "shared memory" : "global memory");
   size_t first = o % 4;
   for (unsigned done = 0; done < bytes; cell++) {
     unsigned n = (unsigned)(4 - first) < bytes - done ? (unsigned)(4 - first) : bytes - done;
     const char *what = check_cell(cell, ((1u << n) - 1) << first, kind);
-    if (what) sim_kernel_fault(what, site, "%s %u bytes of %s at %p", verb(kind), bytes, where, (void *)at);
+    if (what) tell(what, at, bytes, kind, site);
     done += n;
     first = 0;
   }
+}
+
+void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
+  touch(at, bytes, kind, site);
 }
 
 // ---- what the compiler calls ----
@@ -242,16 +258,16 @@ void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
 #define SITE __builtin_return_address(0)
 #define HOOK(n) \
   static void read##n(void *p) { \
-    sim_touch((uintptr_t)p, n, SIM_READ, SITE); \
+    touch((uintptr_t)p, n, SIM_READ, SITE); \
   } \
   static void write##n(void *p) { \
-    sim_touch((uintptr_t)p, n, SIM_WRITE, SITE); \
+    touch((uintptr_t)p, n, SIM_WRITE, SITE); \
   } \
   static void unaligned_read##n(void *p) { \
-    sim_touch((uintptr_t)p, n, SIM_READ | SIM_ANY_ALIGNMENT, SITE); \
+    touch((uintptr_t)p, n, SIM_READ | SIM_ANY_ALIGNMENT, SITE); \
   } \
   static void unaligned_write##n(void *p) { \
-    sim_touch((uintptr_t)p, n, SIM_WRITE | SIM_ANY_ALIGNMENT, SITE); \
+    touch((uintptr_t)p, n, SIM_WRITE | SIM_ANY_ALIGNMENT, SITE); \
   }
 HOOK(1)
 HOOK(2)

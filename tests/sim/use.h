@@ -115,4 +115,19 @@ static inline CUresult use_run_shared(CUfunction f, unsigned blocks, unsigned th
 #define use_run(f, blocks, threads, shared_bytes, ...) \
   use_run_shared(f, blocks, threads, shared_bytes, (uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / 8)
 
+// A kernel for orders of work: adds the table's second word to each of 32 words at its first.
+static const char use_add_text[] __attribute__((unused)) =
+    "TC_KERNEL(add, 32) {\n"
+    "  u32 *p = (u32 *)tc_table[0];\n"
+    "  p[TC_THREAD] += (u32)tc_table[1];\n"
+    "}\n";
+
+// The first of 32 words that should all be the same.
+static inline uint32_t use_first_word(CUdeviceptr at) {
+  uint32_t v[32] = {0};
+  EXPECT_FINE(CU(cuMemcpyDtoH_v2)(v, at, sizeof v));
+  for (int i = 1; i < 32; i++) EXPECT(v[i] == v[0], "%u, %u", v[i], v[0]);
+  return v[0];
+}
+
 #endif

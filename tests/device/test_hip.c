@@ -1,0 +1,93 @@
+// A GPU of AMD's as the layers above see it (device/gpu.h), on HIP's face of the simulated driver.
+#include "tests/device/simulated.h"
+
+static void simulate_hip(const char *gfx) {
+  if (access(built("libsim-hip.so"), R_OK) != 0) cr_skip_test("the simulated driver is not built");
+  setenv("TC_HIP_LIBRARY", built("libsim-hip.so"), 1);
+  setenv("TC_CACHE_BYTES", "0", 1);
+  setenv("TC_SIM_GFX", gfx, 1);
+  tc_options_reload();
+}
+
+#define CALL_HIP(type, name) ((type)symbol_of("libsim-hip.so", name))
+
+// out[i] += sum of a wave's thread numbers + scale; the last word of the table.
+static const char source[] =
+    "#include \"tc_words.h\"\n"
+    "TC_KERNEL(waves, 128) {\n"
+    "  u32 *out = (u32 *)tc_table[0];\n"
+    "  u32 v = (u32)TC_THREAD;\n"
+    "  for (i32 d = TC_WARP / 2; d > 0; d /= 2) v += TC_DOWN_U32(~0ull, v, d, TC_WARP);\n"
+    "  v = TC_FROM_U32(~0ull, v, 0, TC_WARP);\n"
+    "  out[TC_BLOCK * 128 + TC_THREAD] += v + (u32)tc_table[1];\n"
+    "}\n";
+
+static void waves(const char *gfx, uint32_t wave) {
+  enum { N = 256, STEPS = 6 };
+  uint32_t got[N], each = 0;
+  tc_gpu *g;
+  tc_gpu_code *c;
+  tc_gpu_sequence *s;
+  void *out;
+  simulate_hip(gfx);
+  OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
+  const tc_gpu_facts *f = tc_gpu_facts_of(g);
+  cr_expect(f->simulated && f->warp == (int)wave && strcmp(f->arch, gfx) == 0, "%s, %s, %d", f->name, f->arch, f->warp);
+  OK(tc_gpu_compile(g, "waves", source, &c));
+  OK(tc_gpu_alloc(g, sizeof got, &out));
+  OK(tc_gpu_zero(g, out, sizeof got));
+  tc_gpu_launch launch[] = {{c, 2, 128, 0, 0}, {c, 2, 128, 0, 2}};
+  OK(tc_gpu_sequence_create(g, launch, 2, 4, &s));
+  for (uint64_t step = 0; step < STEPS; step++) {
+    OK(tc_gpu_sequence_run(s, (uint64_t[]){(uintptr_t)out, step, (uintptr_t)out, 1000}));
+    each += (uint32_t)step + 1000;
+  }
+  cr_expect_null(tc_gpu_sequence_plain(s), "%s", tc_gpu_sequence_plain(s));
+  OK(tc_gpu_read(g, got, out, sizeof got));
+  for (uint32_t i = 0; i < N; i++) {
+    uint32_t first = i % 128 / wave * wave, sum = wave * first + wave * (wave - 1) / 2;
+    cr_expect_eq(got[i], each + 2 * STEPS * sum, "%u: %u", i, got[i]);
+  }
+  tc_gpu_sequence_destroy(s);
+  tc_gpu_free(g, out);
+  tc_gpu_code_release(c);
+  tc_gpu_shutdown();
+  cr_expect_eq(CALL_HIP(size_t (*)(int), "sim_live_bytes")(0), 0);
+  cr_expect_eq(CALL_HIP(int (*)(void), "sim_live_objects")(), 0);
+  cr_expect_eq(CALL_HIP(int (*)(void), "sim_faults")(), 0, "%s", CALL_HIP(const char *(*)(void), "sim_fault_text")());
+}
+
+Test(hip, waves_of_64_threads_are_replayed) {
+  waves("gfx90a", 64);
+}
+
+Test(hip, waves_of_32_threads_are_replayed) {
+  waves("gfx1100", 32);
+}
+
+Test(hip, an_older_library_takes_no_graphs_and_launches_kernel_by_kernel) {
+  setenv("TC_SIM_HIP_VERSION", "50221153", 1);
+  tc_gpu *g;
+  tc_gpu_code *c;
+  tc_gpu_sequence *s;
+  void *out;
+  simulate_hip("gfx906");
+  OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
+  OK(tc_gpu_compile(g, "waves", source, &c));
+  OK(tc_gpu_alloc(g, 512, &out));
+  OK(tc_gpu_zero(g, out, 512));
+  OK(tc_gpu_sequence_create(g, &(tc_gpu_launch){c, 1, 128, 0, 0}, 1, 2, &s));
+  for (int i = 0; i < 3; i++) OK(tc_gpu_sequence_run(s, (uint64_t[]){(uintptr_t)out, 1}));
+  cr_expect(tc_gpu_sequence_plain(s) && strstr(tc_gpu_sequence_plain(s), "HIP before 6.0"), "%s", tc_gpu_sequence_plain(s));
+  tc_gpu_sequence_destroy(s);
+  tc_gpu_free(g, out);
+  tc_gpu_code_release(c);
+  tc_gpu_shutdown();
+}
+
+// The compiler would end the process if it were asked.
+Test(hip, an_architecture_that_the_compiler_does_not_know_is_an_error_with_a_sentence) {
+  tc_gpu *g;
+  simulate_hip("gfx9999");
+  FAILS(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g), TC_ERR_DEVICE, "is not known to compile for");
+}
