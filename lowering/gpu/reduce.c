@@ -35,14 +35,15 @@ static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const unsigned threads = t->nest->threads;
   const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_gpu_type_name(dtype));
-  const tc_gpu_name both = tc_gpu_combine(t, op, dtype, "p[w]", "p[w + n]");
   if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
+  (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);
-  tc_gpu_put(
-      &t->helpers,
-      "  TC_UNROLL\n  for (i32 n = %u / TC_WARP / 2; n > 0; n /= 2)\n    TC_UNROLL\n    for (i32 w = 0; w < n; w++) p[w] = %s;\n  return p[0];\n}\n",
-      threads, both.text);
+  for (unsigned half = threads / 2; half >= 32; half /= 2) {  // bounds are constants, so that p stays in registers
+    const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half), both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
+    tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = %s;\n", half, both.text);
+  }
+  tc_gpu_put(&t->helpers, "  return p[0];\n}\n");
 }
 
 // Through the block's memory, which holds a value of each thread, lane by lane.
