@@ -369,10 +369,34 @@ Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only
   cr_expect_eq(count(source, "tc_load_nc_16(("), 0, "%s", source);
   cr_expect_eq(count(source, "tc_load_nc_16(b0"), 1, "%s", source);
   cr_expect_eq(count(source, "*(const tc_u32x4 *)(b1"), 1, "%s", source);
-  cr_expect_eq(count(source, "*(tc_u32x4 *)(b1"), 1, "%s", source);
+  cr_expect_eq(count(source, "tc_store_16((b1"), 1, "%s", source);
   tc_free(source);
   check_in_step(&n, (int64_t[]){2048, 2048}, 4, "in place");
   tc_nest_destroy(&n);
+}
+
+// A buffer may be the memory of another that is written: own elements wait for nobody, what all threads read does, and no load is read-only.
+Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
+  tc_nest n = {.threads = 128, .groups = 1, .over = 1};
+  put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
+  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), at = OP2(&n, MUL, TC_I64, 1, 0, first, put_i64(&n, 512));
+  uint32_t a = OP1(&n, LOAD, TC_F32, 512, 0, at);
+  OP2(&n, STORE, TC_F32, 512, 1, at, a);
+  char *source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
+  cr_expect_eq(count(source, "tc_load_nc"), 0, "%s", source);
+  tc_free(source);
+  n.n_inst--;
+  uint32_t one = OP1(&n, LOAD, TC_F32, 1, 0, at);
+  OP2(&n, STORE, TC_F32, 512, 1, at, OP2(&n, ADD, TC_F32, 512, 0, a, OP1(&n, SPLAT, TC_F32, 512, 0, one)));
+  source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC();"), 1, "%s", source);
+  tc_free(source);
+  n.over = 0;
+  source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
+  cr_expect_eq(count(source, "tc_load_nc_16"), 1, "%s", source);
+  tc_free(source), tc_nest_destroy(&n);
 }
 
 // Two reductions a row take turns in memory, so each costs one barrier; a row kept in registers none.
