@@ -8,6 +8,10 @@
 // Order: see the ways to multiply. The size of a tile changes no bit.
 #include "lowering/gpu/product.h"
 
+#include <stdio.h>
+
+#include "runtime/options.h"
+
 #define TOGETHER 8  // rows of tiles that neighbouring units work down, so that few columns are in use
 #define MOST_RUN 8  // elements of a row that a thread finishes at once
 
@@ -41,16 +45,31 @@ static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
 }
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix) {
+static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix, const tc_cut *given) {
   const tc_gemm_cut *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given(p->s->cut, &cut[i]) || shared_of(p, &cut[i], matrix) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (!is_given(given, &cut[i]) || shared_of(p, &cut[i], matrix) > p->s->target->shared_bytes || (best && time >= least)) continue;
     best = &cut[i], least = time;
   }
   return best;
+}
+
+// The tile that TC_GPU_TILE asks for; false: none.
+static bool asked(tc_cut *out) {
+  const char *text = tc_options_get()->gpu_tile;
+  int rows, columns;
+  if (!text || sscanf(text, "%dx%d", &rows, &columns) != 2) return false;
+  out->of[TC_CUT_ROWS] = rows, out->of[TC_CUT_LANES] = columns;
+  return true;
+}
+
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix) {
+  tc_cut given;
+  const tc_gemm_cut *best = !p->s->cut && asked(&given) ? choose(p, cut, n, matrix, &given) : NULL;
+  return best ? best : choose(p, cut, n, matrix, p->s->cut);
 }
 
 // ---- what follows ----

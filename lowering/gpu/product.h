@@ -114,7 +114,7 @@ void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
-// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any. NULL: none fits.
+// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that TC_GPU_TILE asks for, if there is one. NULL: none fits.
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix);
 // Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
 // them.

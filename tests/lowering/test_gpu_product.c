@@ -6,6 +6,7 @@
 #include "lowering/gpu/split.h"
 #include "lowering/nest_math.h"
 #include "lowering/prologue.h"
+#include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"
@@ -14,6 +15,7 @@
 
 typedef struct seen {
   int n_mma, n_ldmatrix, n_copies, n_wide;
+  int64_t extent;
 } seen;
 
 static void look(const tc_nest *n, seen *s) {
@@ -71,7 +73,7 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
       break;
     }
     cr_assert_eq(st, TC_OK, "%s: %d, unsaid %u: %s", what, (int)st, e.unsaid, tc_last_error()->message);
-    if (product && s) look(&e.nest, s);
+    if (product && s) look(&e.nest, s), s->extent = e.extent;
     run_expansion(w, &e, what);
     tc_nest_destroy(&e.nest);
   }
@@ -375,4 +377,22 @@ Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
     cut = tc_gemm_simt_cuts(&(tc_gemm){.acc = floats[i].type}, &n);
     cr_expect_eq(check_tiles(&floats[i], &ampere, cut, n), n, "%s", floats[i].name);
   }
+}
+
+static int64_t units_by(const char *tile) {
+  static const problem p = {"by a tile that is asked for", TC_BF16, 1, 136, 144, 64, false, true, false};
+  seen s = {0};
+  if (tile) setenv("TC_GPU_TILE", tile, 1);
+  tc_options_reload();
+  check(&p, &ampere, &s);
+  unsetenv("TC_GPU_TILE");
+  tc_options_reload();
+  return s.extent;
+}
+
+Test(gpu_product, a_tile_may_be_asked_for) {
+  cr_expect_eq(units_by("32x128"), 10);
+  cr_expect_eq(units_by("128x128"), 4);
+  cr_expect_eq(units_by("7x7"), units_by(NULL));
+  cr_expect_eq(units_by("none"), units_by(NULL));
 }

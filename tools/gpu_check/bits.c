@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "tests/random/random_graph.h"
 #include "tools/gpu_check/check.h"
 
@@ -76,6 +77,14 @@ static const bits_case bits_cases[] = {
     {"scattered sums", scattered, 1000003, 501}, {"a norm's gradient", norm_gradient, 5003, 503},
 };
 
+// Rows that no wide access fits.
+static tc_tensor odd_product(int64_t size) {
+  return tc_matmul(check_random(TC_SHAPE(size, size + 5), TC_BF16, 1), check_random(TC_SHAPE(size + 5, size - 3), TC_BF16, 2));
+}
+
+static const bits_case tile_cases[] = {
+    {"bf16 product", product, 2048, 128}, {"bf16 product, odd", odd_product, 1023, 71}, {"f32 product", product_f32, 1024, 96}};
+
 static void *bytes_of(check_row *row, const bits_case *c, size_t *bytes) {
   tc_seed(1);
   tc_scope scope = tc_scope_begin();
@@ -100,6 +109,34 @@ static void run_bits(check_row *row, const void *arg) {
   }
   free(first);
   row->value = RUNS, row->unit = "runs";
+}
+
+// ---- Products by every tile ----
+
+// Tiles that the device has no kernel of are made by another; the first one is the model's choice.
+static void run_tiles(check_row *row, const void *arg) {
+  static const char *const tile[] = {"",       "128x256", "256x128", "128x128", "128x64", "64x128", "64x64",
+                                     "32x128", "128x32",  "32x64",   "64x32",   "32x32",  "16x128", "16x64"};
+  enum { N_TILES = sizeof tile / sizeof *tile };
+  const bits_case *c = arg;
+  size_t bytes, other_bytes;
+  void *first = NULL;
+  for (int i = 0; i < N_TILES && !row->wrong; i++) {
+    setenv("TC_GPU_TILE", tile[i], 1);
+    tc_options_reload();
+    tc_cache_clear();
+    void *other = bytes_of(row, c, i ? &other_bytes : &bytes);
+    if (i && !row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0)) check_wrong(row, "tiles of %s give other bits", tile[i]);
+    if (i)
+      free(other);
+    else
+      first = other;
+  }
+  unsetenv("TC_GPU_TILE");
+  tc_options_reload();
+  tc_cache_clear();
+  free(first);
+  row->value = N_TILES, row->unit = "tiles";
 }
 
 // ---- A plan run ahead of its results, with another scalar each time ----
@@ -163,6 +200,10 @@ void check_bits(void) {
   for (size_t i = 0; i < sizeof bits_cases / sizeof *bits_cases; i++) {
     snprintf(name, sizeof name, "same bits: %s", bits_cases[i].name);
     check_do(name, run_bits, &bits_cases[i]);
+  }
+  for (size_t i = 0; i < sizeof tile_cases / sizeof *tile_cases; i++) {
+    snprintf(name, sizeof name, "by every tile: %s", tile_cases[i].name);
+    check_do(name, run_tiles, &tile_cases[i]);
   }
   check_do("a plan run ahead of its results", run_ahead, NULL);
   check_do("memory returns", run_memory, NULL);
