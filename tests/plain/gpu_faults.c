@@ -118,9 +118,9 @@ static int in_child(const char *fault, long nth_allocation, tc_status *st) {
     // Memory whose giving back was refused stays in the pool.
     bool kept = fault && strncmp(fault, "cuMemFreeAsync", 14) == 0 && faults() == 1 && strstr(text(), "a pool is destroyed while");
     EXPECT(faults() == 0 || kept, "%s: the simulator found: %s", name, text());
-    fflush(stdout);
-    if (write(end[1], &result, sizeof result) != sizeof result) _exit(1);
-    _exit(atomic_load(&expect_n_failed) != 0);
+    if (kept) ((void (*)(void))dlsym(driver, "sim_forget"))();
+    if (write(end[1], &result, sizeof result) != sizeof result) exit(1);
+    exit(atomic_load(&expect_n_failed) != 0);  // a sanitizer then looks for leaks
   }
   close(end[1]);
   if (read(end[0], st, sizeof *st) != sizeof *st) *st = TC_N_STATUSES;
@@ -163,7 +163,7 @@ int main(void) {
   EXPECT(in_child(NULL, 0, &st) == 0 && st == TC_OK, "without a fault: %s", tc_status_text(st));
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
     for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
-      for (int nth = 1; nth <= 3; nth++) {
+      for (int nth = 1; nth <= 2; nth++) {
         char fault[96];
         snprintf(fault, sizeof fault, "%s:%d=%s", functions[f], nth, results[r]);
         int rc = in_child(fault, 0, &st);
