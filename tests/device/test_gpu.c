@@ -424,6 +424,7 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
   FAILS(tc_gpu_read(g, &v, x.a, 8), TC_ERR_DEVICE, "is lost");
   FAILS(tc_gpu_get(TC_DEVICE_CUDA, &again), TC_ERR_DEVICE, "is lost");
   cr_expect(strstr(tc_gpu_absent(TC_DEVICE_CUDA), "ILLEGAL_ADDRESS"));
+  cr_expect(strstr(tc_gpu_sentence(TC_DEVICE_CUDA), "ILLEGAL_ADDRESS"));
   chain_end(&x);
   OK(tc_gpu_alloc(other, 8, &p));
   OK(tc_gpu_write(other, p, &v, sizeof v));
@@ -435,6 +436,7 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
   OK(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &sum));
   cr_expect_eq(sum, 3);
   tc_shutdown();
+  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &again), TC_ERR_DEVICE, "ILLEGAL_ADDRESS");  // lost for good
   finish();
 }
 
