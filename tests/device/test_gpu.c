@@ -237,6 +237,20 @@ Test(gpu, ptx_that_is_newer_than_the_driver_is_an_error_that_says_so) {
   finish();
 }
 
+Test(gpu, a_compiler_that_is_newer_than_the_driver_is_refused) {
+  tc_gpu *g;
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=12040", NULL});
+  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &g), TC_ERR_DEVICE, "is of CUDA 13, and the driver of CUDA 12 knows none of its code");
+  finish();
+}
+
+Test(gpu, a_compiler_without_its_builtins_is_an_error_that_names_them) {
+  tc_gpu_code *c;
+  simulate((const char *[]){"TC_SIM_NVRTC=no-builtins", NULL});
+  FAILS(tc_gpu_compile(open_gpu(0), "scale", scale_source, &c), TC_ERR_COMPILE, "libnvrtc-builtins");
+  finish();
+}
+
 Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
   simulate(NULL);
   tc_gpu_code *c;
@@ -264,8 +278,8 @@ Test(gpu, runs_that_are_asked_for_ahead_each_see_their_own_words) {
   finish();
 }
 
-Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
-  simulate(NULL);
+// Of a table of 9,001 words.
+static void write_large_table(void) {
   enum { WORDS = 9001 };
   static uint64_t words[WORDS], got[64];
   static const char source[] =
@@ -291,6 +305,28 @@ Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(c);
   tc_gpu_free(g, to);
+  finish();
+}
+
+Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
+  simulate(NULL);
+  write_large_table();
+}
+
+Test(gpu, drivers_before_12_1_take_smaller_parameters) {
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=12000", "TC_SIM_NVRTC=12.0", NULL});
+  write_large_table();
+}
+
+Test(gpu, drivers_before_12_0_launch_kernel_by_kernel) {
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=11080", "TC_SIM_NVRTC=11.8", NULL});
+  static uint64_t got[N];
+  chain x = chain_make(open_gpu(0));
+  for (int i = 0; i < 3; i++) OK(chain_run(&x, 1, 1));
+  cr_expect_str_eq(tc_gpu_sequence_plain(x.s), "the driver is older than CUDA 12.0");
+  OK(tc_gpu_read(x.g, got, x.a, sizeof got));
+  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[i], 3 * 2 * i);
+  chain_end(&x);
   finish();
 }
 
