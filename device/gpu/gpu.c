@@ -204,6 +204,7 @@ static tc_gpu *get(tc_device d, const char **sentence) {
     if (strcmp(text, g->sentence) != 0) snprintf(g->sentence, sizeof g->sentence, "%s", text);
     atomic_store_explicit(&g->open, open, memory_order_release);
   }
+  if (atomic_load(&g->lost)) *sentence = g->why;
   pthread_mutex_unlock(&lock);
   return open ? g : NULL;
 }

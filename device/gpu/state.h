@@ -7,7 +7,7 @@
 
 #include "device/gpu/driver.h"
 
-#define TC_GPU_FILLS 3
+#define TC_GPU_FILLS 4
 #define TC_GPU_PIECES 8
 #define TC_GPU_PIECE_BYTES ((size_t)1 << 20)
 

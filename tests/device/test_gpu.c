@@ -30,6 +30,41 @@ static void finish(void) {
   cr_expect_eq(CALL(int (*)(void), "sim_faults")(), 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
 }
 
+enum { STEPS = 12, N = 1000 };
+
+typedef struct chain {
+  tc_gpu *g;
+  tc_gpu_sequence *s;
+  void *a, *b;
+} chain;
+
+// Two launches: b = a * w + i, then a = b * v + i.
+static chain chain_make(tc_gpu *g) {
+  chain x = {.g = g};
+  static uint64_t zeros[N];
+  tc_gpu_code *c = scale_code(g);
+  tc_gpu_launch launch[2] = {{c, (N + 63) / 64, 64, 0, 0}, {c, (N + 63) / 64, 64, 0, 4}};
+  OK(tc_gpu_alloc(g, sizeof zeros, &x.a));
+  OK(tc_gpu_alloc(g, sizeof zeros, &x.b));
+  OK(tc_gpu_write(g, x.a, zeros, sizeof zeros));
+  OK(tc_gpu_sequence_create(g, launch, 2, 8, &x.s));
+  tc_gpu_code_release(c);
+  return x;
+}
+
+static tc_status chain_run(chain *x, uint64_t w, uint64_t v) {
+  uint64_t words[8] = {word(x->b), word(x->a), N, w, word(x->a), word(x->b), N, v};
+  tc_status st = tc_gpu_sequence_run(x->s, words);
+  memset(words, 0xee, sizeof words);  // it may be written again
+  return st;
+}
+
+static void chain_end(chain *x) {
+  tc_gpu_sequence_destroy(x->s);
+  tc_gpu_free(x->g, x->a);
+  tc_gpu_free(x->g, x->b);
+}
+
 // ---- opening ----
 
 Test(gpu, facts_are_the_drivers_and_say_that_it_is_simulated) {
@@ -181,6 +216,41 @@ Test(gpu, code_is_compiled_once_and_then_comes_from_the_disk) {
   finish();
 }
 
+// The newest that the compiler knows, as PTX, which the driver turns into code; not if the driver is older than it.
+Test(gpu, a_device_that_the_compiler_does_not_know_runs_ptx) {
+  static uint64_t got[N];
+  simulate((const char *[]){"TC_SIM_ARCH=200", NULL});
+  tc_gpu *g = open_gpu(0);
+  cr_expect(strncmp(tc_gpu_facts_of(g)->arch, "compute_", 8) == 0, "%s", tc_gpu_facts_of(g)->arch);
+  chain x = chain_make(g);
+  OK(chain_run(&x, 1, 1));
+  OK(tc_gpu_read(g, got, x.a, sizeof got));
+  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[i], 2 * i);
+  chain_end(&x);
+  finish();
+}
+
+Test(gpu, ptx_that_is_newer_than_the_driver_is_an_error_that_says_so) {
+  tc_gpu_code *c;
+  simulate((const char *[]){"TC_SIM_FAIL=cuModuleLoadData:1=222", NULL});
+  FAILS(tc_gpu_compile(open_gpu(0), "scale", scale_source, &c), TC_ERR_DEVICE, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
+  finish();
+}
+
+Test(gpu, a_compiler_that_is_newer_than_the_driver_is_refused) {
+  tc_gpu *g;
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=12040", NULL});
+  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &g), TC_ERR_DEVICE, "is of CUDA 13, and the driver of CUDA 12 knows none of its code");
+  finish();
+}
+
+Test(gpu, a_compiler_without_its_builtins_is_an_error_that_names_them) {
+  tc_gpu_code *c;
+  simulate((const char *[]){"TC_SIM_NVRTC=no-builtins", NULL});
+  FAILS(tc_gpu_compile(open_gpu(0), "scale", scale_source, &c), TC_ERR_COMPILE, "libnvrtc-builtins");
+  finish();
+}
+
 Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
   simulate(NULL);
   tc_gpu_code *c;
@@ -192,41 +262,6 @@ Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
 }
 
 // ---- sequences ----
-
-enum { STEPS = 12, N = 1000 };
-
-typedef struct chain {
-  tc_gpu *g;
-  tc_gpu_sequence *s;
-  void *a, *b;
-} chain;
-
-// Two launches: b = a * w + i, then a = b * v + i.
-static chain chain_make(tc_gpu *g) {
-  chain x = {.g = g};
-  static uint64_t zeros[N];
-  tc_gpu_code *c = scale_code(g);
-  tc_gpu_launch launch[2] = {{c, (N + 63) / 64, 64, 0, 0}, {c, (N + 63) / 64, 64, 0, 4}};
-  OK(tc_gpu_alloc(g, sizeof zeros, &x.a));
-  OK(tc_gpu_alloc(g, sizeof zeros, &x.b));
-  OK(tc_gpu_write(g, x.a, zeros, sizeof zeros));
-  OK(tc_gpu_sequence_create(g, launch, 2, 8, &x.s));
-  tc_gpu_code_release(c);
-  return x;
-}
-
-static tc_status chain_run(chain *x, uint64_t w, uint64_t v) {
-  uint64_t words[8] = {word(x->b), word(x->a), N, w, word(x->a), word(x->b), N, v};
-  tc_status st = tc_gpu_sequence_run(x->s, words);
-  memset(words, 0xee, sizeof words);  // it may be written again
-  return st;
-}
-
-static void chain_end(chain *x) {
-  tc_gpu_sequence_destroy(x->s);
-  tc_gpu_free(x->g, x->a);
-  tc_gpu_free(x->g, x->b);
-}
 
 Test(gpu, runs_that_are_asked_for_ahead_each_see_their_own_words) {
   simulate(NULL);
@@ -243,8 +278,8 @@ Test(gpu, runs_that_are_asked_for_ahead_each_see_their_own_words) {
   finish();
 }
 
-Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
-  simulate(NULL);
+// Of a table of 9,001 words.
+static void write_large_table(void) {
   enum { WORDS = 9001 };
   static uint64_t words[WORDS], got[64];
   static const char source[] =
@@ -270,6 +305,28 @@ Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(c);
   tc_gpu_free(g, to);
+  finish();
+}
+
+Test(gpu, a_table_larger_than_a_kernels_parameters_is_written_in_parts) {
+  simulate(NULL);
+  write_large_table();
+}
+
+Test(gpu, drivers_before_12_1_take_smaller_parameters) {
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=12000", "TC_SIM_NVRTC=12.0", NULL});
+  write_large_table();
+}
+
+Test(gpu, drivers_before_12_0_launch_kernel_by_kernel) {
+  simulate((const char *[]){"TC_SIM_DRIVER_VERSION=11080", "TC_SIM_NVRTC=11.8", NULL});
+  static uint64_t got[N];
+  chain x = chain_make(open_gpu(0));
+  for (int i = 0; i < 3; i++) OK(chain_run(&x, 1, 1));
+  cr_expect_str_eq(tc_gpu_sequence_plain(x.s), "the driver is older than CUDA 12.0");
+  OK(tc_gpu_read(x.g, got, x.a, sizeof got));
+  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[i], 3 * 2 * i);
+  chain_end(&x);
   finish();
 }
 
@@ -369,6 +426,26 @@ Test(gpu, threads_may_run_one_sequence) {
   finish();
 }
 
+static void *run_alone(void *arg) {
+  static uint64_t got[2][N];
+  int ordinal = *(int *)arg;
+  chain x = chain_make(open_gpu(ordinal));
+  for (uint64_t i = 0; i < 40; i++) OK(chain_run(&x, 1, 1));
+  OK(tc_gpu_read(x.g, got[ordinal], x.a, sizeof *got));
+  for (uint64_t i = 0; i < N; i++) cr_assert_eq(got[ordinal][i], 40 * 2 * i);
+  chain_end(&x);
+  return NULL;
+}
+
+Test(gpu, threads_may_run_two_devices) {
+  int ordinal[2] = {0, 1};
+  pthread_t thread[2];
+  simulate((const char *[]){"TC_SIM_DEVICES=2", NULL});
+  for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, run_alone, &ordinal[i]);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+  finish();
+}
+
 // ---- faults ----
 
 Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
@@ -383,6 +460,7 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
   FAILS(tc_gpu_read(g, &v, x.a, 8), TC_ERR_DEVICE, "is lost");
   FAILS(tc_gpu_get(TC_DEVICE_CUDA, &again), TC_ERR_DEVICE, "is lost");
   cr_expect(strstr(tc_gpu_absent(TC_DEVICE_CUDA), "ILLEGAL_ADDRESS"));
+  cr_expect(strstr(tc_gpu_sentence(TC_DEVICE_CUDA), "ILLEGAL_ADDRESS"));
   chain_end(&x);
   OK(tc_gpu_alloc(other, 8, &p));
   OK(tc_gpu_write(other, p, &v, sizeof v));
@@ -394,6 +472,7 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
   OK(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &sum));
   cr_expect_eq(sum, 3);
   tc_shutdown();
+  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &again), TC_ERR_DEVICE, "ILLEGAL_ADDRESS");  // lost for good
   finish();
 }
 

@@ -91,3 +91,21 @@ Test(hip, an_architecture_that_the_compiler_does_not_know_is_an_error_with_a_sen
   simulate_hip("gfx9999");
   FAILS(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g), TC_ERR_DEVICE, "is not known to compile for");
 }
+
+Test(hip, the_callers_device_is_untouched) {
+  tc_gpu *g;
+  void *p;
+  uint64_t v = 7;
+  int now = -1;
+  setenv("TC_SIM_DEVICES", "2", 1);
+  simulate_hip("gfx90a");
+  cr_assert_eq(CALL_HIP(int (*)(int), "hipSetDevice")(1), 0);
+  OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
+  OK(tc_gpu_alloc(g, sizeof v, &p));
+  OK(tc_gpu_write(g, p, &v, sizeof v));
+  OK(tc_gpu_read(g, &v, p, sizeof v));
+  tc_gpu_free(g, p);
+  cr_expect(CALL_HIP(int (*)(int *), "hipGetDevice")(&now) == 0 && now == 1, "it is %d", now);
+  tc_gpu_shutdown();
+  cr_expect(CALL_HIP(int (*)(int *), "hipGetDevice")(&now) == 0 && now == 1, "it is %d", now);
+}

@@ -6,6 +6,7 @@
 
 #include "device/cuda/nvrtc.h"
 #include "runtime/arena.h"
+#include "tests/device/simulated.h"
 #include "tests/device/words.h"
 
 #define NO_DRIVER 99  // a driver's major version that no NVRTC is above
@@ -71,6 +72,7 @@ Test(nvrtc, words_become_the_instructions_that_they_stand_for) {
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_80"};
   find_nvrtc(&facts);
   static const char *const instruction[] = {"ld.global.nc.v4.u32",
+                                            "st.global.v4.u32",
                                             "ld.global.nc.v2.u32",
                                             "st.global.v4.u32",
                                             "st.global.v2.u32",
@@ -131,4 +133,27 @@ Test(nvrtc, a_mistake_in_the_source_is_an_error_with_the_compilers_words) {
   cr_expect_eq(tc_nvrtc_compile("sm_80", "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { missing = 1; }\n", &image), TC_ERR_COMPILE);
   cr_expect(strstr(tc_last_error()->message, "broken") && strstr(tc_last_error()->message, "missing"), "%s", tc_last_error()->message);
   cr_expect_null(image.data);
+}
+
+// Where pip puts it, in an environment of Python's: the simulated one stands there, and makes code that no other does.
+Test(nvrtc, one_that_pip_installed_is_found) {
+  char dir[] = "/tmp/tc-venv-XXXXXX", path[128], command[320], why[320];
+  tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
+  tc_gpu_image image;
+  simulate(NULL);
+  unsetenv("TC_NVRTC_LIBRARY");
+  cr_assert(mkdtemp(dir));
+  snprintf(path, sizeof path, "%s/lib/python3.11/site-packages/nvidia/cu98/lib", dir);
+  snprintf(command, sizeof command, "mkdir -p %s && ln -s \"$LIB\" %s/libnvrtc.so.98", path, path);
+  setenv("LIB", built("libsim-nvrtc.so"), 1);
+  cr_assert_eq(system(command), 0);
+  setenv("VIRTUAL_ENV", dir, 1);
+  tc_options_reload();
+  bool found = tc_nvrtc_choose_arch(98, &facts, why, sizeof why);
+  snprintf(command, sizeof command, "rm -r %s", dir);
+  cr_expect_eq(system(command), 0);
+  cr_assert(found, "%s", why);
+  OK(tc_nvrtc_compile("sm_90a", "k", "#include \"tc_words.h\"\nTC_KERNEL(k, 32) { *(u64 *)tc_table[0] = 1; }\n", &image));
+  cr_expect(memcmp(image.data, "SIMCODE", 7) == 0);
+  tc_free(image.data);
 }

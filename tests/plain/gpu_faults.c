@@ -1,4 +1,4 @@
-// Every function of the simulated CUDA driver fails in turn, once, with each kind of result, anywhere between opening a device and leaving it: what was asked
+// Every function of the simulated drivers of CUDA and HIP fails in turn, once, with each kind of result, anywhere between opening a device and leaving it: what was asked
 // for is then right or a status with a sentence, nothing hangs or crashes, the simulator finds no mistake in what follows, and the CPU goes on. So where an
 // allocation of the library's own fails.
 #include <dlfcn.h>
@@ -22,6 +22,8 @@ static const char source[] =
     "}\n";
 
 static char directory[512];  // of the build's libraries
+static tc_device device;
+static const char *driver_name;
 
 static const char *built(const char *name) {
   static char path[600];
@@ -82,7 +84,7 @@ static void use_cpu(const char *fault) {
 static tc_status scenario(const char *fault) {
   static uint64_t got[N];
   tc_gpu *g;
-  tc_status st = tc_gpu_get(TC_DEVICE_CUDA, &g);
+  tc_status st = tc_gpu_get(device, &g);
   if (st == TC_OK) st = use(g, got);
   if (st == TC_OK) check(got, fault);
   EXPECT(st == TC_OK || (tc_last_error()->status == st && strlen(tc_last_error()->message) > 20), "%s: %s", fault, tc_status_text(st));
@@ -112,15 +114,15 @@ static int in_child(const char *fault, long nth_allocation, tc_status *st) {
     tc_alloc_fail_at(0, 0);
     use_cpu(name);
     tc_shutdown();
-    void *driver = library("libsim-cuda.so");
+    void *driver = library(driver_name);
     int (*faults)(void) = (int (*)(void))dlsym(driver, "sim_faults");
     const char *(*text)(void) = (const char *(*)(void))dlsym(driver, "sim_fault_text");
     // Memory whose giving back was refused stays in the pool.
-    bool kept = fault && strncmp(fault, "cuMemFreeAsync", 14) == 0 && faults() == 1 && strstr(text(), "a pool is destroyed while");
+    bool kept = fault && strstr(fault, "FreeAsync") && faults() == 1 && strstr(text(), "a pool is destroyed while");
     EXPECT(faults() == 0 || kept, "%s: the simulator found: %s", name, text());
-    fflush(stdout);
-    if (write(end[1], &result, sizeof result) != sizeof result) _exit(1);
-    _exit(atomic_load(&expect_n_failed) != 0);
+    if (kept) ((void (*)(void))dlsym(driver, "sim_forget"))();
+    if (write(end[1], &result, sizeof result) != sizeof result) exit(1);
+    exit(atomic_load(&expect_n_failed) != 0);  // a sanitizer then looks for leaks
   }
   close(end[1]);
   if (read(end[0], st, sizeof *st) != sizeof *st) *st = TC_N_STATUSES;
@@ -129,21 +131,52 @@ static int in_child(const char *fault, long nth_allocation, tc_status *st) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static const char *const functions[] = {
+static const char *const of_cuda[] = {
 #define TC_CUDA_ROW(symbol, needed, parameters) #symbol,
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW
+};
+static const char *const of_hip[] = {
+#define TC_HIP_ROW(symbol, result, needed, parameters) #symbol,
+#include "device/hip/driver.def"
+#undef TC_HIP_ROW
 };
 
 static void quiet(const char *line, void *arg) {
   (void)line, (void)arg;
 }
 
-int main(void) {
-  // Refused, short of memory, a sticky fault, of which a device is lost.
+// All functions of one driver, each with results that say: refused, short of memory, a sticky fault, of which a device is lost.
+static void fail_each(const char *const *functions, size_t n_functions) {
   static const char *const results[] = {"1", "2", "700!"};
   int n_failed = 0, n_cases = 0;
   tc_status st;
+  EXPECT(in_child(NULL, 0, &st) == 0 && st == TC_OK, "without a fault: %s", tc_status_text(st));
+  for (size_t f = 0; f < n_functions; f++) {
+    for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
+      for (int nth = 1; nth <= 2; nth++) {
+        char fault[96];
+        snprintf(fault, sizeof fault, "%s:%d=%s", functions[f], nth, results[r]);
+        int rc = in_child(fault, 0, &st);
+        EXPECT(rc == 0, "%s: the process ends with %d, the status is %d", fault, rc, (int)st);
+        n_failed += st != TC_OK, n_cases++;
+      }
+    }
+  }
+  EXPECT(n_failed > n_cases / 4, "only %d of %d faults were seen", n_failed, n_cases);
+}
+
+static void fail_allocations(void) {
+  int n_short = 0;
+  tc_status st;
+  for (long nth = 1; nth <= ALLOCATIONS; nth++) {
+    EXPECT(in_child(NULL, nth, &st) == 0, "allocation %ld: the status is %d", nth, (int)st);
+    n_short += st == TC_ERR_MEMORY;
+  }
+  EXPECT(n_short >= 8 && n_short < ALLOCATIONS, "%d of %d allocations that failed were seen", n_short, ALLOCATIONS);
+}
+
+int main(void) {
   ssize_t n = readlink("/proc/self/exe", directory, sizeof directory - 1);
   if (n < 0) return 1;
   *strrchr(directory, '/') = 0;
@@ -153,6 +186,7 @@ int main(void) {
   }
   setenv("TC_CUDA_LIBRARY", built("libsim-cuda.so"), 1);
   setenv("TC_NVRTC_LIBRARY", built("libsim-nvrtc.so"), 1);
+  setenv("TC_HIP_LIBRARY", built("libsim-hip.so"), 1);
   setenv("TC_COMPILER", "interp", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
   char cache[] = "/tmp/tc-faults-XXXXXX", command[64];
@@ -160,25 +194,11 @@ int main(void) {
   setenv("TC_CACHE_DIR", cache, 1);  // so that the simulated compiler is asked once
   tc_options_reload();
   tc_set_log(quiet, NULL);
-  EXPECT(in_child(NULL, 0, &st) == 0 && st == TC_OK, "without a fault: %s", tc_status_text(st));
-  for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
-    for (size_t r = 0; r < sizeof results / sizeof *results; r++) {
-      for (int nth = 1; nth <= 3; nth++) {
-        char fault[96];
-        snprintf(fault, sizeof fault, "%s:%d=%s", functions[f], nth, results[r]);
-        int rc = in_child(fault, 0, &st);
-        EXPECT(rc == 0, "%s: the process ends with %d, the status is %d", fault, rc, (int)st);
-        n_failed += st != TC_OK, n_cases++;
-      }
-    }
-  }
-  int n_short = 0;
-  for (long nth = 1; nth <= ALLOCATIONS; nth++) {
-    EXPECT(in_child(NULL, nth, &st) == 0, "allocation %ld: the status is %d", nth, (int)st);
-    n_short += st == TC_ERR_MEMORY;
-  }
-  EXPECT(n_short >= 8 && n_short < ALLOCATIONS, "%d of %d allocations that failed were seen", n_short, ALLOCATIONS);
-  EXPECT(n_failed > n_cases / 4, "only %d of %d faults were seen", n_failed, n_cases);
+  device = TC_DEVICE_CUDA, driver_name = "libsim-cuda.so";
+  fail_each(of_cuda, sizeof of_cuda / sizeof *of_cuda);
+  fail_allocations();
+  device = TC_DEVICE_HIP, driver_name = "libsim-hip.so";
+  fail_each(of_hip, sizeof of_hip / sizeof *of_hip);
   snprintf(command, sizeof command, "rm -r %s", cache);
   EXPECT(system(command) == 0, "%s", cache);
   return expect_done("gpu_faults");
