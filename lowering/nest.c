@@ -443,6 +443,7 @@ static tc_status check_memory(const check *c) {
 static tc_status check_groups(const check *c) {
   const tc_nest *n = c->nest;
   if (n->threads == 0) return TC_OK;
+  if (n->n_buf > 64) return refuse(c, "%u buffers are more than 64", n->n_buf);
   if (n->threads > 1024 || (n->threads & (n->threads - 1)) != 0) return refuse(c, "groups of %u threads", n->threads);
   if (n->groups == 0 || n->groups > 1024 / n->threads || (n->groups > 1 && n->threads > 64))
     return refuse(c, "%u groups of %u threads in a block", n->groups, n->threads);

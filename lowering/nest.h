@@ -85,7 +85,7 @@ typedef struct tc_ninst {
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
   uint8_t dtype;
-  uint8_t of_lanes;    // with threads: only whole vectors of as many lanes each, unmasked, at multiples of their lanes: every thread reads what it wrote alone
+  uint8_t of_lanes;    // with threads: whole vectors only, all as long, unmasked, at multiples of their lanes: a thread reads what it wrote alone
   uint8_t pad[6];
   int64_t n;           // elements
   int64_t offset;      // bytes from worker->scratch, multiple of 64

@@ -161,6 +161,8 @@ TC_OCML_OF_TWO(atan2)
 typedef struct __attribute__((aligned(16))) { u32 x, y, z, w; } tc_u32x4;
 typedef struct __attribute__((aligned(8))) { u32 x, y; } tc_u32x2;
 #define TC_GLOBAL __attribute__((address_space(1)))
+// Pointers that come from memory are not known to be to global memory.
+TC_DEVICE void *tc_global(u64 word) { return (void *)(TC_GLOBAL void *)word; }
 
 typedef u32 tc_vector_4 __attribute__((ext_vector_type(4)));
 typedef u32 tc_vector_2 __attribute__((ext_vector_type(2)));

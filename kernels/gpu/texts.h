@@ -6,9 +6,30 @@
 #define TC_GPU_TEXTS(X) \
   X(element) \
   X(bits) \
-  X(index) X(scan_op) X(scan_across) X(scan_along) X(key_value) X(key_draw) X(sort_entry) X(sort_tiles) X(sort_merge) X(put_box) X(key_target) \
-      X(key_row) X(put_owner) X(put_pick) X(put_sorted) X(add_op) X(add_sorted) X(fill) X(copy) X(cat) X(write_slice) X(unwindow) X(searchsorted) \
-          X(check)
+  X(index) \
+  X(scan_op) \
+  X(scan_across) \
+  X(scan_along) \
+  X(key_value) \
+  X(key_draw) \
+  X(sort_entry) \
+  X(sort_tiles) \
+  X(sort_merge) \
+  X(put_box) \
+  X(key_target) \
+  X(key_row) \
+  X(put_owner) \
+  X(put_pick) \
+  X(put_sorted) \
+  X(add_op) \
+  X(add_sorted) \
+  X(fill) \
+  X(copy) \
+  X(cat) \
+  X(write_slice) \
+  X(unwindow) \
+  X(searchsorted) \
+  X(check)
 
 #define X(name) extern const char tc_gpu_text_##name[];
 TC_GPU_TEXTS(X)

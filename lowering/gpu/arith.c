@@ -1,6 +1,5 @@
 // Operations lane by lane. What takes more than one C expression, or an operand twice, is a helper function, printed before the kernel when first used.
 // The corner cases are those of lowering/nest.h: integers wrap, nothing traps, NaN in MIN and MAX.
-#include <stdarg.h>
 #include <string.h>
 
 #include "lowering/gpu/text.h"
@@ -10,7 +9,7 @@ static const char *name_of(unsigned dtype) {
   return tc_gpu_type_name(dtype);
 }
 
-// True the first time: then the function's text must be put. name: with the bracket, "tc_min_f32(".
+// True the first time: then the function's text must be put. name: with its opening bracket.
 static bool is_new(tc_gpu_text *t, const char *name) {
   return t->helpers.at == NULL || strstr(t->helpers.at, name) == NULL;
 }
@@ -127,7 +126,7 @@ static tc_gpu_name cast(tc_gpu_text *t, unsigned from, unsigned to, const char *
   return tc_gpu_named("(%s)%s", tc_gpu_type(to), x);
 }
 
-static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned to, unsigned k) {
+static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned k) {
   const unsigned type = t->nest->inst[from].dtype;
   const tc_gpu_name x = tc_gpu_element(t, from, k);
   switch (type) {
@@ -135,7 +134,7 @@ static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned to, uns
     case TC_F64: return tc_gpu_named("(i64)tc_bits_f64(%s)", x.text);
     case TC_I32: return tc_gpu_named("tc_f32_bits((u32)%s)", x.text);
     case TC_I64: return tc_gpu_named("tc_f64_bits((u64)%s)", x.text);
-    default: (void)to; return tc_gpu_named("(i32)%s", tc_gpu_register(t, from, k).text);
+    default: return tc_gpu_named("(i32)%s", tc_gpu_register(t, from, k).text);
   }
 }
 
@@ -258,7 +257,7 @@ static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
     case TC_N_GE: return tc_gpu_named("%s %s %s", a, test[i->op], b);
     case TC_N_SELECT: return tc_gpu_named("%s ? %s : %s", a, b, s[2].text);
     case TC_N_CAST: return cast(t, t->nest->inst[i->src[0]].dtype, i->dtype, a);
-    case TC_N_BITCAST: return bitcast(t, i->src[0], i->dtype, k);
+    case TC_N_BITCAST: return bitcast(t, i->src[0], k);
     case TC_N_CALL: return call_math(i, a, b);
     default: return tc_gpu_combine(t, i->op, i->dtype, a, b);
   }

@@ -171,14 +171,31 @@ static void touch(walk *w, state *s, uint32_t at, uint32_t memory, uint16_t kind
   if (writes) m->written = joined(w, m->written, kind, true);
 }
 
+// A buffer that may be memory which the kernel writes under another number: what is read in it meets what any store wrote, and the other way round.
+static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
+  const tc_nest *n = w->t->nest;
+  const int64_t buffer = n->inst[at].imm;
+  if (buffer >= n->n_buf || n->over == 0 || (!writes && !(n->over >> buffer & 1))) return;
+  for (uint32_t k = 0; k < n->n_buf; k++) {
+    const bool over = n->over >> k & 1;
+    if (writes ? over && meets(w, s[k].read, w->kind[at], false) : w->t->stored[k] && meets(w, s[k].written, w->kind[at], false)) w->met[at] = 1;
+  }
+}
+
 static void touch_by(walk *w, state *s, uint32_t at) {
   const tc_ninst *i = &w->t->nest->inst[at];
   const uint32_t tiles = w->t->nest->n_buf, spaces = tiles + w->t->nest->n_tile;
   switch (i->op) {
     case TC_N_LOAD:
-    case TC_N_GATHER: touch(w, s, at, (uint32_t)i->imm, w->kind[at], true, false); break;
+    case TC_N_GATHER:
+      touch(w, s, at, (uint32_t)i->imm, w->kind[at], true, false);
+      touch_over(w, s, at, false);
+      break;
     case TC_N_STORE:
-    case TC_N_SCATTER: touch(w, s, at, (uint32_t)i->imm, w->kind[at], false, true); break;
+    case TC_N_SCATTER:
+      touch(w, s, at, (uint32_t)i->imm, w->kind[at], false, true);
+      touch_over(w, s, at, true);
+      break;
     case TC_N_LDMATRIX: touch(w, s, at, tiles + (uint32_t)i->imm, MANY, true, false); break;
     case TC_N_COPY: {  // what it writes is there after a WAIT, which is a barrier
       state *m = &s[w->memory[tiles + i->flags]];

@@ -197,7 +197,7 @@ static void put_memory(const tc_gpu_text *t, tc_gpu_out *out) {
   const tc_nest *n = t->nest;
   for (uint32_t k = 0; k < n->n_buf; k++) {
     const char *type = tc_gpu_memory_type(n->buf_type[k]), *as = t->stored[k] ? "" : "const ";
-    tc_gpu_put(out, "  %s%s *const b%u = (%s%s *)tc_table[%u];\n", as, type, k, as, type, k);
+    tc_gpu_put(out, "  %s%s *const b%u = (%s%s *)tc_global(tc_table[%u]);\n", as, type, k, as, type, k);
   }
   for (uint32_t k = 0; k < n->n_tile; k++) {
     const tc_ntile *tile = &n->tile[k];

@@ -12,13 +12,13 @@ static tc_gpu_name width_of(const tc_gpu_text *t) {
   return t->warp_only ? tc_gpu_named("%u", t->nest->threads) : tc_gpu_named("TC_WARP");
 }
 
-// tc_down_T(peers, v, d) and tc_from_first_T(peers, v), of 32-bit words.
+// A helper that moves a value between threads, by a distance or from the first, 32 bits at a time.
 static void need_move(tc_gpu_text *t, const char *name, const char *word, const char *arg, unsigned dtype) {
   const char *type = tc_gpu_type(dtype), *of = tc_gpu_type_name(dtype);
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
   const bool by_distance = strcmp(arg, "d") == 0;
   if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
-  tc_gpu_put(&t->helpers, "TC_DEVICE %s %s%su64 peers, %s v%s) {\n  return ", type, call.text, "", type, by_distance ? ", i32 d" : "");
+  tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type, by_distance ? ", i32 d" : "");
   if (tc_gpu_bytes(dtype) == 8) {
     const char *bits = dtype == TC_F64 ? "tc_bits_f64(v)" : "(u64)v", *back = dtype == TC_F64 ? "tc_f64_bits" : "(i64)";
     tc_gpu_put(&t->helpers, "%s((u64)%s(peers, (u32)(%s >> 32), %s, %s) << 32 | %s(peers, (u32)%s, %s, %s));\n}\n", back, word, bits, arg, width.text,
@@ -30,19 +30,20 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
   }
 }
 
-// tc_across_op_T(part): of the parts of all warps for a thread's place in them, T values after part, TC_WARP apart.
+// A helper that combines the parts of all warps for a thread's place in them, which lie TC_WARP apart.
 static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const unsigned threads = t->nest->threads;
   const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_gpu_type_name(dtype));
-  const tc_gpu_name both = tc_gpu_combine(t, op, dtype, "p[w]", "p[w + n]");
   if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
+  (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);
-  tc_gpu_put(
-      &t->helpers,
-      "  TC_UNROLL\n  for (i32 n = %u / TC_WARP / 2; n > 0; n /= 2)\n    TC_UNROLL\n    for (i32 w = 0; w < n; w++) p[w] = %s;\n  return p[0];\n}\n",
-      threads, both.text);
+  for (unsigned half = threads / 2; half >= 32; half /= 2) {  // bounds are constants, so that p stays in registers
+    const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half), both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
+    tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = %s;\n", half, both.text);
+  }
+  tc_gpu_put(&t->helpers, "  return p[0];\n}\n");
 }
 
 // Through the block's memory, which holds a value of each thread, lane by lane.

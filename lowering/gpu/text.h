@@ -28,7 +28,7 @@ typedef struct tc_gpu_text {
   tc_gpu_out helpers, body;
   uint32_t *end_of;  // per LOOP and IF: its end
   uint32_t *multiple;  // per I64 value: the greatest power of two that is known to divide every lane of it
-  tc_gpu_range *range;   // per I64 value: of every lane of it
+  tc_gpu_range *range;  // per I64 value: of every lane of it
   uint8_t *plain;  // per I64 value: made of counters and constants alone, which do not overflow
   uint8_t *barrier;  // per instruction: a barrier of the group before it
   uint8_t *stored;  // per buffer: this kernel writes it

@@ -16,7 +16,7 @@ static const char every_word[] =
     "TC_KERNEL(all, 128) {\n"
     "  TC_SHARED(4096);\n"
     "  const f32 *TC_RESTRICT x = (const f32 *)tc_table[0];\n"
-    "  const f64 *TC_RESTRICT y = (const f64 *)tc_table[1];\n"
+    "  const f64 *TC_RESTRICT y = (const f64 *)tc_global(tc_table[1]);\n"
     "  f64 *out = (f64 *)tc_table[2] + (TC_BLOCK * 128 + TC_THREAD) * 96;\n"
     "  i32 n = 0;\n"
     "  f32 a = x[TC_THREAD], b = x[TC_THREAD + 128];\n"

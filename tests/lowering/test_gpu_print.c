@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "device/cuda/nvrtc.h"
 #include "lowering/gpu/print.h"
 #include "lowering/nest_math.h"
 #include "runtime/status.h"
@@ -376,10 +377,34 @@ Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only
   cr_expect_eq(count(source, "tc_load_nc_16(("), 0, "%s", source);
   cr_expect_eq(count(source, "tc_load_nc_16(b0"), 1, "%s", source);
   cr_expect_eq(count(source, "*(const tc_u32x4 *)(b1"), 1, "%s", source);
-  cr_expect_eq(count(source, "*(tc_u32x4 *)(b1"), 1, "%s", source);
+  cr_expect_eq(count(source, "tc_store_16((b1"), 1, "%s", source);
   tc_free(source);
   check_in_step(&n, (int64_t[]){2048, 2048}, 4, "in place");
   tc_nest_destroy(&n);
+}
+
+// A buffer may be the memory of another that is written: own elements wait for nobody, what all threads read does, and no load is read-only.
+Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
+  tc_nest n = {.threads = 128, .groups = 1, .over = 1};
+  put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
+  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), at = OP2(&n, MUL, TC_I64, 1, 0, first, put_i64(&n, 512));
+  uint32_t a = OP1(&n, LOAD, TC_F32, 512, 0, at);
+  OP2(&n, STORE, TC_F32, 512, 1, at, a);
+  char *source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
+  cr_expect_eq(count(source, "tc_load_nc"), 0, "%s", source);
+  tc_free(source);
+  n.n_inst--;
+  uint32_t one = OP1(&n, LOAD, TC_F32, 1, 0, at);
+  OP2(&n, STORE, TC_F32, 512, 1, at, OP2(&n, ADD, TC_F32, 512, 0, a, OP1(&n, SPLAT, TC_F32, 512, 0, one)));
+  source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC();"), 1, "%s", source);
+  tc_free(source);
+  n.over = 0;
+  source = printed(&n);
+  cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
+  cr_expect_eq(count(source, "tc_load_nc_16"), 1, "%s", source);
+  tc_free(source), tc_nest_destroy(&n);
 }
 
 // Two reductions a row take turns in memory, so each costs one barrier; a row kept in registers none.
@@ -422,4 +447,68 @@ Test(gpu_print, what_is_not_a_gpus_is_refused) {
   cr_expect_eq(tc_interp_create(&n, &p), TC_ERR_ARG);
   n.groups = 0;
   cr_expect_eq(tc_gpu_print(&n, "k", &source, &shape), TC_ERR_ARG);
+}
+
+// ---- through the real compilers; compiled only ----
+
+enum { N_SAMPLES = 14 };
+
+// Rows first, which are as simple as kernels of a plan; then every instruction on a type. NULL after the last.
+static char *sample(int k) {
+  static const struct {
+    tc_type type;
+    int threads, groups, each, how;
+    int64_t length;
+  } row[] = {{TC_F32, 32, 4, 4, KEEP_IN_REGISTERS, 512},    {TC_F32, 256, 1, 4, KEEP_IN_REGISTERS, 8192}, {TC_F32, 1024, 1, 4, KEEP_IN_BLOCK, 32768},
+             {TC_BF16, 256, 1, 8, KEEP_IN_REGISTERS, 8192}, {TC_F16, 512, 1, 8, READ_AGAIN, 8192},        {TC_F64, 128, 1, 2, IN_PLACE, 1000}};
+  enum { N_ROWS = sizeof row / sizeof row[0] };
+  static make_case *const make[] = {nest_case_ops,   nest_case_ops,   nest_case_rest,   nest_case_rest,
+                                    nest_case_casts, nest_case_casts, nest_case_memory, nest_case_memory};
+  static const tc_type type[] = {TC_F32, TC_I64, TC_F64, TC_I8, TC_I64, TC_BF16, TC_U8, TC_F16};
+  _Static_assert(N_ROWS + sizeof make / sizeof make[0] == N_SAMPLES, "as many as said");
+  if (k < N_ROWS) {
+    tc_nest n = rows(row[k].type, row[k].threads, row[k].groups, row[k].each, row[k].length, row[k].how);
+    char *source = printed(&n);
+    tc_nest_destroy(&n);
+    return source;
+  }
+  nest_case f;
+  make[k - N_ROWS](&f, type[k - N_ROWS], 64, 16);
+  char *source = printed(&f.n);
+  nest_case_release(&f);
+  return source;
+}
+
+static bool has_nvrtc(void) {
+  char why[320];
+  tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
+  if (tc_nvrtc_choose_arch(99, &facts, why, sizeof why)) return true;
+  cr_skip_test("%s", why);
+  return false;
+}
+
+Test(gpu_print, kernels_go_through_nvrtc, .timeout = 300) {
+  static const char *const arch[] = {"sm_80", "sm_90a"};
+  for (int k = 0; has_nvrtc() && k < N_SAMPLES; k++) {
+    char *source = sample(k);
+    for (size_t a = 0; a < sizeof arch / sizeof arch[0]; a++) {
+      tc_gpu_image image;
+      cr_assert_eq(tc_nvrtc_compile(arch[a], "k", source, &image), TC_OK, "%s: %s\n%s", arch[a], tc_last_error()->message, source);
+      tc_free(image.data);
+    }
+    tc_free(source);
+  }
+}
+
+// 16 bytes a load and a store, of rows kept in registers: nothing of a thread's own lies in memory.
+Test(gpu_print, rows_are_read_and_written_16_bytes_at_a_time, .timeout = 60) {
+  for (int k = 0; has_nvrtc() && k < 4; k++) {
+    char *source = sample(k);
+    tc_gpu_image image;
+    cr_assert_eq(tc_nvrtc_compile("compute_80", "k", source, &image), TC_OK, "%s", tc_last_error()->message);
+    cr_expect_not_null(strstr(image.data, "ld.global.nc.v4"), "%s", source);
+    cr_expect_not_null(strstr(image.data, "st.global.v4"), "%s", source);
+    cr_expect(!strstr(image.data, ".local") && !strstr(image.data, "\tst.v4"), "%s", source);
+    tc_free(image.data), tc_free(source);
+  }
 }

@@ -185,3 +185,75 @@ Test(nest, prints_one_instruction_a_line_indented_by_loop) {
   cr_expect_str_eq(tc_nest_op_name(TC_N_HREDUCE), "hreduce");
   cr_expect_str_eq(tc_nest_op_name(TC_N_OPS), "?");
 }
+
+// ---- with threads ----
+
+// Vectors of 32 threads with 8 lanes each through a tile of lanes and one of the block, wide accesses, matrices; every line below breaks one thing.
+enum { W_BEGIN, W_X, W_KEEP, W_KEPT, W_ONE, W_ROW, W_WIDE, W_MASK, W_PUT, W_COPY, W_COMMIT, W_WAIT, W_A, W_B, W_ZERO, W_MMA };
+
+static tc_nest wide(void) {
+  tc_nest n = {.threads = 32, .groups = 1, .scratch_bytes = 512};
+  put_buffer(&n, TC_F32), put_buffer(&n, TC_BF16);
+  put_tile(&n, TC_F32, 512, 0), put_tile(&n, TC_BF16, 256, 0);
+  n.tile[0].of_lanes = 1;
+  OP0(&n, BEGIN, TC_I64, 1, 0);
+  OP1(&n, LOAD, TC_F32, 256, 0, W_BEGIN);
+  OP2(&n, STORE, TC_F32, 256, 2, W_BEGIN, W_X);
+  OP1(&n, LOAD, TC_F32, 256, 2, W_BEGIN);
+  OP1(&n, PICK, TC_F32, 32, 7, W_KEPT);
+  OP0(&n, LANES, TC_I64, 32, 0);
+  OP1(&n, GATHER, TC_F32, 128, 0, W_ROW);
+  OP2(&n, LT, TC_BOOL, 32, 0, W_ROW, W_ROW);
+  OP3(&n, SCATTER, TC_F32, 128, 0, W_ROW, W_WIDE, W_MASK);
+  n.inst[OP3(&n, COPY, TC_BF16, 32, 1, W_ROW, W_ROW, W_MASK)].flags = 1;
+  OP0(&n, COMMIT, TC_BOOL, 1, 0);
+  OP0(&n, WAIT, TC_BOOL, 1, 0);
+  OP1(&n, LDMATRIX, TC_BF16, 256, 1, W_ROW);
+  OP1(&n, LDMATRIX, TC_BF16, 128, 1, W_ROW);
+  OP0(&n, CONST, TC_F32, 128, 0);
+  OP3(&n, MMA, TC_F32, 128, 0, W_A, W_B, W_ZERO);
+  return n;
+}
+#define BREAK_WIDE(change, what) \
+  do { \
+    tc_nest n = wide(); \
+    change; \
+    expect(&n, what); \
+  } while (0)
+
+Test(nest, threads) {
+  BREAK_WIDE((void)0, NULL);
+  BREAK_WIDE(n.threads = 48, "groups of 48");
+  BREAK_WIDE(n.threads = 2048, "groups of 2048");
+  BREAK_WIDE(n.groups = 0, "0 groups");
+  BREAK_WIDE(n.groups = 64, "64 groups");
+  BREAK_WIDE(n.groups = 2, "of 2 groups");
+  BREAK_WIDE(n.n_buf = 65, "more than 64");
+  BREAK_WIDE((n.threads = n.groups = 0), "without threads");
+  BREAK_WIDE(n.inst[W_X].lanes = 16, "16 lanes for 32");
+  BREAK_WIDE(n.inst[W_X].lanes = 2048, "2048 lanes");
+  BREAK_WIDE(n.inst[W_KEPT].lanes = 128, "of 256 lanes, not 128");
+  BREAK_WIDE(n.inst[W_KEEP].op = TC_N_SCATTER, "whole vectors");
+  BREAK_WIDE(n.inst[W_KEEP].src[2] = W_MASK, "without masks");
+  BREAK_WIDE(n.tile[0].n = 300, "not of whole vectors");
+  BREAK_WIDE(n.inst[W_ONE].imm = 8, "element 8 of 8");
+  BREAK_WIDE(n.inst[W_ONE].lanes = 64, "64 lanes, not 32");
+  BREAK_WIDE(n.inst[W_ROW].lanes = 64, "lanes, not");
+  BREAK_WIDE(n.inst[W_MASK].lanes = 128, "lanes, not 128");
+  BREAK_WIDE(n.inst[W_COPY].imm = 3, "copies from a tile");
+  BREAK_WIDE(n.inst[W_COPY].flags = 2, "tile 2 of 2");
+  BREAK_WIDE(n.inst[W_COPY].flags = 0, "whole vectors");
+  BREAK_WIDE(n.inst[W_WAIT].imm = 8, "8 groups of copies");
+  BREAK_WIDE(n.inst[W_A].lanes = 64, "neither 8 nor 4");
+  BREAK_WIDE(n.inst[W_A].imm = 0, "whole vectors");
+  BREAK_WIDE(n.inst[W_A].imm = -1, "of 2");
+  BREAK_WIDE(n.inst[W_A].dtype = TC_F16, "holds bf16");
+  BREAK_WIDE(n.inst[W_MMA].lanes = 256, "not 4 a thread");
+  BREAK_WIDE(n.inst[W_MMA].src[1] = W_A, "256 lanes, not 128");
+  BREAK_WIDE(OP2(&n, ZIP, TC_F32, 128, 0, W_ZERO, W_ZERO), "between threads");
+  BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
+  BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
+  BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");
+  BREAK(OP0(&n, COMMIT, TC_BOOL, 1, 0), "without threads");
+  BREAK(n.tile[0].of_lanes = 1, "without threads");
+}

@@ -174,6 +174,7 @@ typedef struct {
 typedef struct {
   u32 x, y;
 } __attribute__((aligned(8))) tc_u32x2;
+#define tc_global(word) ((void *)(word))
 void sim_read_only(const void *p, i32 bytes);
 SIM_UNSEEN TC_DEVICE tc_u32x4 tc_load_nc_16(const void *p) {
   sim_read_only(p, 16);

@@ -63,6 +63,7 @@ enum { ROWS = 5, COLUMNS = 203, INNER = 67 };
 // ---- Operands ----
 
 static bool has_type(enum types types, tc_type type) {
+  if (check.small && type != TC_F32 && type != TC_BF16 && type != TC_I64 && type != TC_U8) return false;
   switch (types) {
     case TYPES_all: return true;
     case TYPES_ints: return !near_is_float(type);
@@ -90,7 +91,7 @@ static tc_tensor operand(tc_type type, tc_dims dims, double low, double high, ui
 
 static tc_tensor positions(tc_dims dims, int64_t below) {
   int64_t n = near_count(dims), data[ROWS * COLUMNS];
-  for (int64_t i = 0; i < n; i++) data[i] = i * 7919 % below - (i % 3 == 0 ? below : 0);  // some count from the end
+  for (int64_t i = 0; i < n; i++) data[i] = i * 7919 % below;
   return tc_from_host(data, dims, TC_I64);
 }
 
@@ -138,11 +139,11 @@ typedef struct results {
 static void run_on(const char *device, const op_case *c, results *r) {
   tc_tensor y[TC_N_TYPES], wanted[TC_N_TYPES];
   int n = 0;
-  r->status[0] = tc_set_default_device(device);
+  tc_status st = tc_set_default_device(device);
   tc_scope scope = tc_scope_begin();
-  for (int t = 0; t < TC_N_TYPES && r->status[0] == TC_OK; t++) {
-    r->status[t] = TC_OK, y[t] = (tc_tensor){0, 0};
-    if (!has_type(c->sample->types, (tc_type)t)) continue;
+  for (int t = 0; t < TC_N_TYPES; t++) {
+    r->status[t] = st;
+    if (st != TC_OK || !has_type(c->sample->types, (tc_type)t)) continue;
     tc_clear_error();
     y[t] = call(c, (tc_type)t);
     r->type[t] = tc_dtype(y[t]), r->dims[t] = tc_shape(y[t]);

@@ -103,7 +103,7 @@ static void check_memory(check_row *row, memory_work *w, int64_t n) {
 static void measure_memory(check_row *row, const void *arg) {
   memory_work w = {.c = arg};
   int64_t n = (check.small ? (int64_t)64 << 20 : (int64_t)3 << 30) / (w.c->reads + w.c->writes) / 4;
-  if (!check.timed) n = 1 << 20;
+  if (!check.timed) n = 100003;
   w.a = check_random(TC_SHAPE(n), TC_F32, 1), w.b = check_random(TC_SHAPE(n), TC_F32, 2);
   check_rate(row, 4e-9 * (w.c->reads + w.c->writes) * (double)n, "GB/s", check_seconds(run_memory, &w), 0);
   if (!row->wrong) check_memory(row, &w, n);
@@ -136,7 +136,7 @@ static void check_transfer(check_row *row, transfer_work *w) {
 
 static void measure_transfer(check_row *row, const void *arg) {
   transfer_work w = {.which = *(const transfer *)arg};
-  w.bytes = (size_t)(!check.timed ? 1 << 20 : check.small ? 32 << 20 : w.which == WITHIN ? 1 << 30 : 256 << 20);
+  w.bytes = (size_t)(!check.timed ? 100003 : check.small ? 32 << 20 : w.which == WITHIN ? 1 << 30 : 256 << 20);
   w.host = calloc(w.bytes, 1);
   if (!w.host) check_wrong(row, "no room for %zu bytes", w.bytes);
   if (w.host && check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.a)) && check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.b))) {

@@ -211,7 +211,7 @@ static void print_line(const char *line) {
   (void)field(line, "note", note, sizeof note);
   if (isfinite(v)) snprintf(value, sizeof value, "%.4g %s", v, unit);
   if (isfinite(of_roof)) snprintf(share, sizeof share, "%.1f %%", 100 * of_roof);
-  printf("%-44s %16s %8s  %s%s%s%s\n", name, value, share, field_is(line, "wrong", "true") ? "WRONG" : "right", check.timed ? "" : ", simulated",
+  printf("%-52s %16s %8s  %s%s%s%s\n", name, value, share, field_is(line, "wrong", "true") ? "WRONG" : "right", check.timed ? "" : ", simulated",
          note[0] ? ": " : "", note);
 }
 
