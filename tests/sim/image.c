@@ -17,7 +17,12 @@ char *sim_image_to_text(const sim_image *image, int version) {
   if (!text) return NULL;
   at += sprintf(at, text_format, version / 10, version % 10, image->arch);
   at += sprintf(at, "%zu bytes\n", bytes);
-  for (size_t i = 0; i < bytes; i++) at += sprintf(at, "%02x", ((const uint8_t *)image)[i]);
+  for (size_t i = 0; i < bytes; i++) {
+    uint8_t byte = ((const uint8_t *)image)[i];
+    *at++ = "0123456789abcdef"[byte >> 4];
+    *at++ = "0123456789abcdef"[byte & 15];
+  }
+  *at = 0;
   return text;
 }
 

@@ -162,12 +162,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
   free(p->image);
   p->text = NULL;
   p->has_cubin = strncmp(arch, "sm_", 3) == 0;
-  int major, minor;
-  version(&major, &minor);
   p->image = sim_compile(p->name, p->source, arch, 32, contract, &p->log);
-  if (!p->image) return NVRTC_ERROR_COMPILATION;
-  p->text = sim_image_to_text(p->image, sim_image_text_version_of(major * 10 + minor));
-  return p->text ? NVRTC_SUCCESS : NVRTC_ERROR_OUT_OF_MEMORY;
+  return p->image ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
 }
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *bytes) {
@@ -195,13 +191,18 @@ nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *cubin) {
 }
 
 nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) {
-  if (!p || !p->text) return NVRTC_ERROR_INVALID_PROGRAM;
+  if (!p || !p->image) return NVRTC_ERROR_INVALID_PROGRAM;
+  int major, minor;
+  version(&major, &minor);
+  if (!p->text) p->text = sim_image_to_text(p->image, sim_image_text_version_of(major * 10 + minor));
+  if (!p->text) return NVRTC_ERROR_OUT_OF_MEMORY;
   *bytes = strlen(p->text) + 1;
   return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *ptx) {
-  if (!p || !p->text) return NVRTC_ERROR_INVALID_PROGRAM;
-  strcpy(ptx, p->text);
-  return NVRTC_SUCCESS;
+  size_t bytes;
+  nvrtcResult result = nvrtcGetPTXSize(p, &bytes);
+  if (result == NVRTC_SUCCESS) memcpy(ptx, p->text, bytes);
+  return result;
 }

@@ -142,18 +142,31 @@ static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint3
   return what;
 }
 
-// What is wrong, or NULL. Most cells are met for the first time, or read again by many.
+// What is wrong, or NULL. Most cells are met for the first time, or only read.
 static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   bool write = kind & (SIM_WRITE | SIM_ATOMIC);
+  uint32_t mine = my_side(mask, kind);
+  uint16_t clock = B->warp[B->now->warp].clock;
   if (c->stamp != B->stamp && (c->stamp < B->first_stamp || (kind & SHARED))) {  // each block has its own shared memory
-    uint32_t mine = my_side(mask, kind);
-    uint16_t clock = B->warp[B->now->warp].clock;
     *c = (sim_cell){B->stamp, write ? mine : 0, write ? 0 : mine, B->epoch, clock, B->epoch, clock};
     return NULL;
   }
-  if (!write && c->stamp == B->stamp && c->writer == 0 && (c->reader >> SEVERAL & 1) && c->reader_epoch == B->epoch && !(kind & SIM_READ_ONLY) &&
-      !(mask & ~FIELD(c->reader, MASK, 4)))
+  if (c->stamp == B->stamp && (c->writer == mine || c->writer == 0) && (c->reader == mine || c->reader == 0)) {  // this thread's alone
+    if (write) {
+      c->writer = mine, c->writer_epoch = B->epoch, c->writer_clock = clock;
+    } else {
+      c->reader = mine, c->reader_epoch = B->epoch, c->reader_clock = clock;
+    }
+    // A read-only load differs in `mine` from what others of this thread leave, so the two never meet here.
     return NULL;
+  }
+  if (!write && c->writer == 0) {  // nobody of this launch wrote it
+    if (c->stamp != B->stamp) {
+      *c = (sim_cell){B->stamp, 0, aged(c->reader) | mine, 0, 0, B->epoch, clock};
+      return NULL;
+    }
+    if (c->reader_epoch == B->epoch && (c->reader >> SEVERAL & 1) && !(kind & SIM_READ_ONLY) && !(mask & ~FIELD(c->reader, MASK, 4))) return NULL;
+  }
   return check_known_cell(c, mask, kind);
 }
 
