@@ -9,7 +9,7 @@
 
 // ---- Random programs: fused, op by op, and on tc:ref (tests/random/random_graph.h) ----
 
-enum { GRAPHS_A_ROW = 5, GRAPHS = 300, SMALL_GRAPHS = 10 };
+enum { GRAPHS_A_ROW = 5, GRAPHS = 300, SMALL_GRAPHS = 20, SIMULATED_GRAPHS = 5 };
 
 static void run_graphs(check_row *row, const void *arg) {
   uint64_t first = *(const uint64_t *)arg;
@@ -25,7 +25,7 @@ static void run_graphs(check_row *row, const void *arg) {
 void check_graphs(void) {
   char name[64];
   setenv("TC_TEST_DEVICE", check.device, 1);  // tests/near.h: the device that programs run on
-  uint64_t n = check.small ? SMALL_GRAPHS : GRAPHS;
+  uint64_t n = !check.timed ? SIMULATED_GRAPHS : check.small ? SMALL_GRAPHS : GRAPHS;
   for (uint64_t seed = 1; seed <= n; seed += GRAPHS_A_ROW) {
     snprintf(name, sizeof name, "random programs %llu to %llu", (unsigned long long)seed, (unsigned long long)seed + GRAPHS_A_ROW - 1);
     check_do(name, run_graphs, &seed);

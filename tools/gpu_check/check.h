@@ -74,6 +74,8 @@ bool check_fetch(tc_tensor t, int64_t first, int64_t n, double *out);
 // ---- the parts ----
 
 void check_roofs(void);
+void check_copies(void);
+double check_best_copy(void);  // GB/s, of those that this part measured
 void check_plans(void);  // what the host pays for plans of trivial kernels
 void check_ops(void);
 void check_graphs(void);
@@ -81,8 +83,9 @@ void check_bits(void);
 void check_faults(const char *program);
 void check_kernels(void);
 void check_models(char part);
-// The row's work, already right, beside PyTorch in these modes (NULL ends them): a row each, where there is a GPU and a PyTorch that sees it.
+// The row's work, already right, beside PyTorch in these modes (NULL ends them): a row each, if check_has_peers says that a PyTorch sees a GPU.
 struct bench_row;
+bool check_has_peers(void);
 void check_beside(const char *name, const struct bench_row *row, const char *const *modes);
 // What a process of its own does with a hidden argument: one fault, or a sample for compute-sanitizer. The exit status.
 int check_fault_main(const char *what);

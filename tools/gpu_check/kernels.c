@@ -3,21 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "tools/gpu_check/check.h"
-
-#define COPY "copy: -a, 1 GiB"
-
-// Of rates of memory the roof is the copy that this part measured.
-static double copy_roof(void) {
-  return check_value_of(COPY);
-}
 
 static int64_t footprint(void) {
   return !check.timed ? 1 << 16 : check.small ? 64 << 20 : 1 << 30;
-}
-
-static void evaluate(check_row *row, int n, const tc_tensor *y) {
-  check_ok(row, tc_eval(n, y));
 }
 
 static bool near(double got, double want, double tolerance) {
@@ -28,11 +18,10 @@ static bool near(double got, double want, double tolerance) {
 
 typedef struct chain_work {
   tc_tensor a, b, c;
-  bool copies;
 } chain_work;
 
 static tc_tensor chain(const chain_work *w) {
-  return w->copies ? tc_neg(w->a) : tc_relu(tc_add(tc_mul(w->a, w->b), w->c));
+  return tc_relu(tc_add(tc_mul(w->a, w->b), w->c));
 }
 
 static bool run_chain(void *arg) {
@@ -44,24 +33,22 @@ static bool run_chain(void *arg) {
 }
 
 static void measure_chain(check_row *row, const void *arg) {
-  enum { SEEN = 256 };
+  enum { SEEN = 256, TENSORS = 4 };
   double a[SEEN], b[SEEN], c[SEEN], y[SEEN];
-  chain_work w = {.copies = *(const bool *)arg};
-  int tensors = w.copies ? 2 : 4;
-  int64_t n = footprint() / 4 / tensors;
-  w.a = check_random(TC_SHAPE(n), TC_F32, 1);
-  w.b = w.copies ? w.a : check_random(TC_SHAPE(n), TC_F32, 2), w.c = w.copies ? w.a : check_random(TC_SHAPE(n), TC_F32, 3);
+  int64_t n = footprint() / 4 / TENSORS;
+  (void)arg;
+  chain_work w = {check_random(TC_SHAPE(n), TC_F32, 1), check_random(TC_SHAPE(n), TC_F32, 2), check_random(TC_SHAPE(n), TC_F32, 3)};
   tc_tensor made = chain(&w);
-  evaluate(row, 1, &made);
+  check_ok(row, tc_eval(1, &made));
   for (int k = 0; k < 3 && !row->wrong; k++) {
     int64_t first = k * (n - SEEN) / 2;
     if (!check_fetch(w.a, first, SEEN, a) || !check_fetch(w.b, first, SEEN, b) || !check_fetch(w.c, first, SEEN, c) ||
         !check_fetch(made, first, SEEN, y))
       check_wrong(row, "%s", tc_last_error()->message);
     for (int i = 0; i < SEEN && !row->wrong; i++)
-      if (!near(y[i], w.copies ? -a[i] : fmax(a[i] * b[i] + c[i], 0), 1e-6)) check_wrong(row, "element %lld is %.9g", (long long)(first + i), y[i]);
+      if (!near(y[i], fmax(a[i] * b[i] + c[i], 0), 1e-6)) check_wrong(row, "element %lld is %.9g", (long long)(first + i), y[i]);
   }
-  if (!row->wrong) check_rate(row, 4e-9 * tensors * (double)n, "GB/s", check_seconds(run_chain, &w), w.copies ? 0 : copy_roof());
+  if (!row->wrong) check_rate(row, 4e-9 * TENSORS * (double)n, "GB/s", check_seconds(run_chain, &w), check_best_copy());
 }
 
 // ---- Rows ----
@@ -127,7 +114,7 @@ static void check_row_op(check_row *row, const row_work *w, tc_type type) {
   double tolerance = type == TC_BF16 ? 0.02 : 1e-4;
   tc_tensor made = make_rows(w);
   if (!x || !tc_is_valid(made)) check_wrong(row, "%s", tc_last_error()->message);
-  if (!row->wrong) evaluate(row, 1, &made);
+  if (!row->wrong) check_ok(row, tc_eval(1, &made));
   for (int64_t r = 0; r < w->rows && !row->wrong; r += w->rows > 1 ? w->rows - 1 : 1) {
     bool there = check_fetch(w->x, r * n, n, x) && check_fetch(made, r * n, n, got);
     if (there && w->op == LAYER_NORM) there = check_fetch(w->weight, 0, n, weight) && check_fetch(w->bias, 0, n, bias);
@@ -155,7 +142,7 @@ static void measure_rows(check_row *row, const void *arg) {
     if (!check_ok(row, tc_set_requires_grad(w.x, true))) return;
   }
   check_row_op(row, &w, c->type);
-  if (!row->wrong) check_rate(row, 2e-9 * (double)bytes * (double)w.rows * (double)w.length, "GB/s", check_seconds(run_rows, &w), copy_roof());
+  if (!row->wrong) check_rate(row, 2e-9 * (double)bytes * (double)w.rows * (double)w.length, "GB/s", check_seconds(run_rows, &w), check_best_copy());
 }
 
 // ---- Products ----
@@ -188,7 +175,7 @@ static bool run_product(void *arg) {
 static void check_product(check_row *row, const product_work *w, int64_t n, tc_type type) {
   double *a = calloc((size_t)n * 2, sizeof *a), *b = a + n, got, bias = 0;
   tc_tensor made = product(w), turned = tc_transpose(w->b, 0, 1);
-  evaluate(row, 1, &made);
+  check_ok(row, tc_eval(1, &made));
   for (int k = 0; k < 8 && !row->wrong; k++) {
     int64_t i = k * (n - 1) / 7, j = (k * 5 % 8) * (n - 1) / 7;
     double sum = 0;
@@ -204,13 +191,41 @@ static void check_product(check_row *row, const product_work *w, int64_t n, tc_t
   free(a);
 }
 
+static int64_t product_size(const product_case *c) {
+  return !check.timed ? c->n / 64 : check.small ? c->n / 8 : c->n;
+}
+
+static product_work make_product(const product_case *c) {
+  int64_t n = product_size(c);
+  return (product_work){check_random(TC_SHAPE(n, n), c->type, 1), check_random(TC_SHAPE(n, n), c->type, 2), check_random(TC_SHAPE(n), c->type, 3),
+                        c->gelu};
+}
+
 static void measure_product(check_row *row, const void *arg) {
   const product_case *c = arg;
-  int64_t n = !check.timed ? 64 : check.small ? c->n / 8 : c->n;
-  product_work w = {.gelu = c->gelu, .a = check_random(TC_SHAPE(n, n), c->type, 1), .b = check_random(TC_SHAPE(n, n), c->type, 2)};
-  w.bias = check_random(TC_SHAPE(n), c->type, 3);
+  int64_t n = product_size(c);
+  product_work w = make_product(c);
   check_product(row, &w, n, c->type);
   if (!row->wrong) check_rate(row, 2e-9 * (double)n * (double)n * (double)n, "GFLOP/s", check_seconds(run_product, &w), 0);
+}
+
+static double repeat_product(void *arg, int n) {
+  for (int i = 0; i < n; i++)
+    if (!run_product(arg)) return -1;
+  return 0;
+}
+
+static void products(const product_case *c) {
+  static const char *const modes[] = {"eager", "max-autotune", NULL};
+  char name[96], peer_case[64];
+  snprintf(name, sizeof name, "%s product %lld%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? " with bias and gelu" : "");
+  check_do(name, measure_product, c);
+  if (!check_has_peers()) return;
+  tc_scope scope = tc_scope_begin();
+  product_work w = make_product(c);
+  snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)c->n, c->gelu ? "-gelu" : "");
+  check_beside(name, &(bench_row){.bench = "product", .name = peer_case, .run = repeat_product, .arg = &w}, modes);
+  tc_scope_end(scope);
 }
 
 // ---- Attention: causal, bf16, 16 heads of 128 ----
@@ -269,42 +284,67 @@ static void check_attention(check_row *row, const attention_work *w, int64_t hea
   free(k);
 }
 
+static int64_t attention_heads(void) {
+  return check.timed ? 16 : 2;
+}
+static int64_t attention_length(const attention_case *c) {
+  return !check.timed ? c->length / 64 : check.small ? c->length / 16 : c->length;
+}
+
+static tc_status make_attention(const attention_case *c, attention_work *out) {
+  tc_dims dims = TC_SHAPE(1, attention_heads(), attention_length(c), HEAD);
+  tc_status st = TC_OK;
+  *out = (attention_work){check_random(dims, TC_BF16, 1), check_random(dims, TC_BF16, 2), check_random(dims, TC_BF16, 3),
+                          check_random(dims, TC_BF16, 4), c->gradients};
+  tc_tensor wanting[] = {out->q, out->k, out->v};
+  for (int i = 0; i < 3 && c->gradients && st == TC_OK; i++) st = tc_set_requires_grad(wanting[i], true);
+  return st;
+}
+
 static void measure_attention(check_row *row, const void *arg) {
   const attention_case *c = arg;
-  int64_t heads = !check.timed ? 2 : 16, length = !check.timed ? c->length / 64 : check.small ? c->length / 16 : c->length;
-  tc_dims dims = TC_SHAPE(1, heads, length, HEAD);
-  attention_work w = {.gradients = c->gradients};
-  w.q = check_random(dims, TC_BF16, 1), w.k = check_random(dims, TC_BF16, 2), w.v = check_random(dims, TC_BF16, 3),
-  w.g = check_random(dims, TC_BF16, 4);
-  tc_tensor *wanting[] = {&w.q, &w.k, &w.v};
-  for (int i = 0; i < 3 && c->gradients; i++) check_ok(row, tc_set_requires_grad(*wanting[i], true));
-  if (!row->wrong) check_attention(row, &w, heads, length);
+  int64_t heads = attention_heads(), length = attention_length(c);
+  attention_work w;
+  if (!check_ok(row, make_attention(c, &w))) return;
+  check_attention(row, &w, heads, length);
   // Two products forward and five backward, of half of all pairs.
   double flops = (c->gradients ? 7 : 2) * (double)heads * HEAD * (double)length * (double)length;
   if (!row->wrong) check_rate(row, 1e-9 * flops, "GFLOP/s", check_seconds(run_attention, &w), 0);
 }
 
+static double repeat_attention(void *arg, int n) {
+  for (int i = 0; i < n; i++)
+    if (!run_attention(arg)) return -1;
+  return 0;
+}
+
+static void attentions(const attention_case *c) {
+  static const char *const modes[] = {"cudnn", "flash", "efficient", NULL};
+  char name[96], peer_case[64];
+  attention_work w;
+  snprintf(name, sizeof name, "attention %lld%s", (long long)attention_length(c), c->gradients ? " with gradients" : "");
+  check_do(name, measure_attention, c);
+  if (!check_has_peers()) return;
+  tc_scope scope = tc_scope_begin();
+  snprintf(peer_case, sizeof peer_case, "%lld%s", (long long)c->length, c->gradients ? "-gradients" : "");
+  if (make_attention(c, &w) == TC_OK)
+    check_beside(name, &(bench_row){.bench = "attention", .name = peer_case, .run = repeat_attention, .arg = &w}, modes);
+  tc_scope_end(scope);
+}
+
 void check_kernels(void) {
-  static const bool copies = true, chains = false;
-  static const product_case products[] = {{TC_BF16, 4096, false}, {TC_BF16, 4096, true}, {TC_BF16, 8192, false},
-                                          {TC_BF16, 8192, true},  {TC_F32, 4096, false}, {TC_F32, 8192, false}};
+  static const product_case sizes[] = {{TC_BF16, 4096, false}, {TC_BF16, 4096, true}, {TC_BF16, 8192, false},
+                                       {TC_BF16, 8192, true},  {TC_F32, 4096, false}, {TC_F32, 8192, false}};
   char name[96];
-  check_do(COPY, measure_chain, &copies);
-  check_do("chain: relu(a b + c)", measure_chain, &chains);
-  for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-    const product_case *c = &products[i];
-    snprintf(name, sizeof name, "%s product %lld%s", tc_type_name(c->type), (long long)c->n, c->gelu ? " with bias and gelu" : "");
-    check_do(name, measure_product, c);
-  }
+  if (tc_set_default_device(check.device) != TC_OK) return;
+  check_copies();
+  check_do("chain: relu(a b + c)", measure_chain, NULL);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) products(&sizes[i]);
   for (int gradients = 0; gradients < 2; gradients++)
-    for (int64_t length = 4096; length <= 16384; length *= 2) {
-      attention_case c = {length, gradients};
-      snprintf(name, sizeof name, "attention %lld%s", (long long)length, gradients ? " with gradients" : "");
-      check_do(name, measure_attention, &c);
-    }
+    for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
   for (int type = 0; type < 2; type++)
     for (int op = 0; op < 3; op++)
-      for (int64_t length = 1024; length <= (type ? 65536 : 131072); length *= length < 4096 || check.small ? 4 : 2) {
+      for (int64_t length = 1024; length <= (type ? 65536 : 131072); length *= check.small ? 8 : length < 4096 ? 4 : 2) {
         row_case c = {(row_op)op, type ? TC_BF16 : TC_F32, length};
         snprintf(name, sizeof name, "%s %s, rows of %lld", tc_type_name(c.type), row_op_names[op], (long long)length);
         check_do(name, measure_rows, &c);

@@ -140,7 +140,7 @@ static bool run_part(const char *program, double seconds, bool *left) {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     *left = code == CHECK_LEFT || !ended;
     if (ended && (code == CHECK_DONE || code == CHECK_LEFT)) return true;
-    if (!c.row[0]) return false;  // it said why
+    if (!c.row[0]) return !ended;  // no time for a row; else it said why
     if (ended && code == CHECK_LOST) continue;
     if (!ended)
       snprintf(why, sizeof why, "did not end in time");

@@ -52,9 +52,9 @@ static const char *script(void) {
   return NULL;
 }
 
-// Whether there is a PyTorch with a GPU.
-static bool has_torch(void) {
+bool check_has_peers(void) {
   static int has = -1;
+  if (!check.timed || !check.gpu || check.small) return false;
   if (has < 0) has = script() && system("python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' >/dev/null 2>&1") == 0;
   return has > 0;
 }
@@ -97,7 +97,7 @@ static void measure_beside(check_row *out, const void *arg) {
 
 void check_beside(const char *name, const bench_row *row, const char *const *modes) {
   char text[160];
-  if (!check.timed || !check.gpu || check.small || !has_torch()) return;
+  if (!check_has_peers()) return;
   for (; *modes; modes++) {
     pairing p = {row, *modes};
     snprintf(text, sizeof text, "%s beside PyTorch %s", name, *modes);

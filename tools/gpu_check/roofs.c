@@ -6,6 +6,8 @@
 
 #include "tools/gpu_check/check.h"
 
+#define DRIVERS_COPY "copy: the driver's"
+
 // ---- Facts ----
 
 static void preflight(check_row *row, const void *arg) {
@@ -234,14 +236,24 @@ void check_plans(void) {
   check_do("host: a sync with nothing to do", measure_sync, NULL);
 }
 
+void check_copies(void) {
+  static const transfer within = WITHIN;
+  check_do(memory_cases[0].name, measure_memory, &memory_cases[0]);
+  if (check.gpu) check_do(DRIVERS_COPY, measure_transfer, &within);
+}
+
+double check_best_copy(void) {
+  return fmax(check_value_of(memory_cases[0].name), check_value_of(DRIVERS_COPY));
+}
+
 void check_roofs(void) {
-  static const transfer transfers[] = {WITHIN, TO_DEVICE, FROM_DEVICE};
+  static const transfer to = TO_DEVICE, from = FROM_DEVICE;
   check_do("preflight", preflight, NULL);
-  for (size_t i = 0; i < sizeof memory_cases / sizeof *memory_cases; i++) check_do(memory_cases[i].name, measure_memory, &memory_cases[i]);
+  check_copies();
+  for (size_t i = 1; i < sizeof memory_cases / sizeof *memory_cases; i++) check_do(memory_cases[i].name, measure_memory, &memory_cases[i]);
   if (check.gpu) {
-    check_do("copy: the driver's", measure_transfer, &transfers[WITHIN]);
-    check_do("to the device", measure_transfer, &transfers[TO_DEVICE]);
-    check_do("from the device", measure_transfer, &transfers[FROM_DEVICE]);
+    check_do("to the device", measure_transfer, &to);
+    check_do("from the device", measure_transfer, &from);
   }
   check_plans();
 }

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Runs gpu-check on the simulated CUDA driver: gpu_check.py PART GPU_CHECK LIBSIM_CUDA LIBSIM_NVRTC, so that its first minute on a device is not its first.
+
+Every row is right and called simulated, and has no time. What is in the file is not run again, unless it was wrong, for which the exit status is 1.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+part, program, cuda, nvrtc = sys.argv[1:5]
+KEYS = {"part", "name", "value", "unit", "roof", "of_roof", "device", "driver", "date", "small", "wrong", "note"}
+FEWEST = {"a": 60, "b": 6, "c": 25}
+COUNTS = {"types", "programs", "runs", "GiB", "B", ""}  # units that are no times or rates
+
+
+def run(directory, *options):
+    file = os.path.join(directory, "rows.json")
+    done = subprocess.run([program, part, "--device", "tc:cuda", "--small", "--json", file, *options], capture_output=True, text=True, errors="replace",
+                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CACHE_DIR": directory, "TC_SIM_CACHE": directory})
+    rows = [json.loads(line) for line in open(file, encoding="utf-8")] if os.path.exists(file) else []
+    return done, file, rows
+
+
+def check_rows(done, rows):
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    names = [row["name"] for row in rows]
+    assert len(rows) >= FEWEST[part] and len(set(names)) == len(names), names
+    for row in rows:
+        assert set(row) == KEYS and row["part"] == part and row["small"] and not row["wrong"], row
+        assert row["device"].startswith("simulated") and "simulated" in row["driver"], row
+        assert row["unit"] in COUNTS and row["roof"] is None and row["of_roof"] is None, f"a time of a simulated device: {row}"
+    table = done.stdout.splitlines()
+    for name in names:
+        line = next(line for line in table if line.startswith(name + " "))
+        assert "simulated" in line, line
+
+
+def check_again(directory, file, rows):
+    """Another call runs nothing; a row that was wrong is run again, and the later line counts; where there is no time for it, the exit status is 1."""
+    done, _, again = run(directory)
+    assert done.returncode == 0 and again == rows, done.stdout
+    wrong = {**rows[0], "wrong": True, "date": "2000-01-01T00:00:00Z"}
+    with open(file, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(row) + "\n" for row in [wrong, *rows[1:]])
+    done, _, late = run(directory, "--seconds", "0.001")
+    assert done.returncode == 1 and "WRONG" in done.stdout and len(late) >= len(rows), done.stdout
+    done, _, last = run(directory)
+    assert done.returncode == 0 and last[-1]["name"] == rows[0]["name"] and not last[-1]["wrong"], done.stdout
+
+
+def main():
+    directory = tempfile.mkdtemp()
+    try:
+        done, file, rows = run(directory)
+        check_rows(done, rows)
+        check_again(directory, file, rows)
+        print(f"gpu-check {part}: {len(rows)} rows right on a simulated device")
+    finally:
+        shutil.rmtree(directory)
+
+
+main()
