@@ -38,7 +38,7 @@ static void in_child(const char *variable, const char *library, const char *devi
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s with %s", device, library ? library : "no driver");
 }
 
-// The NVRTC of another place, and the simulated driver where it is built.
+// Where the simulated driver is; false where it is not built.
 static bool simulated_driver(char *path, size_t bytes) {
   ssize_t n = readlink("/proc/self/exe", path, bytes - 32);
   if (n < 0) return false;
@@ -54,7 +54,7 @@ int main(void) {
   in_child("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda", "no NVIDIA driver: /nonexistent/libcuda.so: cannot open shared object file");
   in_child("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda:3", "no NVIDIA driver");
   in_child("TC_CUDA_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no cuInit: the driver is older than CUDA 11.2");
-  in_child("TC_HIP_LIBRARY", "/nonexistent/libamdhip64.so", "tc:hip", "");
+  in_child("TC_HIP_LIBRARY", "/nonexistent/libamdhip64.so", "tc:hip", "no AMD driver: /nonexistent/libamdhip64.so: cannot open shared object file");
   if (access(stub, R_OK) == 0)
     in_child("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
