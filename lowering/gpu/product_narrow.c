@@ -1,25 +1,26 @@
 // Products of few rows or few columns: each element of the wide operand is used that few times, so that the time is what reading it takes. It goes straight to
 // registers, as it lies.
-//   along k: a warp for some lines of the wide operand, with lanes along k, added up by halves at the end
-//   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block take steps of k by turns, their sums
-//         being added in the order of parts
-// Order: lanes and parts follow from shape and type.
+//   along k: a warp for some lines of the wide operand, its threads being the parts of k
+//   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 4 % 32 = p, one after the other; parts are added by
+// halves.
 #include "lowering/gpu/product.h"
 
 #define FEW 8  // rows or columns
 #define WARP 32
+#define PARTS WARP  // of k
+#define STEPS 4  // side by side of a part
 #define GROUPS 8  // warps of a block
 #define MOST_SUMS 32  // a thread has
 #define THREADS 256  // of a block whose lines lie side by side
+#define ACROSS (THREADS / PARTS)  // threads beside each other
 #define MANY_WARPS 1024  // enough to keep memory busy
-#define MANY_BLOCKS 512
-#define STEPS_A_TURN 4
 
 typedef struct narrow {
   tc_gemm *p;
   tc_gemm_side *few, *wide;
   int n;  // lines of the few
-  int run;  // elements of a thread side by side
+  int run;  // lines of a thread side by side, where those of a block are
   int lines;  // of a warp, or of a block
 } narrow;
 
@@ -73,7 +74,13 @@ static void finish(narrow *w, tc_val sum) {
 
 // ---- lanes along k ----
 
-// Adds steps k to k + lanes of every line.
+// A thread's step of a vector of STEPS each.
+static tc_val picked(narrow *w, tc_val v, int step) {
+  tc_ex *s = w->p->s;
+  return tc_emit_raw(&s->e, TC_N_PICK, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
+}
+
+// Adds steps k to k + WARP * STEPS of every line.
 static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   tc_ex *s = w->p->s;
   tc_val few[FEW];
@@ -87,7 +94,9 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
     if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
     tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
-    for (int i = 0; i < w->n; i++) tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, few[i], v, sum[j * w->n + i]));
+    for (int i = 0; i < w->n; i++)
+      for (int k1 = 0; k1 < STEPS; k1++)
+        tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
   }
 }
 
@@ -112,8 +121,8 @@ static void along_k(narrow *w) {
   tc_val sum[MOST_SUMS];
   s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
   tc_val line = first_line(w, begin_units(p));
-  s->lanes = WARP * w->run, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
-  for (int i = 0; i < w->n * w->lines; i++) sum[i] = tc_emit_var(&s->e, zeros(w, s->lanes));
+  s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
+  for (int i = 0; i < w->n * w->lines; i++) sum[i] = tc_emit_var(&s->e, zeros(w, WARP));
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
   if (pairs > 0) {  // two at once: more of the operand is on its way
     tc_val k = loop(s, i64(s, 0), i64(s, pairs), 2 * s->lanes);
@@ -135,10 +144,11 @@ static void along_k(narrow *w) {
 
 // ---- lines side by side ----
 
-static void step_beside(narrow *w, tc_val k, int parts, tc_val here, const tc_val *sum) {
+// Adds step k + off of every part.
+static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
   tc_ex *s = w->p->s;
-  s->at[TC_RANGE_K0] = k;
-  tc_val inside = w->p->of.k % ((int64_t)parts * STEPS_A_TURN) ? bin(s, TC_N_LT, s->off[TC_RANGE_K0], sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
+  s->at[TC_RANGE_K0] = k, s->off[TC_RANGE_K0] = off;
+  tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = here == TC_NONE ? inside : inside == TC_NONE ? here : bin(s, TC_N_AND, here, inside);
   tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
   s->mask = inside;
@@ -150,19 +160,24 @@ static void step_beside(narrow *w, tc_val k, int parts, tc_val here, const tc_va
   s->mask = TC_NONE;
 }
 
+// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie `all` apart.
+static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
+  tc_ex *s = w->p->s;
+  if (step == PARTS) return tc_emit_raw(&s->e, TC_N_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
+  tc_val low = halves(w, at, here, all, first, 2 * step, tile);
+  return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
+}
+
 // Sums of all parts, from the tile, then what follows: an element a thread.
-static void finish_beside(narrow *w, tc_val line, int parts, int tile) {
+static void finish_beside(narrow *w, tc_val line, int tile) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   int all = w->n * w->lines;
   s->run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
-    tc_val at = add(s, p->thread, i64(s, first)), sum = tc_emit_var(&s->e, zeros(w, THREADS));
+    tc_val at = add(s, p->thread, i64(s, first));
     tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
-    tc_val part = loop(s, i64(s, 0), i64(s, parts), 1);
-    tc_val one = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, THREADS, add(s, at, times(s, part, all)), here, TC_NONE, tile);
-    tc_emit_set(&s->e, sum, add(s, sum, one));
-    end(s);
+    tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
     s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
     s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = FEW;
@@ -177,22 +192,22 @@ static void finish_beside(narrow *w, tc_val line, int parts, int tile) {
   s->run = 0, s->lanes = 1, s->vector = -1;
 }
 
-static void beside(narrow *w, int across) {
+static void beside(narrow *w) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
-  int parts = THREADS / across, tile = tc_ex_tile(s, p->acc, (int64_t)parts * w->n * w->lines);
+  int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
   tc_val sum[FEW];
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, THREADS);
-  tc_val line = first_line(w, begin_units(p)), in = times(s, tc_gemm_low(s, p->thread, across), w->run), part = tc_gemm_high(s, p->thread, across);
+  tc_val line = first_line(w, begin_units(p)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
   s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
   s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
-  s->off[TC_RANGE_K0] = part, s->within[TC_RANGE_K0] = parts, s->bound[TC_RANGE_K0] = true;
+  s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
   for (int i = 0; i < w->n; i++) sum[i] = tc_emit_var(&s->e, zeros(w, s->lanes));
   tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
-  tc_val k = loop(s, i64(s, 0), i64(s, p->of.k), (int64_t)parts * STEPS_A_TURN);
-  for (int i = 0; i < STEPS_A_TURN && s->st == TC_OK; i++) step_beside(w, add(s, k, i64(s, (int64_t)i * parts)), parts, here, sum);
+  tc_val k = loop(s, i64(s, 0), i64(s, p->of.k), PARTS * STEPS);
+  for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
   end(s);
   s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
@@ -200,7 +215,7 @@ static void beside(narrow *w, int across) {
     (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, sum[i], TC_NONE, tile);
   }
   tc_gemm_operands_read(p);
-  finish_beside(w, line, parts, tile);
+  finish_beside(w, line, tile);
   end(s);
 }
 
@@ -208,19 +223,14 @@ void tc_gemm_narrow(tc_gemm *p) {
   bool rows = p->of.m <= p->of.n;
   narrow w = {.p = p, .few = rows ? &p->a : &p->b, .wide = rows ? &p->b : &p->a, .n = (int)few_of(p)};
   const tc_gemm_side *x = w.wide;
-  int most = x->leans ? TC_MIN(TC_GEMM_COPIED / x->bytes, 8) : 1;
   if (x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) == 1) {
-    w.run = most;
-    while (w.run > 1 && (w.run * w.n > MOST_SUMS || WARP * w.run / 2 >= p->of.k)) w.run /= 2;
     w.lines = 1;
-    while (w.lines < 4 && 2 * w.lines * w.n * w.run <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS) w.lines *= 2;
+    while (w.lines < 4 && 2 * w.lines * w.n <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS) w.lines *= 2;
     along_k(&w);
     return;
   }
-  w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, most) : 1;
+  w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, TC_MIN(TC_GEMM_COPIED / x->bytes, 8)) : 1;
   while (w.run > 1 && (x->extent % w.run || w.run * w.n > MOST_SUMS)) w.run /= 2;
-  int across = 4;
-  while (across < 32 && p->of.batch * x->extent / (across * w.run) >= MANY_BLOCKS) across *= 2;
-  w.lines = across * w.run;
-  beside(&w, across);
+  w.lines = ACROSS * w.run;
+  beside(&w);
 }
