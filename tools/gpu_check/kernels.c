@@ -339,9 +339,6 @@ void check_kernels(void) {
   if (tc_set_default_device(check.device) != TC_OK) return;
   check_copies();
   check_do("chain: relu(a b + c)", measure_chain, NULL);
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) products(&sizes[i]);
-  for (int gradients = 0; gradients < 2; gradients++)
-    for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
   for (int type = 0; type < 2; type++)
     for (int op = 0; op < 3; op++)
       for (int64_t length = 1024; length <= (type ? 65536 : 131072); length *= check.small ? 8 : length < 4096 ? 4 : 2) {
@@ -349,5 +346,8 @@ void check_kernels(void) {
         snprintf(name, sizeof name, "%s %s, rows of %lld", tc_type_name(c.type), row_op_names[op], (long long)length);
         check_do(name, measure_rows, &c);
       }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) products(&sizes[i]);
+  for (int gradients = 0; gradients < 2; gradients++)
+    for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
   check_plans();
 }

@@ -64,7 +64,7 @@ static bool find_device(void) {
 // ---- The process that runs rows ----
 
 static int run_rows(const char *program) {
-  if (!find_device()) return fprintf(stderr, "gpu-check: %s\n", tc_last_error()->message), 2;
+  if (!find_device()) return fprintf(stderr, "%s\n", tc_last_error()->message), 2;
   switch (check.part) {
     case 'a': check_roofs(), check_ops(), check_graphs(), check_bits(); break;
     case 'b': check_faults(program); break;
@@ -158,7 +158,7 @@ static int run_and_print(const char *program, double seconds) {
   time_t t = time(NULL);
   struct tm tm;
   strftime(check.began, sizeof check.began, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-  if (!find_device()) return fprintf(stderr, "gpu-check: %s\n", tc_last_error()->message), 2;
+  if (!find_device()) return fprintf(stderr, "%s\n", tc_last_error()->message), 2;
   if (!run_part(program, seconds, &left)) return 2;
   bool right = check_table();
   if (left) printf("rows are left for another call\n");
