@@ -179,7 +179,8 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
     if (!(b = tc_calloc(1, sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
     st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
     if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
-    if (st == TC_ERR_MEMORY) st = TC_FAIL(st, "no room for %zu bytes on %s: %zu in use by tensors and arenas", bytes, tc_device_name(d), g->live_bytes);
+    if (st == TC_ERR_MEMORY)
+      st = TC_FAIL(st, "no room for %zu bytes on %s: %zu in use by tensors and arenas", bytes, tc_device_name(d), g->live_bytes);
     if (st != TC_OK) return tc_free(b), st;
   }
   g->live_bytes += bytes, self.stats.gpu_live_bytes += bytes;

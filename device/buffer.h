@@ -19,22 +19,22 @@
 typedef enum tc_origin {
   TC_ORIGIN_OWNED,
   TC_ORIGIN_BORROWED,  // the caller's, read only
-  TC_ORIGIN_USER,      // the caller's, assigns must land there
+  TC_ORIGIN_USER,  // the caller's, assigns must land there
 } tc_origin;
 
 typedef struct tc_buffer tc_buffer;
 struct tc_buffer {
   _Atomic uint32_t refs;  // slots, traces, runs, maps
   uint8_t origin;
-  uint8_t memory;         // whose: a GPU, or 0, which is the host
+  uint8_t memory;  // whose: a GPU, or 0, which is the host
   uint16_t size_class;
-  size_t bytes;           // usable
+  size_t bytes;  // usable
   void *ptr;
   void (*drop)(void *arg);  // borrowed memory: called when the last reference goes
   void *drop_arg;
   _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
-  _Atomic bool watched;    // the keeper is told when this stamp is no more
-  tc_buffer *next;        // in a pool
+  _Atomic bool watched;  // the keeper is told when this stamp is no more
+  tc_buffer *next;  // in a pool
 };
 
 // A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap (of the host's memory) or when the system has none.

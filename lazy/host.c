@@ -48,7 +48,8 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   uint32_t shape_id = tc_dims_intern(&shape);
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
-  if (origin == TC_ORIGIN_BORROWED && tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
+  if (origin == TC_ORIGIN_BORROWED &&
+      tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
     tc_tensor copy = tc_op_end(t, tc_rec_data(t, data, &shape, type));
     if (copy.slot < TC_POISON && release) release(arg);
     return copy;

@@ -279,7 +279,7 @@ typedef enum tc_cause {
   TC_CAUSE_EAGER,
   TC_CAUSE_REPLAY,  // of a trace's text
   TC_CAUSE_RETAKE,  // a dear recipe was asked for
-  TC_CAUSE_TO,      // a value goes to another memory
+  TC_CAUSE_TO,  // a value goes to another memory
   TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_N_CAUSES
 } tc_cause;

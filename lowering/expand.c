@@ -689,7 +689,8 @@ static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
   int lanes, buf = tc_ex_buffer(s, n);
   tc_type type = s->g->node[n].type;
   tc_val at = run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
-  if (lanes < tc_emit_lanes(&s->e, v)) lanes = tc_emit_lanes(&s->e, v), at = tc_emit_splat(&s->e, at, lanes);  // one place: the mask leaves one thread
+  if (lanes < tc_emit_lanes(&s->e, v))
+    lanes = tc_emit_lanes(&s->e, v), at = tc_emit_splat(&s->e, at, lanes);  // one place: the mask leaves one thread
   if (mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
   (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);

@@ -120,8 +120,8 @@ static operand make(tc_type type, tc_dims dims, double low, double high, bool ed
   }
   if (edges && n >= 15 && whole && type != TC_BOOL && high > 50) {
     size_t bytes = tc_type_bytes(type);
-    memset((char *)o.data + bytes, 0xff, bytes);       // -1, or the largest unsigned
-    ((unsigned char *)o.data)[3 * bytes - 1] = 0x80;    // the smallest, if the other bytes are zero
+    memset((char *)o.data + bytes, 0xff, bytes);  // -1, or the largest unsigned
+    ((unsigned char *)o.data)[3 * bytes - 1] = 0x80;  // the smallest, if the other bytes are zero
     memset((char *)o.data + 2 * bytes, 0, bytes - 1);
   }
   return o;
