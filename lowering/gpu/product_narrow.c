@@ -2,7 +2,7 @@
 // registers, as it lies.
 //   along k: a warp for some lines of the wide operand, its threads being the parts of k
 //   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
-// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 4 % 32 = p, one after the other; parts are added by
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other; parts are added by
 // halves.
 #include "lowering/gpu/product.h"
 

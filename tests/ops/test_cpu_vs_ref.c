@@ -217,11 +217,11 @@ static bool is_taken(int i, int h) {
   return takes_all() || h == 0 || h == 1 + i % 3;
 }
 
-enum { SLOW = 4 };  // how many times fewer cases a slow device has
+enum { SLOW = 12 };  // how many times fewer cases a slow device has
 
 // Whether to compare case i of a type: one of so many by turns, so that every case is compared for some type and every type in some case.
 static bool is_turn(int i, tc_type type, int n) {
-  return takes_all() || (7 * i + 5 * (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
+  return takes_all() || (11 * i + 17 * (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
 }
 
 static void run_elements(const op_row *op, const struct sample *s, tc_type type) {

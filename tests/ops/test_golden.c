@@ -361,7 +361,7 @@ static void each_line(line_fn *fn, void *arg) {
   fclose(file);
 }
 
-enum { SLOW = 8 };  // of how many cases a slow device has one
+enum { SLOW = 16 };  // of how many cases a slow device has one
 
 typedef struct group_run {
   const char *group, *device;
