@@ -9,7 +9,7 @@
 #define FEW 8  // rows or columns
 #define WARP 32
 #define PARTS WARP  // of k
-#define STEPS 4  // side by side of a part
+#define STEPS 8  // side by side of a part: 16 bytes of a half type
 #define GROUPS 8  // warps of a block
 #define MOST_SUMS 32  // a thread has
 #define THREADS 256  // of a block whose lines lie side by side
