@@ -380,7 +380,7 @@ int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
 
 int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
   int tile = tc_ex_tile(s, type, n);
-  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = true;
+  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = tc_target_is_gpu(s->target);
   return tile;
 }
 

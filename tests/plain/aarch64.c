@@ -162,10 +162,7 @@ static void check_nests(void) {
 static region memory[MAX_MEMORY];  // of every buffer that was made, without those it took the place of
 static int n_memory;
 
-tc_status __real_tc_buffer_create(size_t bytes, tc_buffer **out);
-tc_status __wrap_tc_buffer_create(size_t bytes, tc_buffer **out);
-tc_status __wrap_tc_buffer_create(size_t bytes, tc_buffer **out) {
-  tc_status st = __real_tc_buffer_create(bytes, out);
+static tc_status note_memory(tc_status st, size_t bytes, tc_buffer **out) {
   if (st != TC_OK) return st;
   region now = {(*out)->ptr, bytes};
   int n = 0;
@@ -175,6 +172,18 @@ tc_status __wrap_tc_buffer_create(size_t bytes, tc_buffer **out) {
   EXPECT(n_memory < MAX_MEMORY, "more buffers than expected");
   if (n_memory < MAX_MEMORY) memory[n_memory++] = now;
   return TC_OK;
+}
+
+tc_status __real_tc_buffer_create(size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create(size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create(size_t bytes, tc_buffer **out) {
+  return note_memory(__real_tc_buffer_create(bytes, out), bytes, out);
+}
+
+tc_status __real_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
+  return note_memory(__real_tc_buffer_create_on(d, bytes, out), bytes, out);
 }
 
 tc_status __wrap_tc_interp_create(const tc_nest *nest, tc_interp **out);
