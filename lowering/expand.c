@@ -384,6 +384,14 @@ int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
   return tile;
 }
 
+// Room for a position of the present level of the recursion: of the member being made, or of an operand.
+static tc_index *position(tc_ex *s, bool of_operand) {
+  tc_index **at = &s->position[s->n_path][of_operand];
+  if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
+  if (!*at) (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+  return *at;
+}
+
 static tc_val member(tc_ex *s, uint32_t n) {
   if (s->memo[n] != TC_NONE) return s->memo[n];
   if (s->stashed[n]) {
@@ -391,8 +399,9 @@ static tc_val member(tc_ex *s, uint32_t n) {
     tc_ex_remember(s, n, row);
     return row;
   }
-  tc_index idx[TC_MAX_RANK];
   const tc_gnode *x = &s->g->node[n];
+  tc_index *idx = position(s, false);
+  if (!idx) return 0;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = compute(s, n, idx);
@@ -404,34 +413,56 @@ static tc_val member(tc_ex *s, uint32_t n) {
 }
 
 static tc_val operand(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
-  tc_index at[TC_MAX_RANK];
+  tc_index *at = position(s, true);
+  if (!at) return 0;
   if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return value_at(s, s->g->node[n].in[k], at);
   return tc_ex_unsaid(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
-// Member n at a flat index, which must be its own.
-static tc_val member_at(tc_ex *s, uint32_t n, const tc_index *flat) {
-  tc_index want = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
-  tc_ix_simplify(&want, &s->ext);
-  if (tc_ix_equal(flat, &want)) return member(s, n);
-  if (s->st == TC_OK) s->x->unsaid = n;
-  return tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place");
+// Whether the index is that of the iteration's own element of a level.
+static bool is_own(tc_ex *s, const tc_index *flat, tc_level level) {
+  tc_index own = tc_view_flat(s->gp, level);
+  tc_ix_simplify(&own, &s->ext);
+  return tc_ix_equal(flat, &own);
 }
 
-// A value made in place, once an iteration where it is read at the iteration's own position.
+// Member m read as element idx of n, which must be its own.
+static __attribute__((noinline)) bool is_own_member(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
+  tc_index flat;
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return (void)tc_ex_unsaid(s, m, "an index has too many terms"), false;
+  if (is_own(s, &flat, (tc_level)s->gr->level[m])) return true;
+  if (s->st == TC_OK) s->x->unsaid = m;
+  return (void)tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
+}
+
+// Whether a value made in place is made once an iteration: it is read at the iteration's own position.
+static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const tc_index *idx) {
+  tc_index flat;
+  return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
+         is_own(s, &flat, TC_LEVEL_FULL);
+}
+
 static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
-  tc_index flat, here = tc_view_flat(s->gp, TC_LEVEL_FULL);
-  tc_ix_simplify(&here, &s->ext);
-  bool once = tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
-              tc_ix_equal(&flat, &here);
+  bool once = is_made_once(s, n, idx);
   if (once && s->memo[n] != TC_NONE) return s->memo[n];
   tc_val v = compute(s, n, idx);
   if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
   return v;
 }
 
-static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
+// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what the kernel itself has written in place.
+static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
+  bool plain = s->gp->kind == TC_GROUP_FLAT && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
+  if (plain && s->memo[m] != TC_NONE) return s->memo[m];
+  tc_val v = load(s, m, flat);
+  if (plain) tc_ex_remember(s, m, v);
+  return v;
+}
+
+// value_at and compute call one another for each operand made in place: no index is on their stack, of which a thread may have little.
+static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
@@ -439,16 +470,8 @@ static tc_val value_at(tc_ex *s, uint32_t n, const tc_index *idx) {
   m = tc_group_root(s->gr, m);
   bool ours = in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
-  if (ours) return member_at(s, m, &flat);
-  // One load an iteration: a later one could meet what the kernel itself has written in place.
-  tc_index here = tc_view_flat(s->gp, TC_LEVEL_FULL);
-  tc_ix_simplify(&here, &s->ext);
-  bool plain = s->gp->kind == TC_GROUP_FLAT && s->cond == TC_NONE && tc_ix_equal(&flat, &here);
-  if (plain && s->memo[m] != TC_NONE) return s->memo[m];
-  tc_val v = load(s, m, flat);
-  if (plain) tc_ex_remember(s, m, v);
-  return v;
+  if (!ours) return loaded(s, m, n, idx);
+  return is_own_member(s, m, n, idx) ? member(s, m) : 0;
 }
 
 tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
@@ -496,8 +519,9 @@ static tc_val zero(tc_ex *s, tc_type type) {
 }
 
 static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
-  tc_index at[TC_MAX_RANK];
+  tc_index *at = position(s, true);
   tc_val c = TC_NONE;
+  if (!at) return 0;
   const tc_dims *from = &s->g->node[x->in[0]].shape->d;
   for (int i = 0; i < from->rank; i++) {
     int64_t lo = (int64_t)x->attr[i], hi = (int64_t)x->attr[from->rank + i];
@@ -515,8 +539,9 @@ static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   int axis = (int)x->attr[0];
   int64_t end = x->shape->d.dim[axis];
   tc_val v = TC_NONE;
+  tc_index *at = position(s, true);
+  if (!at) return 0;
   for (int k = x->n_in; k-- > 0;) {  // the last piece is what the others fall through to
-    tc_index at[TC_MAX_RANK];
     memcpy(at, idx, sizeof at[0] * (size_t)x->shape->d.rank);
     int64_t n = s->g->node[x->in[k]].shape->d.dim[axis];
     end -= n;
@@ -531,9 +556,10 @@ static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 
 // Unit steps only: others are external.
 static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
-  tc_index at[TC_MAX_RANK];
+  tc_index *at = position(s, true);
   const tc_dims *d = &s->g->node[x->in[1]].shape->d;
   tc_val c = TC_NONE;
+  if (!at) return 0;
   for (int i = 0; i < d->rank; i++) {
     at[i] = idx[i];
     if (d->dim[i] == x->shape->d.dim[i]) continue;  // a slice of a whole axis starts at 0
@@ -554,8 +580,9 @@ static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_
 static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   const tc_dims *d = &s->g->node[x->in[0]].shape->d, *di = &s->g->node[x->in[1]].shape->d;
   int axis = (int)x->attr[0];
-  tc_index at[TC_MAX_RANK];
+  tc_index *at = position(s, true);
   tc_val v;
+  if (!at) return 0;
   if (x->op == TC_OP_GATHER) {
     v = wrapped_index(s, x->in[1], idx, d->dim[axis]);
     memcpy(at, idx, sizeof at[0] * (size_t)d->rank);
@@ -569,7 +596,7 @@ static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return value_at(s, x->in[0], at);
 }
 
-static tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
@@ -605,7 +632,7 @@ static bool is_run(const tc_ex *s, const tc_index *flat) {
   return along;
 }
 
-static tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   int64_t stride;
   tc_val vec;

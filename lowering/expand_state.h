@@ -66,6 +66,7 @@ typedef struct tc_ex {
   int n_points;
   uint32_t path[MAX_PATH];  // nodes made in place on the way to the value being read, outermost first
   int n_path;
+  tc_index *position[MAX_PATH + 1][2];  // by depth of the path: a member's, an operand's; not on the stack, where they would take 8 KiB a step
   tc_arena *arena;
   tc_status st;
   const char *what;  // why, if not TC_OK

@@ -46,6 +46,23 @@ static void *chain(void *arg) {
   return NULL;
 }
 
+// Every link reads the one before it elsewhere, so that it is made again in place, as deep as a kernel goes.
+static void *shifts(void *arg) {
+  enum { N = 100, N_SHIFT = 60 };
+  float v[N];
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_arange(0, N, 1, TC_F32);
+  (void)arg;
+  for (int k = 0; k < N_SHIFT; k++) x = tc_add(tc_pad(tc_slice(x, 0, 1, N, 1), TC_SHAPE(0), TC_SHAPE(1), 0), 1);
+  EXPECT_OK(tc_to_host(x, v, sizeof v));
+  for (int i = 0; i < N; i++) {
+    int want = i + N_SHIFT < N ? i + N_SHIFT + N_SHIFT : N - i;  // from the end on, links since a zero came in
+    EXPECT(v[i] == (float)want, "element %d is %g, not %d", i, (double)v[i], want);
+  }
+  tc_scope_end(s);
+  return NULL;
+}
+
 int main(void) {
   static const int kib[] = {128, 256, 512, 8192};
   float loss[4][3] = {{0}};
@@ -55,5 +72,6 @@ int main(void) {
     for (int k = 0; k < 3; k++) EXPECT(loss[i][k] == loss[0][k] && loss[i][k] > 0, "%d KiB, step %d: loss %g", kib[i], k, (double)loss[i][k]);
   }
   on_stack(256, chain, NULL);
+  on_stack(128, shifts, NULL);
   return expect_done("small_stacks");
 }
