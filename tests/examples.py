@@ -91,13 +91,17 @@ def digits(program, way):
 
 
 def char_gpt(program, way):
-    out, log = run(program, way, "41", "0", "LICENSE")
+    steps = "41" if way == "llvm" else "21"  # others take ten times as long
+    out, log = run(program, way, steps, "0", "LICENSE")
     training_settles(log)
     losses = {int(step): float(loss) for step, loss in re.findall(r"^step +(\d+)  loss ([\d.]+)$", out, re.M)}
-    assert losses.keys() == GPT_LOSSES.keys(), out
-    for step, want in GPT_LOSSES.items():
-        assert abs(losses[step] - want) < 2e-3, (losses, GPT_LOSSES)
+    wanted = {step: loss for step, loss in GPT_LOSSES.items() if step < int(steps)}
+    assert losses.keys() == wanted.keys(), out
+    for step, want in wanted.items():
+        assert abs(losses[step] - want) < 2e-3, (losses, wanted)
     assert len(out.split("---- sample ----\n")[1]) >= 200, out
+    if way == "ref":
+        return
     dropped, log = run(program, way, "21", "0.1", "LICENSE")  # exits 1 if the loss does not fall
     training_settles(log)
     assert not set(dropped.splitlines()[1:3]) & set(out.splitlines()), dropped
