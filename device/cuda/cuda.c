@@ -145,7 +145,6 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
       {TC_CU_DEVICE_ATTRIBUTE_WARP_SIZE, &out->warp},
       {TC_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &out->most_threads},
       {TC_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors},
-      {TC_CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, &out->block_registers},
       {TC_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared},
       {TC_CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2},
   };
@@ -273,10 +272,6 @@ static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t byt
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
-}
-
-static int zero(tc_gpu_port *p, void *to, size_t bytes) {
-  return (int)cu.cuMemsetD8Async(pointer(to), 0, bytes, p->stream);
 }
 
 static int event_create(tc_gpu_port *p, void **out) {
@@ -411,7 +406,6 @@ const tc_gpu_driver tc_cuda_driver = {
     .write = write_to,
     .read = read_from,
     .copy = copy,
-    .zero = zero,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

@@ -79,7 +79,6 @@ typedef struct tc_gpu_driver {
   int (*write)(tc_gpu_port *p, void *to, const void *staging, size_t bytes);  // both read their source when the copy runs
   int (*read)(tc_gpu_port *p, void *staging, const void *from, size_t bytes);
   int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);
-  int (*zero)(tc_gpu_port *p, void *to, size_t bytes);
   int (*event_create)(tc_gpu_port *p, void **out);
   int (*event_destroy)(tc_gpu_port *p, void *event);
   int (*event_record)(tc_gpu_port *p, void *event);

@@ -141,7 +141,7 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
   static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
   const tc_hip_layout *l = &layouts[properties_of.of_6 != NULL];
-  int registers, l2;
+  int l2;
   *out = (tc_gpu_facts){0};
   *what = "asking for a device's facts";
   tc_hip_result result = (properties_of.of_6 ? properties_of.of_6 : properties_of.of_5)(at, ordinal);
@@ -150,12 +150,11 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   snprintf(out->arch, sizeof out->arch, "%.31s", at + l->gcnArchName);
   memcpy(&out->memory_bytes, at + l->totalGlobalMem, sizeof(size_t));
   memcpy(&out->shared_bytes, at + l->sharedMemPerBlock, sizeof(size_t));
-  memcpy(&registers, at + l->regsPerBlock, sizeof registers);
   memcpy(&out->warp, at + l->warpSize, sizeof out->warp);
   memcpy(&out->most_threads, at + l->maxThreadsPerBlock, sizeof out->most_threads);
   memcpy(&out->processors, at + l->multiProcessorCount, sizeof out->processors);
   memcpy(&l2, at + l->l2CacheSize, sizeof l2);
-  out->block_registers = registers, out->l2_bytes = (size_t)l2;
+  out->l2_bytes = (size_t)l2;
   out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
   return 0;
 }
@@ -252,10 +251,6 @@ static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t byt
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
-}
-
-static int zero(tc_gpu_port *p, void *to, size_t bytes) {
-  return (int)hip.hipMemsetAsync(to, 0, bytes, p->stream);
 }
 
 static int event_create(tc_gpu_port *p, void **out) {
@@ -393,7 +388,6 @@ const tc_gpu_driver tc_hip_driver = {
     .write = write_to,
     .read = read_from,
     .copy = copy,
-    .zero = zero,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

@@ -41,9 +41,9 @@ SAME_FIELD(tc_hip_node_params, hipKernelNodeParams, sharedMemBytes);
 // Later headers give hipDeviceProp_t the layout of 6.
 static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
 #define THERE(field) .field = offsetof(hipDeviceProp_t, field)
-static const tc_hip_layout theirs = {THERE(name),       THERE(totalGlobalMem),     THERE(sharedMemPerBlock),   THERE(regsPerBlock),
-                                     THERE(warpSize),   THERE(maxThreadsPerBlock), THERE(multiProcessorCount), THERE(l2CacheSize),
-                                     THERE(gcnArchName)};
+static const tc_hip_layout theirs = {THERE(name),        THERE(totalGlobalMem),     THERE(sharedMemPerBlock),
+                                     THERE(warpSize),    THERE(maxThreadsPerBlock), THERE(multiProcessorCount),
+                                     THERE(l2CacheSize), THERE(gcnArchName)};
 _Static_assert(sizeof(hipDeviceProp_t) <= TC_HIP_PROPERTIES_BYTES, "hipDeviceProp_t has grown");
 
 // The rows again, with the vendor's structs in the place of ours.

@@ -25,9 +25,10 @@ typedef struct shared {
 } shared;
 
 static tc_status make(tc_gpu *g, tc_gpu_sequence **s, void **x) {
+  static const uint64_t zeros[N];
   tc_gpu_code *c;
-  TC_TRY(tc_gpu_alloc(g, N * 8, x));
-  TC_TRY(tc_gpu_zero(g, *x, N * 8));
+  TC_TRY(tc_gpu_alloc(g, sizeof zeros, x));
+  TC_TRY(tc_gpu_write(g, *x, zeros, sizeof zeros));
   TC_TRY(tc_gpu_compile(g, "step", source, &c));
   tc_status st = tc_gpu_sequence_create(g, &(tc_gpu_launch){c, N / 64, 64, 0, 0}, 1, 2, s);
   tc_gpu_code_release(c);

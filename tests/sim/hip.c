@@ -98,13 +98,12 @@ tc_hip_result hipSetDevice(int ordinal) {
 
 static tc_hip_result properties(char *at, int ordinal, tc_hip_layout l) {
   if (ordinal < 0 || ordinal >= sim_option.n_devices) return SIM_INVALID_DEVICE;
-  const int registers = 65536, threads = SIM_MAX_THREADS, l2 = 8 << 20;
+  const int threads = SIM_MAX_THREADS, l2 = 8 << 20;
   memset(at, 0, l.gcnArchName + sizeof sim_option.gfx);
   sprintf(at + l.name, "simulated %s", sim_option.gfx);
   strcpy(at + l.gcnArchName, sim_option.gfx);
   memcpy(at + l.totalGlobalMem, &sim_option.memory_bytes, sizeof(size_t));
   memcpy(at + l.sharedMemPerBlock, &sim_option.shared_optin, sizeof(size_t));
-  memcpy(at + l.regsPerBlock, &registers, sizeof registers);
   memcpy(at + l.warpSize, &sim_option.warp, sizeof sim_option.warp);
   memcpy(at + l.maxThreadsPerBlock, &threads, sizeof threads);
   memcpy(at + l.multiProcessorCount, &sim_option.processors, sizeof sim_option.processors);
@@ -218,14 +217,6 @@ tc_hip_result hipMemcpyAsync(void *to, const void *from, size_t bytes, tc_hip_co
   bool waits = !to_device && !sim_pinned(t, bytes);
   SIM_TRY(sim_enqueue(s, &(sim_op){.kind = SIM_OP_COPY, .to = t, .from = f, .bytes = bytes}));
   return waits ? sim_wait_stream(s) : SIM_OK;
-}
-
-tc_hip_result hipMemsetAsync(void *to, int value, size_t bytes, tc_hip_stream stream) {
-  ENTER(USUAL);
-  STREAM(s, stream);
-  if (bytes == 0) return SIM_OK;
-  if (!sim_reachable(s->object.device, (uintptr_t)to, bytes)) return SIM_INVALID;
-  return sim_enqueue(s, &(sim_op){.kind = SIM_OP_SET, .to = (uintptr_t)to, .value = (uint32_t)value & 255, .width = 1, .bytes = bytes});
 }
 
 // ---- streams and events ----
