@@ -24,7 +24,7 @@ static struct {
 } cu;
 
 static const tc_library_row rows[] = {
-#define TC_CUDA_ROW(symbol, needed, parameters) {#symbol, (size_t)((char *)&((__typeof__(cu) *)0)->symbol - (char *)0), needed},
+#define TC_CUDA_ROW(symbol, needed, parameters) TC_LIBRARY_ROW(cu, symbol, needed),
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW
 };
@@ -104,14 +104,6 @@ static bool open_library(char *why, size_t bytes) {
   }
   snprintf(version_text, sizeof version_text, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
   return true;
-}
-
-static bool ready(char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;  // under the lock of opening
-  static char said[256];
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
 }
 
 static int count(int *n) {
@@ -382,7 +374,7 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
-    .ready = ready,
+    .open_library = open_library,
     .count = count,
     .judge = judge,
     .version = version_of,

@@ -8,12 +8,6 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 
-const char *tc_gpu_first_error(const char *log) {
-  const char *at = log ? strstr(log, "error") : NULL;
-  while (at && at > log && at[-1] != '\n') at--;
-  return at ? at : log ? log : "";
-}
-
 // All that an image depends on, as text; NULL without memory. To be freed.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
   const tc_gpu_driver *d = g->driver;

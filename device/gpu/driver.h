@@ -43,8 +43,8 @@ typedef struct tc_gpu_driver {
   const char *words;  // the text of the header tc_words.h
 
   // ---- the libraries ----
-  // Opens them once. False with why not, in one sentence, if the driver is absent or refuses.
-  bool (*ready)(char *why, size_t bytes);
+  // Called once. False with why not, in one sentence, if the driver is absent or refuses.
+  bool (*open_library)(char *why, size_t bytes);
   int (*count)(int *n);
   tc_gpu_verdict (*judge)(int result, const char **name);  // its name; never NULL
   const char *(*version)(void);  // "CUDA 13.0"
@@ -100,8 +100,5 @@ typedef struct tc_gpu_driver {
 } tc_gpu_driver;
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
-
-// Of a compiler's log (NULL: none), what a message has room for: from its first error on.
-const char *tc_gpu_first_error(const char *log);
 
 #endif

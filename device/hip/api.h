@@ -16,7 +16,7 @@ typedef struct ihipMemPoolHandle_t *tc_hip_pool;
 typedef struct ihipGraph *tc_hip_graph;
 typedef struct hipGraphNode *tc_hip_node;
 typedef struct hipGraphExec *tc_hip_exec;
-typedef struct _hiprtcProgram *tc_hiprtc_program;
+typedef void *tc_hiprtc_program;  // as of tc_rtc
 
 typedef struct tc_hip_pool_properties {
   unsigned allocType, handleTypes;
