@@ -219,7 +219,8 @@ static bool is_taken(int i, int h) {
 
 enum { SLOW = 6 };  // how many times fewer cases a slow device has
 
-// Whether to compare case i of a type: one of so many by turns, so that every case is compared for some type and every type in some case.
+// Whether to compare case i of a type: one of n by turns, so that, with the n of 1, 3 and 6 that are used, every case is compared for some type and every type
+// in some case. A slow device compares one of SLOW n, spread over cases and types: of an op not every case, nor every type.
 static bool is_turn(int i, tc_type type, int n) {
   return takes_all() || (11 * i + 17 * (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
 }
