@@ -1,4 +1,4 @@
-// See rtc.h.
+// A program's log and code. See rtc.h.
 #include "device/gpu/rtc.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// See hiprtc.h.
+// hiprtc, and what each of its versions is known to compile for. See hiprtc.h.
 #include "device/hip/hiprtc.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// See program.h.
+// Source, image and log of a program. See program.h.
 #include "tests/sim/program.h"
 
 #include <stdarg.h>
