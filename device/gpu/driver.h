@@ -1,7 +1,7 @@
 // What device/cuda and device/hip fill: a driver and its compiler, as a table of functions in the words of neither.
 //
 // Results are the driver's own numbers, 0 for success, which `judge` tells apart and names; gpu.c makes a status of them. All functions of one device but
-// wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
+// enter, leave, wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
 #ifndef TC_DEVICE_GPU_DRIVER_H
 #define TC_DEVICE_GPU_DRIVER_H
 

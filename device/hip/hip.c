@@ -177,10 +177,11 @@ static void leave(tc_gpu_port *p) {
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
-  if (lost || enter(p) != 0) return;
-  if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
-  if (p->stream) (void)hip.hipStreamDestroy(p->stream);
-  leave(p);
+  if (!lost && enter(p) == 0) {
+    if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
+    if (p->stream) (void)hip.hipStreamDestroy(p->stream);
+    leave(p);
+  }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 

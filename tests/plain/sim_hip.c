@@ -1,5 +1,5 @@
-// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and a
-// planted mistake that is found.
+// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and
+// a planted mistake that is found.
 #include "device/hip/api.h"
 #include "tests/plain/child.h"
 #include "tests/sim/use.h"
