@@ -2,11 +2,8 @@
 #include "tests/device/simulated.h"
 
 static void simulate_hip(const char *gfx) {
-  if (access(built("libsim-hip.so"), R_OK) != 0) cr_skip_test("the simulated driver is not built");
-  setenv("TC_HIP_LIBRARY", built("libsim-hip.so"), 1);
-  setenv("TC_CACHE_BYTES", "0", 1);
   setenv("TC_SIM_GFX", gfx, 1);
-  tc_options_reload();
+  simulate(NULL);
 }
 
 #define CALL_HIP(type, name) ((type)symbol_of("libsim-hip.so", name))

@@ -5,6 +5,7 @@
 #include "device/gpu.h"
 #include "runtime/options.h"
 #include "tests/plain/child.h"
+#include "tests/sim/built.h"
 
 // Naming the device fails with these words, and a sum on the CPU is right afterwards.
 static void refused(const char *device, const char *words) {
@@ -38,18 +39,8 @@ static void expect_refused(const char *variable, const char *value, const char *
   EXPECT(child_status(try, &(setting){variable, value, device, words}) == 0, "%s with %s=%s", device, variable, value);
 }
 
-// Where the simulated driver is; false where it is not built.
-static bool simulated_driver(char *path, size_t bytes) {
-  ssize_t n = readlink("/proc/self/exe", path, bytes - 32);
-  if (n < 0) return false;
-  path[n] = 0;
-  strcpy(strrchr(path, '/') + 1, "libsim-cuda.so");
-  return access(path, R_OK) == 0;
-}
-
 int main(void) {
   static const char stub[] = "/usr/local/cuda/lib64/stubs/libcuda.so";
-  char sim[512];
   unsetenv("TC_DEVICE");
   expect_refused("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda",
                  "no NVIDIA driver: /nonexistent/libcuda.so: cannot open shared object file");
@@ -61,8 +52,7 @@ int main(void) {
     expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
     printf("skipped: the toolkit's stub driver is not installed\n");
-  if (simulated_driver(sim, sizeof sim)) {
-    setenv("TC_CUDA_LIBRARY", sim, 1);
+  if (built_simulators()) {
     expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
     expect_refused("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
     expect_refused("TC_SIM_DRIVER_VERSION", "10020", "tc:cuda", "CUDA");

@@ -1,12 +1,12 @@
 // Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and sequences of their own, waiting and reading.
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "device/gpu.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "tests/plain/expect.h"
+#include "tests/sim/built.h"
 
 enum { THREADS = 4, ROUNDS = 12, N = 128 };
 
@@ -64,22 +64,14 @@ static void *open_first(void *arg) {
 }
 
 int main(void) {
-  char path[512];
   pthread_t thread[THREADS];
   int ordinal[THREADS];
   uint64_t got[N];
   shared s = {0};
-  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-  if (n < 0) return 1;
-  path[n] = 0;
-  strcpy(strrchr(path, '/') + 1, "libsim-cuda.so");
-  if (access(path, R_OK) != 0) {
+  if (!built_simulators()) {
     printf("skipped: the simulated driver is not built\n");
     return 77;
   }
-  setenv("TC_CUDA_LIBRARY", path, 1);
-  strcpy(strrchr(path, '/') + 1, "libsim-nvrtc.so");
-  setenv("TC_NVRTC_LIBRARY", path, 1);
   setenv("TC_CACHE_BYTES", "0", 1);
   setenv("TC_SIM_DEVICES", "2", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);

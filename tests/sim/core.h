@@ -1,4 +1,4 @@
-// A simulated GPU driver: what its faces (CUDA's names in cuda*.c) have in common. Devices, memory, streams, graphs, code and faults.
+// A simulated GPU driver: what its faces (CUDA's names in cuda*.c, HIP's in hip.c) have in common. Devices, memory, streams, graphs, code and faults.
 //
 // Idea: nothing of it is a device's. Memory is host memory with a state for every byte; work is a queue for every stream, run as late as a seed says
 // and in any order that the rules allow; a kernel is the generated text compiled for the host and run by a fiber for every thread (run.h).
@@ -78,7 +78,7 @@ typedef struct sim_module {
   sim_object object;
   uint8_t *code;  // mapped
   size_t code_bytes;
-  void *image;      // the object file, for the places of faults
+  void *image;  // the object file, for the places of faults
   size_t image_bytes;
   char *source;
   struct sim_kernel *kernel;  // linked
@@ -152,15 +152,15 @@ typedef struct sim_op {
   sim_launch launch;
   uintptr_t to, from;  // COPY; SET, ALLOC, FREE: to
   size_t bytes;
-  void *staged;        // COPY: the source as it was when asked for; then `from` is this
-  uint32_t value;      // SET
-  int width;           // SET: bytes of the value
-  sim_mark *mark;      // RECORD, WAIT
-  sim_event *event;    // of graph nodes
+  void *staged;  // COPY: the source as it was when asked for; then `from` is this
+  uint32_t value;  // SET
+  int width;  // SET: bytes of the value
+  sim_mark *mark;  // RECORD, WAIT
+  sim_event *event;  // of graph nodes
   void (*host)(void *);
   void *data;
   sim_stream *stream;  // FREE: in whose order, NULL for at once;
-  uint64_t number;     // and which of its frees
+  uint64_t number;  // and which of its frees
   struct sim_plan *child;
 } sim_op;
 

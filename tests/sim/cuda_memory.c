@@ -65,7 +65,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 
 // ---- copies ----
 
-// in_device: sides that have to be a device's.
+// to_device, from_device: which sides have to be a device's; the others may not be.
 static sim_error copy(uintptr_t to, uintptr_t from, size_t bytes, bool to_device, bool from_device, CUstream stream) {
   sim_device *d = sim_here();
   SIM_STREAM_OR_RETURN(s, stream);
