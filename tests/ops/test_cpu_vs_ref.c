@@ -220,8 +220,8 @@ static bool is_taken(int i, int h) {
 
 enum { SLOW = 6 };  // how many times fewer cases a slow device has
 
-// Whether to compare case i of a type: one of n by turns, so that, with the n of 1, 3 and 6 that are used, every case is compared for some type and every type
-// in some case. A slow device compares one of SLOW n, spread over cases and types: of an op not every case, nor every type.
+// Whether to compare case i of a type: one of n by turns, so that on a processor, where n is at most 12, no type is left out and hardly any case. A slow device
+// leaves out most cases of a row.
 static bool is_turn(int i, tc_type type, int n) {
   return takes_all() || (11 * i + 17 * (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
 }
