@@ -1,3 +1,4 @@
+// Values, stores and folds of a group as instructions, and the shapes of kernels that are no product. See expand.h.
 #include "lowering/expand.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+// One instruction after the other, for all threads at a time. See threads.h.
 #include "tests/threads.h"
 
 #include <math.h>

@@ -56,6 +56,10 @@ bool tc_gpu_is_half(unsigned dtype);
 bool tc_gpu_is_float(unsigned dtype);
 bool tc_gpu_is_unsigned(unsigned dtype);
 
+// Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its own.
+bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);
+// Whether a value is a constant, or one over lanes, and which.
+bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out);
 // Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of it and a lane's number still are.
 bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
 // Lanes a thread has of a value of so many.

@@ -1,5 +1,6 @@
-// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector widths, broadcast shapes and
-// strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot be missing.
+// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector
+// widths, broadcast shapes and strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot
+// be missing.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
