@@ -55,7 +55,7 @@ typedef struct kept {
 static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
   tc_ex *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
-  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, f->type, p->threads, at, there, TC_NONE, f->buf);
+  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
   return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
 }
 
