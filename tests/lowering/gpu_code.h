@@ -47,12 +47,14 @@ static int stack_of(const char *image, size_t bytes) {
   return most;
 }
 
-// In registers alone, and with at least so many of each word in the PTX; words end with NULL.
+// In registers alone, and with at least so many of each word, if any, in the PTX; words end with NULL.
 __attribute__((unused)) static void expect_code(const char *what, const char *source, const char *name, const char *const *word, int least) {
   tc_gpu_image image;
-  cr_assert_eq(tc_nvrtc_compile("compute_80", name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
-  for (; *word; word++) cr_expect_geq(count(image.data, *word), least, "%s: %s is there %d times", what, *word, count(image.data, *word));
-  tc_free(image.data);
+  if (*word) {
+    cr_assert_eq(tc_nvrtc_compile("compute_80", name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
+    for (; *word; word++) cr_expect_geq(count(image.data, *word), least, "%s: %s is there %d times", what, *word, count(image.data, *word));
+    tc_free(image.data);
+  }
   cr_assert_eq(tc_nvrtc_compile("sm_90a", name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
   cr_expect_eq(stack_of(image.data, image.bytes), 0, "%s: %d bytes of stack", what, stack_of(image.data, image.bytes));
   tc_free(image.data);
