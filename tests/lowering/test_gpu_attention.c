@@ -181,11 +181,16 @@ static uint32_t wide_leaf(lesson *x, tc_dims d, int part) {
   return n;
 }
 
-static void want_forward(lesson *x) {
+static void want_sums(lesson *x) {
   const attend *p = x->p;
   tc_type wide = p->type == TC_F64 ? TC_F64 : TC_F32;
-  x->result[OUT] = row_of(x, TC_OP_ATTENTION, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev), 3, (uint32_t[]){x->q, x->k, x->v});
   x->result[LSE] = row_of(x, TC_OP_ATTENTION_LSE, wide, TC_SHAPE(p->n, p->hq, p->l, 2), 2, (uint32_t[]){x->q, x->k});
+}
+
+static void want_forward(lesson *x) {
+  const attend *p = x->p;
+  x->result[OUT] = row_of(x, TC_OP_ATTENTION, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev), 3, (uint32_t[]){x->q, x->k, x->v});
+  want_sums(x);
 }
 
 static void want_backward(lesson *x) {
@@ -350,6 +355,17 @@ Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {
   cr_expect_eq(x.n_groups, 2, "dq, and dk with dv: %d", x.n_groups);
   cr_expect_eq(y.n_groups, 3, "long heads' dk and dv apart: %d", y.n_groups);
   end_lesson(&x), end_lesson(&y);
+}
+
+Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
+  const attend *p[] = {&floats[2], &halves[1]};
+  for (int i = 0; i < 2; i++) {
+    lesson x = begin_lesson(p[i], false);
+    want_sums(&x);
+    run_lesson(&x, &ampere);
+    expect_near(&x);
+    end_lesson(&x);
+  }
 }
 
 // ---- blocks ----
