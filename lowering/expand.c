@@ -1302,6 +1302,8 @@ static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
     contraction(s);
+  else if (s->gp->kind == TC_GROUP_ATTENTION && tc_target_is_gpu(s->target))
+    tc_ex_gpu_attention(s);
   else if (s->gp->kind == TC_GROUP_ATTENTION)
     tc_ex_attention(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)

@@ -152,6 +152,7 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
     case TC_N_STORE:
     case TC_N_SCATTER: tc_gpu_memory(t, at); break;
     case TC_N_HREDUCE: tc_gpu_reduce(t, at); break;
+    case TC_N_TRADE: tc_gpu_trade(t, at); break;
     case TC_N_COPY: tc_gpu_tile_copy(t, at); break;
     case TC_N_COMMIT: tc_gpu_line(t, "tc_copy_commit();\n"); break;
     case TC_N_WAIT: print_wait(t, i->imm); break;

@@ -84,8 +84,9 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
 // LOAD, GATHER, STORE, SCATTER, COPY (memory.c).
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at);
 void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
-// HREDUCE (reduce.c).
+// HREDUCE and TRADE (reduce.c).
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
+void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
 // LDMATRIX and MMA (matrix.c).
 void tc_gpu_matrix(tc_gpu_text *t, uint32_t at);
 // A barrier of the group, as a line.
