@@ -1,8 +1,8 @@
 // NVIDIA's library of matrix products, cuBLASLt: rows of results in f32, f16 and bf16, summed in f32 without TF32, with what the library adds to a row.
 //
-// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the right operand is its first one. Own declarations, as in api.h:
-// TC_ of names for numbers, tc_blaslt_ for types; functions are rows of blaslt.def. tests/plain/cuda_header.c compares them with cublasLt.h.
-// Threads: tc_blaslt_ready and all others under the device's lock (device/gpu/driver.h), but tc_blaslt_drop.
+// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the right operand is its first one. Own declarations, as in api.h;
+// functions are rows of blaslt.def. tests/plain/cuda_header.c compares them with cublasLt.h.
+// Threads: opening by one at a time, dropping by any, the others under the device's lock (device/gpu/driver.h).
 #ifndef TC_DEVICE_CUDA_BLASLT_H
 #define TC_DEVICE_CUDA_BLASLT_H
 
@@ -36,7 +36,7 @@ enum {
 
 // driver_major: of CUDA; a newer library is not tried.
 bool tc_blaslt_ready(int driver_major, char *why, size_t bytes);
-// A result of the functions of tc_blaslt, which are from TC_BLASLT_RESULTS on.
+// What the functions below answer, where it is not the driver's 0, is from TC_BLASLT_RESULTS on.
 #define TC_BLASLT_RESULTS 0x10000
 tc_gpu_verdict tc_blaslt_judge(int result, const char **name);
 const char *tc_blaslt_name(void);  // "cuBLASLt 13.1.0"

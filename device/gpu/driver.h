@@ -103,7 +103,8 @@ typedef struct tc_gpu_driver {
   int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
 
   // ---- a library of products; products_ready NULL: there is none, and so are the others ----
-  bool (*products_ready)(const tc_gpu_facts *facts, char *why, size_t bytes);  // opens it once; false with why not, in one sentence
+  bool (*products_ready)(const tc_gpu_facts *facts, char *why,
+                         size_t bytes);  // opens it once, a thread at a time; false with why not, in one sentence
   const char *(*products_name)(void);
   int (*products_open)(tc_gpu_port *p);  // for this device; closed by close
   int (*product_make)(tc_gpu_port *p, const tc_gpu_product_facts *f, void **out);  // what the library is told of it

@@ -10,14 +10,19 @@
 
 // ---- the library ----
 
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
+
 // pre: begun.
 static void open_products(tc_gpu *g) {
   const tc_gpu_driver *d = g->driver;
   const char *name;
   g->products = TC_GPU_NONE;
+  pthread_mutex_lock(&opening);
+  bool ready = d->products_ready && d->products_ready(&g->facts, g->products_why, sizeof g->products_why);
+  pthread_mutex_unlock(&opening);
   if (!d->products_ready) {
     snprintf(g->products_why, sizeof g->products_why, "no library of products is used with %s", d->name);
-  } else if (d->products_ready(&g->facts, g->products_why, sizeof g->products_why)) {
+  } else if (ready) {
     int result = d->products_open(&g->port);
     if (result == 0) {
       g->products = TC_GPU_THERE;
@@ -80,7 +85,7 @@ tc_status tc_gpu_product_create(tc_gpu *g, const tc_gpu_product_facts *f, const 
   TC_TRY(facts_check(f));
   tc_gpu_product *p = tc_calloc(1, sizeof *p);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no memory for a product");
-  p->refs = 1, p->g = g, p->facts = *f, p->algorithm = *a;
+  *p = (tc_gpu_product){.refs = 1, .g = g, .facts = *f, .algorithm = *a};
   tc_status st = tc_gpu_begin(g, "making a product");
   if (st == TC_OK) {
     p->opened = g->opened;
