@@ -1,4 +1,7 @@
 // Matrix products by a vendor's library (device/gpu.h), on the simulated driver and its cuBLASLt.
+#include <pthread.h>
+
+#include "runtime/arena.h"
 #include "tests/device/simulated.h"
 
 enum { MOST = 8, GUARD = 64 };  // algorithms; elements behind a result that nobody may touch
@@ -383,6 +386,77 @@ Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
   FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for a product: CUBLAS_STATUS_EXECUTION_FAILED");
   cr_assert(fail_at(NULL));
   for (int i = 0; i < 3; i++) OK(run(&o.p, o.s));
+  one_end(&o);
+  finish();
+}
+
+// Without memory of the host at any place: a status, or no graph, and nothing is lost.
+Test(gpu_product, every_allocation_may_fail) {
+  simulate_library(NULL);
+  one o = one_make();
+  tc_gpu_algorithm a[MOST];
+  int n, failed = 0;
+  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  bool done = false;
+  for (int k = 1; !done; k++) {
+    cr_assert(k < 1000);
+    tc_gpu_product *x;
+    tc_gpu_sequence *s = NULL;
+    tc_gpu_launch launch = {.code = NULL};
+    tc_alloc_fail_at(k, 0);
+    tc_status st = tc_gpu_product_create(o.g, &usual, &a[0], &x);
+    launch.product = x;
+    if (st == TC_OK) st = tc_gpu_sequence_create(o.g, &launch, 1, 5, &s);
+    for (int time = 0; time < 3 && st == TC_OK; time++) st = run(&o.p, s);
+    done = tc_alloc_fail_at(0, 0) < k;
+    cr_expect(st == TC_OK || st == TC_ERR_MEMORY, "allocation %d: %s", k, tc_last_error()->message);
+    failed += st != TC_OK;
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_product_release(x);
+    tc_clear_error();
+  }
+  cr_expect(failed > 3, "%d", failed);
+  one_end(&o);
+  finish();
+}
+
+typedef struct runner {
+  const problem *p;
+  tc_gpu_sequence *s;
+  void *result;
+  int n_wrong;
+} runner;
+
+static void *run_often(void *arg) {
+  runner *r = arg;
+  char *got = calloc(1, r->p->result_bytes);
+  uint64_t words[5];
+  size_t bytes = r->p->result_bytes - GUARD * 4;
+  say(r->p, words);
+  words[2] = (uint64_t)(uintptr_t)r->result;
+  for (int i = 0; i < 30; i++) {
+    r->n_wrong +=
+        tc_gpu_sequence_run(r->s, words) != TC_OK || tc_gpu_read(r->p->g, got, r->result, bytes) != TC_OK || memcmp(got, r->p->want, bytes) != 0;
+  }
+  free(got);
+  return NULL;
+}
+
+Test(gpu_product, threads_in_one_sequence_have_their_own_addresses) {
+  simulate_library(NULL);
+  one o = one_make();
+  pthread_t thread[3];
+  runner r[3];
+  for (int i = 0; i < 3; i++) {
+    r[i] = (runner){&o.p, o.s, NULL, 0};
+    OK(tc_gpu_alloc(o.g, o.p.result_bytes, &r[i].result));
+    cr_assert_eq(pthread_create(&thread[i], NULL, run_often, &r[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    pthread_join(thread[i], NULL);
+    cr_expect_eq(r[i].n_wrong, 0, "thread %d: %d", i, r[i].n_wrong);
+    tc_gpu_free(o.g, r[i].result);
+  }
   one_end(&o);
   finish();
 }

@@ -105,7 +105,7 @@ static tc_tensor layers(void) {
   tc_tensor a = N(TC_F32, 5, 9), b = N(TC_F32, 9, 8), c = N(TC_F32, 8, 6);
   return tc_matmul(tc_relu(tc_matmul(a, b)), c);
 }
-static tc_tensor made_where_read(void) {  // the generated kernel casts as it loads
+static tc_tensor cast_operand(void) {
   return tc_matmul(tc_cast(N(TC_BF16, 5, 9), TC_F32), N(TC_F32, 9, 7));
 }
 static tc_tensor whole_numbers(void) {
@@ -118,15 +118,15 @@ static tc_tensor windows(void) {
 static const struct row {
   const char *name;
   tc_tensor (*make)(void);
-  int products, kernels;  // of the library; with what is generated beside them. -1: as it comes
+  int products, kernels;  // of the library; with what is generated beside them. kernels -1: not looked at
 } rows[] = {
     {"straight", straight, 1, 1},
     {"left turned, f16", left_turned, 1, 1},
     {"right turned, bf16", right_turned, 1, 1},
     {"batches", batches, 1, 1},
     {"one right operand for all, bf16", one_for_all, 1, 1},
-    {"heads, f16", heads, -1, -1},
-    {"columns of more", columns_of_more, -1, -1},
+    {"heads, f16", heads, 0, 1},
+    {"columns from a place that an argument says", columns_of_more, 0, 1},
     {"a row", a_row, 1, 1},
     {"a column", a_column, 1, 1},
     {"bias", bias, 1, 1},
@@ -134,7 +134,7 @@ static const struct row {
     {"a bias of rows", bias_of_rows, 1, 2},
     {"bias and relu", layer, 1, 2},
     {"two layers", layers, 2, 3},
-    {"made where it is read", made_where_read, -1, -1},
+    {"a cast operand", cast_operand, 1, 2},
     {"whole numbers", whole_numbers, 0, 1},
     {"windows", windows, 0, -1},
 };
@@ -176,7 +176,7 @@ static void test_values(const char *algorithm) {
       uint64_t before = calls("cublasLtMatmul");
       int kernels, wrong = compare(r, &kernels), products = (int)(calls("cublasLtMatmul") - before);
       EXPECT(wrong == 0, "%s, algorithm %s, time %d: %d values", r->name, algorithm, time, wrong);
-      if (time == 0 && r->products >= 0) EXPECT(products == r->products, "%s: %d products by the library", r->name, products);
+      if (time == 0) EXPECT(products == r->products, "%s: %d products by the library", r->name, products);
       if (time == 0 && r->kernels >= 0) EXPECT(kernels == r->kernels, "%s: %d kernels", r->name, kernels);
     }
   }
