@@ -80,12 +80,19 @@ tc_status tc_gpu_product_find(tc_gpu *g, const tc_gpu_product_facts *f, tc_gpu_a
   return st;
 }
 
+static void name(tc_gpu_product *p) {
+  const tc_gpu_product_facts *f = &p->facts;
+  int n = snprintf(p->name, sizeof p->name, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n, (long long)f->k);
+  if (f->batch > 1 && n < (int)sizeof p->name) snprintf(p->name + n, sizeof p->name - (size_t)n, "_by%lld", (long long)f->batch);
+}
+
 tc_status tc_gpu_product_create(tc_gpu *g, const tc_gpu_product_facts *f, const tc_gpu_algorithm *a, tc_gpu_product **out) {
   *out = NULL;
   TC_TRY(facts_check(f));
   tc_gpu_product *p = tc_calloc(1, sizeof *p);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no memory for a product");
   *p = (tc_gpu_product){.refs = 1, .g = g, .facts = *f, .algorithm = *a};
+  name(p);
   tc_status st = tc_gpu_begin(g, "making a product");
   if (st == TC_OK) {
     p->opened = g->opened;

@@ -117,9 +117,13 @@ static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *w
 
 // ---- making one ----
 
+static const char *name_of(const tc_gpu_launch *l) {
+  return l->product ? l->product->name : l->code->name;
+}
+
 static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_words) {
   const tc_gpu_facts *f = &g->facts;
-  const char *name = l->product ? "a library's product" : l->code->name;
+  const char *name = name_of(l);
   const tc_gpu *of = l->product ? l->product->g : l->code->g;
   if (of != g) return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(of->device), tc_device_name(g->device));
   if (l->product && (l->first_word > n_words || n_words - l->first_word < TC_GPU_PRODUCT_WORDS))
@@ -245,10 +249,10 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
   for (uint32_t i = 0, product = 0; i < s->n; i++) {
     tc_gpu_node node = launch_node(s, i, words, &product);
     int result = g->driver->launch(&g->port, &node);
-    if (TC_UNLIKELY(result != 0 && node.product)) return tc_gpu_check(g, result, "asking a library for a product");
     if (TC_UNLIKELY(result != 0)) {
       char what[160];
-      snprintf(what, sizeof what, "launching %.80s, %u blocks of %u threads", s->launch[i].code->name, node.blocks, node.threads);
+      snprintf(what, sizeof what, node.product ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(&s->launch[i]),
+               node.blocks, node.threads);
       return tc_gpu_check(g, result, what);
     }
   }

@@ -74,6 +74,7 @@ struct tc_gpu_product {
   tc_gpu_product_facts facts;
   tc_gpu_algorithm algorithm;
   void *made;
+  char name[64];  // "library_bf16_64x128x32", and "_by3" of a batch
 };
 
 struct tc_gpu_code {

@@ -299,10 +299,10 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
   uint64_t words[5];
   say(&o.p, words);
   words[0] += 4;  // of an algorithm that asks for 16
-  FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, "asking a library for a product: CUBLAS_STATUS_INVALID_VALUE");
+  FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_INVALID_VALUE");
   tc_gpu_launch launch = {.product = o.x, .first_word = 1};
   tc_gpu_sequence *s;
-  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "its words begin at 1 of 5");
+  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 5");
   OK(run(&o.p, o.s));
   unsetenv("TC_SIM_ABORT");
   say(&o.p, words);
@@ -383,7 +383,7 @@ Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
     FAILS(tc_gpu_product_find(o.g, &usual, a, MOST, &n), TC_ERR_MEMORY, "CUBLAS_STATUS_ALLOC_FAILED");
   }
   cr_assert(fail_at("cublasLtMatmul:1=13"));
-  FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for a product: CUBLAS_STATUS_EXECUTION_FAILED");
+  FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED");
   cr_assert(fail_at(NULL));
   for (int i = 0; i < 3; i++) OK(run(&o.p, o.s));
   one_end(&o);
