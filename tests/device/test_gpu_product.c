@@ -267,6 +267,41 @@ Test(gpu_product, addresses_that_take_turns_have_a_graph_each_and_new_ones_run_p
   finish();
 }
 
+Test(gpu_product, each_device_has_a_library_of_its_own) {
+  simulate_library((const char *[]){"TC_SIM_DEVICES=2", NULL});
+  tc_gpu_algorithm a[MOST];
+  int n;
+  for (int i = 0; i < 2; i++) {
+    tc_gpu *g = open_gpu(i);
+    problem p = problem_make(g, &usual);
+    OK(tc_gpu_product_find(g, &usual, a, MOST, &n));
+    tc_gpu_product *x = product_of(&p, &a[0]);
+    tc_gpu_sequence *s = sequence_of(g, x), *other;
+    for (int time = 0; time < 3; time++) OK(run(&p, s));
+    tc_gpu_launch launch = {.product = x};
+    FAILS(tc_gpu_sequence_create(open_gpu(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_product_release(x);
+    problem_end(&p);
+  }
+  cr_expect_eq(CALL(uint64_t (*)(const char *), "sim_calls")("cublasLtCreate"), 2);
+  finish();
+}
+
+Test(gpu_product, after_shutdown_the_library_opens_again) {
+  simulate_library(NULL);
+  for (int i = 0; i < 2; i++) {
+    one o = one_make();
+    for (int time = 0; time < 2; time++) OK(run(&o.p, o.s));
+    tc_gpu_product *x = o.x;
+    tc_gpu_product_retain(x);
+    one_end(&o);
+    tc_gpu_shutdown();
+    tc_gpu_product_release(x);  // what the library was told is of the host
+    finish();
+  }
+}
+
 // ---- algorithms ----
 
 Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
