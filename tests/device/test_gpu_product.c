@@ -104,7 +104,7 @@ static tc_status run(const problem *p, tc_gpu_sequence *s) {
   uint64_t words[5];
   char *got = calloc(1, p->result_bytes);
   say(p, words);
-  OK(tc_gpu_zero(p->g, p->at[2], p->result_bytes));
+  OK(tc_gpu_write(p->g, p->at[2], got, p->result_bytes));
   tc_status st = tc_gpu_sequence_run(s, words);
   if (st == TC_OK) {
     OK(tc_gpu_read(p->g, got, p->at[2], p->result_bytes));
