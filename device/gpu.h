@@ -57,17 +57,59 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
 
+// ---- matrix products by a vendor's library ----
+
+typedef enum tc_gpu_epilogue { TC_GPU_NO_EPILOGUE, TC_GPU_BIAS } tc_gpu_epilogue;  // BIAS: a row of n is added to each of the result's, in f32
+
+// An operand in memory: row i begins at i * row, elements of a row lie side by side; the product reads it so, or turned.
+typedef struct tc_gpu_operand {
+  bool turned;
+  int64_t row, batch;  // elements from one row to the next, from one matrix to the next; batch 0: one for all
+} tc_gpu_operand;
+
+// result[b] = left[b] right[b], of m x k and k x n, summed in f32 and rounded once. The result is dense.
+typedef struct tc_gpu_product_facts {
+  tc_type type;  // F32, F16 or BF16, of all operands
+  int64_t batch, m, n, k;  // none 0
+  tc_gpu_operand left, right;
+  tc_gpu_epilogue epilogue;
+  uint32_t alignment;  // in bytes, that all addresses have; a power of two
+} tc_gpu_product_facts;
+
+// The library's own words for how it computes a product: the same bits for the same device and version of the library.
+typedef struct tc_gpu_algorithm {
+  uint64_t data[8];
+  uint64_t workspace_bytes;
+} tc_gpu_algorithm;
+
+typedef struct tc_gpu_product tc_gpu_product;  // by one algorithm; counted
+
+// NULL if the device has a library of products, which opens at the first call; else why not, in one sentence. No error is recorded.
+const char *tc_gpu_products_absent(tc_gpu *g);
+// Its name and version: "cuBLASLt 13.1.0".
+const char *tc_gpu_products_name(const tc_gpu *g);
+// What the library thinks best, best first. None is no error.
+tc_status tc_gpu_product_find(tc_gpu *g, const tc_gpu_product_facts *f, tc_gpu_algorithm *out, int most, int *n);
+// TC_ERR_DEVICE if the library does not compute this product so. One reference.
+tc_status tc_gpu_product_create(tc_gpu *g, const tc_gpu_product_facts *f, const tc_gpu_algorithm *a, tc_gpu_product **out);
+void tc_gpu_product_retain(tc_gpu_product *p);
+void tc_gpu_product_release(tc_gpu_product *p);  // NULL is fine
+size_t tc_gpu_product_workspace(const tc_gpu_product *p);
+
 // ---- sequences of launches ----
 
-// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents.
+// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's product has five words: left,
+// right, result, bias (or 0) and workspace, of which it is told when it is launched. So a graph replays it for these addresses alone: a sequence keeps graphs
+// for a few sets of them, each made when a set comes for the second time.
 typedef struct tc_gpu_launch {
   tc_gpu_code *code;
   uint32_t blocks, threads;
   uint32_t shared_bytes;  // of a block
   uint32_t first_word;
+  tc_gpu_product *product;  // NULL: a kernel. Else of the others first_word alone counts
 } tc_gpu_launch;
 
-// The launches are copied, their code retained. words: of the table.
+// The launches are copied, their code and products retained. words: of the table.
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
 // replayed graph where the driver can. Many threads may run one sequence.

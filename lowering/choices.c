@@ -18,11 +18,12 @@
 
 #define FORMAT 1  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
 #define MOST_CHOICES 8192
+#define MOST_BOOKS 16
 #define MOST_BYTES (4 << 20)  // of a file that is read
 
 typedef struct choice {
-  char key[TC_CHOICE_KEY];
-  tc_cut cut;
+  uint64_t book;  // the hash of its head
+  char key[TC_CHOICE_KEY], value[TC_CHOICE_VALUE];
   bool made;  // by this process, and so for good
 } choice;
 
@@ -30,20 +31,26 @@ static struct {
   pthread_mutex_t lock;
   choice *at;
   size_t n, cap;
-  bool read, told;  // told: that the file cannot be written
+  uint64_t read[MOST_BOOKS];  // whose files were read
+  int n_read;
+  bool told;  // that a file cannot be written
   uint64_t n_tuned, n_timed;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 4)
 
+static uint64_t name_of(const tc_choice_book *book) {
+  return tc_hash_bytes(book->head, strlen(book->head)).lo;
+}
+
 // pre: locked.
-static choice *find_locked(const char *key) {
+static choice *find_locked(uint64_t book, const char *key) {
   for (size_t i = 0; i < self.n; i++)
-    if (strcmp(self.at[i].key, key) == 0) return &self.at[i];
+    if (self.at[i].book == book && strcmp(self.at[i].key, key) == 0) return &self.at[i];
   return NULL;
 }
 
 // pre: locked. A new one, or NULL: no room.
-static choice *add_locked(const char *key, size_t length) {
+static choice *add_locked(uint64_t book, const char *key, size_t length) {
   if (self.n == MOST_CHOICES || length >= TC_CHOICE_KEY) return NULL;
   if (self.n == self.cap) {
     size_t cap = TC_MAX_OF(2 * self.cap, (size_t)64);
@@ -52,50 +59,33 @@ static choice *add_locked(const char *key, size_t length) {
     self.at = at, self.cap = cap;
   }
   choice *c = &self.at[self.n++];
-  *c = (choice){.made = false};
+  *c = (choice){.book = book};
   memcpy(c->key, key, length);
   return c;
 }
 
 // ---- the file ----
 
-// What a choice holds for beside its key. The compiler's sentence has the processor and its vectors.
-static void write_head(char *out, size_t bytes) {
-  const tc_topology *t = tc_topology_get();
-  snprintf(out, bytes, "tc %s products %d: %s; caches %zu %zu %zu", tc_version(), FORMAT, tc_kernel_compiler(), t->l1_bytes, t->l2_bytes,
-           t->l3_bytes);
-}
-
 // The file's name, "" where there is no place for it.
-static void find_path(const char *head, char path[TC_PATH_BYTES]) {
-  tc_hash hash = tc_hash_bytes(head, strlen(head));
+static void find_path(const tc_choice_book *book, char path[TC_PATH_BYTES]) {
   char dir[TC_DIR_BYTES];
   *path = 0;
-  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/products-%016" PRIx64 ".txt", dir, hash.lo);
+  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, book->stem, name_of(book));
 }
 
-// pre: locked. A line "key = numbers"; false if it is not one. The first that has a key holds.
-static bool take_line(char *line) {
-  char *equals = strstr(line, " = "), *at = equals ? equals + 3 : NULL;
-  tc_cut cut;
-  if (!equals) return false;
-  for (int i = 0; i < TC_N_CUT; i++) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(at, &end, 10);
-    if (end == at || errno != 0 || value < 0) return false;
-    cut.of[i] = value, at = end;
-  }
-  if (*at != 0) return false;
+// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds.
+static bool take_line(const tc_choice_book *book, char *line) {
+  char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
+  if (!equals || strlen(value) >= TC_CHOICE_VALUE || !book->valid(value)) return false;
   *equals = 0;
-  if (find_locked(line)) return true;
-  choice *c = add_locked(line, (size_t)(equals - line));
-  if (c) c->cut = cut;
+  if (find_locked(name_of(book), line)) return true;
+  choice *c = add_locked(name_of(book), line, (size_t)(equals - line));
+  if (c) memcpy(c->value, value, strlen(value) + 1);
   return c != NULL;
 }
 
 // pre: locked. Takes over what the file says and this process does not know.
-static void read_locked(const char *path, const char *head) {
+static void read_locked(const tc_choice_book *book, const char *path) {
   size_t bytes = 0, n = self.n, n_bad = 0;
   char *text = *path ? tc_file_read(path, MOST_BYTES, false, &bytes) : NULL;
   bool ours = false;
@@ -103,10 +93,10 @@ static void read_locked(const char *path, const char *head) {
   for (char *line = text, *end; (end = memchr(line, '\n', bytes - (size_t)(line - text))) != NULL; line = end + 1) {
     *end = 0;
     if (line == text) {
-      ours = strcmp(line, head) == 0;
+      ours = strcmp(line, book->head) == 0;
       if (!ours) break;
     } else {
-      n_bad += !take_line(line);
+      n_bad += !take_line(book, line);
     }
   }
   tc_free(text);
@@ -116,19 +106,16 @@ static void read_locked(const char *path, const char *head) {
 }
 
 // pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
-static void write_locked(const char *path, const char *head) {
+static void write_locked(const tc_choice_book *book, const char *path) {
   char *text = NULL;
   size_t bytes = 0;
   if (!*path) return;
-  read_locked(path, head);
+  read_locked(book, path);
   FILE *to = open_memstream(&text, &bytes);
   if (!to) return;
-  fprintf(to, "%s\n", head);
-  for (size_t i = 0; i < self.n; i++) {
-    fprintf(to, "%s =", self.at[i].key);
-    for (int k = 0; k < TC_N_CUT; k++) fprintf(to, " %" PRId64, self.at[i].cut.of[k]);
-    fputc('\n', to);
-  }
+  fprintf(to, "%s\n", book->head);
+  for (size_t i = 0; i < self.n; i++)
+    if (self.at[i].book == name_of(book)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
   bool whole = fclose(to) == 0;
   if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
@@ -137,46 +124,92 @@ static void write_locked(const char *path, const char *head) {
   free(text);
 }
 
-// ---- the interface ----
+// ---- books ----
 
-static void choices_read(const char *path, const char *head) {
-  if (!self.read) read_locked(path, head);
-  self.read = true;
+// pre: locked. A book beyond the last that there is room for is read at every question.
+static void read_once(const tc_choice_book *book, const char *path) {
+  uint64_t name = name_of(book);
+  for (int i = 0; i < self.n_read; i++)
+    if (self.read[i] == name) return;
+  if (self.n_read < MOST_BOOKS) self.read[self.n_read++] = name;
+  read_locked(book, path);
 }
 
-bool tc_choices_find(const char *key, tc_cut *cut) {
-  char head[1024], path[TC_PATH_BYTES];
-  write_head(head, sizeof head);
-  find_path(head, path);
+bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE]) {
+  char path[TC_PATH_BYTES];
+  find_path(book, path);
   pthread_mutex_lock(&self.lock);
-  choices_read(path, head);
-  const choice *c = find_locked(key);
-  if (c) *cut = c->cut;
+  read_once(book, path);
+  const choice *c = find_locked(name_of(book), key);
+  if (c) memcpy(value, c->value, sizeof c->value);
   pthread_mutex_unlock(&self.lock);
   return c != NULL;
 }
 
-void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
-  char head[1024], path[TC_PATH_BYTES];
-  write_head(head, sizeof head);
-  find_path(head, path);
+void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed) {
+  char path[TC_PATH_BYTES];
+  find_path(book, path);
   pthread_mutex_lock(&self.lock);
-  choices_read(path, head);
+  read_once(book, path);
   self.n_tuned++, self.n_timed += (uint64_t)n_timed;
-  choice *c = find_locked(key);
+  choice *c = find_locked(name_of(book), key);
   if (c && c->made) {
-    *cut = c->cut;
-  } else if (c || (c = add_locked(key, strlen(key))) != NULL) {
-    c->cut = *cut, c->made = true;
-    write_locked(path, head);
+    memcpy(value, c->value, sizeof c->value);
+  } else if (c || (c = add_locked(name_of(book), key, strlen(key))) != NULL) {
+    memcpy(c->value, value, sizeof c->value);
+    c->made = true;
+    write_locked(book, path);
   }
   pthread_mutex_unlock(&self.lock);
+}
+
+// ---- cuts of the processor's products ----
+
+static bool read_cut(const char *text, tc_cut *cut) {
+  const char *at = text;
+  for (int i = 0; i < TC_N_CUT; i++) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(at, &end, 10);
+    if (end == at || errno != 0 || value < 0) return false;
+    cut->of[i] = value, at = end;
+  }
+  return *at == 0;
+}
+
+static bool is_cut(const char *text) {
+  tc_cut cut;
+  return read_cut(text, &cut);
+}
+
+// The compiler's sentence has the processor and its vectors.
+static tc_choice_book cuts(void) {
+  const tc_topology *t = tc_topology_get();
+  tc_choice_book book = {.stem = "products", .valid = is_cut};
+  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version(), FORMAT, tc_kernel_compiler(), t->l1_bytes,
+           t->l2_bytes, t->l3_bytes);
+  return book;
+}
+
+bool tc_choices_find(const char *key, tc_cut *cut) {
+  tc_choice_book book = cuts();
+  char value[TC_CHOICE_VALUE];
+  return tc_choices_find_in(&book, key, value) && read_cut(value, cut);
+}
+
+void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
+  tc_choice_book book = cuts();
+  char value[TC_CHOICE_VALUE] = "";
+  size_t n = 0;
+  for (int i = 0; i < TC_N_CUT; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, cut->of[i]);
+  tc_choices_keep_in(&book, key, value, n_timed);
+  (void)read_cut(value, cut);
 }
 
 void tc_choices_clear(void) {
   pthread_mutex_lock(&self.lock);
   tc_free(self.at);
-  self.at = NULL, self.n = self.cap = 0, self.read = self.told = false;
+  self.at = NULL, self.n = self.cap = 0, self.n_read = 0, self.told = false;
   pthread_mutex_unlock(&self.lock);
 }
 

@@ -7,6 +7,7 @@
 #include "lowering/choices.h"
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
+#include "lowering/gpu/vendor.h"
 #include "lowering/group.h"
 #include "lowering/memory.h"
 #include "lowering/nest_math.h"
@@ -49,6 +50,8 @@ typedef struct builder {
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;  // the node to force next, or TC_NONE
   bool full;  // a group was more than a kernel can name
+  tc_gpu_product **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not
+  bool apart;  // another one was found, so that groups are made again
 } builder;
 
 // Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
@@ -253,6 +256,49 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   return true;
 }
 
+// What a library makes of the group. Takes the product.
+static bool add_product(builder *b, const tc_vendor_product *v, tc_gpu_product *product) {
+  tc_program *p = b->p;
+  const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
+  int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
+  const tc_gpu_product_facts *f = &v->facts;
+  b->wave = 0;
+  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, in[i]->node));
+  tc_step *s = add_step(b, p, TC_STEP_PRODUCT);
+  if (!s) return tc_gpu_product_release(product), false;
+  s->product = product, s->op = TC_OP_MATMUL, s->node = v->result;
+  s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
+  for (int i = 0; i < n_in; i++) {
+    const tc_gnode *x = &p->graph.node[in[i]->node];
+    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
+    if (!bind(p, s, place_of(b, in[i]->node))) return false;
+  }
+  const tc_gnode *y = &p->graph.node[v->result];
+  s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
+  b->plan->bytes_moved += s->bytes;
+  if (!bind(p, s, place_of(b, v->result))) return false;
+  b->made_in[tc_group_root(&b->gr, v->result)] = b->wave + 1;
+  return true;
+}
+
+// A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that groups are made again.
+// *taken: there is nothing left to do, or there was a failure.
+static bool try_library(builder *b, const tc_group *gp, bool *taken) {
+  tc_vendor_product v;
+  tc_gpu_product *product;
+  *taken = false;
+  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_GROUP_GEMM || !tc_vendor_find(&b->gr, gp, &v)) return true;
+  if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
+    tc_gpu_product_retain(b->alone[v.node]);
+    return *taken = true, add_product(b, &v, b->alone[v.node]);
+  }
+  if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &product)) return true;
+  if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, product);
+  b->alone[v.node] = product, b->forced[v.node] = TC_FORCE_ALONE;
+  *taken = b->apart = true;
+  return false;
+}
+
 // A product in the cut that tuning found. Without memory it stays as the model has it.
 static void tune(builder *b, tc_program *p, tc_step *s) {
   tc_cut cut;
@@ -358,6 +404,7 @@ static uint32_t count_kernels(const tc_program *p, const uint64_t *skip) {
   for (uint32_t w = 0; w < p->n_wave; w++)
     for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
       bool first = p->step[i].kernel && !(skip && skip[i]);
+      n += p->step[i].product != NULL;
       for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel || (skip && skip[j]);
       n += first;
     }
@@ -422,7 +469,8 @@ static void choose_homes(builder *b) {
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard), wave = 0;
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(p, plan->n_leaf + o) : NULL;
-    if (!writer || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;  // other rows may fail half way
+    // Other rows may fail half way; a library does not look whether a run has failed.
+    if (!writer || writer->kind == TC_STEP_PRODUCT || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;
     wave = writer->wave;
     bool safe = true;
     for (uint32_t i = 0; i < p->n_step && safe; i++)
@@ -449,7 +497,9 @@ static bool emit_group(builder *b, uint32_t group, tc_status *st) {
     if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (!add_checks(b, gp->member[i])) return false;
-  return gp->kind == TC_GROUP_EXTERN ? add_row(b, gp->member[0]) : add_kernel(b, gp, st);
+  if (gp->kind == TC_GROUP_EXTERN) return add_row(b, gp->member[0]);
+  bool taken, done = try_library(b, gp, &taken);
+  return taken ? done : add_kernel(b, gp, st);
 }
 
 static bool build_steps(builder *b, tc_status *st) {
@@ -458,11 +508,20 @@ static bool build_steps(builder *b, tc_status *st) {
   return true;
 }
 
+// What steps own.
+static void drop_made(tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_kernel_release(p->step[i].kernel);
+    tc_gpu_product_release(p->step[i].product);
+    drop_draft(&p->step[i]);
+  }
+}
+
 void tc_program_destroy(void *program) {
   tc_program *p = program;
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
-  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
+  drop_made(p);
   void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
@@ -471,7 +530,7 @@ void tc_program_destroy(void *program) {
 
 // Forgets the steps, to build them again.
 static void clear_steps(tc_program *p) {
-  for (uint32_t i = 0; i < p->n_step; i++) tc_kernel_release(p->step[i].kernel), drop_draft(&p->step[i]);
+  drop_made(p);
   p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
   if (p->prepare) clear_steps(p->prepare);
 }
@@ -509,7 +568,9 @@ static tc_status build(builder *b) {
   b->made_in = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->made_in);
   b->lasts = tc_arena_alloc(&p->arena, n + 1);
   p->prepare = tc_calloc(1, sizeof *p->prepare);
-  if (!b->forced || !b->emitted || !b->place || !b->made_in || !b->lasts || !p->prepare) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  b->alone = tc_arena_alloc(&p->arena, (n + 1) * sizeof *b->alone);
+  if (!b->forced || !b->emitted || !b->place || !b->made_in || !b->lasts || !b->alone || !p->prepare)
+    return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   size_t op_by_op, least = SIZE_MAX;
   if (!tc_memory_op_by_op(b->plan, &op_by_op)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (tc_group_mode mode = TC_GROUP_ANY;;) {
@@ -518,7 +579,7 @@ static tc_status build(builder *b) {
     memset(b->made_in, 0, n * sizeof *b->made_in);
     memset(b->emitted, 0, n);
     find_lasting(b);
-    b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = false;
+    b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = b->apart = false;
     tc_arena_reset(&b->grouping);
     TC_TRY(tc_group_build(&b->gr, &p->graph, &b->grouping, b->forced, mode));
     if (build_steps(b, &st)) {
@@ -533,6 +594,10 @@ static tc_status build(builder *b) {
       if (mode == TC_GROUP_TIGHT || (mode == TC_GROUP_ANY ? !holds_more || least != SIZE_MAX : bytes < least)) break;
       mode = mode == TC_GROUP_ANY ? TC_GROUP_THRIFTY : TC_GROUP_ANY;  // back if thrift gains nothing
       least = bytes;
+      clear_steps(p);
+      continue;
+    }
+    if (b->apart) {
       clear_steps(p);
       continue;
     }
@@ -568,10 +633,11 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     fprintf(out, "  %s %u %s", what, s->wave,
-            s->kind == TC_STEP_KERNEL  ? s->kernel->name
-            : s->kind == TC_STEP_CHECK ? "check"
-            : s->kind == TC_STEP_ZERO  ? "zero"
-                                       : tc_op_names[s->op]);
+            s->kind == TC_STEP_KERNEL    ? s->kernel->name
+            : s->kind == TC_STEP_CHECK   ? "check"
+            : s->kind == TC_STEP_ZERO    ? "zero"
+            : s->kind == TC_STEP_PRODUCT ? "library's matmul"
+                                         : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
       fprintf(out, tc_step_writes(s, j) ? " >" : " ");
@@ -619,6 +685,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   builder b = {.p = p, .plan = plan, .prepare = tc_options_get()->prepare != 0};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
+  for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_product_release(b.alone[n]);
   tc_arena_fini(&b.grouping);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/contests.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -208,6 +209,7 @@ void tc_profile_print(FILE *out) {
   for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);
+  tc_contests_print(out);
   if (self.n_kernels) print_kernels(out);
   pthread_mutex_unlock(&self.lock);
 }

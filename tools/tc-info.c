@@ -8,6 +8,14 @@
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
+// Of a GPU that is there: its vendor's library of matrix products, or why none is used.
+static void print_products(tc_device d) {
+  tc_gpu *g;
+  if (tc_gpu_get(d, &g) != TC_OK) return;
+  const char *why = tc_gpu_products_absent(g);
+  printf("  %-10s %s%s\n", "", why ? "generated products alone: " : "products beside generated ones: ", why ? why : tc_gpu_products_name(g));
+}
+
 static void print_devices(void) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
@@ -21,6 +29,7 @@ static void print_devices(void) {
     }
     // The first one, or why there is none, and then as many as there are.
     printf("  %-10s %s%s\n", tc_device_name(d), tc_gpu_absent(d) ? "absent: " : "fused kernels on ", tc_gpu_sentence(d));
+    if (!tc_gpu_absent(d)) print_products(d);
     for (int i = 1; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
       printf("  %-10s fused kernels on %s\n", tc_device_name(tc_device_of_row(d, i)), tc_gpu_sentence(tc_device_of_row(d, i)));
   }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 // Enums are unsigned there.
-typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute;
+typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute, tc_cu_capture_mode;
 typedef unsigned tc_nvrtc_result;
 typedef int tc_cu_device;
 typedef unsigned long long tc_cu_pointer, tc_cu_flags;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/cuda/api.h"
+#include "device/cuda/blaslt.h"
 #include "device/cuda/nvrtc.h"
 #include "device/gpu/driver.h"
 #include "device/gpu/library.h"
@@ -37,6 +38,7 @@ static char version_text[32];
 static tc_gpu_verdict judge(int result, const char **name) {
   *name = NULL;
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
+  if (result >= TC_BLASLT_RESULTS) return tc_blaslt_judge(result, name);
   // A stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
   switch (result) {
@@ -122,6 +124,15 @@ static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   return tc_nvrtc_choose_arch(version / 1000, facts, why, bytes);
 }
 
+// The vendor's own would not know a simulated device's memory.
+static bool products_ready(const tc_gpu_facts *facts, char *why, size_t bytes) {
+  if (facts->simulated && !tc_options_get()->cublaslt_library) {
+    snprintf(why, bytes, "a simulated device has no library of products but one that TC_CUBLASLT_LIBRARY names");
+    return false;
+  }
+  return tc_blaslt_ready(version / 1000, why, bytes);
+}
+
 // ---- a device ----
 
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
@@ -184,6 +195,7 @@ static void leave(tc_gpu_port *p) {
 static void close_port(tc_gpu_port *p, bool lost) {
   tc_cu_device device;
   if (p->context && !lost && enter(p) == 0) {
+    tc_blaslt_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
     leave(p);
@@ -316,6 +328,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
+  if (n->product) return tc_blaslt_run(p, n->product);
   return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
 }
 
@@ -344,6 +357,19 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
+// What the library does for the product, captured and put into the graph as one node.
+static tc_cu_result add_product(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_product_call *call) {
+  tc_cu_graph captured = NULL;
+  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream, TC_CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (result != TC_CUDA_SUCCESS) return result;
+  int asked = tc_blaslt_run(p, call);
+  result = cu.cuStreamEndCapture(p->stream, &captured);
+  if (result == TC_CUDA_SUCCESS && asked == 0)
+    result = cu.cuGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
+  if (captured) (void)cu.cuGraphDestroy(captured);  // the node has a copy
+  return asked ? (tc_cu_result)asked : result;
+}
+
 static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
   tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
   *out = NULL;
@@ -352,7 +378,8 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
   for (uint32_t i = 0; i < n && result == TC_CUDA_SUCCESS; i++) {
     void *parameters[] = {node[i].parameter};
     tc_cu_node_params params = node_params(&node[i], parameters);
-    result = cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+    result = node[i].product ? add_product(p, r, i, node[i].product)
+                             : cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
   if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r, false), (int)result;
@@ -406,6 +433,13 @@ const tc_gpu_driver tc_cuda_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
+    .products_ready = products_ready,
+    .products_name = tc_blaslt_name,
+    .products_open = tc_blaslt_open,
+    .product_make = tc_blaslt_make,
+    .product_drop = tc_blaslt_drop,
+    .product_find = tc_blaslt_find,
+    .product_check = tc_blaslt_check,
     .no_replay = no_replay,
     .replay_create = replay_create,
     .replay_set = replay_set,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/cuda/api.h"
+#include "device/cuda/places.h"
 #include "device/gpu/library.h"
 #include "device/gpu/rtc.h"
 #include "runtime/files.h"
@@ -68,26 +69,10 @@ static bool try_path(const char *path, void *unused) {
   return open_path(path, why, sizeof why);
 }
 
-#define PYTHON "lib/python3*/site-packages/nvidia/*/lib"
-
 static bool find_major(int major, char *why, size_t bytes) {
-  const tc_options *o = tc_options_get();
-  char name[32], home[TC_PATH_BYTES], venv[TC_PATH_BYTES], user[TC_PATH_BYTES];
-  snprintf(home, sizeof home, "%.4000s/lib64", o->cuda_home ? o->cuda_home : "/usr/local/cuda");
-  snprintf(venv, sizeof venv, "%.4000s/" PYTHON, o->virtual_env ? o->virtual_env : "/usr");
-  snprintf(user, sizeof user, "%.4000s/.local/" PYTHON, o->home ? o->home : "");
-  const char *const where[] = {
-      home,
-      "/usr/local/cuda/lib64",
-      "/usr/local/cuda-*/lib64",
-      venv,
-      user,
-      "/usr/local/" PYTHON,
-      "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
-      "/usr/lib/python3/dist-packages/nvidia/*/lib",
-  };
+  char name[32];
   snprintf(name, sizeof name, major == 11 ? "libnvrtc.so.11.2" : "libnvrtc.so.%d", major);
-  return open_path(name, why, bytes) || tc_library_search(name, where, sizeof where / sizeof *where, try_path, NULL);
+  return open_path(name, why, bytes) || tc_cuda_places(name, try_path, NULL);
 }
 
 static bool find_any(int driver_major, char *why, size_t bytes) {

@@ -11,6 +11,7 @@
 typedef struct tc_gpu_port {
   int ordinal;
   void *context, *stream, *pool;
+  void *products;  // the library's handle, once it is open
 } tc_gpu_port;
 
 typedef enum tc_gpu_verdict {
@@ -30,10 +31,20 @@ typedef struct tc_gpu_loaded {
   void *module, *function;
 } tc_gpu_loaded;
 
+// A library's product as it is asked for.
+typedef struct tc_gpu_product_call {
+  void *made;
+  const tc_gpu_algorithm *algorithm;
+  const void *left, *right, *bias;
+  void *result, *workspace;
+} tc_gpu_product_call;
+#define TC_GPU_PRODUCT_WORDS 5
+
 typedef struct tc_gpu_node {
   void *function;
   uint32_t blocks, threads, shared_bytes;
   void *parameter;  // where its one parameter lies; read before the call that is given it returns
+  const tc_gpu_product_call *product;  // in the place of all these; NULL: a kernel
 } tc_gpu_node;
 
 typedef struct tc_gpu_replay tc_gpu_replay;  // a graph that can be launched: nodes one after the other
@@ -89,6 +100,16 @@ typedef struct tc_gpu_driver {
   int (*unload)(tc_gpu_port *p, tc_gpu_loaded *loaded);
   int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more of a block's memory than usual
   int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
+
+  // ---- a library of products; products_ready NULL: there is none, and so are the others ----
+  bool (*products_ready)(const tc_gpu_facts *facts, char *why,
+                         size_t bytes);  // opens it once, a thread at a time; false with why not, in one sentence
+  const char *(*products_name)(void);
+  int (*products_open)(tc_gpu_port *p);  // for this device; closed by close
+  int (*product_make)(tc_gpu_port *p, const tc_gpu_product_facts *f, void **out);  // what the library is told of it
+  void (*product_drop)(void *made);
+  int (*product_find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
+  int (*product_check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refused, or its workspace
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can

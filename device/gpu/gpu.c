@@ -196,6 +196,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(), driver->compiler(),
            g->facts.simulated ? "; simulated" : "");
   g->opened++;
+  g->products = TC_GPU_UNTRIED;
   return true;
 }
 

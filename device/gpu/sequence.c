@@ -3,6 +3,7 @@
 // Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
 // can be asked for while this one runs. The stream's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
+// A library's product cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
 // Threads: under the device's lock, so two threads in one sequence take turns.
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +16,37 @@
 // age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000.
 #define FILL_HEAD_WORDS 2
 #define NO_GRAPH "the driver refused to make or launch its graph"
+// Graphs of a sequence, each for other addresses of its products: results that the program keeps take turns with those before. One is given up for others'
+// sake when it was not launched for many runs.
+#define GRAPHS 4
+#define UNUSED_RUNS 64
 static const uint32_t fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
 
 typedef struct fill {
   uint32_t first, n, size;  // words of the table; size: the row of fill_words
 } fill;
 
+// What a run with these addresses is replayed by.
+typedef struct graph {
+  uint64_t *guard;  // n_guard words
+  uint64_t last;  // run that had them; 0: none
+  tc_gpu_replay *replay;  // NULL: not yet
+  tc_gpu_retired *retired;  // taken ahead, so that giving it up cannot fail
+} graph;
+
 struct tc_gpu_sequence {
   tc_gpu *g;
-  uint64_t opened;
-  uint32_t n, n_words, n_fills;
-  bool ran, refused;  // refused: no second try to make the graph
+  uint64_t opened, runs;
+  uint32_t n, n_words, n_fills, n_products, n_guard;
+  bool refused;  // refused: no second try to make the graph
   const char *_Atomic plain;  // why the last run was no replay
   uint64_t *table;  // on the device
   uint64_t *value;  // of the kernel that writes words, while it is launched
   fill *fill;
   tc_gpu_launch *launch;
   uint64_t **first;  // per launch: its words, what its kernel's parameter is
-  tc_gpu_replay *replay;
-  tc_gpu_retired *retired;  // taken ahead, so that destroying cannot fail
+  tc_gpu_product_call *call;  // of each product, in order
+  graph graph[GRAPHS];  // without products, whose guard is empty, one
 };
 
 // ---- the kernels that write tables ----
@@ -86,18 +99,36 @@ static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
 }
 
-static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i) {
+static void *pointer(uint64_t word) {
+  return (void *)(uintptr_t)word;
+}
+
+// *product counts those before.
+static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *product) {
   const tc_gpu_launch *l = &s->launch[i];
-  return (tc_gpu_node){l->code->loaded.function, l->blocks, l->threads, l->shared_bytes, &s->first[i]};
+  if (l->product) {
+    const uint64_t *w = words + l->first_word;
+    tc_gpu_product_call *c = &s->call[(*product)++];
+    *c = (tc_gpu_product_call){l->product->made, &l->product->algorithm, pointer(w[0]), pointer(w[1]), pointer(w[3]), pointer(w[2]), pointer(w[4])};
+    return (tc_gpu_node){.product = c};
+  }
+  return (tc_gpu_node){l->code->loaded.function, l->blocks, l->threads, l->shared_bytes, &s->first[i], NULL};
 }
 
 // ---- making one ----
 
+static const char *name_of(const tc_gpu_launch *l) {
+  return l->product ? l->product->name : l->code->name;
+}
+
 static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_words) {
   const tc_gpu_facts *f = &g->facts;
-  const char *name = l->code->name;
-  if (l->code->g != g)
-    return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(l->code->g->device), tc_device_name(g->device));
+  const char *name = name_of(l);
+  const tc_gpu *of = l->product ? l->product->g : l->code->g;
+  if (of != g) return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(of->device), tc_device_name(g->device));
+  if (l->product && (l->first_word > n_words || n_words - l->first_word < TC_GPU_PRODUCT_WORDS))
+    return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
+  if (l->product) return TC_OK;
   if (l->blocks == 0 || l->blocks > INT32_MAX) return TC_FAIL(TC_ERR_ARG, "%s: a grid of %u blocks", name, l->blocks);
   if (l->threads == 0 || l->threads > (uint32_t)f->most_threads)
     return TC_FAIL(TC_ERR_ARG, "%s: blocks of %u threads, where %s has at most %d", name, l->threads, f->name, f->most_threads);
@@ -119,15 +150,34 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < s->n; i++) TC_TRY(launch_check(s->g, &launch[i], s->n_words));
   TC_TRY(tc_gpu_begin(s->g, "making a sequence"));
-  for (uint32_t i = 0; i < s->n && st == TC_OK; i++) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
+  for (uint32_t i = 0; i < s->n && st == TC_OK; i++)
+    if (!launch[i].product) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
   tc_gpu_end(s->g);
   if (st != TC_OK) return st;
   for (uint32_t i = 0; i < s->n; i++) {
     s->launch[i] = launch[i];
-    tc_gpu_code_retain(launch[i].code);
+    if (launch[i].product)
+      tc_gpu_product_retain(launch[i].product);
+    else
+      tc_gpu_code_retain(launch[i].code);
     s->first[i] = s->table + launch[i].first_word;
   }
   return TC_OK;
+}
+
+// Room for what products and their graphs need. False: no memory.
+static bool products_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
+  for (uint32_t i = 0; i < s->n; i++) s->n_products += launch[i].product != NULL;
+  s->n_guard = s->n_products * TC_GPU_PRODUCT_WORDS;
+  s->call = tc_calloc(TC_MAX_OF(s->n_products, 1u), sizeof *s->call);
+  bool room = s->call != NULL;
+  for (uint32_t i = 0; i < (s->n_products ? GRAPHS : 1) && room; i++) {
+    graph *x = &s->graph[i];
+    x->guard = tc_calloc(TC_MAX_OF(s->n_guard, 1u), sizeof *x->guard);
+    x->retired = tc_calloc(1, sizeof *x->retired);
+    room = x->guard && x->retired;
+  }
+  return room;
 }
 
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
@@ -139,8 +189,7 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
   s->g = g, s->opened = g->opened, s->n = n, s->n_words = n_words, s->plain = "it has not run";
   s->launch = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->launch);
   s->first = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->first);
-  s->retired = tc_calloc(1, sizeof *s->retired);
-  if (!s->launch || !s->first || !s->retired) {
+  if (!s->launch || !s->first || !products_plan(s, launch)) {
     st = TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
     goto done;
   }
@@ -156,21 +205,32 @@ done:
   return st;
 }
 
+// Gives the graph up. pre: begun, the device opened as often as then. Without memory for another one's end there is none in its place.
+static void graph_retire(tc_gpu_sequence *s, graph *x) {
+  x->retired->replay = x->replay;
+  tc_gpu_retire(s->g, x->retired);
+  x->retired = tc_calloc(1, sizeof *x->retired);
+  x->replay = NULL, x->last = 0;
+}
+
 void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
   if (!s) return;
   tc_gpu *g = s->g;
-  if (s->replay && tc_gpu_reach(g)) {
-    if (s->opened == g->opened) {
-      s->retired->replay = s->replay;
-      tc_gpu_retire(g, s->retired);
-      s->retired = NULL, s->replay = NULL;
-    }
-    tc_gpu_end(g);
+  bool reach = tc_gpu_reach(g);
+  for (int i = 0; i < GRAPHS; i++) {
+    graph *x = &s->graph[i];
+    if (x->replay && reach && s->opened == g->opened) graph_retire(s, x);
+    if (x->replay) g->driver->replay_destroy(&g->port, x->replay, true);
+    tc_free(x->guard);
+    tc_free(x->retired);
   }
-  if (s->replay) g->driver->replay_destroy(&g->port, s->replay, true);
+  if (reach) tc_gpu_end(g);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
-  for (uint32_t i = 0; i < s->n && s->launch; i++) tc_gpu_code_release(s->launch[i].code);
-  tc_free(s->retired);
+  for (uint32_t i = 0; i < s->n && s->launch; i++) {
+    if (s->launch[i].product) tc_gpu_product_release(s->launch[i].product);
+    if (s->launch[i].code) tc_gpu_code_release(s->launch[i].code);
+  }
+  tc_free(s->call);
   tc_free(s->first);
   tc_free(s->launch);
   tc_free(s->fill);
@@ -186,12 +246,13 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
     tc_gpu_node node = fill_node(s, i, words);
     TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
   }
-  for (uint32_t i = 0; i < s->n; i++) {
-    tc_gpu_node node = launch_node(s, i);
+  for (uint32_t i = 0, product = 0; i < s->n; i++) {
+    tc_gpu_node node = launch_node(s, i, words, &product);
     int result = g->driver->launch(&g->port, &node);
     if (TC_UNLIKELY(result != 0)) {
       char what[160];
-      snprintf(what, sizeof what, "launching %.80s, %u blocks of %u threads", s->launch[i].code->name, node.blocks, node.threads);
+      snprintf(what, sizeof what, node.product ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(&s->launch[i]),
+               node.blocks, node.threads);
       return tc_gpu_check(g, result, what);
     }
   }
@@ -199,7 +260,7 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
 }
 
 // Static text why there is no graph to replay, or NULL. pre: begun; the second run or a later one.
-static const char *graph_make(tc_gpu_sequence *s, const uint64_t *words) {
+static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   tc_gpu *g = s->g;
   uint32_t n = s->n_fills + s->n;
   if (g->driver->no_replay()) return g->driver->no_replay();
@@ -214,8 +275,8 @@ static const char *graph_make(tc_gpu_sequence *s, const uint64_t *words) {
       memcpy(own, s->value, (fill_words[s->fill[i].size] + FILL_HEAD_WORDS) * sizeof *own);
       node[i].parameter = own;
     }
-    for (uint32_t i = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i);
-    int result = g->driver->replay_create(&g->port, node, n, &s->replay);
+    for (uint32_t i = 0, product = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i, words, &product);
+    int result = g->driver->replay_create(&g->port, node, n, &x->replay);
     made = result == 0;
     tc_gpu_note(g, result, "making a graph");
   }
@@ -226,15 +287,15 @@ static const char *graph_make(tc_gpu_sequence *s, const uint64_t *words) {
 }
 
 // pre: begun; there is a graph, made with these words if `fresh`. Static text why the driver does not replay it, or NULL: *st says how it went.
-static const char *replay_run(tc_gpu_sequence *s, const uint64_t *words, bool fresh, tc_status *st) {
+static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
   tc_gpu *g = s->g;
   const char *name;
   int result = 0;
   for (uint32_t i = 0; i < s->n_fills && !fresh && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
-    result = g->driver->replay_set(&g->port, s->replay, i, &node);
+    result = g->driver->replay_set(&g->port, x->replay, i, &node);
   }
-  if (result == 0) result = g->driver->replay_launch(&g->port, s->replay);
+  if (result == 0) result = g->driver->replay_launch(&g->port, x->replay);
   if (g->driver->judge(result, &name) != TC_GPU_REFUSED) {
     *st = tc_gpu_check(g, result, "launching a graph");
     return NULL;
@@ -244,19 +305,60 @@ static const char *replay_run(tc_gpu_sequence *s, const uint64_t *words, bool fr
   return NO_GRAPH;
 }
 
+static bool guards(const tc_gpu_sequence *s, const graph *x, const uint64_t *words) {
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < s->n && at < s->n_guard; i++) {
+    if (!s->launch[i].product) continue;
+    if (memcmp(x->guard + at, words + s->launch[i].first_word, TC_GPU_PRODUCT_WORDS * sizeof *words) != 0) return false;
+    at += TC_GPU_PRODUCT_WORDS;
+  }
+  return true;
+}
+
+static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
+  for (uint32_t i = 0, at = 0; i < s->n && at < s->n_guard; i++) {
+    if (!s->launch[i].product) continue;
+    memcpy(x->guard + at, words + s->launch[i].first_word, TC_GPU_PRODUCT_WORDS * sizeof *words);
+    at += TC_GPU_PRODUCT_WORDS;
+  }
+}
+
+// The graph of these addresses, or, where they are new, room for one; NULL: there is none. pre: begun.
+static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
+  graph *room = NULL;
+  for (int i = 0; i < GRAPHS; i++) {
+    graph *x = &s->graph[i];
+    if (!x->retired) continue;
+    if (x->last && guards(s, x, words)) return x;
+    bool spare = !x->replay || s->runs - x->last > UNUSED_RUNS;
+    if (spare && (!room || x->last < room->last)) room = x;
+  }
+  if (!room) return NULL;
+  if (room->replay) graph_retire(s, room);
+  guard(s, room, words);
+  room->last = 0;
+  return room->retired ? room : NULL;
+}
+
+// pre: begun. Static text why it is to be launched plainly, or NULL: *st says how the replay went.
+static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
+  graph *x = graph_of(s, words);
+  if (!x) return "its library's products are at ever other addresses";
+  bool first = x->last == 0, fresh = !x->replay;
+  x->last = s->runs;
+  if (first) return s->runs > 1 ? "its library's products are at new addresses" : "its first run launches kernel by kernel";
+  const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words);
+  return plain ? plain : replay_run(s, x, words, fresh, st);
+}
+
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
-  const char *plain = "its first run launches kernel by kernel";
+  const char *plain = NULL;
   if (s->n == 0) return TC_OK;
   TC_TRY(tc_gpu_begin(g, "running kernels"));
   tc_status st = s->opened == g->opened ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
-  if (st == TC_OK && s->ran) {
-    bool fresh = !s->replay;
-    plain = s->replay && !s->refused ? NULL : graph_make(s, words);
-    if (!plain) plain = replay_run(s, words, fresh, &st);
-  }
+  if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words);
-  s->ran = s->ran || st == TC_OK;
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
   return st;

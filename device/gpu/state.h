@@ -43,6 +43,8 @@ struct tc_gpu {
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
+  enum { TC_GPU_UNTRIED, TC_GPU_THERE, TC_GPU_NONE } products;  // the library of products; since the device was opened
+  char products_why[320];  // NONE
 };
 
 // Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
@@ -64,6 +66,16 @@ void tc_gpu_staging_fini(tc_gpu *g);
 // The image of a kernel from the disk; false: none. key is all that it depends on.
 bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);
 void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image);
+
+struct tc_gpu_product {
+  _Atomic uint32_t refs;
+  tc_gpu *g;
+  uint64_t opened;  // the device's when it was made
+  tc_gpu_product_facts facts;
+  tc_gpu_algorithm algorithm;
+  void *made;
+  char name[64];  // "library_bf16_64x128x32", and "_by3" of a batch
+};
 
 struct tc_gpu_code {
   _Atomic uint32_t refs;

@@ -7,7 +7,8 @@
 typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT } word_kind;
 typedef struct word {
   word_kind kind;
-  uint64_t value;  // place, number of the program's scalar, the word itself, offset
+  uint64_t value;   // place, number of the program's scalar, the word itself, offset
+  uint64_t offset;  // of a PLACE: bytes from its beginning
 } word;
 
 struct tc_gpu_launches {
@@ -43,8 +44,14 @@ static tc_status no_room(void) {
 
 static bool add_word(tc_gpu_launches *l, word_kind kind, uint64_t value) {
   if (!room((void **)&l->word, &l->cap_word, l->n_word, sizeof l->word[0])) return false;
-  l->word[l->n_word++] = (word){kind, value};
+  l->word[l->n_word++] = (word){kind, value, 0};
   return true;
+}
+
+static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
+  bool added = add_word(l, WORD_PLACE, place);
+  if (added) l->word[l->n_word - 1].offset = offset;
+  return added;
 }
 
 // Of the launch at hand, whose words begin here.
@@ -54,21 +61,40 @@ static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
   return &l->launch[l->n_launch++];
 }
 
-// A kernel's groups do a unit each.
+// A kernel's groups do a unit each, as far as a grid has room.
+int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out) {
+  const tc_gpu_shape *shape = &kernel->gpu_shape;
+  int64_t most = INT32_MAX, chunk = TC_MAX_OF(tc_ceil_div(extent, most * shape->groups), 1), groups = tc_ceil_div(extent, chunk);
+  out->code = kernel->gpu_code;
+  out->blocks = (uint32_t)TC_MAX_OF(tc_ceil_div(groups, shape->groups), 1);
+  out->threads = shape->threads, out->shared_bytes = shape->shared_bytes;
+  return chunk;
+}
+
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  const tc_gpu_shape *shape = &s->kernel->gpu_shape;
   tc_gpu_launch *x = add_launch(l, sequence);
   if (!x) return no_room();
-  int64_t most = INT32_MAX, chunk = tc_ceil_div(s->extent, most * shape->groups), groups = tc_ceil_div(s->extent, TC_MAX_OF(chunk, 1));
-  x->code = s->kernel->gpu_code;
-  x->blocks = (uint32_t)TC_MAX_OF(tc_ceil_div(groups, shape->groups), 1);
-  x->threads = shape->threads, x->shared_bytes = shape->shared_bytes;
+  int64_t chunk = tc_gpu_launch_kernel(s->kernel, s->extent, x);
   bool ok = true;
   for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
   for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
-  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent) && add_word(l, WORD_CONST, (uint64_t)TC_MAX_OF(chunk, 1));
+  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent) && add_word(l, WORD_CONST, (uint64_t)chunk);
   ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
   return ok ? TC_OK : no_room();
+}
+
+// A library's product. Its workspace is scratch, as of rows: steps run one after the other.
+static tc_status add_product(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  size_t workspace = tc_gpu_product_workspace(s->product);
+  const uint32_t *bind = p->bind + s->first_bind;
+  tc_gpu_launch *x = add_launch(l, sequence);
+  if (!x) return no_room();
+  x->product = s->product;
+  l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (workspace + 63) & ~(size_t)63);
+  bool biased = s->n_bind == 4, ok = add_place(l, bind[0], s->offset[0]) && add_place(l, bind[1], s->offset[1]);
+  ok = ok && add_place(l, bind[s->n_bind - 1], 0);
+  ok = ok && (biased ? add_place(l, bind[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
+  return ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0) ? TC_OK : no_room();
 }
 
 static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
@@ -141,6 +167,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
   tc_arena_reset(&l->arena);
   switch ((tc_step_kind)s->kind) {
     case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
+    case TC_STEP_PRODUCT: return add_product(l, p, s, sequence);
     case TC_STEP_ROW: return add_row(l, p, s, sequence);
     case TC_STEP_CHECK: return add_check(l, p, s, sequence);
     case TC_STEP_ZERO: break;  // of devices that compute nothing
@@ -199,9 +226,10 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
 }
 
 #define FAULT_BYTES 64  // the word, and room to the next line
+#define SCRATCH_ALIGNED 256  // as a library's workspace must be; the blocks end at a multiple of 64
 
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
-  return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0);
+  return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0) + (l->scratch_bytes ? SCRATCH_ALIGNED - 64 : 0);
 }
 
 uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
@@ -214,12 +242,13 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
 
 tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                               uint64_t *words, uint64_t *out_fault) {
-  char *behind = at->arena + p->arena_bytes, *fault = behind + l->scratch_bytes;
+  size_t end = l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
+  char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
   *out_fault = TC_GPU_NO_FAULT;
   for (uint32_t i = 0; i < l->n_word; i++) {
     const word *w = &l->word[i];
     switch (w->kind) {
-      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_place_pointer(p, at, (uint32_t)w->value); break;
+      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_place_pointer(p, at, (uint32_t)w->value) + w->offset; break;
       case WORD_NUM: words[i] = num[w->value]; break;
       case WORD_CONST: words[i] = w->value; break;
       case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;

@@ -58,7 +58,18 @@ typedef struct sim_device sim_device;
 typedef struct sim_stream sim_stream;
 
 // What a handle points at. A face gives its own pointer types to these.
-typedef enum sim_kind { SIM_CONTEXT = 0x51a0, SIM_STREAM, SIM_EVENT, SIM_MODULE, SIM_KERNEL, SIM_GRAPH, SIM_NODE, SIM_EXEC, SIM_POOL } sim_kind;
+typedef enum sim_kind {
+  SIM_CONTEXT = 0x51a0,
+  SIM_STREAM,
+  SIM_EVENT,
+  SIM_MODULE,
+  SIM_KERNEL,
+  SIM_GRAPH,
+  SIM_NODE,
+  SIM_EXEC,
+  SIM_POOL,
+  SIM_LIBRARY
+} sim_kind;
 typedef struct sim_object {
   sim_kind kind;
   bool dead;
@@ -66,11 +77,12 @@ typedef struct sim_object {
   struct sim_object *next;  // every object there ever was
 } sim_object;
 
-void *sim_object_new(sim_kind kind, sim_device *device, size_t bytes);  // zeroed
-void sim_object_end(void *object);
-bool sim_alive(const void *object, sim_kind kind);
+// What is exported here and below is for simulated libraries (cublaslt.c), which are libraries of their own.
+SIM_EXPORT void *sim_object_new(sim_kind kind, sim_device *device, size_t bytes);  // zeroed
+SIM_EXPORT void sim_object_end(void *object);
+SIM_EXPORT bool sim_alive(const void *object, sim_kind kind);
 
-uint64_t sim_hash(const void *p, size_t bytes, uint64_t seed);
+SIM_EXPORT uint64_t sim_hash(const void *p, size_t bytes, uint64_t seed);
 
 // ---- code ----
 
@@ -144,6 +156,7 @@ typedef enum sim_op_kind {
   SIM_OP_ALLOC,
   SIM_OP_FREE,
   SIM_OP_CHILD,
+  SIM_OP_CALL,
 } sim_op_kind;
 
 // One thing for a device to do. Owns launch.params, `staged` and a reference to `mark`.
@@ -152,7 +165,8 @@ typedef struct sim_op {
   sim_launch launch;
   uintptr_t to, from;  // COPY; SET, ALLOC, FREE: to
   size_t bytes;
-  void *staged;  // COPY: the source as it was when asked for; then `from` is this
+  void *staged;  // COPY: the source as it was when asked for; then `from` is this. CALL: what it is given, of so many bytes
+  sim_error (*call)(sim_device *, const void *staged);  // CALL: what a library does
   uint32_t value;  // SET
   int width;  // SET: bytes of the value
   sim_mark *mark;  // RECORD, WAIT
@@ -238,7 +252,7 @@ sim_error sim_wait_event(sim_stream *s, sim_event *e);
 sim_error sim_capture_begin(sim_stream *s, bool relaxed, sim_graph *into, sim_node *const *deps, size_t n_deps);
 sim_error sim_capture_end(sim_stream *s, sim_graph **out);
 // Puts work at a stream's end, or into its capture. Takes what op owns, also on failure.
-sim_error sim_enqueue(sim_stream *s, sim_op *op);
+SIM_EXPORT sim_error sim_enqueue(sim_stream *s, sim_op *op);
 sim_error sim_enqueue_exec(sim_stream *s, sim_exec *e);
 sim_stream *sim_stream_new(sim_device *d, bool blocking);
 void sim_stream_end(sim_stream *s);
@@ -315,10 +329,10 @@ uint64_t sim_next_number(void);
 
 // States of a byte of device or shared memory.
 enum { SIM_NOTHING, SIM_UNWRITTEN, SIM_WRITTEN, SIM_GONE, SIM_COPYING };
-extern uint8_t *sim_memory, *sim_state;  // of all devices, one after the other
+SIM_EXPORT extern uint8_t *sim_memory, *sim_state;  // of all devices, one after the other
 extern size_t sim_memory_size;
 bool sim_memory_setup(void);
-sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
+SIM_EXPORT sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
 
 void sim_pool_end(sim_pool *p);  // memory of it that is in use is a mistake
 // stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in it may be taken.
@@ -343,7 +357,7 @@ sim_error sim_host_free(void *p);
 // ---- faults ----
 
 // A mistake found: printed, counted, and kept for sim_fault_text. One line for each place (key), the rest only counted. kernel text may be "".
-void sim_fault(uint64_t key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+SIM_EXPORT void sim_fault(uint64_t key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // For tests, exported: how many mistakes were found, what they were, a line each, and forgetting them, so that they do not fail the process.
 SIM_EXPORT int sim_faults(void);
 SIM_EXPORT const char *sim_fault_text(void);
@@ -359,6 +373,12 @@ SIM_EXPORT uint64_t sim_calls(const char *name);
 SIM_EXPORT size_t sim_live_bytes(int d);
 SIM_EXPORT int sim_live_objects(void);
 
+// Halves, f16 and bf16; nearest, ties to even.
+SIM_EXPORT float sim_half_value(uint16_t h);
+SIM_EXPORT float sim_bfloat_value(uint16_t h);
+SIM_EXPORT uint16_t sim_half_of(double v);
+SIM_EXPORT uint16_t sim_bfloat_of(double v);
+
 // ---- entering ----
 
 enum { SIM_NEEDS_INIT = 1, SIM_NEEDS_CONTEXT = 2, SIM_NOT_IN_CAPTURE = 4, SIM_AFTER_FAULT = 8 };
@@ -367,8 +387,8 @@ typedef struct sim_guard {
   bool locked;
 } sim_guard;
 // Takes the lock, and says whether the call may go on. In a child of the process that called the face's init it may not, ever.
-sim_guard sim_enter(const char *name, int needs);
-void sim_leave(sim_guard *g);
+SIM_EXPORT sim_guard sim_enter(const char *name, int needs);
+SIM_EXPORT void sim_leave(sim_guard *g);
 // Gives the lock up for a while, for calls into the program.
 void sim_unlock(void);
 void sim_lock(void);
@@ -382,6 +402,6 @@ sim_object *sim_current(void);
 bool sim_push(sim_object *context);
 sim_object *sim_pop(void);
 void sim_set_current(sim_object *context);
-sim_device *sim_here(void);  // the current context's
+SIM_EXPORT sim_device *sim_here(void);  // the current context's
 
 #endif

@@ -58,6 +58,11 @@ sim_error sim_op_copy(const sim_op *op, sim_op *out) {
   out->launch.params = out->staged = NULL;
   if (op->mark) op->mark->refs++;
   if (op->child) op->child->refs++;
+  if (op->kind == SIM_OP_CALL) {
+    out->staged = malloc(op->bytes + 1);
+    if (out->staged) memcpy(out->staged, op->staged, op->bytes);
+    return out->staged ? SIM_OK : SIM_MEMORY;
+  }
   if (op->kind != SIM_OP_KERNEL) return SIM_OK;
   size_t bytes = (size_t)op->launch.kernel->param_bytes;
   out->launch.params = malloc(bytes + 1);
@@ -170,6 +175,11 @@ void sim_perform(sim_device *d, const sim_op *op) {
     case SIM_OP_SET:
       d->clock_ms += 0.002;
       e = sim_set_bytes(op->to, op->value, op->width, op->bytes);
+      break;
+    case SIM_OP_CALL:
+      d->clock_ms += 0.005;
+      e = sim_injected("library", &sticky);
+      if (e == SIM_OK) e = op->call(d, op->staged);
       break;
     case SIM_OP_ALLOC: memset(sim_state + (op->to - (uintptr_t)sim_memory), SIM_UNWRITTEN, op->bytes); break;
     case SIM_OP_FREE:

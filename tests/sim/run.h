@@ -88,8 +88,6 @@ bool sim_check_setup(void);
 void *sim_hook(const char *name);
 
 // Conversions and matrices (run_words.c, run_mma.c).
-float sim_half_value(uint16_t h);
-float sim_bfloat_value(uint16_t h);
 // d += a b for 16 x 8 x 16 of a whole warp, from and to its threads. is_half: f16; else bf16.
 void sim_mma(sim_thread *const *who, bool is_half);
 

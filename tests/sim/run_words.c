@@ -265,15 +265,15 @@ static float bf16_f32(uint32_t v) {
   return sim_bfloat_value((uint16_t)v);
 }
 
-static uint16_t f64_f16(double v) {
+uint16_t sim_half_of(double v) {
   return narrow(v, -14, 10, 0x7c00);
 }
 
 static uint16_t f32_f16(float v) {
-  return f64_f16((double)v);
+  return sim_half_of((double)v);
 }
 
-static uint16_t f64_bf16(double v) {
+uint16_t sim_bfloat_of(double v) {
   return narrow(v, -126, 7, 0x7f80);
 }
 
@@ -314,10 +314,10 @@ void *sim_word(const char *name) {
       W(sim_mma_f16, mma_f16_word),
       W(tc_f16_f32, f16_f32),
       W(tc_f32_f16, f32_f16),
-      W(tc_f64_f16, f64_f16),
+      W(tc_f64_f16, sim_half_of),
       W(tc_bf16_f32, bf16_f32),
       W(tc_f32_bf16, f32_bf16),
-      W(tc_f64_bf16, f64_bf16),
+      W(tc_f64_bf16, sim_bfloat_of),
       F(fmaf),
       F(fma),
       F(sqrtf),

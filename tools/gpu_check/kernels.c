@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "runtime/options.h"
 #include "tools/gpu_check/check.h"
 
 static int64_t footprint(void) {
@@ -151,7 +152,21 @@ typedef struct product_case {
   tc_type type;
   int64_t n;
   bool gelu;  // of the product and a bias
+  const char *maker;  // "": by rule; else of makers
 } product_case;
+
+// Who makes a product, beside the rule's choice, and the settings that say so. Where there is no library, only generated ones can be.
+static const struct maker {
+  const char *name, *libraries, *autotune;
+} makers[] = {{", generated", "never", "0"}, {", library", "always", "0"}, {", measured", "rule", "1"}};
+enum { N_MAKERS = sizeof makers / sizeof makers[0] };
+
+static void set_maker(const char *libraries, const char *autotune) {
+  setenv("TC_GPU_LIBRARIES", libraries, 1);
+  setenv("TC_AUTOTUNE", autotune, 1);
+  tc_options_reload();
+  tc_cache_clear();
+}
 
 typedef struct product_work {
   tc_tensor a, b, bias;
@@ -205,8 +220,11 @@ static void measure_product(check_row *row, const void *arg) {
   const product_case *c = arg;
   int64_t n = product_size(c);
   product_work w = make_product(c);
+  for (int i = 0; i < N_MAKERS; i++)
+    if (strcmp(c->maker, makers[i].name) == 0) set_maker(makers[i].libraries, makers[i].autotune);
   check_product(row, &w, n, c->type);
   if (!row->wrong) check_rate(row, 2e-9 * (double)n * (double)n * (double)n, "GFLOP/s", check_seconds(run_product, &w), 0);
+  if (*c->maker) set_maker("rule", "0");
 }
 
 static double repeat_product(void *arg, int n) {
@@ -218,9 +236,10 @@ static double repeat_product(void *arg, int n) {
 static void products(const product_case *c) {
   static const char *const modes[] = {"eager", "max-autotune", NULL};
   char name[96], peer_case[64];
-  snprintf(name, sizeof name, "%s product %lld%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? " with bias and gelu" : "");
+  snprintf(name, sizeof name, "%s product %lld%s%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? " with bias and gelu" : "",
+           c->maker);
   check_do(name, measure_product, c);
-  if (!check_has_peers()) return;
+  if (*c->maker || !check_has_peers()) return;
   tc_scope scope = tc_scope_begin();
   product_work w = make_product(c);
   snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)c->n, c->gelu ? "-gelu" : "");
@@ -333,8 +352,8 @@ static void attentions(const attention_case *c) {
 }
 
 void check_kernels(void) {
-  static const product_case sizes[] = {{TC_BF16, 4096, false}, {TC_BF16, 4096, true}, {TC_BF16, 8192, false},
-                                       {TC_BF16, 8192, true},  {TC_F32, 4096, false}, {TC_F32, 8192, false}};
+  static const product_case sizes[] = {{TC_BF16, 4096, false, ""}, {TC_BF16, 4096, true, ""}, {TC_BF16, 8192, false, ""},
+                                       {TC_BF16, 8192, true, ""},  {TC_F32, 4096, false, ""}, {TC_F32, 8192, false, ""}};
   char name[96];
   if (tc_set_default_device(check.device) != TC_OK) return;
   check_copies();
@@ -346,7 +365,11 @@ void check_kernels(void) {
         snprintf(name, sizeof name, "%s %s, rows of %lld", tc_type_name(c.type), row_op_names[op], (long long)length);
         check_do(name, measure_rows, &c);
       }
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) products(&sizes[i]);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    products(&sizes[i]);
+    bool vendor = check.gpu && !tc_gpu_products_absent(check.gpu) && (check.timed || sizes[i].n == 4096);
+    for (int k = 0; k < N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, makers[k].name});
+  }
   for (int gradients = 0; gradients < 2; gradients++)
     for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
   check_plans();

@@ -1,0 +1,44 @@
+// Matrix products by a vendor's library, beside generated ones: which of a plan's the library could make, and which of the two makes them.
+//
+// A product is the library's to make if its operands lie in memory as rows of elements, turned or not, by constant strides, and all are of one type: f32, f16
+// or bf16. What follows it in its kernel is the library's, too, where it is a sum with a row in f32, which is the very sum that was recorded. Otherwise it is left
+// for a kernel of its own: a library rounds a half type after what follows, not before, its GELU and ReLU are not the recorded ones bit by bit.
+// Who makes it is a rule's to say, or a measurement's (TC_AUTOTUNE), before the plan's first run, and stays so for the process. Threads: thread-safe.
+#ifndef TC_LOWERING_GPU_VENDOR_H
+#define TC_LOWERING_GPU_VENDOR_H
+
+#include "lowering/choices.h"
+#include "lowering/expand.h"
+
+typedef enum tc_vendor_after { TC_AFTER_NOTHING, TC_AFTER_BIAS, TC_AFTER_MORE } tc_vendor_after;
+
+// A node with memory, and where in it the operand begins, in elements.
+typedef struct tc_vendor_operand {
+  uint32_t node;
+  int64_t first;
+} tc_vendor_operand;
+
+typedef struct tc_vendor_product {
+  tc_gpu_product_facts facts;
+  uint32_t node;  // the product
+  uint32_t result;  // the product, or its sum with the bias
+  tc_vendor_operand left, right, bias;
+  tc_vendor_after after;  // MORE: then the facts are of the product alone
+} tc_vendor_product;
+
+// Whether a library could make the group's product.
+bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product *out);
+// Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts. scratch is reset.
+bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_product **out);
+
+// ---- between the files of this ----
+
+// Times of the group's generated kernel and of the library's fastest algorithm with what follows it. False: there was no memory, or no kernel.
+typedef struct tc_vendor_times {
+  uint64_t generated_ns, library_ns;
+  tc_gpu_algorithm algorithm;
+  int n_timed;
+} tc_vendor_times;
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out);
+
+#endif

@@ -1,0 +1,190 @@
+// Timing a product's generated kernel and a library's algorithms on the device, each as a sequence of one launch that is replayed, on the plan's shapes.
+//
+// Elements of floats are random, of a magnitude of one: what a device draws, and with it its clock, depends on them. What would follow the library's product in a
+// kernel of its own is priced as a copy of the result, which reads and writes as much. Where there is no memory for all of it nothing is timed.
+#include <string.h>
+
+#include "lowering/gpu/launches.h"
+#include "lowering/gpu/vendor.h"
+#include "lowering/kernel.h"
+#include "runtime/log.h"
+
+#define MOST_ALGORITHMS 8
+#define LEAST_NS 2000000u  // of a slice: by then a clock that is read before and after is exact enough
+#define MOST_RUNS 64  // of a slice
+#define SLICES 3
+#define PATTERN_BYTES ((size_t)1 << 16)
+#define MOST_BYTES ((size_t)1 << 32)  // of one operand
+
+typedef struct trial {
+  tc_gpu *g;
+  const tc_grouping *gr;
+  uint32_t node[TC_MAX_BUFS + 4], n;
+  void *at[TC_MAX_BUFS + 4];
+} trial;
+
+// ---- operands ----
+
+// Random numbers of [0.5, 1) with signs; of other types zeros, which are indices and flags, too.
+static void write_pattern(tc_type type, char *out) {
+  uint32_t state = 1;
+  memset(out, 0, PATTERN_BYTES);
+  for (size_t i = 0; i + 4 <= PATTERN_BYTES; i += 4) {
+    state = state * 1664525 + 1013904223;
+    uint32_t r = state ^ state >> 15, word = 0;
+    if (type == TC_F32) word = 0x3f000000 | (r & 0x807fffff);
+    if (type == TC_BF16) word = 0x3f003f00 | (r & 0x807f807f);
+    if (type == TC_F16) word = 0x38003800 | (r & 0x83ff83ff);
+    memcpy(out + i, &word, 4);
+  }
+}
+
+static tc_status fill(tc_gpu *g, tc_type type, char *at, size_t bytes) {
+  size_t there = TC_MIN(bytes, PATTERN_BYTES);
+  char *pattern = tc_malloc(PATTERN_BYTES);
+  if (!pattern) return TC_FAIL(TC_ERR_MEMORY, "no memory to time a product");
+  write_pattern(type, pattern);
+  tc_status st = tc_gpu_write(g, at, pattern, there);
+  tc_free(pattern);
+  for (; there < bytes && st == TC_OK; there *= 2) st = tc_gpu_copy(g, at + there, at, TC_MIN(there, bytes - there));
+  return st;
+}
+
+// The memory that stands for the node, taken at its first use; NULL without.
+static char *operand(trial *t, uint32_t node) {
+  const tc_gnode *x = &t->gr->graph->node[node];
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  uint32_t i = 0;
+  while (i < t->n && t->node[i] != node) i++;
+  if (i < t->n) return t->at[i];
+  if (bytes > MOST_BYTES || tc_gpu_alloc(t->g, bytes, &t->at[i]) != TC_OK) return NULL;
+  t->node[t->n++] = node;
+  return fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
+}
+
+static uint64_t word(const void *p) {
+  return (uint64_t)(uintptr_t)p;
+}
+
+// ---- timing ----
+
+// Of one run; 0: it failed.
+static uint64_t time_of(tc_gpu *g, tc_gpu_sequence *s, const uint64_t *words) {
+  uint64_t best = 0;
+  int n = 1, slices = 0;
+  for (int i = 0; i < 2; i++)
+    if (tc_gpu_sequence_run(s, words) != TC_OK) return 0;
+  while (slices < SLICES) {
+    if (tc_gpu_wait(g) != TC_OK) return 0;
+    uint64_t start = tc_now_ns();
+    for (int i = 0; i < n; i++)
+      if (tc_gpu_sequence_run(s, words) != TC_OK) return 0;
+    if (tc_gpu_wait(g) != TC_OK) return 0;
+    uint64_t ns = tc_now_ns() - start;
+    if (ns < LEAST_NS && n < MOST_RUNS) {
+      n *= 2;
+      continue;
+    }
+    best = slices++ && best < ns / (uint64_t)n ? best : ns / (uint64_t)n;
+  }
+  return TC_MAX_OF(best, (uint64_t)1);
+}
+
+static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words) {
+  tc_gpu_sequence *s;
+  if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
+  uint64_t ns = time_of(g, s, words);
+  tc_gpu_sequence_destroy(s);
+  return ns;
+}
+
+static uint64_t time_generated(trial *t, const tc_expansion *e) {
+  tc_kernel *kernel = NULL;
+  uint32_t compiled = 0, n = 0;
+  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + 3], ns = 0;
+  tc_gpu_launch launch = {.first_word = 0};
+  if (tc_kernel_get(&e->nest, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
+  bool there = true;
+  for (uint32_t i = 0; i < e->n_buf && there; i++) {
+    void *at = operand(t, e->buf[i]);
+    words[n++] = word(at), there = at != NULL;
+  }
+  for (uint32_t i = 0; i < e->n_num; i++) words[n++] = e->num[i].is_arg ? 0 : e->num[i].value;
+  words[n] = (uint64_t)e->extent;
+  words[n + 1] = (uint64_t)tc_gpu_launch_kernel(kernel, e->extent, &launch);
+  words[n + 2] = 0;
+  if (there) ns = time_launch(t->g, &launch, words, n + 3);
+  tc_kernel_release(kernel);
+  return ns;
+}
+
+static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gpu_algorithm *a) {
+  tc_gpu_product *p;
+  size_t bytes = tc_type_bytes(v->facts.type);
+  void *workspace = NULL;
+  uint64_t ns = 0;
+  if (tc_gpu_product_create(t->g, &v->facts, a, &p) != TC_OK) return 0;
+  size_t room = tc_gpu_product_workspace(p);
+  bool biased = v->after == TC_AFTER_BIAS;
+  char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
+       *bias = biased ? operand(t, v->bias.node) : NULL;
+  if (left && right && result && (bias || !biased) && (room == 0 || tc_gpu_alloc(t->g, room, &workspace) == TC_OK)) {
+    const uint64_t words[] = {word(left) + (uint64_t)v->left.first * bytes, word(right) + (uint64_t)v->right.first * bytes, word(result),
+                              biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0, word(workspace)};
+    tc_gpu_launch launch = {.product = p};
+    ns = time_launch(t->g, &launch, words, 5);
+  }
+  tc_gpu_free(t->g, workspace);
+  tc_gpu_product_release(p);
+  return ns;
+}
+
+// Of a kernel that would read the product and write what is made of it. 0: without memory.
+static uint64_t time_after(trial *t, uint32_t result) {
+  const tc_gnode *x = &t->gr->graph->node[result];
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  char *from = operand(t, result);
+  uint64_t best = 0;
+  void *to;
+  if (!from || tc_gpu_alloc(t->g, bytes, &to) != TC_OK) return 0;
+  for (int i = 0; i <= SLICES; i++) {
+    uint64_t start = tc_now_ns();
+    for (int k = 0; k < MOST_RUNS; k++) (void)tc_gpu_copy(t->g, to, from, bytes);
+    if (tc_gpu_wait(t->g) != TC_OK) break;
+    uint64_t ns = (tc_now_ns() - start) / MOST_RUNS;
+    if (i == 1 || (i > 1 && ns < best)) best = TC_MAX_OF(ns, (uint64_t)1);
+  }
+  tc_gpu_free(t->g, to);
+  return best;
+}
+
+static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
+  tc_gpu_algorithm a[MOST_ALGORITHMS];
+  int n = 0;
+  uint64_t after = 0;
+  *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
+  if (out->generated_ns == 0 || tc_gpu_product_find(t->g, &v->facts, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
+  if (v->after == TC_AFTER_MORE && (after = time_after(t, v->result)) == 0) return false;
+  for (int i = 0; i < n; i++) {
+    uint64_t ns = time_algorithm(t, v, &a[i]);
+    if (ns == 0) continue;
+    if (out->library_ns == 0 || ns + after < out->library_ns) out->library_ns = ns + after, out->algorithm = a[i];
+    out->n_timed++;
+  }
+  return out->n_timed > 0;
+}
+
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out) {
+  bool clean = tc_last_error()->status == TC_OK;
+  trial *t = tc_calloc(1, sizeof *t);
+  if (!t) return false;
+  t->g = gr->graph->target.gpu, t->gr = gr;
+  bool measured = measure(t, v, e, out);
+  if (!measured)
+    tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s", (long long)v->facts.m,
+                (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
+  for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
+  tc_free(t);
+  if (clean) tc_clear_error();
+  return measured;
+}

@@ -1,0 +1,515 @@
+// Matrix products by a vendor's library (device/gpu.h), on the simulated driver and its cuBLASLt.
+#include <pthread.h>
+
+#include "runtime/arena.h"
+#include "tests/device/simulated.h"
+
+enum { MOST = 8, GUARD = 64 };  // algorithms; elements behind a result that nobody may touch
+
+// Settings of the simulator, and its library of products.
+static void simulate_library(const char *const *setting) {
+  simulate(setting);
+  setenv("TC_CUBLASLT_LIBRARY", built("libsim-cublaslt.so"), 1);
+  tc_options_reload();
+}
+
+static void finish(void) {
+  tc_gpu_shutdown();
+  cr_expect_eq(CALL(int (*)(void), "sim_faults")(), 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
+  cr_expect_eq(CALL(int (*)(void), "sim_live_objects")(), 0);
+}
+
+static bool fail_at(const char *spec) {
+  return CALL(bool (*)(const char *), "sim_fail")(spec);
+}
+
+// ---- numbers: small whole ones, whose sums every type holds exactly ----
+
+static void put(tc_type type, void *at, int64_t i, int v) {
+  float f = (float)v;
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  uint16_t half = (uint16_t)(bits >> 16);
+  if (type == TC_F16) half = v ? (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 127 + 15) << 10 | (bits >> 13 & 1023)) : 0;
+  if (type == TC_F32)
+    memcpy((char *)at + 4 * i, &bits, 4);
+  else
+    memcpy((char *)at + 2 * i, &half, 2);
+}
+
+static int number(int64_t i) {
+  return (int)(i * 2654435761u >> 7 & 3) - 1;
+}
+
+typedef struct problem {
+  tc_gpu_product_facts f;
+  tc_gpu *g;
+  size_t left_bytes, right_bytes, result_bytes;
+  char *left, *right, *bias, *want;  // of the host
+  void *at[5];  // on the device: left, right, result, bias, workspace
+} problem;
+
+static int64_t elements(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
+  return (batch - 1) * o->batch + (o->turned ? columns : rows) * o->row;
+}
+
+static int element(const tc_gpu_operand *o, int64_t batch, int64_t i, int64_t j) {
+  return number(batch * o->batch + (o->turned ? j * o->row + i : i * o->row + j));
+}
+
+static void *upload(tc_gpu *g, const void *from, size_t bytes) {
+  void *at;
+  OK(tc_gpu_alloc(g, bytes, &at));
+  OK(tc_gpu_write(g, at, from, bytes));
+  return at;
+}
+
+static char *numbers(tc_type type, int64_t n) {
+  char *p = calloc((size_t)n, 4);
+  for (int64_t i = 0; i < n; i++) put(type, p, i, number(i));
+  return p;
+}
+
+static problem problem_make(tc_gpu *g, const tc_gpu_product_facts *f) {
+  problem p = {.f = *f, .g = g};
+  size_t size = tc_type_bytes(f->type);
+  int64_t n_left = elements(&f->left, f->m, f->k, f->batch), n_right = elements(&f->right, f->k, f->n, f->batch), n = f->batch * f->m * f->n + GUARD;
+  p.left_bytes = (size_t)n_left * size, p.right_bytes = (size_t)n_right * size, p.result_bytes = (size_t)n * size;
+  p.left = numbers(f->type, n_left), p.right = numbers(f->type, n_right), p.bias = numbers(f->type, f->n), p.want = calloc((size_t)n, 4);
+  for (int64_t b = 0; b < f->batch; b++)
+    for (int64_t i = 0; i < f->m; i++)
+      for (int64_t j = 0; j < f->n; j++) {
+        int sum = f->epilogue == TC_GPU_BIAS ? number(j) : 0;
+        for (int64_t k = 0; k < f->k; k++) sum += element(&f->left, b, i, k) * element(&f->right, b, k, j);
+        put(f->type, p.want, (b * f->m + i) * f->n + j, sum);
+      }
+  p.at[0] = upload(g, p.left, p.left_bytes), p.at[1] = upload(g, p.right, p.right_bytes), p.at[3] = upload(g, p.bias, (size_t)f->n * size);
+  OK(tc_gpu_alloc(g, p.result_bytes, &p.at[2]));
+  return p;
+}
+
+static void problem_end(problem *p) {
+  for (int i = 0; i < 5; i++) tc_gpu_free(p->g, p->at[i]);
+  free(p->left), free(p->right), free(p->bias), free(p->want);
+}
+
+// Its words, as a launch reads them.
+static void say(const problem *p, uint64_t *words) {
+  for (int i = 0; i < 5; i++) words[i] = (uint64_t)(uintptr_t)p->at[i];
+  if (p->f.epilogue != TC_GPU_BIAS) words[3] = 0;
+}
+
+// Runs the sequence of this product alone, on a result of zeros; whether the result is right.
+static tc_status run(const problem *p, tc_gpu_sequence *s) {
+  uint64_t words[5];
+  char *got = calloc(1, p->result_bytes);
+  say(p, words);
+  OK(tc_gpu_write(p->g, p->at[2], got, p->result_bytes));
+  tc_status st = tc_gpu_sequence_run(s, words);
+  if (st == TC_OK) {
+    OK(tc_gpu_read(p->g, got, p->at[2], p->result_bytes));
+    cr_expect_eq(memcmp(got, p->want, p->result_bytes), 0, "%d x %d x %d of %s", (int)p->f.m, (int)p->f.n, (int)p->f.k, tc_type_name(p->f.type));
+  }
+  free(got);
+  return st;
+}
+
+static tc_gpu_product *product_of(problem *p, const tc_gpu_algorithm *a) {
+  tc_gpu_product *x;
+  OK(tc_gpu_product_create(p->g, &p->f, a, &x));
+  if (!p->at[4] && tc_gpu_product_workspace(x)) OK(tc_gpu_alloc(p->g, tc_gpu_product_workspace(x), &p->at[4]));
+  return x;
+}
+
+static tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_product *x) {
+  tc_gpu_sequence *s;
+  tc_gpu_launch launch = {.product = x};
+  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
+  return s;
+}
+
+// Rows of so many elements, others of memory between them.
+static tc_gpu_product_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_turned, bool right_turned, int64_t gap) {
+  tc_gpu_product_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
+  f.left = (tc_gpu_operand){left_turned, (left_turned ? m : k) + gap, 0};
+  f.right = (tc_gpu_operand){right_turned, (right_turned ? k : n) + gap, 0};
+  f.left.batch = batch > 1 ? m * k + 3 * gap * (m + k) : 0;
+  return f;
+}
+
+static const tc_gpu_product_facts usual = {
+    .type = TC_F32, .batch = 1, .m = 5, .n = 7, .k = 9, .left = {.row = 9}, .right = {.row = 7}, .alignment = 16};
+
+// A sequence of the usual product by the library's first choice.
+typedef struct one {
+  tc_gpu *g;
+  problem p;
+  tc_gpu_product *x;
+  tc_gpu_sequence *s;
+} one;
+
+static one one_make(void) {
+  one o = {.g = open_gpu(0)};
+  tc_gpu_algorithm a[MOST];
+  int n;
+  o.p = problem_make(o.g, &usual);
+  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  cr_assert(n > 0);
+  o.x = product_of(&o.p, &a[0]);
+  o.s = sequence_of(o.g, o.x);
+  return o;
+}
+
+static void one_end(one *o) {
+  tc_gpu_sequence_destroy(o->s);
+  tc_gpu_product_release(o->x);
+  problem_end(&o->p);
+}
+
+// ---- results ----
+
+Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed) {
+  simulate_library(NULL);
+  tc_gpu *g = open_gpu(0);
+  cr_assert_null(tc_gpu_products_absent(g), "%s", tc_gpu_products_absent(g));
+  cr_expect_str_eq(tc_gpu_products_name(g), "cuBLASLt 13.1.0");
+  static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
+  for (int i = 0; i < 24; i++) {
+    tc_gpu_product_facts f = facts(types[i % 3], i % 5 == 4 ? 3 : 1, 5 + i, 9, 7, i & 1, i & 2, i & 4);
+    f.epilogue = i % 4 == 3 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
+    f.alignment = i & 8 ? 4 : 16;
+    tc_gpu_algorithm a[MOST];
+    int n;
+    OK(tc_gpu_product_find(g, &f, a, MOST, &n));
+    cr_expect_eq(n, i & 8 ? 1 : 4, "algorithms of problem %d: %d", i, n);
+    for (int k = 0; k < n; k++) {
+      problem p = problem_make(g, &f);
+      tc_gpu_product *x = product_of(&p, &a[k]);
+      tc_gpu_sequence *s = sequence_of(g, x);
+      tc_gpu_product_release(x);  // the sequence has its own
+      for (int time = 0; time < 3; time++) {
+        OK(run(&p, s));
+        cr_expect_eq(tc_gpu_sequence_plain(s) == NULL, time > 0, "%s", tc_gpu_sequence_plain(s));
+      }
+      tc_gpu_sequence_destroy(s);
+      problem_end(&p);
+    }
+  }
+  finish();
+}
+
+// Kernels before and behind it in one graph, words patched, addresses guarded.
+Test(gpu_product, it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
+  static const char source[] =
+      "#include \"tc_words.h\"\n"
+      "TC_KERNEL(fill, 64) {\n"
+      "  f32 *to = (f32 *)tc_global(tc_table[0]);\n"
+      "  for (i32 i = TC_THREAD; i < (i32)tc_table[1]; i += 64) to[i] = (f32)tc_table[2];\n"
+      "}\n";
+  simulate_library((const char *[]){"TC_SIM_EAGER=0", NULL});
+  one o = one_make();
+  tc_gpu_code *c;
+  tc_gpu_sequence *s;
+  float got[8][35];
+  void *kept[8];
+  OK(tc_gpu_compile(o.g, "fill", source, &c));
+  tc_gpu_launch launch[2] = {{c, 1, 64, 0, 5, NULL}, {.product = o.x, .first_word = 0}};
+  OK(tc_gpu_sequence_create(o.g, launch, 2, 8, &s));
+  for (int i = 0; i < 8; i++) {
+    uint64_t words[8] = {[5] = (uint64_t)(uintptr_t)o.p.at[0], 45, (uint64_t)i};
+    say(&o.p, words);
+    OK(tc_gpu_sequence_run(s, words));
+    OK(tc_gpu_alloc(o.g, sizeof got[i], &kept[i]));
+    OK(tc_gpu_copy(o.g, kept[i], o.p.at[2], sizeof got[i]));
+  }
+  cr_expect_null(tc_gpu_sequence_plain(s));
+  for (int i = 0; i < 8; i++) {
+    int sum = 0;
+    OK(tc_gpu_read(o.g, got[i], kept[i], sizeof got[i]));
+    for (int k = 0; k < 9; k++) sum += element(&usual.right, 0, k, 3);
+    cr_expect_eq(got[i][3], (float)(i * sum));
+    tc_gpu_free(o.g, kept[i]);
+  }
+  tc_gpu_code_release(c);
+  tc_gpu_sequence_destroy(s);
+  one_end(&o);
+  finish();
+}
+
+Test(gpu_product, addresses_that_take_turns_have_a_graph_each_and_new_ones_run_plainly_first) {
+  enum { SETS = 6 };
+  simulate_library(NULL);
+  one o = one_make();
+  uint64_t (*calls)(const char *) = CALL(uint64_t (*)(const char *), "sim_calls");
+  void *result[SETS];
+  for (int i = 0; i < SETS; i++) OK(tc_gpu_alloc(o.g, o.p.result_bytes, &result[i]));
+  void *own = o.p.at[2];
+  for (int i = 0; i < 12; i++) {  // two that take turns
+    o.p.at[2] = result[i % 2];
+    OK(run(&o.p, o.s));
+    cr_expect_eq(tc_gpu_sequence_plain(o.s) == NULL, i > 1, "run %d: %s", i, tc_gpu_sequence_plain(o.s));
+  }
+  cr_expect_eq(calls("cuGraphInstantiateWithFlags"), 2);
+  for (int i = 0; i < 2 * SETS; i++) {  // more than there are graphs for
+    o.p.at[2] = result[i % SETS];
+    OK(run(&o.p, o.s));
+  }
+  cr_expect(strstr(tc_gpu_sequence_plain(o.s), "new addresses"), "%s", tc_gpu_sequence_plain(o.s));
+  cr_expect_eq(calls("cuGraphInstantiateWithFlags"), 2);
+  for (int i = 0; i < 70; i++) {  // the first two are met no more, and make room
+    o.p.at[2] = result[2 + i % 4];
+    OK(run(&o.p, o.s));
+  }
+  cr_expect_null(tc_gpu_sequence_plain(o.s));
+  o.p.at[2] = own;
+  for (int i = 0; i < SETS; i++) tc_gpu_free(o.g, result[i]);
+  one_end(&o);
+  finish();
+}
+
+Test(gpu_product, each_device_has_a_library_of_its_own) {
+  simulate_library((const char *[]){"TC_SIM_DEVICES=2", NULL});
+  tc_gpu_algorithm a[MOST];
+  int n;
+  for (int i = 0; i < 2; i++) {
+    tc_gpu *g = open_gpu(i);
+    problem p = problem_make(g, &usual);
+    OK(tc_gpu_product_find(g, &usual, a, MOST, &n));
+    tc_gpu_product *x = product_of(&p, &a[0]);
+    tc_gpu_sequence *s = sequence_of(g, x), *other;
+    for (int time = 0; time < 3; time++) OK(run(&p, s));
+    tc_gpu_launch launch = {.product = x};
+    FAILS(tc_gpu_sequence_create(open_gpu(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_product_release(x);
+    problem_end(&p);
+  }
+  cr_expect_eq(CALL(uint64_t (*)(const char *), "sim_calls")("cublasLtCreate"), 2);
+  finish();
+}
+
+Test(gpu_product, after_shutdown_the_library_opens_again) {
+  simulate_library(NULL);
+  for (int i = 0; i < 2; i++) {
+    one o = one_make();
+    for (int time = 0; time < 2; time++) OK(run(&o.p, o.s));
+    tc_gpu_product *x = o.x;
+    tc_gpu_product_retain(x);
+    one_end(&o);
+    tc_gpu_shutdown();
+    tc_gpu_product_release(x);  // what the library was told is of the host
+    finish();
+  }
+}
+
+// ---- algorithms ----
+
+Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
+  simulate_library(NULL);
+  one o = one_make();
+  tc_gpu_algorithm a[MOST];
+  tc_gpu_product *x;
+  tc_gpu_product_facts f = usual;
+  int n;
+  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  OK(tc_gpu_product_create(o.g, &usual, &a[1], &x));
+  cr_expect(tc_gpu_product_workspace(x) > 0);
+  tc_gpu_product_release(x);
+  f.k = 8;
+  FAILS(tc_gpu_product_create(o.g, &f, &a[0], &x), TC_ERR_DEVICE, "asking for a product by an algorithm: CUBLAS_STATUS_NOT_SUPPORTED");
+  cr_expect_null(x);
+  memset(&a[0], 0, sizeof a[0]);
+  FAILS(tc_gpu_product_create(o.g, &usual, &a[0], &x), TC_ERR_DEVICE, "CUBLAS_STATUS_INVALID_VALUE");
+  f = usual, f.type = TC_F64;
+  FAILS(tc_gpu_product_find(o.g, &f, a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  f = usual, f.left.row = 3;
+  FAILS(tc_gpu_product_find(o.g, &f, a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  one_end(&o);
+  finish();
+}
+
+Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
+  simulate_library(NULL);
+  one o = one_make();
+  uint64_t words[5];
+  say(&o.p, words);
+  words[0] += 4;  // of an algorithm that asks for 16
+  FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_INVALID_VALUE");
+  tc_gpu_launch launch = {.product = o.x, .first_word = 1};
+  tc_gpu_sequence *s;
+  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 5");
+  OK(run(&o.p, o.s));
+  unsetenv("TC_SIM_ABORT");
+  say(&o.p, words);
+  words[2] = words[0];  // over its own operand
+  OK(tc_gpu_sequence_run(o.s, words));
+  OK(tc_gpu_wait(o.g));
+  cr_expect(strstr(CALL(const char *(*)(void), "sim_fault_text")(), "its first operand and its result overlap") ||
+            strstr(CALL(const char *(*)(void), "sim_fault_text")(), "its second operand and its result overlap"));
+  CALL(void (*)(void), "sim_forget")();
+  say(&o.p, words);
+  tc_gpu_free(o.g, o.p.at[1]);
+  o.p.at[1] = NULL;
+  OK(tc_gpu_sequence_run(o.s, words));
+  FAILS(tc_gpu_wait(o.g), TC_ERR_DEVICE, "700");  // a bad address: the device is lost
+  cr_expect(strstr(CALL(const char *(*)(void), "sim_fault_text")(), "freed memory"));
+  CALL(void (*)(void), "sim_forget")();
+  cr_expect(strstr(tc_gpu_products_absent(o.g), "lost"));
+  one_end(&o);
+  tc_gpu_shutdown();
+}
+
+// ---- what may be absent, and fail ----
+
+static const char *absent(const char *path, const char *const *setting) {
+  if (path) setenv("TC_CUBLASLT_LIBRARY", path, 1);
+  simulate(setting);
+  const char *why = tc_gpu_products_absent(open_gpu(0));
+  cr_assert(why);
+  tc_gpu_algorithm a[MOST];
+  int n;
+  FAILS(tc_gpu_product_find(open_gpu(0), &usual, a, MOST, &n), TC_ERR_DEVICE, why);
+  cr_expect_eq(n, 0);
+  return why;
+}
+
+#define SAYS(text, words) cr_expect(strstr((text), (words)), "\"%s\" is not in \"%s\"", (words), (text))
+
+Test(gpu_product, without_a_library_one_sentence_says_so) {
+  SAYS(absent(NULL, NULL), "a simulated device has no library of products but one that TC_CUBLASLT_LIBRARY names");
+  finish();
+}
+
+Test(gpu_product, a_library_that_does_not_open_is_told) {
+  SAYS(absent("/nowhere/libcublasLt.so.13", NULL), "cuBLASLt, NVIDIA's library of products, cannot be opened: /nowhere/libcublasLt.so.13");
+  finish();
+}
+
+Test(gpu_product, a_library_of_something_else_is_told) {
+  SAYS(absent(built("libsim-nvrtc.so"), NULL), "has no cublasLtGetVersion: cuBLASLt of CUDA 11 or newer is needed");
+  finish();
+}
+
+Test(gpu_product, a_library_too_new_for_the_driver_is_told) {
+  SAYS(absent(built("libsim-cublaslt.so"), (const char *[]){"TC_SIM_CUBLASLT=14.0.0", NULL}), "is cuBLASLt 14.0.0, and for the driver of CUDA 13");
+  finish();
+}
+
+Test(gpu_product, a_library_that_does_not_start_is_told) {
+  SAYS(absent(built("libsim-cublaslt.so"), (const char *[]){"TC_SIM_FAIL=cublasLtCreate:*=1", NULL}),
+       "cuBLASLt 13.1.0 does not start on tc:cuda: CUBLAS_STATUS_NOT_INITIALIZED");
+  finish();
+}
+
+Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
+  simulate_library(NULL);
+  one o = one_make();
+  tc_gpu_algorithm a[MOST];
+  int n;
+  cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=14"));
+  FAILS(tc_gpu_product_find(o.g, &usual, a, MOST, &n), TC_ERR_DEVICE, "asking for a product's algorithms: CUBLAS_STATUS_INTERNAL_ERROR");
+  cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=15"));
+  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));  // there is none
+  cr_expect_eq(n, 0);
+  static const char *const making[] = {"cublasLtMatmulDescCreate:1=3", "cublasLtMatmulDescSetAttribute:2=3", "cublasLtMatrixLayoutCreate:3=3",
+                                       "cublasLtMatmulPreferenceCreate:1=3", "cublasLtMatmulPreferenceSetAttribute:5=3"};
+  for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
+    cr_assert(fail_at(making[i]));
+    FAILS(tc_gpu_product_find(o.g, &usual, a, MOST, &n), TC_ERR_MEMORY, "CUBLAS_STATUS_ALLOC_FAILED");
+  }
+  cr_assert(fail_at("cublasLtMatmul:1=13"));
+  FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED");
+  cr_assert(fail_at(NULL));
+  for (int i = 0; i < 3; i++) OK(run(&o.p, o.s));
+  one_end(&o);
+  finish();
+}
+
+// Without memory of the host at any place: a status, or no graph, and nothing is lost.
+Test(gpu_product, every_allocation_may_fail) {
+  simulate_library(NULL);
+  one o = one_make();
+  tc_gpu_algorithm a[MOST];
+  int n, failed = 0;
+  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  bool done = false;
+  for (int k = 1; !done; k++) {
+    cr_assert(k < 1000);
+    tc_gpu_product *x;
+    tc_gpu_sequence *s = NULL;
+    tc_gpu_launch launch = {.code = NULL};
+    tc_alloc_fail_at(k, 0);
+    tc_status st = tc_gpu_product_create(o.g, &usual, &a[0], &x);
+    launch.product = x;
+    if (st == TC_OK) st = tc_gpu_sequence_create(o.g, &launch, 1, 5, &s);
+    for (int time = 0; time < 3 && st == TC_OK; time++) st = run(&o.p, s);
+    done = tc_alloc_fail_at(0, 0) < k;
+    cr_expect(st == TC_OK || st == TC_ERR_MEMORY, "allocation %d: %s", k, tc_last_error()->message);
+    failed += st != TC_OK;
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_product_release(x);
+    tc_clear_error();
+  }
+  cr_expect(failed > 3, "%d", failed);
+  one_end(&o);
+  finish();
+}
+
+typedef struct runner {
+  const problem *p;
+  tc_gpu_sequence *s;
+  void *result;
+  int n_wrong;
+} runner;
+
+static void *run_often(void *arg) {
+  runner *r = arg;
+  char *got = calloc(1, r->p->result_bytes);
+  uint64_t words[5];
+  size_t bytes = r->p->result_bytes - GUARD * 4;
+  say(r->p, words);
+  words[2] = (uint64_t)(uintptr_t)r->result;
+  for (int i = 0; i < 30; i++) {
+    r->n_wrong +=
+        tc_gpu_sequence_run(r->s, words) != TC_OK || tc_gpu_read(r->p->g, got, r->result, bytes) != TC_OK || memcmp(got, r->p->want, bytes) != 0;
+  }
+  free(got);
+  return NULL;
+}
+
+Test(gpu_product, threads_in_one_sequence_have_their_own_addresses) {
+  simulate_library(NULL);
+  one o = one_make();
+  pthread_t thread[3];
+  runner r[3];
+  for (int i = 0; i < 3; i++) {
+    r[i] = (runner){&o.p, o.s, NULL, 0};
+    OK(tc_gpu_alloc(o.g, o.p.result_bytes, &r[i].result));
+    cr_assert_eq(pthread_create(&thread[i], NULL, run_often, &r[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    pthread_join(thread[i], NULL);
+    cr_expect_eq(r[i].n_wrong, 0, "thread %d: %d", i, r[i].n_wrong);
+    tc_gpu_free(o.g, r[i].result);
+  }
+  one_end(&o);
+  finish();
+}
+
+// A capture that fails is ended, and the sequence goes on launching.
+Test(gpu_product, what_cannot_be_captured_is_launched) {
+  static const char *const failing[] = {"cublasLtMatmul:1=14", "cuStreamBeginCapture:1=900", "cuGraphAddChildGraphNode:1=1"};
+  simulate_library(NULL);
+  for (int i = 0; i < 3; i++) {
+    one o = one_make();
+    OK(run(&o.p, o.s));
+    cr_assert(fail_at(failing[i]));
+    for (int k = 0; k < 2; k++) {
+      OK(run(&o.p, o.s));
+      cr_expect(tc_gpu_sequence_plain(o.s) && strstr(tc_gpu_sequence_plain(o.s), "refused"), "%s", failing[i]);
+    }
+    cr_assert(fail_at(NULL));
+    one_end(&o);
+  }
+  finish();
+}

@@ -1,0 +1,98 @@
+// Own declarations of cuBLASLt, the library's and the simulator's, against the vendor's header: a compiler is given both. Where the real library is installed
+// it also takes what products are described with, for which it needs no device. Skipped where CUDA is not installed.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/cuda/blaslt.h"
+#include "tests/plain/expect.h"
+
+static const char own_text[] =
+    "#include <stddef.h>\n"
+    "#include <cublasLt.h>\n"
+    "#include <cuda.h>\n"
+    "#define TC_BLASLT_OPAQUE\n"
+    "typedef cublasLtMatmulDesc_t tc_blaslt_product;\n"
+    "typedef cublasLtMatrixLayout_t tc_blaslt_layout;\n"
+    "typedef cublasLtMatmulPreference_t tc_blaslt_preference;\n"
+    "#include \"device/cuda/blaslt.h\"\n"
+    "#define SAME(a, b) _Static_assert((a) == (b), #a \" is not \" #b)\n"
+    "#define TC_BLASLT_NUMBER(name, value) SAME((int)name, value);\n"
+    "#include \"device/cuda/blaslt_numbers.def\"\n"
+    "SAME(sizeof(tc_blaslt_algorithm), sizeof(cublasLtMatmulAlgo_t));\n"
+    "SAME(sizeof(tc_gpu_algorithm), sizeof(cublasLtMatmulAlgo_t) + 8);\n"
+    "SAME(sizeof(tc_blaslt_found), sizeof(cublasLtMatmulHeuristicResult_t));\n"
+    "#define FIELD(f) SAME(offsetof(tc_blaslt_found, f), offsetof(cublasLtMatmulHeuristicResult_t, f))\n"
+    "FIELD(algo); FIELD(workspaceSize); FIELD(state); FIELD(wavesCount); FIELD(reserved);\n"
+    "#define tc_blaslt_algorithm cublasLtMatmulAlgo_t\n"
+    "#define tc_blaslt_found cublasLtMatmulHeuristicResult_t\n"
+    "#define TC_BLASLT_ROW(symbol, needed, result, parameters) \\\n"
+    "  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), #symbol \" is declared otherwise\");\n"
+    "#include \"device/cuda/blaslt.def\"\n";
+static const char sim_text[] =
+    "#include <cublasLt.h>\n"
+    "#define SIM_REAL_CUDA_H\n"
+    "#include \"tests/sim/cublaslt_api.h\"\n"
+    "#define X(name, value) _Static_assert((int)name == value, #name);\n"
+    "SIM_CUBLASLT_NUMBERS(X)\n";
+
+// Not declared by mistake: what it is compared with can differ. quiet: it should not compile.
+static bool compiles(const char *source, const char *more, const char *include, bool quiet) {
+  char path[] = "/tmp/tc-blaslt-header-XXXXXX", command[640];
+  int fd = mkstemp(path);
+  if (fd < 0 || write(fd, source, strlen(source)) < 0 || write(fd, more, strlen(more)) < 0) return false;
+  close(fd);
+  snprintf(command, sizeof command, "cc -std=gnu11 -D_GNU_SOURCE -fsyntax-only -w -I. -Iinclude %s -x c %s%s", include, path,
+           quiet ? " 2>/dev/null" : "");
+  int status = system(command);
+  unlink(path);
+  return status == 0;
+}
+
+// A product of every kind, described to the real library by the functions of device/cuda/blaslt.c.
+static void describe(void) {
+  char why[512];
+  tc_gpu_port port = {0};
+  if (!tc_blaslt_ready(13, why, sizeof why)) {
+    printf("blaslt_header: not described to the real library: %s\n", why);
+    return;
+  }
+  for (int kind = 0; kind < 32; kind++) {
+    tc_gpu_product_facts f = {.type = kind & 1   ? TC_F32
+                                      : kind & 2 ? TC_BF16
+                                                 : TC_F16,
+                              .batch = kind & 4 ? 3 : 1,
+                              .m = 64,
+                              .n = 128,
+                              .k = 256,
+                              .alignment = 16};
+    f.left = (tc_gpu_operand){kind >> 3 & 1, kind & 8 ? 64 : 256, 64 * 256}, f.right = (tc_gpu_operand){kind >> 4 & 1, kind & 16 ? 256 : 128, 0};
+    f.epilogue = kind & 1 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
+    void *made = NULL;
+    int result = tc_blaslt_make(&port, &f, &made);
+    const char *name = "";
+    if (result) (void)tc_blaslt_judge(result, &name);
+    EXPECT(result == 0 && made, "kind %d: %s", kind, name);
+    if (made) tc_blaslt_drop(made);
+  }
+  printf("blaslt_header: described to %s\n", tc_blaslt_name());
+}
+
+int main(void) {
+  const char *home = getenv("CUDA_HOME");
+  char file[288], include[256];
+  snprintf(include, sizeof include, "-I%s/include", home ? home : "/usr/local/cuda");
+  snprintf(file, sizeof file, "%s/cublasLt.h", include + 2);
+  if (access(file, R_OK) != 0) {
+    printf("skipped: no %s\n", file);
+    return 77;
+  }
+  EXPECT(compiles(own_text, "", include, false), "the library's declarations differ");
+  EXPECT(compiles(sim_text, "", include, false), "the simulator's declarations differ");
+  EXPECT(!compiles(own_text, "SAME(TC_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU);\n", include, true), "a wrong number is taken");
+  EXPECT(!compiles(sim_text, "size_t cublasLtGetVersion(int);\n", include, true), "a wrong function is taken");
+  describe();
+  return expect_done("blaslt_header");
+}

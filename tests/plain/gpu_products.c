@@ -1,0 +1,370 @@
+// Matrix products of tensors by a GPU vendor's library, simulated: the same values as generated ones, whatever lies where and follows; replayed; who makes them
+// by rule and by measurement, which other processes find again; what is absent or fails. The program runs itself for what another process must see.
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tc/tc.h>
+
+#include "lowering/gpu/vendor.h"
+#include "runtime/contests.h"
+#include "runtime/options.h"
+#include "tests/plain/expect.h"
+#include "tests/plain/files.h"
+
+static char library_path[3][512];  // the simulated driver, compiler, library of products
+static char self_path[512];
+
+static void *simulated(const char *name) {
+  void *handle = dlopen(library_path[0], RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
+  EXPECT(at, "no %s", name);
+  return at;
+}
+static uint64_t calls(const char *name) {
+  return ((uint64_t (*)(const char *))simulated("sim_calls"))(name);
+}
+static void fail(const char *spec) {
+  EXPECT(((bool (*)(const char *))simulated("sim_fail"))(spec), "%s", spec);
+}
+
+static void set(const char *variable, const char *value) {
+  setenv(variable, value, 1);
+  tc_options_reload();
+  tc_cache_clear();
+}
+
+// ---- products: of small whole numbers, whose sums are exact. What numbers() makes runs at once, with all that is pending ----
+
+static tc_tensor numbers(tc_dims d, tc_type type) {
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
+  float *v = malloc((size_t)n * sizeof *v);
+  for (int64_t i = 0; i < n; i++) v[i] = (float)((int)(i * 2654435761u >> 7 & 3) - 1);
+  tc_tensor t = tc_cast(tc_from_host(v, d, TC_F32), type);
+  EXPECT_OK(tc_eval(1, &t));
+  free(v);
+  return t;
+}
+
+#define N(type, ...) numbers(TC_SHAPE(__VA_ARGS__), type)
+
+// What follows a product that nobody asks for any more.
+static tc_tensor then(tc_tensor product, tc_tensor result) {
+  tc_release(product);
+  return result;
+}
+
+static tc_tensor straight(void) {
+  return tc_matmul(N(TC_F32, 5, 9), N(TC_F32, 9, 7));
+}
+static tc_tensor left_turned(void) {
+  return tc_matmul(tc_transpose(N(TC_F16, 9, 5), 0, 1), N(TC_F16, 9, 7));
+}
+static tc_tensor right_turned(void) {
+  return tc_matmul(N(TC_BF16, 5, 9), tc_transpose(N(TC_BF16, 7, 9), 0, 1));
+}
+static tc_tensor batches(void) {
+  return tc_matmul(N(TC_F32, 3, 5, 9), tc_transpose(N(TC_F32, 3, 7, 9), 1, 2));
+}
+static tc_tensor one_for_all(void) {
+  return tc_matmul(N(TC_BF16, 3, 2, 5, 9), N(TC_BF16, 9, 7));
+}
+static tc_tensor heads(void) {  // [n, l, h, e] as [n, h, l, e]: no one stride over both of the outer axes
+  tc_tensor q = tc_permute(N(TC_F16, 2, 5, 3, 8), TC_SHAPE(0, 2, 1, 3)), k = tc_permute(N(TC_F16, 2, 6, 3, 8), TC_SHAPE(0, 2, 3, 1));
+  return tc_matmul(q, k);
+}
+static tc_tensor columns_of_more(void) {
+  return tc_matmul(tc_slice(N(TC_F32, 5, 12), 1, 2, 11, 1), tc_slice(N(TC_F32, 11, 7), 0, 2, 11, 1));
+}
+static tc_tensor a_row(void) {
+  return tc_matmul(N(TC_F32, 1, 40), N(TC_F32, 40, 24));
+}
+static tc_tensor a_column(void) {
+  return tc_matmul(N(TC_F32, 24, 40), N(TC_F32, 40, 1));
+}
+static tc_tensor bias(void) {
+  tc_tensor a = N(TC_F32, 5, 9), b = N(TC_F32, 9, 7), c = N(TC_F32, 7), p = tc_matmul(a, b);
+  return then(p, tc_add(p, c));
+}
+static tc_tensor half_bias(void) {
+  tc_tensor a = N(TC_F16, 5, 9), b = N(TC_F16, 9, 7), c = N(TC_F16, 7), p = tc_matmul(a, b);
+  return then(p, tc_add(p, c));
+}
+static tc_tensor bias_of_rows(void) {
+  tc_tensor a = N(TC_F32, 5, 9), b = N(TC_F32, 9, 7), c = N(TC_F32, 5, 1);
+  return tc_add(tc_matmul(a, b), c);
+}
+static tc_tensor layer(void) {
+  tc_tensor a = N(TC_F32, 5, 9), b = N(TC_F32, 9, 7), c = N(TC_F32, 7), p = tc_matmul(a, b), q = tc_add(p, c);
+  return then(p, then(q, tc_relu(q)));
+}
+static tc_tensor layers(void) {
+  tc_tensor a = N(TC_F32, 5, 9), b = N(TC_F32, 9, 8), c = N(TC_F32, 8, 6);
+  return tc_matmul(tc_relu(tc_matmul(a, b)), c);
+}
+static tc_tensor cast_operand(void) {
+  return tc_matmul(tc_cast(N(TC_BF16, 5, 9), TC_F32), N(TC_F32, 9, 7));
+}
+static tc_tensor whole_numbers(void) {
+  return tc_matmul(N(TC_I32, 5, 9), N(TC_I32, 9, 7));
+}
+static tc_tensor windows(void) {
+  return tc_conv2d(N(TC_F32, 1, 2, 6, 6), N(TC_F32, 4, 2, 3, 3), (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1, 1)});
+}
+
+static const struct row {
+  const char *name;
+  tc_tensor (*make)(void);
+  int products, kernels;  // of the library; with what is generated beside them. kernels -1: not looked at
+} rows[] = {
+    {"straight", straight, 1, 1},
+    {"left turned, f16", left_turned, 1, 1},
+    {"right turned, bf16", right_turned, 1, 1},
+    {"batches", batches, 1, 1},
+    {"one right operand for all, bf16", one_for_all, 1, 1},
+    {"heads, f16", heads, 0, 1},
+    {"columns from a place that an argument says", columns_of_more, 0, 1},
+    {"a row", a_row, 1, 1},
+    {"a column", a_column, 1, 1},
+    {"bias", bias, 1, 1},
+    {"bias, f16", half_bias, 1, 2},
+    {"a bias of rows", bias_of_rows, 1, 2},
+    {"bias and relu", layer, 1, 2},
+    {"two layers", layers, 2, 3},
+    {"a cast operand", cast_operand, 1, 2},
+    {"whole numbers", whole_numbers, 0, 1},
+    {"windows", windows, 0, -1},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0], MOST = 4096 };
+
+static int64_t values(tc_tensor t, float *out) {
+  tc_dims d = tc_shape(t);
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
+  EXPECT(n <= MOST, "%lld", (long long)n);
+  EXPECT_OK(tc_to_host(tc_cast(t, TC_F32), out, (size_t)n * sizeof *out));
+  return n;
+}
+
+// The row's values on the processor and on the device: how many differ.
+static int compare(const struct row *r, int *kernels) {
+  static float want[MOST], got[MOST];
+  tc_scope s = tc_scope_begin();
+  tc_sync_point point;
+  int wrong = 0;
+  EXPECT_OK(tc_push_device("tc:cpu"));
+  int64_t n = values(r->make(), want);
+  EXPECT_OK(tc_pop_device());
+  tc_tensor t = r->make();
+  EXPECT_OK(tc_eval(1, &t));
+  *kernels = tc_sync_points(1, &point) == 1 ? (int)point.n_kernels : -1;
+  (void)values(t, got);
+  for (int64_t i = 0; i < n; i++) wrong += !(fabsf(got[i] - want[i]) <= 1e-5f * fabsf(want[i]));
+  tc_scope_end(s);
+  return wrong;
+}
+
+static void test_values(const char *algorithm) {
+  setenv("TC_SIM_ALGORITHM", algorithm, 1);
+  set("TC_GPU_LIBRARIES", "always");
+  for (int i = 0; i < N_ROWS; i++) {
+    const struct row *r = &rows[i];
+    for (int time = 0; time < 3; time++) {
+      uint64_t before = calls("cublasLtMatmul");
+      int kernels, wrong = compare(r, &kernels), products = (int)(calls("cublasLtMatmul") - before);
+      EXPECT(wrong == 0, "%s, algorithm %s, time %d: %d values", r->name, algorithm, time, wrong);
+      if (time == 0) EXPECT(products == r->products, "%s: %d products by the library", r->name, products);
+      if (time == 0 && r->kernels >= 0) EXPECT(kernels == r->kernels, "%s: %d kernels", r->name, kernels);
+    }
+  }
+}
+
+// Ten steps of one plan, whose operands stay: the library is asked as long as addresses are new, then the graph is launched.
+static void test_replay(void) {
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_retain(N(TC_F32, 16, 32)), w = tc_retain(N(TC_F32, 32, 16)), b = tc_retain(N(TC_F32, 16));
+  uint64_t asked = calls("cublasLtMatmul"), last = 0;
+  float first = 0;
+  for (int i = 0; i < 10; i++) {
+    tc_scope step = tc_scope_begin();
+    float v = 0;
+    EXPECT_OK(tc_item_f32(tc_sum(tc_gelu(tc_add(tc_matmul(x, w), b)), TC_ALL, false), &v));
+    if (i == 0) first = v;
+    EXPECT(v == first, "step %d: %g, %g", i, v, first);
+    if (i == 5) last = calls("cublasLtMatmul");
+    tc_scope_end(step);
+  }
+  EXPECT(last > asked && calls("cublasLtMatmul") == last, "asked %d times, then %d", (int)(last - asked), (int)(calls("cublasLtMatmul") - last));
+  tc_release(x), tc_release(w), tc_release(b);
+  tc_scope_end(s);
+}
+
+// ---- what fails ----
+
+// A library does not look whether the run has failed: what it gives then goes nowhere.
+static void test_bad_index(void) {
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope s = tc_scope_begin();
+  const int64_t at[] = {0, 7, 1};
+  float first[9], after[9];
+  tc_tensor table = N(TC_F32, 4, 3), w = tc_retain(N(TC_F32, 3, 3)), index = tc_from_host(at, TC_SHAPE(3), TC_I64);
+  EXPECT_OK(tc_to_host(w, first, sizeof first));
+  EXPECT_OK(tc_assign(w, tc_matmul(tc_index_select(table, 0, index), w)));
+  tc_status st = tc_to_host(w, after, sizeof after);
+  EXPECT(st == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 7 at position 1 is out of range for extent 4"), "told");
+  tc_clear_error();
+  EXPECT(tc_to_host(w, after, sizeof after) == TC_OK && memcmp(first, after, sizeof first) == 0, "the old value");
+  tc_release(w);
+  tc_scope_end(s);
+}
+
+static void test_failures(void) {
+  int kernels;
+  set("TC_GPU_LIBRARIES", "always");
+  static const char *const making[] = {"cublasLtMatmulAlgoGetHeuristic:*=14", "cublasLtMatmulAlgoGetHeuristic:*=15", "cublasLtMatmulAlgoCheck:*=15",
+                                       "cublasLtMatmulDescCreate:*=3"};
+  for (size_t i = 0; i < sizeof making / sizeof *making; i++) {  // then they are generated
+    tc_cache_clear();
+    fail(making[i]);
+    uint64_t before = calls("cublasLtMatmul");
+    EXPECT(compare(&rows[0], &kernels) == 0 && calls("cublasLtMatmul") == before, "%s", making[i]);
+    EXPECT(tc_last_error()->status == TC_OK, "%s", making[i]);
+  }
+  fail(NULL);
+  tc_cache_clear();
+  fail("cublasLtMatmul:*=13");
+  tc_scope s = tc_scope_begin();
+  tc_tensor t = straight();
+  EXPECT(
+      tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED"),
+      "told");
+  tc_clear_error();
+  tc_scope_end(s);
+  fail(NULL);
+  EXPECT(compare(&rows[0], &kernels) == 0, "works again");
+  set("TC_GPU_LIBRARIES", "never");
+  uint64_t before = calls("cublasLtMatmul");
+  EXPECT(compare(&rows[0], &kernels) == 0 && calls("cublasLtMatmul") == before, "never");
+}
+
+// ---- the rule ----
+
+static bool by_rule(tc_type type, int64_t size, tc_vendor_after after) {
+  tc_graph graph = {.n = 0};
+  tc_grouping gr = {.graph = &graph};
+  tc_gpu_product *product;
+  EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
+  tc_vendor_product v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}, .after = after};
+  v.facts.left.row = v.facts.right.row = size;
+  bool library = tc_vendor_choose(&v, &gr, NULL, NULL, &product);
+  EXPECT(library == (product != NULL), "a product where it is chosen");
+  tc_gpu_product_release(product);
+  return library;
+}
+
+static void test_rule(void) {
+  set("TC_GPU_LIBRARIES", "rule");
+  EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "large products of halves");
+  EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS) && !by_rule(TC_F32, 256, TC_AFTER_BIAS), "large products of f32");
+  int64_t least = 512, least_before_more = 512;
+  while (!by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 64;
+  while (!by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 64;
+  EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
+  set("TC_GPU_LIBRARIES", "never");
+  EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "never");
+}
+
+// ---- measurement ----
+
+// In a process of its own, whose place for choices is given: who made a product of 1 M multiply-adds, and whether that was measured. What the file said, or must.
+static int run_child(const char *expected) {
+  static float got[128 * 128];
+  tc_scope s = tc_scope_begin();
+  tc_tensor a = N(TC_F32, 128, 64), b = N(TC_F32, 64, 128), c = tc_matmul(a, b);
+  EXPECT_OK(tc_to_host(c, got, sizeof got));
+  float sum = 0;
+  for (int k = 0; k < 64; k++) sum += (float)(((int)((128 * 0 + k) * 2654435761u >> 7 & 3) - 1) * ((int)((k * 128 + 5) * 2654435761u >> 7 & 3) - 1));
+  EXPECT(got[5] == sum, "%g, %g", got[5], sum);
+  tc_scope_end(s);
+  char made[64], *text = NULL;
+  size_t bytes;
+  bool library = calls("cublasLtMatmulAlgoCheck") > 0 && tc_cache_stats().n_choices == 1;
+  snprintf(made, sizeof made, "%s, %d timed", library ? "chosen" : "by rule", (int)tc_cache_stats().cuts_timed);
+  EXPECT(strcmp(made, expected) == 0, "%s instead of %s", made, expected);
+  FILE *to = open_memstream(&text, &bytes);
+  tc_contests_print(to);
+  fclose(to);
+  EXPECT(!library || (strstr(text, "won by") && strstr(text, "f32 1x128x128x64")), "the profile says: %s", text);
+  free(text);
+  tc_shutdown();
+  return expect_done("gpu_products, another process");
+}
+
+static void child(const char *settings, const char *expected) {
+  char command[2048];
+  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings, self_path,
+           expected);
+  fflush(stdout);
+  int status = system(command);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", command, status);
+}
+
+// The one file of choices of GPUs, or its line made another.
+static bool edit_choice(const char *expression) {
+  char command[512];
+  snprintf(command, sizeof command, "sed -i -E '%s' '%s'/gpu-products-*.txt", expression, files_path(""));
+  return system(command) == 0;
+}
+
+static void test_measurement(void) {
+  child("", "chosen, 4 timed");
+  child("", "chosen, 0 timed");  // by the file
+  EXPECT(edit_choice("2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
+  child("", "chosen, 4 timed");  // no choice
+  EXPECT(edit_choice(
+             "2s/= .*/= library 5 4 0 "
+             "00000000000000010000000000000001000000000000000100000000000000010000000000000001000000000000000100000000000000010000000000000001/"),
+         "the file is there");
+  child("", "chosen, 4 timed");  // no algorithm of the library's
+  child("TC_SIM_CUBLASLT=13.2.0", "chosen, 4 timed");  // another version, another file
+  child("TC_DETERMINISTIC=1", "by rule, 0 timed");
+  child("TC_AUTOTUNE=0", "by rule, 0 timed");
+  child("TC_CUBLASLT_LIBRARY=/nowhere.so", "by rule, 0 timed");
+  (void)files_fini();
+}
+
+static bool find_libraries(void) {
+  static const char *const names[] = {"libsim-cuda.so", "libsim-nvrtc.so", "libsim-cublaslt.so"};
+  ssize_t n = readlink("/proc/self/exe", self_path, sizeof self_path - 64);
+  if (n <= 0) return false;
+  self_path[n] = 0;
+  for (int i = 0; i < 3; i++) {
+    snprintf(library_path[i], sizeof library_path[i], "%.*s/%s", (int)(strrchr(self_path, '/') - self_path), self_path, names[i]);
+    if (access(library_path[i], R_OK)) return false;
+  }
+  return true;
+}
+
+int main(int argc, char **argv) {
+  if (!find_libraries()) return puts("skipped: the simulated driver was not built"), 77;
+  setenv("TC_CUDA_LIBRARY", library_path[0], 1);
+  setenv("TC_NVRTC_LIBRARY", library_path[1], 1);
+  setenv("TC_CUBLASLT_LIBRARY", library_path[2], 0);
+  EXPECT_OK(tc_set_default_device("tc:cuda"));
+  if (argc > 1) return run_child(argv[1]);
+  test_values("0");
+  test_values("1");  // with a workspace
+  test_replay();
+  test_bad_index();
+  test_failures();
+  test_rule();
+  test_measurement();
+  EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
+  tc_shutdown();
+  EXPECT(((int (*)(void))simulated("sim_live_objects"))() == 0, "objects of the driver are left");
+  return expect_done("gpu_products");
+}
