@@ -262,10 +262,12 @@ static void close_device(tc_gpu *g) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
     destroy_list(g, take_retired(g));
     tc_gpu_staging_fini(g);
+    tc_gpu_ahead_fini(g);
     g->driver->leave(&g->port);
   } else {
     destroy_list(g, take_retired(g));
   }
+  g->ahead = (tc_gpu_ahead){0};
   g->driver->close(&g->port, lost);
   atomic_store(&g->open, false);
   pthread_mutex_unlock(&g->lock);

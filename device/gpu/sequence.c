@@ -250,6 +250,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   if (s->n == 0) return TC_OK;
   TC_TRY(tc_gpu_begin(g, "running kernels"));
   tc_status st = s->opened == g->opened ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
+  if (st == TC_OK) st = tc_gpu_ahead_wait(g);
   if (st == TC_OK && s->ran) {
     bool fresh = !s->replay;
     plain = s->replay && !s->refused ? NULL : graph_make(s, words);
@@ -257,6 +258,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   }
   if (st == TC_OK && plain) st = run_plainly(s, words);
   s->ran = s->ran || st == TC_OK;
+  g->ahead.n++;
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
   return st;

@@ -27,6 +27,13 @@ struct tc_gpu_retired {
   tc_gpu_replay *replay;  // of a sequence
 };
 
+// Runs of sequences on their way, in two halves.
+typedef struct tc_gpu_ahead {
+  void *mark[2];    // events, each recorded behind a half
+  uint32_t newest;  // the one recorded last
+  uint32_t n;       // runs behind it
+} tc_gpu_ahead;
+
 struct tc_gpu {
   const tc_gpu_driver *driver;
   tc_device device;
@@ -39,6 +46,7 @@ struct tc_gpu {
   char why[320];          // lost
   char sentence[320];
   tc_gpu_staging to, from;
+  tc_gpu_ahead ahead;
   pthread_mutex_t reading;  // of `from`; taken before lock
   tc_gpu_retired *retired;
   uint32_t n_retired;
@@ -60,6 +68,10 @@ bool tc_gpu_forked(void);
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
+
+// Before a run of a sequence, which is counted in ahead.n: waits while so many as may be are on their way. pre: locked and entered.
+tc_status tc_gpu_ahead_wait(tc_gpu *g);
+void tc_gpu_ahead_fini(tc_gpu *g);
 
 // The image of a kernel from the disk; false: none. key is all that it depends on.
 bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);

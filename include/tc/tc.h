@@ -178,6 +178,8 @@ typedef struct tc_sync_point {
   uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
   bool hit;  // its plan was known
+  bool replayed;  // on a GPU: its kernels were one launch of a graph
+  const char *gpu_note;  // on a GPU, static: why they were not, or why the program had to wait for them; NULL: neither
   tc_status status;
   uint64_t bytes;  // moved by kernels, as planned
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work

@@ -204,6 +204,13 @@ size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
   return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0);
 }
 
+bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note) {
+  const tc_gpu_sequence *s = l->sequence[0];
+  const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
+  *out_note = plain ? plain : l->checks ? "its run waits for the check of its indices" : NULL;
+  return !plain;
+}
+
 uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
   return l->n_compiled;
 }
