@@ -46,8 +46,15 @@ void tc_gpu_free(tc_gpu *g, void *p);
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for what was asked for before.
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
+// The same, but does not wait: `to` is written by the next tc_gpu_wait, or tc_gpu_read_end of it, and stays the caller's to keep until then.
+tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
+// Waits for the copies that were begun to this place, or for all of the device (NULL). Where the device is lost they are given up.
+tc_status tc_gpu_read_end(tc_gpu *g, const void *to);
+// The same on every device that is open.
+tc_status tc_gpu_read_end_all(const void *to);
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
 tc_status tc_gpu_wait(tc_gpu *g);
+tc_status tc_gpu_wait_all(void);  // for every device that is open, and not lost
 
 // ---- code ----
 

@@ -35,6 +35,7 @@ static tc_status run_all(tc_gpu_sequence *s, void *x) {
 // All that a device is used for; the first status that is not TC_OK.
 static tc_status use(tc_gpu *g, uint64_t *got) {
   static const uint64_t from[N];
+  static uint64_t later[N];
   void *x = NULL, *y = NULL;
   tc_gpu_code *code = NULL;
   tc_gpu_sequence *s = NULL;
@@ -47,8 +48,10 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = run_all(s, x)) != TC_OK) goto done;
   if ((st = tc_gpu_write(g, y, from, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_copy(g, y, x, sizeof from)) != TC_OK) goto done;
+  if ((st = tc_gpu_read_begin(g, later, y, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_wait(g)) != TC_OK) goto done;
   st = tc_gpu_read(g, got, y, sizeof from);
+  if (st == TC_OK && memcmp(got, later, sizeof later) != 0) st = TC_FAIL(TC_ERR_STATE, "the copy that was waited for later has other numbers");
 done:
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(code);
