@@ -79,6 +79,9 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
 // replayed graph where the driver can. Many threads may run one sequence.
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+// The same, launch by launch and waiting for the end: tell(name, ns) is called with what each took by the device's clock. Of a simulated device the clock is too.
+typedef void tc_gpu_tell(const char *name, uint64_t ns);
+tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu_tell *tell);
 void tc_gpu_sequence_destroy(tc_gpu_sequence *s);  // NULL is fine; runs under way are not disturbed
 // Why the last run was not a replay, static text; NULL: it was.
 const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);

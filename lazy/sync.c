@@ -122,8 +122,7 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  if (TC_UNLIKELY(tc_options_get()->verify) && !(p->n_node && tc_device_memory((tc_device)p->dev[0])))
-    return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
+  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
   return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
 }
 

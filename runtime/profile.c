@@ -211,7 +211,7 @@ static void print_kernels(FILE *out) {
   uint64_t sum = 0;
   for (int i = 0; i < self.n_kernels; i++) sum += self.kernel[i].ns;
   qsort(self.kernel, (size_t)self.n_kernels, sizeof self.kernel[0], by_time);
-  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (times of all threads)", "calls", "ms", "us a call", "share");
+  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (of all threads; a GPU's own)", "calls", "ms", "us a call", "share");
   for (int i = 0; i < self.n_kernels; i++) {
     const kernel_sum *k = &self.kernel[i];
     fprintf(out, "%-64s %10" PRIu64 " %12.3f %10.2f %5.1f%%\n", k->name, k->n, (double)k->ns * 1e-6, (double)k->ns * 1e-3 / (double)k->n,

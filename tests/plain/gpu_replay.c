@@ -41,6 +41,7 @@ static const how hows[] = {
      .first = "its first run",
      .later = "older than CUDA 12.0"},
     {.name = "a graph that cannot be made", .setting = {"TC_SIM_FAIL=cuGraphInstantiateWithFlags:1=1"}, .first = "its first run", .later = "refused"},
+    {.name = "kernels that are timed", .setting = {"TC_PROFILE=2"}, .first = "timed one by one", .later = "timed one by one"},
     {.name = "a launch that is refused", .setting = {"TC_SIM_FAIL=cuGraphLaunch:1=1"}, .first = "its first run", .later = "refused"},
 };
 
@@ -61,12 +62,17 @@ static void expect_row(const how *h, uint64_t hash) {
   if (end) row = end, end = strchr(row, '\n');
   if (end) *end = 0;
   EXPECT(end && strstr(row, counts) && strstr(row, h->later ? h->later : "earlier: its first run"), "%s: %s", h->name, row ? row : text);
+  if (!h->replayed && strstr(h->later, "timed")) {  // 5 us a kernel is what the simulated clock says
+    const char *kernel = row && end ? strstr(end + 1, ", simulated ") : NULL;
+    EXPECT(kernel && strstr(kernel, " 5.00 "), "%s: %s", h->name, end ? end + 1 : text);
+  }
   free(text);
 }
 
 static double notes(const void *arg) {
   const how *h = arg;
   for (int i = 0; h->setting[i]; i++) putenv((char *)h->setting[i]);
+  tc_options_reload();
   const float x[] = {1, 2, 3, 4};
   const int64_t at[] = {3, 0};
   uint64_t hash = 0;

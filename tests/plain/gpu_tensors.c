@@ -1,5 +1,5 @@
 // Tensors on a GPU, simulated: where values are and how they come and go, two memories in one thread, memory of the caller, bad indices, training that meets
-// its plan again, attention beside the processor's, copies that are waited for later, and memory that returns.
+// its plan again, attention beside the processor's, copies that are waited for later, TC_VERIFY, and memory that returns.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include <tc/tc.h>
 
+#include "runtime/options.h"
 #include "tests/plain/child.h"
 
 static float item(tc_tensor t) {
@@ -218,6 +219,26 @@ static double copies_of_a_lost_device(const void *path) {
   return 0;
 }
 
+// How many results TC_VERIFY=1 finds wrong; a bug is planted, or none ("").
+static double wrong_results(const void *plant) {
+  const float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const int64_t at[] = {1, 0, 1};
+  float got[3] = {0};
+  tc_sync_point p = {0};
+  setenv("TC_VERIFY", "1", 1);
+  if (*(const char *)plant) setenv("TC_TEST_PLANT", plant, 1);
+  tc_options_reload();
+  EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
+  tc_tensor t = tc_from_host(x, TC_SHAPE(2, 4), TC_F32), state = tc_ones(TC_SHAPE(2, 4), TC_F32);
+  tc_tensor y =
+      tc_sum(tc_exp(tc_neg(tc_index_select(tc_softmax(tc_slice(t, 1, 0, 4, 2), 1), 0, tc_from_host(at, TC_SHAPE(3), TC_I64)))), TC_AXES(1), false);
+  EXPECT(tc_assign(state, tc_add(tc_mul(state, 2), t)) == TC_OK && tc_to_host(y, got, sizeof got) == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(tc_sync_points(1, &p) == 1 && strcmp(p.tier, "gpu") == 0, "%s", p.tier);
+  tc_shutdown();
+  fflush(stdout);
+  return p.n_wrong;
+}
+
 int main(void) {
   char dir[400], path[2][450];
   ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
@@ -230,6 +251,8 @@ int main(void) {
   setenv("TC_CUDA_LIBRARY", path[0], 1);
   setenv("TC_NVRTC_LIBRARY", path[1], 1);
   EXPECT(in_child(copies_of_a_lost_device, path[0]) == 0, "a lost device");
+  EXPECT(in_child(wrong_results, "") == 0, "TC_VERIFY finds something wrong where nothing is");
+  EXPECT(in_child(wrong_results, "stride") > 0, "TC_VERIFY does not see a planted bug");
   EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
   test_where_values_are();
   test_two_memories();
