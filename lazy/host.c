@@ -152,7 +152,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_gpu *gpu;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
   if (!device) d = tc_device_default();
-  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK) st = tc_gpu_wait(gpu);
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);
   if (st == TC_OK && !device) st = tc_gpu_wait_all();
   (void)tc_op_done(t);
   return st;

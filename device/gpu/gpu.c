@@ -170,7 +170,7 @@ tc_status tc_gpu_wait(tc_gpu *g) {
 
 tc_status tc_gpu_wait_all(void) {
   tc_status st = TC_OK;
-  for (int row = 0; row < TC_N_DEVICES; row++)
+  for (int row = 0; row < TC_N_DEVICES && !tc_gpu_forked(); row++)
     for (int i = 0; i < TC_MOST_ORDINALS && st == TC_OK; i++)
       if (atomic_load(&gpus[row][i].open) && !atomic_load(&gpus[row][i].lost)) st = tc_gpu_wait(&gpus[row][i]);
   return st;

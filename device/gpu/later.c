@@ -112,7 +112,7 @@ static bool is_awaited(const tc_gpu *g, const void *to) {
 
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   tc_status st = TC_OK;
-  if (tc_gpu_forked()) return TC_OK;
+  if (tc_gpu_forked()) return g->later ? tc_gpu_begin(g, "") : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
   while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
   if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come

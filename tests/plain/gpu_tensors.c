@@ -219,6 +219,31 @@ static double copies_of_a_lost_device(const void *path) {
   return 0;
 }
 
+// A child of fork has the CPU, and what the parent waits for does not come there.
+static double child_of_fork(const void *unused) {
+  float v = 0, out[1];
+  (void)unused;
+  EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(tc_to_host_async(tc_full(TC_SHAPE(1), 7, TC_F32), out, sizeof out) == TC_OK, "%s", tc_last_error()->message);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    EXPECT(tc_to_host_wait(out) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "forked"), "%s", tc_last_error()->message);
+    EXPECT(tc_set_default_device("tc:cpu") == TC_OK, "%s", tc_last_error()->message);
+    tc_tensor sum = tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false);
+    EXPECT(tc_sync(NULL) == TC_OK && tc_item_f32(sum, &v) == TC_OK && v == 3, "%s", tc_last_error()->message);
+    fflush(stdout);
+    _exit(atomic_load(&expect_n_failed) != 0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends with %d", status);
+  EXPECT(tc_to_host_wait(NULL) == TC_OK && out[0] == 7, "%g", out[0]);
+  tc_shutdown();
+  fflush(stdout);
+  return 0;
+}
+
 // How many results TC_VERIFY=1 finds wrong; a bug is planted, or none ("").
 static double wrong_results(const void *plant) {
   const float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -251,6 +276,7 @@ int main(void) {
   setenv("TC_CUDA_LIBRARY", path[0], 1);
   setenv("TC_NVRTC_LIBRARY", path[1], 1);
   EXPECT(in_child(copies_of_a_lost_device, path[0]) == 0, "a lost device");
+  EXPECT(in_child(child_of_fork, NULL) == 0, "fork");
   EXPECT(in_child(wrong_results, "") == 0, "TC_VERIFY finds something wrong where nothing is");
   EXPECT(in_child(wrong_results, "stride") > 0, "TC_VERIFY does not see a planted bug");
   EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
