@@ -1,3 +1,4 @@
+// A table by name, of as many as there is room for. See contests.h.
 #include "runtime/contests.h"
 
 #include <pthread.h>
