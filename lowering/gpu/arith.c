@@ -9,11 +9,6 @@ static const char *name_of(unsigned dtype) {
   return tc_gpu_type_name(dtype);
 }
 
-// True the first time: then the function's text must be put. name: with its opening bracket.
-static bool is_new(tc_gpu_text *t, const char *name) {
-  return t->helpers.at == NULL || strstr(t->helpers.at, name) == NULL;
-}
-
 // ---- integers ----
 
 // v in the type, wrapped; v is of unsigned arithmetic where it could overflow.
@@ -26,7 +21,7 @@ static tc_gpu_name wrapped(unsigned dtype, const char *a, const char *op, const 
 static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_rem ? "rem" : "quot", name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
-  if (is_new(t, call.text)) {
+  if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  ", type, f.text, type, type);
     if (tc_gpu_is_unsigned(dtype))
       tc_gpu_put(&t->helpers, "return b == 0 ? 0 : (%s)(a %s b);\n}\n", type, is_rem ? "%" : "/");
@@ -51,7 +46,7 @@ static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_nest_op_name((tc_nest_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
   const unsigned bits = 8 * tc_gpu_bytes(dtype);
-  if (is_new(t, call.text)) {
+  if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s n) {\n  return (u%u)n < %u ? ", type, f.text, type, type, bits, bits);
     if (op == TC_N_SHL)
       tc_gpu_put(&t->helpers, "(%s)((u%u)a << n) : 0;\n}\n", type, bits < 32 ? 32 : bits);
@@ -66,7 +61,7 @@ static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char
 static tc_gpu_name least_or_most(tc_gpu_text *t, bool is_min, unsigned dtype, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_min ? "min" : "max", name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
-  if (is_new(t, call.text))
+  if (tc_gpu_is_new(t, call.text))
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  return a %c b%s ? a : b;\n}\n", type, f.text, type, type, is_min ? '<' : '>',
                tc_gpu_is_float(dtype) ? " || a != a" : "");
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
@@ -87,7 +82,7 @@ static tc_gpu_name saturating(tc_gpu_text *t, unsigned from, unsigned to, const 
       [TC_I64] = {"-9223372036854775808.0", "9223372036854775808.0", "-9223372036854775807ll - 1", "9223372036854775807ll"},
   };
   const char *mark = from == TC_F32 ? "f" : "";
-  if (is_new(t, call.text))
+  if (tc_gpu_is_new(t, call.text))
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s x) {\n  return x != x ? 0 : x >= %s%s ? %s : x <= %s%s ? %s : (%s)x;\n}\n", tc_gpu_type(to), f.text,
                tc_gpu_type(from), of[to].above, mark, of[to].most, of[to].below, mark, of[to].least, tc_gpu_type(to));
   return tc_gpu_named("%s(%s)", f.text, x);
@@ -95,7 +90,7 @@ static tc_gpu_name saturating(tc_gpu_text *t, unsigned from, unsigned to, const 
 
 // Beyond 2^53 a whole number becomes a double with its last bits as one, so that rounding that again rounds once.
 static tc_gpu_name sticky_double(tc_gpu_text *t, const char *x) {
-  if (is_new(t, "tc_sticky_i64("))
+  if (tc_gpu_is_new(t, "tc_sticky_i64("))
     tc_gpu_put(&t->helpers,
                "TC_DEVICE f64 tc_sticky_i64(i64 x) {\n"
                "  const i64 high = x & ~(i64)2047, low = x & 2047;\n"
@@ -144,11 +139,11 @@ static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned k) {
 static tc_gpu_name scale(tc_gpu_text *t, bool is_small, const char *x, const char *n) {
   const char *f = is_small ? "tc_scale_small_f32" : "tc_scale_f32";
   const tc_gpu_name call = tc_gpu_named("%s(", f);
-  if (is_new(t, call.text) && is_small)
+  if (tc_gpu_is_new(t, call.text) && is_small)
     tc_gpu_put(&t->helpers,
                "TC_DEVICE f32 tc_scale_small_f32(f32 x, f32 n) {\n"
                "  return x * tc_f32_bits((tc_bits_f32(n + 12582912.0f) << 23) + (191u << 23)) * 0x1p-64f;\n}\n");
-  else if (is_new(t, call.text))
+  else if (tc_gpu_is_new(t, call.text))
     tc_gpu_put(&t->helpers,
                "TC_DEVICE f32 tc_scale_f32(f32 x, f32 n) {\n"
                "  const i32 whole = (i32)(tc_bits_f32(n + 12582912.0f) - 0x4B400000u), half = whole >> 1;\n"

@@ -18,7 +18,7 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
   const char *type = tc_gpu_type(dtype), *of = tc_gpu_type_name(dtype);
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
   const bool by_distance = strcmp(arg, "0") != 0;
-  if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
+  if (!tc_gpu_is_new(t, call.text)) return;
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type, by_distance ? ", i32 d" : "");
   if (tc_gpu_bytes(dtype) == 8) {
     const char *bits = dtype == TC_F64 ? "tc_bits_f64(v)" : "(u64)v", *back = dtype == TC_F64 ? "tc_f64_bits" : "(i64)";
@@ -36,7 +36,7 @@ static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const unsigned threads = t->nest->threads;
   const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_gpu_type_name(dtype));
-  if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
+  if (!tc_gpu_is_new(t, call.text)) return;
   (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);

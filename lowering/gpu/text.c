@@ -59,6 +59,10 @@ tc_gpu_name tc_gpu_named(const char *fmt, ...) {
   return name;
 }
 
+bool tc_gpu_is_new(const tc_gpu_text *t, const char *name) {
+  return t->helpers.at == NULL || strstr(t->helpers.at, name) == NULL;
+}
+
 // ---- types ----
 
 static const struct {

@@ -47,6 +47,8 @@ __attribute__((format(printf, 2, 3))) void tc_gpu_put(tc_gpu_out *out, const cha
 void tc_gpu_indent(tc_gpu_text *t);
 __attribute__((format(printf, 2, 3))) void tc_gpu_line(tc_gpu_text *t, const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) tc_gpu_name tc_gpu_named(const char *fmt, ...);
+// Whether there is no helper function of this name, with its opening bracket, yet: then its text must be put.
+bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
 
 const char *tc_gpu_type(unsigned dtype);  // of a register
 const char *tc_gpu_memory_type(unsigned dtype);  // of an element in memory
