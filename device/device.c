@@ -1,3 +1,4 @@
+// Names of devices, by rows of backends.def, and which is the default. See device.h.
 #include "device/device.h"
 
 #include <stdlib.h>

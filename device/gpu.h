@@ -11,7 +11,7 @@
 #include "device/device.h"
 
 // Matrix instructions that words exist for (device/gpu/README.md).
-typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
+typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80 } tc_gpu_matrix;
 
 typedef struct tc_gpu_facts {
   char name[96];  // as the driver says it
@@ -19,7 +19,6 @@ typedef struct tc_gpu_facts {
   int warp;  // threads that run together: 32 or 64
   int most_threads;  // of a block
   int processors;  // that run blocks
-  int block_registers;  // of a processor, 32 bits each
   size_t shared_bytes;  // a block may have, above the usual limit by asking
   size_t memory_bytes, l2_bytes;
   tc_gpu_matrix matrix;
@@ -48,7 +47,6 @@ tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for what was asked for before.
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
-tc_status tc_gpu_zero(tc_gpu *g, void *to, size_t bytes);
 tc_status tc_gpu_wait(tc_gpu *g);
 
 // ---- code ----
@@ -58,8 +56,6 @@ tc_status tc_gpu_wait(tc_gpu *g);
 tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out);
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
-// How many were compiled, and how many came from the disk, in this process.
-void tc_gpu_code_stats(uint64_t *compiled, uint64_t *from_disk);
 
 // ---- matrix products by a vendor's library ----
 

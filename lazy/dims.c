@@ -1,3 +1,4 @@
+// Shapes in chunks that never move, found by hash. See dims.h.
 #include "lazy/dims.h"
 
 #include <pthread.h>

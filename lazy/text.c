@@ -1,3 +1,4 @@
+// Writes records as text, reads such text, and records it anew. See text.h.
 #include "lazy/text.h"
 
 #include <math.h>

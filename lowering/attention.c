@@ -13,9 +13,8 @@
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
 
-#include "lowering/expand_short.h"
+#include "lowering/attention.h"
 #include "lowering/kernel.h"
-#include "runtime/options.h"
 
 #define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
@@ -23,22 +22,12 @@
 #define WIDEST 64  // lanes of a panel
 #define LONG_HEAD 128
 #define BLOCK_ROWS 96  // of a block of rows, backward
-#define LOG2_E 1.44269502162933349609375  // rounded to f32
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
 #define FEW_ROWS 12  // for which packing values does not pay
 // Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
 // whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
 #define STREAM_BYTES (UINT64_C(4) << 20)
-
-// An operand in memory: element at + row * stride + column, columns side by side.
-typedef struct factor {
-  int buf;
-  tc_type type;
-  tc_index base;  // over A and arguments
-  int64_t stride, col;
-  tc_val at;
-} factor;
 
 // One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k * step. An operand's buffer or a tile.
 typedef struct side {
@@ -49,158 +38,30 @@ typedef struct side {
   const tc_val *rows;
 } side;
 
-typedef struct attention {
-  tc_ex *s;
-  uint32_t node;  // any of the members
-  uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
-  int64_t n, hq, hkv, group, l, keys, e, ev;
-  bool causal, has_length, has_mask, heads_as_rows, backward;
-  int64_t a, f;  // heads, and rows of each
-  tc_type acc;
-  int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
-  bool fused, one_block;
-  int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
-  factor q, k, v, dout, sums, delta, mask;
-  tc_val scale, n_keys, first_seen;
-} attention;
-
 #define E (&p->s->e)
 
 // ---- short names ----
 
-static tc_val mul(attention *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_MUL, a, b);
-}
-static tc_val least(attention *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_MIN, a, b);
-}
-static tc_val most(attention *p, tc_val a, tc_val b) {
-  return tc_emit_bin(E, TC_N_MAX, a, b);
-}
-static tc_val plus(attention *p, tc_val a, int64_t b) {
-  return b == 0 ? a : add(p->s, a, i64(p->s, b));
-}
-static tc_val number(attention *p, double v) {
-  return tc_emit_const_f(E, p->acc, v);
-}
-static void begin_if(attention *p, tc_val cond) {
-  tc_ex_enter(p->s);
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
-}
-static void end_if(attention *p) {
-  tc_ex_leave(p->s);
-  tc_emit_end(E, TC_N_ENDIF);
-}
-static tc_val load(attention *p, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
+static tc_val load(tc_att *p, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
   return tc_emit_raw(E, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
 }
-static void store(attention *p, int buf, tc_val at, tc_val v) {
+static void store(tc_att *p, int buf, tc_val at, tc_val v) {
   (void)tc_emit_raw(E, TC_N_STORE, tc_emit_type(E, v), tc_emit_lanes(E, v), at, v, TC_NONE, buf);
 }
-static tc_val lane_numbers(attention *p, tc_type type, int lanes) {
+static tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
   return tc_emit_raw(E, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
 }
-static tc_val reduce(attention *p, tc_val v, tc_nest_op op) {
+static tc_val reduce(tc_att *p, tc_val v, tc_nest_op op) {
   return tc_emit_raw(E, TC_N_HREDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
-static tc_val multiply_add(attention *p, tc_val a, tc_val b, tc_val c) {
+static tc_val multiply_add(tc_att *p, tc_val a, tc_val b, tc_val c) {
   return p->fused ? tc_emit_fma(E, a, b, c) : add(p->s, c, mul(p, a, b));
 }
 static int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }
 
-// ---- operands ----
-
-static tc_index part(attention *p, uint8_t range, int64_t div, int64_t mod) {
-  tc_index x = tc_ix_const(0);
-  (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, range, 0, div, mod, 1});
-  tc_ix_simplify(&x, &p->s->ext);
-  return x;
-}
-
-enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
-
-// Finds operand number k of the rows in memory, through views. columns: its elements side by side; a row's may be left to be any distance apart.
-static bool find(attention *p, int k, int kind, int64_t columns, factor *f) {
-  tc_ex *s = p->s;
-  uint32_t first = s->g->node[p->node].in[k], n = first;
-  s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
-  int64_t heads = p->heads_as_rows ? p->hkv : p->hq;
-  tc_index batch = part(p, TC_RANGE_A, heads, 0), row = part(p, TC_RANGE_F, 1, 0), idx[TC_MAX_RANK];
-  tc_index query_head = part(p, TC_RANGE_A, 1, heads), key_head = p->heads_as_rows ? query_head : part(p, TC_RANGE_A, p->group, p->hkv);
-  if (p->heads_as_rows) {
-    tc_index of_group = query_head;
-    query_head = row;
-    if (!tc_ix_add(&query_head, &of_group, p->group)) return false;
-    row = tc_ix_const(0);
-  }
-  idx[0] = batch, idx[1] = kind == OF_KEYS ? key_head : query_head;
-  idx[2] = kind == OF_KEYS ? part(p, TC_RANGE_K0, 1, 0) : row, idx[3] = part(p, TC_RANGE_K, 1, 0);
-  const tc_dims *d = &s->g->node[n].shape->d;
-  for (int i = 0; kind == OF_SCORES && i < 4; i++)
-    if (d->dim[i] == 1) idx[i] = tc_ix_const(0);
-  bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base) && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
-              tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
-  if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
-  if (!said) return s->x->unsaid = first, tc_ex_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
-  f->buf = tc_ex_buffer(s, n);
-  f->type = s->g->node[n].type;
-  return true;
-}
-
-static tc_val base_of(attention *p, const factor *f) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(p->s, f->base, &stride, &vec);
-}
-
-// A rank-0 operand: an argument, or a tensor of one element.
-static tc_val scalar(attention *p, int k, tc_type type) {
-  uint32_t n = p->s->g->node[p->node].in[k];
-  const tc_gnode *x = &p->s->g->node[n];
-  if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_ex_argument(p->s, x->arg, type);
-  return tc_emit_cast(E, load(p, tc_ex_buffer(p->s, n), x->type, 1, i64(p->s, 0), TC_NONE), type);
-}
-
-static uint32_t member_of(const attention *p, tc_op op) {
-  for (uint32_t i = 0; i < p->s->gp->n_member; i++)
-    if (p->s->g->node[p->s->gp->member[i]].op == op) return p->s->gp->member[i];
-  return TC_NONE;
-}
-
-// What the members say, and where operands are.
-static bool take_members(attention *p) {
-  tc_ex *s = p->s;
-  p->out = member_of(p, TC_OP_ATTENTION), p->lse = member_of(p, TC_OP_ATTENTION_LSE);
-  p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK), p->dv = member_of(p, TC_OP_ATTENTION_DV);
-  p->node = p->out != TC_NONE ? p->out : s->gp->member[0];
-  const tc_gnode *x = &s->g->node[p->node];
-  const int64_t *q = s->g->node[x->in[0]].shape->d.dim, *k = s->g->node[x->in[1]].shape->d.dim;
-  p->backward = p->out == TC_NONE && p->lse == TC_NONE;
-  p->n = q[0], p->hq = q[1], p->l = q[2], p->e = q[3], p->hkv = k[1], p->keys = k[2];
-  p->group = p->hq / p->hkv;
-  int tail = p->backward ? 6 : p->out != TC_NONE ? 3 : 2;
-  p->ev = tail == 2 ? 1 : s->g->node[x->in[2]].shape->d.dim[3];
-  p->causal = x->attr[0], p->has_length = x->attr[1], p->has_mask = x->attr[2];
-  p->acc = tc_ex_compute_type(s->g->node[x->in[0]].type);
-  p->heads_as_rows = !p->backward && p->l == 1 && p->group > 1;
-  p->f = p->heads_as_rows ? p->group : p->l, p->a = p->n * p->hq * p->l / p->f;
-  s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
-  int mask = tail + 1 + p->has_length;
-  bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) && (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
-  if (p->backward) ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 2, &p->sums) && find(p, 5, OF_ROWS, 1, &p->delta);
-  if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
-  if (!ok) return false;
-  p->scale = scalar(p, tail, p->acc);
-  p->n_keys = i64(p->s, p->keys), p->first_seen = i64(p->s, 0);
-  if (!p->has_length) return true;
-  p->n_keys = most(p, i64(p->s, 0), least(p, scalar(p, tail + 1, TC_I64), p->n_keys));
-  p->first_seen = sub(p->s, p->n_keys, i64(p->s, p->l));
-  return true;
-}
-
-static void choose_blocks(attention *p) {
+static void choose_blocks(tc_att *p) {
   const tc_isa *isa = tc_kernel_isa();
   int size = (int)tc_type_bytes(p->acc);
   p->fused = isa->fma;
@@ -220,43 +81,29 @@ static void choose_blocks(attention *p) {
 
 // ---- packing ----
 
-// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
-// would become infinite: rows that see nothing else weigh all keys alike.
-static bool in_twos(const attention *p) {
-  return p->acc == TC_F32 && !tc_options_get()->strict && !(p->has_mask && p->mask.type != TC_BOOL);
-}
-static double units(const attention *p) {
-  return in_twos(p) ? 1.44269504088896341 : 1;
-}
-
-// What makes products with keys scores.
-static tc_val key_scale(attention *p) {
-  return in_twos(p) ? mul(p, p->scale, number(p, units(p))) : p->scale;
-}
-
 // Columns of a packed row: whole panels, and what is left in one as narrow as holds it.
-static int last_lanes(const attention *p, int64_t columns) {
+static int last_lanes(const tc_att *p, int64_t columns) {
   int lanes = p->vector;
   while (lanes < columns % p->lanes) lanes *= 2;
   return TC_MIN(lanes, p->lanes);
 }
 
-static int64_t packed_columns(const attention *p, int64_t columns) {
+static int64_t packed_columns(const tc_att *p, int64_t columns) {
   return columns / p->lanes * p->lanes + (columns % p->lanes ? last_lanes(p, columns) : 0);
 }
 
 // `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from `columns` on are zeros.
-static tc_val load_part(attention *p, const factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column);
   return tc_emit_cast(E, load(p, f->buf, f->type, lanes, at, mask), p->acc);
 }
 
-static tc_val column_mask(attention *p, int64_t from, int64_t columns, int lanes) {
+static tc_val column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
   return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
 // Rows first .. first + count - 1 into a tile from element `start` on, `pitch` apart; past `last` the last one again.
-static void pack_rows(attention *p, const factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
+static void pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = least(p, add(p->s, first, i), last), to = add(p->s, start, times(p->s, i, pitch));
   int lanes = p->vector;
@@ -280,7 +127,8 @@ static void pack_rows(attention *p, const factor *f, tc_val first, tc_val count,
 }
 
 // A block of columns of `size` keys: read along columns, turned in registers, stored along keys.
-static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to, tc_val by) {
+static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
+                       tc_val by) {
   tc_val v[64];
   for (int i = 0; i < size; i++) {
     v[i] = load_part(p, f, least(p, plus(p, key, i), last), column, size, mask);
@@ -292,7 +140,7 @@ static void turn_block(attention *p, const factor *f, tc_val key, tc_val last, t
 
 // The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: element (key, c) at panel * columns * lanes + c * lanes +
 // key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE.
-static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
+static void turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
   tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
@@ -309,14 +157,14 @@ static void turn_keys(attention *p, const factor *f, tc_val k0, tc_val k1, tc_va
   end(p->s);
 }
 
-static int64_t panel_columns(const attention *p, int64_t columns) {
+static int64_t panel_columns(const tc_att *p, int64_t columns) {
   return ceil_to(columns, TC_MIN(p->vector, p->lanes));
 }
 
 // ---- products ----
 
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
-static void multiply_one(attention *p, int rows, int lanes, side a, side b, tc_val k, tc_val *acc) {
+static void multiply_one(tc_att *p, int rows, int lanes, side a, side b, tc_val k, tc_val *acc) {
   tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p->s, b.at, times(p->s, k, b.step)), TC_NONE), p->acc);
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   for (int i = 0; i < rows; i++) {
@@ -327,7 +175,7 @@ static void multiply_one(attention *p, int rows, int lanes, side a, side b, tc_v
 
 // acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k). One step a turn where the accumulators and one row of b fill the registers: of two steps LLVM
 // mixes the loads, and keeps accumulators on the stack. 4x12x512x64 f32 forward on a Zen 3, one thread: 34 ms with two, 25 with one.
-static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
+static void multiply(tc_att *p, int rows, int lanes, side a, side b, tc_val from, tc_val to, tc_val *acc) {
   tc_val k = from;
   if (p->unroll > 1) {
     tc_val several = sub(p->s, to, tc_emit_bin(E, TC_N_REM, sub(p->s, to, from), i64(p->s, p->unroll)));
@@ -341,16 +189,16 @@ static void multiply(attention *p, int rows, int lanes, side a, side b, tc_val f
   end(p->s);
 }
 
-static void clear(attention *p, int rows, int lanes, tc_val *acc) {
+static void clear(tc_att *p, int rows, int lanes, tc_val *acc) {
   for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
 }
 
-static side tile_side(attention *p, int tile, tc_val at, int64_t row, int64_t step) {
+static side tile_side(tc_att *p, int tile, tc_val at, int64_t row, int64_t step) {
   return (side){tile, p->acc, at, row, step, NULL};
 }
 
 // Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.
-static void with_panel(attention *p, side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
+static void with_panel(tc_att *p, side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[ROWS];
   clear(p, (int)p->rows, lanes, acc);
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
@@ -367,23 +215,23 @@ typedef struct ahead {
   tc_val row, key, value;  // the first of each
 } ahead;
 
-static void prefetch_row(attention *p, const factor *f, tc_val row, int64_t n_rows, int64_t columns) {
+static void prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
   for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type))
     (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, at, c), TC_NONE, TC_NONE, f->buf);
 }
 
-static void prefetch_query(attention *p, const ahead *x, tc_val i) {
+static void prefetch_query(tc_att *p, const ahead *x, tc_val i) {
   if (x->queries) prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }
 
-static void prefetch_key(attention *p, const ahead *x, tc_val i) {
+static void prefetch_key(tc_att *p, const ahead *x, tc_val i) {
   if (x->keys) prefetch_row(p, &p->k, add(p->s, x->key, i), p->keys, p->e);
   if (x->keys && x->values) prefetch_row(p, &p->v, add(p->s, x->value, i), p->keys, p->ev);
 }
 
 // The rows that are left where a tile has fewer panels, or steps, of `size` keys than rows.
-static void prefetch_rest(attention *p, const ahead *x, void (*prefetch)(attention *p, const ahead *x, tc_val i), tc_val count, int size) {
+static void prefetch_rest(tc_att *p, const ahead *x, void (*prefetch)(tc_att *p, const ahead *x, tc_val i), tc_val count, int size) {
   tc_val i = loop(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
   end(p->s);
@@ -391,7 +239,7 @@ static void prefetch_rest(attention *p, const ahead *x, void (*prefetch)(attenti
 
 // Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel a half, a quarter or both,
 // where they are enough: every tile has a causal edge, a panel is a good part of the keys of a short one.
-static void with_panels(attention *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const ahead *next) {
+static void with_panels(tc_att *p, side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const ahead *next) {
   int least_part = TC_MAX_OF(p->lanes / 4, p->vector);
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
@@ -421,7 +269,7 @@ typedef struct panels {
   tc_val at;
 } panels;
 
-static bool next_panel(attention *p, panels *x) {
+static bool next_panel(tc_att *p, panels *x) {
   int64_t full = x->columns / p->lanes * p->lanes;
   if (x->turn == 1 && full) end(p->s);
   if (x->turn == 0 && full) {
@@ -439,38 +287,8 @@ static bool next_panel(attention *p, panels *x) {
 
 // ---- softmax ----
 
-// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126.5 it is 0.
-static tc_val power_of(attention *p, tc_val x) {
-  // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
-  static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  const double rounder = 12583039.0;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
-  if (p->acc != TC_F32 || tc_options_get()->strict) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  tc_val least_power = number(p, in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
-  x = tc_emit_select(E, tc_emit_bin(E, TC_N_LT, x, least_power), least_power, x);
-  if (in_twos(p)) {
-    t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
-  } else {
-    t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
-    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
-  }
-  tc_val y = number(p, c[0]);
-  for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
-  int lanes = tc_emit_lanes(E, x);
-  tc_val bits = tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
-  bits = tc_emit_bin(E, TC_N_SHL, bits, tc_emit_const_i(E, TC_I32, 23));
-  tc_val power = tc_emit_raw(E, TC_N_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
-  return mul(p, y, power);
-}
-
-// How many keys a row sees: those below it.
-static tc_val limit_of(attention *p, tc_val row) {
-  if (!p->causal) return p->n_keys;
-  tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p->s, p->first_seen, row), 1);
-  return most(p, i64(p->s, 0), least(p, p->n_keys, limit));
-}
-
 // The last row of a tile or block that ends before `stop`.
-static tc_val last_row(attention *p, tc_val stop) {
+static tc_val last_row(tc_att *p, tc_val stop) {
   return plus(p, least(p, stop, i64(p->s, p->f)), -1);
 }
 
@@ -481,18 +299,18 @@ typedef struct steps {
   tc_val limit[ROWS];
 } steps;
 
-static bool sees_all(const attention *p) {
+static bool sees_all(const tc_att *p) {
   return !p->causal && !p->has_length && p->keys % STEP == 0;
 }
 
 // How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the last.
-static steps steps_of(attention *p, const tc_val *rows, tc_val k0, tc_val k1) {
+static steps steps_of(tc_att *p, const tc_val *rows, tc_val k0, tc_val k1) {
   steps x = {0};
-  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p->s, least(p, limit_of(p, rows[i]), k1), k0), TC_I32);
+  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p->s, least(p, tc_att_limit(p, rows[i]), k1), k0), TC_I32);
   return x;
 }
 
-static bool next_steps(attention *p, steps *x, tc_val count) {
+static bool next_steps(tc_att *p, steps *x, tc_val count) {
   if (x->turn) end(p->s);
   tc_val whole_steps = count;
   if (!sees_all(p))
@@ -508,12 +326,12 @@ static bool next_steps(attention *p, steps *x, tc_val count) {
   return ++x->turn;
 }
 
-static tc_val seen_by(attention *p, const steps *x, int i) {
+static tc_val seen_by(tc_att *p, const steps *x, int i) {
   return x->keys == TC_NONE ? TC_NONE : tc_emit_bin(E, TC_N_LT, x->keys, x->limit[i]);
 }
 
 // The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is narrowed by a mask of bools.
-static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
+static tc_val masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
   if (!p->has_mask) return scores;
   tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
@@ -533,19 +351,19 @@ static tc_val masked(attention *p, tc_val scores, tc_val row, tc_val key, tc_val
   return scores;
 }
 
-static tc_val only(attention *p, tc_val seen, tc_val v, double other) {
+static tc_val only(tc_att *p, tc_val seen, tc_val v, double other) {
   return seen == TC_NONE ? v : tc_emit_select(E, seen, v, number(p, other));
 }
 
 // The tile's rows; those past the last are the last.
-static void rows_from(attention *p, tc_val row, tc_val *rows) {
+static void rows_from(tc_att *p, tc_val row, tc_val *rows) {
   for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), i64(p->s, p->f - 1));
 }
 
 // ---- forward ----
 
 typedef struct forward {
-  attention *p;
+  tc_att *p;
   int queries, panels, values, scores, greatest, sums, shrink, mix;  // tiles
   bool pack_values;
   int64_t value_pitch;
@@ -556,7 +374,7 @@ typedef struct forward {
 // Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
 // waits for another's chain.
 static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   int n = (int)p->rows;
   tc_val rows[ROWS], top[ROWS], sum[ROWS], less[ROWS], before[ROWS], unseen = number(p, -INFINITY),
                                                                      state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
@@ -579,7 +397,7 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
   tc_val key = loop(p->s, i64(p->s, 0), count, STEP);
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = power_of(p, sub(p->s, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i]));
+    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i]));
     store(p, f->scores, at, v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
@@ -587,7 +405,7 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
     if (!p->one_block) {
-      tc_val shrink = power_of(p, sub(p->s, before[i], less[i]));
+      tc_val shrink = tc_att_power(p, sub(p->s, before[i], less[i]));
       total = add(p->s, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
       store(p, f->shrink, i64(p->s, i), shrink);
     }
@@ -596,47 +414,32 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
 }
 
 static tc_val inverse_of_sum(forward *f, tc_val at) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   return tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
 }
 
-// Where row `row` of the unit's head begins in a result: heads inside or outside.
-static tc_val result_row(attention *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
-  const tc_gnode *x = &p->s->g->node[node];
-  if (x->n_attr > 3 || p->heads_as_rows) return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
-  tc_val batch = tc_emit_bin(E, TC_N_DIV, head, i64(p->s, heads)), inner = tc_emit_bin(E, TC_N_REM, head, i64(p->s, heads));
-  tc_val outer = add(p->s, times(p->s, batch, rows), row);
-  return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
-}
-
-static int result_buffer(attention *p, uint32_t node) {
-  int buf = tc_ex_buffer(p->s, node);
-  p->s->x->writes |= UINT64_C(1) << buf;
-  return buf;
-}
-
 // `lanes` columns from the column on to a result, as many as there are.
-static void store_part(attention *p, uint32_t node, tc_val at, const panels *x, tc_val v) {
+static void store_part(tc_att *p, uint32_t node, tc_val at, const panels *x, tc_val v) {
   tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes ? column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, result_buffer(p, node));
+  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, tc_att_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
   if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
     E->nest->inst[stored].flags = 1;
 }
 
-static void begin_row(attention *p, tc_val row) {
+static void begin_row(tc_att *p, tc_val row) {
   if (p->f % p->rows) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
 }
 
-static void end_row(attention *p) {
+static void end_row(tc_att *p) {
   if (p->f % p->rows) end_if(p);
 }
 
 // Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
 static void mix_values(forward *f, tc_val row, tc_val count) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   int rows = (int)p->rows;
   for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
     tc_val acc[ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
@@ -647,7 +450,7 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
       tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
         begin_row(p, r);
-        store_part(p, p->out, result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, mul(p, acc[i], inverse_of_sum(f, at_i)));
+        store_part(p, p->out, tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, mul(p, acc[i], inverse_of_sum(f, at_i)));
         end_row(p);
         continue;
       }
@@ -661,11 +464,11 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
 
 // A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / units(p)));
-  int buf = result_buffer(p, p->lse);
+  tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
+  int buf = tc_att_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
   store(p, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
   store(p, buf, plus(p, to, 1), log);
@@ -673,9 +476,9 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
 
 // Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to be seen.
 static void prepare_keys(forward *f, tc_val count) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
-  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e, f->panels, key_scale(p));
+  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e, f->panels, tc_att_key_scale(p));
   if (f->pack_values) {
     tc_val to = times(p->s, f->ready, f->value_pitch);
     pack_rows(p, &p->v, add(p->s, f->k0, f->ready), sub(p->s, to_key, f->ready), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
@@ -684,8 +487,8 @@ static void prepare_keys(forward *f, tc_val count) {
 }
 
 static void forward_tile(forward *f, tc_val row) {
-  attention *p = f->p;
-  tc_val stop = p->causal ? least(p, f->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
+  tc_att *p = f->p;
+  tc_val stop = p->causal ? least(p, f->k1, tc_att_limit(p, last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
   if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[ROWS];
@@ -715,7 +518,7 @@ static void forward_tile(forward *f, tc_val row) {
 }
 
 static void begin_state(forward *f) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
   store(p, f->greatest, i, number(p, -INFINITY));
   store(p, f->sums, i, number(p, 0));
@@ -727,11 +530,11 @@ static void begin_state(forward *f) {
 }
 
 static void finish_state(forward *f, tc_val r1) {
-  attention *p = f->p;
+  tc_att *p = f->p;
   tc_val row = loop(p->s, f->r0, r1, 1), at = sub(p->s, row, f->r0);
   if (p->lse != TC_NONE) store_lse(f, row, at);
   if (p->out != TC_NONE) {
-    tc_val inverse = inverse_of_sum(f, at), to = result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
+    tc_val inverse = inverse_of_sum(f, at), to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
       tc_val v = load(p, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
       store_part(p, p->out, to, &x, mul(p, v, inverse));
@@ -741,8 +544,8 @@ static void finish_state(forward *f, tc_val r1) {
 }
 
 static void forward_unit(forward *f, tc_val r1) {
-  attention *p = f->p;
-  tc_val stop = limit_of(p, last_row(p, r1));
+  tc_att *p = f->p;
+  tc_val stop = tc_att_limit(p, last_row(p, r1));
   f->k0 = i64(p->s, 0), f->k1 = stop;
   if (!p->one_block) {
     begin_state(f);
@@ -760,7 +563,7 @@ static void forward_unit(forward *f, tc_val r1) {
 
 // Values are read in place where a few rows read them, or where lines of many rows fit the few sets of a cache that their distance lets them share:
 // 12 heads side by side are 3072 bytes, in place 1 % faster than packed.
-static bool packs_values(const attention *p) {
+static bool packs_values(const tc_att *p) {
   bool whole_vectors = packed_columns(p, p->ev) == p->ev;
   if (!whole_vectors) return true;
   if (p->f <= FEW_ROWS) return false;
@@ -768,7 +571,7 @@ static bool packs_values(const attention *p) {
   return p->v.type != p->acc || (bytes & -bytes) > 1024;
 }
 
-static void forward_kernel(attention *p) {
+static void forward_kernel(tc_att *p) {
   tc_ex *s = p->s;
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
@@ -785,9 +588,9 @@ static void forward_kernel(attention *p) {
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val unit = loop(p->s, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, i64(p->s, blocks));
   s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
-  p->q.at = base_of(p, &p->q), p->k.at = base_of(p, &p->k);
-  if (p->out != TC_NONE) p->v.at = base_of(p, &p->v);
-  if (p->has_mask) p->mask.at = base_of(p, &p->mask);
+  p->q.at = tc_att_base(p, &p->q), p->k.at = tc_att_base(p, &p->k);
+  if (p->out != TC_NONE) p->v.at = tc_att_base(p, &p->v);
+  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
   f.r0 = times(p->s, block, p->row_block);
   forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
   end(p->s);
@@ -797,33 +600,33 @@ static void forward_kernel(attention *p) {
 // ---- backward ----
 
 typedef struct backward {
-  attention *p;
+  tc_att *p;
   int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
   int64_t e, ev;  // columns as packed
   tc_val unit, head;  // head: of the query, within the key head's
   tc_val k0, k1, row0, n_rows;
 } backward;
 
-static bool wants_slopes(const attention *p) {
+static bool wants_slopes(const tc_att *p) {
   return p->dq != TC_NONE || p->dk != TC_NONE;
 }
 
 // Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
 static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   tc_val rows[ROWS], greatest[ROWS], log[ROWS], delta[ROWS], to = sees_all(p) ? count : plus(p, count, ROWS - 1);
   rows_from(p, row, rows);
   for (int i = 0; i < p->rows; i++) {
     tc_val of_row = add(p->s, p->sums.at, times(p->s, rows[i], p->sums.stride));
-    greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, units(p)));
-    log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, units(p)));
+    greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, tc_att_units(p)));
+    log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, tc_att_units(p)));
     delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
   }
   for (steps x = steps_of(p, rows, b->k0, b->k1); next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
       tc_val here = plus(p, add(p->s, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, STEP, here, TC_NONE);
       v = masked(p, v, rows[i], add(p->s, b->k0, x.at), &seen);
-      v = only(p, seen, power_of(p, sub(p->s, sub(p->s, v, greatest[i]), log[i])), 0);
+      v = only(p, seen, tc_att_power(p, sub(p->s, sub(p->s, v, greatest[i]), log[i])), 0);
       store(p, b->weights, here, v);
       if (!wants_slopes(p)) continue;
       tc_val g = sub(p->s, load(p, b->slopes, p->acc, STEP, here, TC_NONE), delta[i]);
@@ -833,7 +636,7 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
 
 // dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
 static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   int rows = (int)p->rows;
   for (panels x = {.columns = p->e}; next_panel(p, &x);) {
     tc_val acc[ROWS], so_far = TC_NONE;
@@ -851,7 +654,7 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
         continue;
       }
       begin_if(p, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
-      store_part(p, p->dq, result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
+      store_part(p, p->dq, tc_att_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
       end_if(p);
     }
   }
@@ -859,7 +662,7 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
 
 // Adds the block of rows to the sums of `ROWS` keys: weights by dout, or slopes by queries.
 static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   tc_val first = i64(p->s, 0);
   if (p->causal) first = most(p, first, sub(p->s, sub(p->s, add(p->s, b->k0, key), p->first_seen), b->row0));
   for (panels x = {.columns = columns}; next_panel(p, &x);) {
@@ -871,12 +674,12 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
 }
 
 static void backward_rows(backward *b) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
   pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
   pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
   tc_val i = loop(p->s, i64(p->s, 0), b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
-  tc_val stop = p->causal ? least(p, b->k1, limit_of(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p->s, stop, b->k0);
+  tc_val stop = p->causal ? least(p, b->k1, tc_att_limit(p, last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p->s, stop, b->k0);
   with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at, NULL);
   if (wants_slopes(p)) with_panels(p, tile_side(p, b->douts, times(p->s, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at, NULL);
   slopes(b, row, at, count);
@@ -889,7 +692,7 @@ static void backward_rows(backward *b) {
   end(p->s);
 }
 
-static void fill_zero(attention *p, int tile, int64_t n) {
+static void fill_zero(tc_att *p, int tile, int64_t n) {
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector);
   store(p, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
   end(p->s);
@@ -898,26 +701,27 @@ static void fill_zero(attention *p, int tile, int64_t n) {
 // Sums of a block of keys, or of all rows, to their result.
 static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns,
                        int64_t pitch, tc_val by) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   for (panels x = {.columns = columns}; next_panel(p, &x);) {
     tc_val v = load(p, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
-    store_part(p, node, result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
+    store_part(p, node, tc_att_result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
   }
 }
 
 static void enter_head(backward *b) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
-  p->q.at = base_of(p, &p->q), p->dout.at = base_of(p, &p->dout), p->sums.at = base_of(p, &p->sums), p->delta.at = base_of(p, &p->delta);
-  if (p->has_mask) p->mask.at = base_of(p, &p->mask);
+  p->q.at = tc_att_base(p, &p->q), p->dout.at = tc_att_base(p, &p->dout), p->sums.at = tc_att_base(p, &p->sums),
+  p->delta.at = tc_att_base(p, &p->delta);
+  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
 }
 
 static void backward_block(backward *b, tc_val key_end) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   tc_val zero = i64(p->s, 0), n_here = most(p, zero, sub(p->s, b->k1, b->k0));
   if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + ROWS) * b->e);
   if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + ROWS) * b->ev);
-  turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, key_scale(p));
+  turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_att_key_scale(p));
   if (wants_slopes(p)) turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE);
   if (p->dq != TC_NONE) pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
   b->head = loop(p->s, zero, i64(p->s, p->group), 1);
@@ -936,7 +740,7 @@ static void backward_block(backward *b, tc_val key_end) {
 }
 
 static void backward_unit(backward *b) {
-  attention *p = b->p;
+  tc_att *p = b->p;
   int64_t head_rows = ceil_to(p->l, p->rows) + p->rows;
   if (p->one_block) {
     b->k0 = i64(p->s, 0), b->k1 = p->n_keys;
@@ -957,7 +761,7 @@ static void backward_unit(backward *b) {
   end(p->s);
 }
 
-static void backward_kernel(attention *p) {
+static void backward_kernel(tc_att *p) {
   tc_ex *s = p->s;
   backward b = {.p = p, .e = packed_columns(p, p->e), .ev = packed_columns(p, p->ev)};
   int64_t keys = ceil_to(p->block, p->lanes), rows = BLOCK_ROWS + p->rows;
@@ -974,15 +778,15 @@ static void backward_kernel(attention *p) {
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   b.unit = loop(p->s, begin, finish, 1);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
-  p->k.at = base_of(p, &p->k), p->v.at = base_of(p, &p->v);
+  p->k.at = tc_att_base(p, &p->k), p->v.at = tc_att_base(p, &p->v);
   backward_unit(&b);
   end(p->s);
   s->x->extent = p->n * p->hkv;
 }
 
 void tc_ex_attention(tc_ex *s) {
-  attention at = {.s = s}, *p = &at;
-  if (!take_members(p)) return;
+  tc_att at = {.s = s}, *p = &at;
+  if (!tc_att_take(p)) return;
   choose_blocks(p);
   s->lanes = p->lanes, s->vector = -1;
   if (p->backward)

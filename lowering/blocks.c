@@ -1,3 +1,4 @@
+// The model by which products are cut, with the measurements behind its numbers. See blocks.h.
 #include "lowering/blocks.h"
 
 #include "lowering/expand_state.h"

@@ -1,3 +1,4 @@
+// Choices in a table, and its file. See choices.h.
 #include "lowering/choices.h"
 
 #include <errno.h>

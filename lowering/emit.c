@@ -1,3 +1,4 @@
+// Appends instructions, and ops and functions of many instructions. See emit.h.
 #include "lowering/emit.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// Values, stores and folds of a group as instructions, and the shapes of kernels that are no product. See expand.h.
 #include "lowering/expand.h"
 
 #include <limits.h>
@@ -1301,6 +1302,8 @@ static void generate(tc_ex *s) {
   find_depths(s);
   if (s->gp->kind == TC_GROUP_GEMM)
     contraction(s);
+  else if (s->gp->kind == TC_GROUP_ATTENTION && tc_target_is_gpu(s->target))
+    tc_ex_gpu_attention(s);
   else if (s->gp->kind == TC_GROUP_ATTENTION)
     tc_ex_attention(s);
   else if (s->gp->kind == TC_GROUP_FLAT && !s->split)

@@ -131,6 +131,8 @@ tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 
 // Attention or its gradients, as many of its rows as the group has.
 void tc_ex_attention(tc_ex *s);
+// The same on a GPU.
+void tc_ex_gpu_attention(tc_ex *s);
 // A product and what follows it elementwise.
 void tc_ex_product(tc_ex *s);
 // The same on a GPU.

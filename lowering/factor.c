@@ -1,3 +1,4 @@
+// Follows a product's operand through views to memory. See factor.h.
 #include "lowering/factor.h"
 
 #include <string.h>

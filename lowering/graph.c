@@ -1,3 +1,4 @@
+// Records to nodes: equal ones merged, ops decomposed. See graph.h.
 #include "lowering/graph.h"
 
 #include <string.h>

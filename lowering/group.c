@@ -20,6 +20,7 @@
 #define TIGHT_JOINED 4
 #define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
 #define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
+#define GPU_GRADIENT_COLUMNS 256  // of dk and dv together, of which a warp holds 16 rows
 #define MANY_PARTS 4  // a thread: they need not be as many for each
 
 typedef struct work {
@@ -343,13 +344,19 @@ static bool too_large(const work *w, uint32_t n, uint32_t group) {
   return c.n > w->max_large;
 }
 
+// Whether one kernel makes two gradients of attention. A GPU's has rows or keys of its own, and sums in registers: of dk and dv both if there is room.
+static bool made_together(const work *w, const tc_gnode *a, const tc_gnode *b) {
+  if (!tc_target_is_gpu(&w->g->target)) return true;
+  return a->op != TC_OP_ATTENTION_DQ && b->op != TC_OP_ATTENTION_DQ && a->shape->d.dim[3] + b->shape->d.dim[3] <= GPU_GRADIENT_COLUMNS;
+}
+
 // Whether two rows of attention read the same operands, but for the values that the log-sum-exp does not read.
-static bool attends_alike(const tc_gnode *a, const tc_gnode *b) {
+static bool attends_alike(const work *w, const tc_gnode *a, const tc_gnode *b) {
   if (a->op == b->op || memcmp(a->attr, b->attr, 3 * sizeof a->attr[0]) != 0) return false;
   if (a->op == TC_OP_ATTENTION && b->op == TC_OP_ATTENTION_LSE)
     return memcmp(a->in, b->in, 2 * sizeof a->in[0]) == 0 && memcmp(a->in + 3, b->in + 2, (size_t)(b->n_in - 2) * sizeof a->in[0]) == 0;
   bool gradients = a->op > TC_OP_ATTENTION_LSE && b->op > TC_OP_ATTENTION_LSE;
-  return gradients && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
+  return gradients && made_together(w, a, b) && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
 }
 
 // The group of a row of attention: that of a row it shares its work with, or one of its own.
@@ -361,7 +368,7 @@ static uint32_t place_attention(work *w, uint32_t n) {
     bool alike = true;
     for (uint32_t i = 0; i < gp->n_member; i++) {
       const tc_gnode *y = &w->g->node[gp->member[i]];
-      alike = alike && (attends_alike(x, y) || attends_alike(y, x));
+      alike = alike && (attends_alike(w, x, y) || attends_alike(w, y, x));
     }
     if (alike && !makes_cycle(w, g, n)) return g;
   }

@@ -1,3 +1,4 @@
+// Sums of terms: adding, comparing, dividing. See index.h.
 #include "lowering/index.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// The rows of isa.def, and which is the machine's. See isa.h.
 #include "lowering/isa.h"
 
 #include <elf.h>

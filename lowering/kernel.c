@@ -1,3 +1,4 @@
+// Compiles nests once, by whichever compiler there is, and keeps them. See kernel.h.
 #include "lowering/kernel.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Moves that cancel, and moved operands and results of products. See layout.h.
 #include "lowering/layout.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// Places temporaries, orders steps, and counts what op by op would hold. See memory.h.
 #include "lowering/memory.h"
 
 #include <string.h>

@@ -252,11 +252,20 @@ static tc_status check_mma(const check *c) {
   return check_source(c, 2, TC_F32, i->lanes);
 }
 
+static tc_status check_trade(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
+  if (!one_bit || i->imm >= 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
+  if (i->lanes < c->nest->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->nest->threads);
+  return check_same(c, 1, SET_VALUE);
+}
+
 static tc_status check_threads_op(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (c->nest->threads == 0) return refuse(c, "a nest without threads has no such op");
   switch (i->op) {
     case TC_N_PICK: return check_pick(c);
+    case TC_N_TRADE: return check_trade(c);
     case TC_N_COPY: return check_copy(c);
     case TC_N_WAIT: return i->imm >= 0 && i->imm <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", i->imm);
     case TC_N_LDMATRIX: return check_ldmatrix(c);
@@ -300,6 +309,7 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_BITCAST:
     case TC_N_PICK:
     case TC_N_LDMATRIX:
+    case TC_N_TRADE:
     case TC_N_HREDUCE: return 1;
     case TC_N_STORE:
     case TC_N_SCATTER:
@@ -402,7 +412,8 @@ static tc_status check_op(check *c) {
     case TC_N_COMMIT:
     case TC_N_WAIT:
     case TC_N_LDMATRIX:
-    case TC_N_MMA: return check_threads_op(c);
+    case TC_N_MMA:
+    case TC_N_TRADE: return check_threads_op(c);
     case TC_N_OPS: break;
   }
   return refuse(c, "no such op");
@@ -521,6 +532,7 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
       break;
     case TC_N_LDMATRIX: fprintf(out, " t%" PRId64, i->imm); break;
     case TC_N_PICK:
+    case TC_N_TRADE:
     case TC_N_WAIT: fprintf(out, " %" PRId64, i->imm); break;
     default: break;
   }

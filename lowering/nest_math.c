@@ -1,3 +1,4 @@
+// The rows of nest_math.def as a table. See nest_math.h.
 #include "lowering/nest_math.h"
 
 #include <math.h>

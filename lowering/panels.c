@@ -1,3 +1,4 @@
+// Which factors are kept as products of few rows read them. See panels.h.
 #include "lowering/panels.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// The table of prepared values, and its keeper. See prepared.h.
 #include "lowering/prepared.h"
 
 #include <pthread.h>

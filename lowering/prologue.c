@@ -1,3 +1,4 @@
+// Which factors are made where they are loaded. See prologue.h.
 #include "lowering/prologue.h"
 
 #include "lowering/emit.h"

@@ -1,3 +1,4 @@
+// Weighs making a value again against storing it. See remake.h.
 #include "lowering/remake.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// The identities, op by op. See simplify.h.
 #include "lowering/simplify.h"
 
 #include <string.h>

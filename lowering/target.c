@@ -1,3 +1,4 @@
+// A target from a device's facts, and how its threads share lanes. See target.h.
 #include "lowering/target.h"
 
 #include "runtime/arena.h"

@@ -1,3 +1,4 @@
+// Compiles and times cuts by turns. See tune.h.
 #include "lowering/tune.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// Runs records one by one, and says where and by how much results differ. See verify.h.
 #include "lowering/verify.h"
 
 #include <float.h>

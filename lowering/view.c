@@ -1,3 +1,4 @@
+// Positions of groups, and through each kind of view. See view.h.
 #include "lowering/view.h"
 
 #include "runtime/options.h"

@@ -1,3 +1,4 @@
+// Taking the bias away, and what forks need. See biased_lock.h.
 #include "runtime/biased_lock.h"
 
 #include <sys/syscall.h>

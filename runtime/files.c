@@ -1,4 +1,4 @@
-// See files.h.
+// Reading and replacing whole files, and where they are. See files.h.
 #include "runtime/files.h"
 
 #include <errno.h>

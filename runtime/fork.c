@@ -1,4 +1,4 @@
-// See fork.h.
+// The list of locks, taken and given up around a fork. See fork.h.
 #include "runtime/fork.h"
 
 #include <string.h>

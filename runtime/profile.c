@@ -1,3 +1,4 @@
+// Records of sync points in a ring, sums, and how they are printed. See profile.h.
 #include "runtime/profile.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// The nests, and their inputs. See nests.h.
 #include "tests/nests.h"
 
 #include <math.h>

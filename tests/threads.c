@@ -1,8 +1,11 @@
+// One instruction after the other, for all threads at a time. See threads.h.
 #include "tests/threads.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lowering/nest_math.h"
 
 enum { MOST_COPIES = 65536 };
 
@@ -293,6 +296,21 @@ static cell cast(tc_type from, tc_type to, cell c) {
   return r;
 }
 
+// Between types of one width.
+static cell bits(tc_type to, tc_type from, cell c) {
+  cell r = {0};
+  int32_t i;
+  if (from == TC_F32) return memcpy(&i, &c.f, sizeof i), r.i = i, r;
+  if (to != TC_F32) return c;
+  return i = (int32_t)c.i, memcpy(&r.f, &i, sizeof i), r;
+}
+
+static double call(const tc_ninst *i, double a, double b) {
+  const void *const *table = tc_nest_math_table();
+  if (tc_nest_math_operands(i->imm) == 1) return ((double (*)(double))(uintptr_t)table[i->imm])(a);
+  return ((double (*)(double, double))(uintptr_t)table[i->imm])(a, b);
+}
+
 static cell lane_of(machine *m, const tc_ninst *i, int l) {
   const cell *s[3];
   cell r = {0};
@@ -311,8 +329,11 @@ static cell lane_of(machine *m, const tc_ninst *i, int l) {
     case TC_N_VAR: r = s[0][l]; break;
     case TC_N_PICK: r = s[0][(int64_t)l * (m->nest->inst[i->src[0]].lanes / m->nest->threads) + i->imm]; break;
     case TC_N_INTERLEAVE: r = s[l % 2][l / 2]; break;
+    case TC_N_TRADE: r = s[0][l ^ (i->imm * (i->lanes / m->nest->threads))]; break;
     case TC_N_SELECT: r = s[0][l].i ? s[1][l] : s[2][l]; break;
     case TC_N_CAST: r = cast(from, t, s[0][l]); break;
+    case TC_N_BITCAST: r = bits(t, from, s[0][l]); break;
+    case TC_N_CALL: r.d = call(i, s[0][l].d, s[1] ? s[1][l].d : 0); break;
     case TC_N_FMA:
       if (t == TC_F32)
         r.f = fmaf(s[0][l].f, s[1][l].f, s[2][l].f);

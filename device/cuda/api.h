@@ -21,7 +21,7 @@ typedef struct CUmemPoolHandle_st *tc_cu_pool;
 typedef struct CUgraph_st *tc_cu_graph;
 typedef struct CUgraphNode_st *tc_cu_node;
 typedef struct CUgraphExec_st *tc_cu_exec;
-typedef struct _nvrtcProgram *tc_nvrtc_program;
+typedef void *tc_nvrtc_program;  // as of tc_rtc
 
 typedef struct tc_cu_pool_properties {
   unsigned allocType, handleTypes;

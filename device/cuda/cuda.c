@@ -25,7 +25,7 @@ static struct {
 } cu;
 
 static const tc_library_row rows[] = {
-#define TC_CUDA_ROW(symbol, needed, parameters) {#symbol, (size_t)((char *)&((__typeof__(cu) *)0)->symbol - (char *)0), needed},
+#define TC_CUDA_ROW(symbol, needed, parameters) TC_LIBRARY_ROW(cu, symbol, needed),
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW
 };
@@ -108,14 +108,6 @@ static bool open_library(char *why, size_t bytes) {
   return true;
 }
 
-static bool ready(char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;  // under the lock of opening
-  static char said[256];
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
-}
-
 static int count(int *n) {
   return (int)cu.cuDeviceGetCount(n);
 }
@@ -156,7 +148,6 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
       {TC_CU_DEVICE_ATTRIBUTE_WARP_SIZE, &out->warp},
       {TC_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &out->most_threads},
       {TC_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors},
-      {TC_CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, &out->block_registers},
       {TC_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared},
       {TC_CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2},
   };
@@ -287,10 +278,6 @@ static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
 }
 
-static int zero(tc_gpu_port *p, void *to, size_t bytes) {
-  return (int)cu.cuMemsetD8Async(pointer(to), 0, bytes, p->stream);
-}
-
 static int event_create(tc_gpu_port *p, void **out) {
   tc_cu_event event = NULL;
   (void)p;
@@ -414,7 +401,7 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
-    .ready = ready,
+    .open_library = open_library,
     .count = count,
     .judge = judge,
     .version = version_of,
@@ -438,7 +425,6 @@ const tc_gpu_driver tc_cuda_driver = {
     .write = write_to,
     .read = read_from,
     .copy = copy,
-    .zero = zero,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

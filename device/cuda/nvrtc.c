@@ -9,9 +9,8 @@
 #include "device/cuda/api.h"
 #include "device/cuda/places.h"
 #include "device/gpu/library.h"
-#include "runtime/arena.h"
+#include "device/gpu/rtc.h"
 #include "runtime/files.h"
-#include "runtime/log.h"
 #include "runtime/options.h"
 
 #define OLDEST_MAJOR 11
@@ -26,7 +25,7 @@ static struct {
 } rtc;
 
 static const tc_library_row rows[] = {
-#define TC_NVRTC_ROW(symbol, result, parameters) {#symbol, (size_t)((char *)&((__typeof__(rtc) *)0)->symbol - (char *)0), true},
+#define TC_NVRTC_ROW(symbol, result, parameters) TC_LIBRARY_ROW(rtc, symbol, true),
 #include "device/cuda/nvrtc.def"
 #undef TC_NVRTC_ROW
 };
@@ -133,32 +132,16 @@ const char *tc_nvrtc_options(void) {
 
 // ---- compiling ----
 
-// The compiler's log, to be freed; NULL: none, or no memory.
-static char *log_of(tc_nvrtc_program program) {
-  size_t bytes = 0;
-  if (rtc.nvrtcGetProgramLogSize(program, &bytes) != 0 || bytes < 2) return NULL;
-  char *log = tc_calloc(1, bytes + 1);
-  if (log && rtc.nvrtcGetProgramLog(program, log) != 0) *log = 0;
-  return log;
-}
-
-static tc_status take_image(tc_nvrtc_program program, const char *name, bool ptx, tc_gpu_image *out) {
-  size_t bytes = 0;
-  tc_nvrtc_result result = ptx ? rtc.nvrtcGetPTXSize(program, &bytes) : rtc.nvrtcGetCUBINSize(program, &bytes);
-  if (result != 0 || bytes == 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.nvrtcGetErrorString(result));
-  char *data = tc_calloc(1, bytes + 1);
-  if (!data) return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
-  result = ptx ? rtc.nvrtcGetPTX(program, data) : rtc.nvrtcGetCUBIN(program, data);
-  if (result != 0) {
-    tc_free(data);
-    return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.nvrtcGetErrorString(result));
-  }
-  *out = (tc_gpu_image){data, bytes};
-  return TC_OK;
-}
-
 tc_status tc_nvrtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {
   const char *header[] = {tc_cuda_words}, *header_name[] = {"tc_words.h"};
+  bool ptx = strncmp(target, "compute_", 8) == 0;
+  const tc_rtc nvrtc = {name_text,
+                        rtc.nvrtcGetErrorString,
+                        rtc.nvrtcGetProgramLogSize,
+                        rtc.nvrtcGetProgramLog,
+                        ptx ? rtc.nvrtcGetPTXSize : rtc.nvrtcGetCUBINSize,
+                        ptx ? rtc.nvrtcGetPTX : rtc.nvrtcGetCUBIN,
+                        rtc.nvrtcDestroyProgram};
   char file[128], architecture[64];
   tc_nvrtc_program program = NULL;
   *out = (tc_gpu_image){0};
@@ -168,14 +151,5 @@ tc_status tc_nvrtc_compile(const char *target, const char *name, const char *sou
   tc_nvrtc_result result = rtc.nvrtcCreateProgram(&program, source, file, 1, header, header_name);
   if (result != 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s: %s", name, name_text, rtc.nvrtcGetErrorString(result));
   result = rtc.nvrtcCompileProgram(program, sizeof option / sizeof *option, option);
-  char *log = log_of(program);
-  if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, target, log);
-  tc_status st;
-  if (result != 0)
-    st = TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.nvrtcGetErrorString(result), tc_gpu_first_error(log));
-  else
-    st = take_image(program, name, strncmp(target, "compute_", 8) == 0, out);
-  tc_free(log);
-  (void)rtc.nvrtcDestroyProgram(&program);
-  return st;
+  return tc_rtc_finish(&nvrtc, program, result, target, name, out);
 }

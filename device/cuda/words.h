@@ -32,7 +32,6 @@ typedef double f64;
 #define TC_DOWN_U32(mask, v, delta, width) __shfl_down_sync((u32)(mask), (u32)(v), (u32)(delta), (int)(width))
 #define TC_FROM_U32(mask, v, lane, width) __shfl_sync((u32)(mask), (u32)(v), (int)(lane), (int)(width))
 #define TC_UNROLL _Pragma("unroll")
-#define TC_RESTRICT __restrict__
 
 TC_DEVICE u32 tc_bits_f32(f32 x) { return __float_as_uint(x); }
 TC_DEVICE f32 tc_f32_bits(u32 x) { return __uint_as_float(x); }
@@ -40,9 +39,6 @@ TC_DEVICE u64 tc_bits_f64(f64 x) { return (u64)__double_as_longlong(x); }
 TC_DEVICE f64 tc_f64_bits(u64 x) { return __longlong_as_double((i64)x); }
 
 TC_DEVICE f32 tc_fma_f32(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
-TC_DEVICE f32 tc_add_f32(f32 a, f32 b) { return __fadd_rn(a, b); }
-TC_DEVICE f32 tc_sub_f32(f32 a, f32 b) { return __fsub_rn(a, b); }
-TC_DEVICE f32 tc_mul_f32(f32 a, f32 b) { return __fmul_rn(a, b); }
 TC_DEVICE f32 tc_div_f32(f32 a, f32 b) { return __fdiv_rn(a, b); }
 TC_DEVICE f32 tc_sqrt_f32(f32 a) { return __fsqrt_rn(a); }
 TC_DEVICE f32 tc_floor_f32(f32 a) { return floorf(a); }
@@ -52,9 +48,6 @@ TC_DEVICE f32 tc_rint_f32(f32 a) { return rintf(a); }
 TC_DEVICE f32 tc_abs_f32(f32 a) { return fabsf(a); }
 
 TC_DEVICE f64 tc_fma_f64(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
-TC_DEVICE f64 tc_add_f64(f64 a, f64 b) { return __dadd_rn(a, b); }
-TC_DEVICE f64 tc_sub_f64(f64 a, f64 b) { return __dsub_rn(a, b); }
-TC_DEVICE f64 tc_mul_f64(f64 a, f64 b) { return __dmul_rn(a, b); }
 TC_DEVICE f64 tc_div_f64(f64 a, f64 b) { return __ddiv_rn(a, b); }
 TC_DEVICE f64 tc_sqrt_f64(f64 a) { return __dsqrt_rn(a); }
 TC_DEVICE f64 tc_floor_f64(f64 a) { return floor(a); }
@@ -64,7 +57,6 @@ TC_DEVICE f64 tc_rint_f64(f64 a) { return rint(a); }
 TC_DEVICE f64 tc_abs_f64(f64 a) { return fabs(a); }
 
 TC_DEVICE u32 tc_mulhi_u32(u32 a, u32 b) { return __umulhi(a, b); }
-TC_DEVICE u64 tc_mulhi_u64(u64 a, u64 b) { return __umul64hi(a, b); }
 
 // ---- half types ----
 

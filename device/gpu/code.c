@@ -8,18 +8,6 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 
-static _Atomic uint64_t n_compiled, n_from_disk;
-
-void tc_gpu_code_stats(uint64_t *compiled, uint64_t *from_disk) {
-  *compiled = atomic_load(&n_compiled), *from_disk = atomic_load(&n_from_disk);
-}
-
-const char *tc_gpu_first_error(const char *log) {
-  const char *at = log ? strstr(log, "error") : NULL;
-  while (at && at > log && at[-1] != '\n') at--;
-  return at ? at : log ? log : "";
-}
-
 // All that an image depends on, as text; NULL without memory. To be freed.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
   const tc_gpu_driver *d = g->driver;
@@ -44,7 +32,6 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
     uint64_t began = tc_now_ns();
     st = g->driver->compile(g->facts.arch, name, source, out);
     if (st == TC_OK) {
-      atomic_fetch_add(&n_compiled, 1);
       tc_log_line(TC_LOG_KERNEL, "%s: %s compiled for %s in %.1f ms, %zu bytes", tc_device_name(g->device), name, g->facts.arch,
                   (double)(tc_now_ns() - began) * 1e-6, out->bytes);
       if (key) tc_gpu_images_keep(key, key_bytes, out);
@@ -89,7 +76,6 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
     if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load(g, &image, name, c, NULL);
   }
   if (st != TC_OK) goto done;
-  if (from_disk) atomic_fetch_add(&n_from_disk, 1);
   *out = c, c = NULL;  // handed over
 done:
   tc_free(image.data);

@@ -1,7 +1,7 @@
 // What device/cuda and device/hip fill: a driver and its compiler, as a table of functions in the words of neither.
 //
 // Results are the driver's own numbers, 0 for success, which `judge` tells apart and names; gpu.c makes a status of them. All functions of one device but
-// wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
+// enter, leave, wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
 #ifndef TC_DEVICE_GPU_DRIVER_H
 #define TC_DEVICE_GPU_DRIVER_H
 
@@ -54,8 +54,8 @@ typedef struct tc_gpu_driver {
   const char *words;  // the text of the header tc_words.h
 
   // ---- the libraries ----
-  // Opens them once. False with why not, in one sentence, if the driver is absent or refuses.
-  bool (*ready)(char *why, size_t bytes);
+  // Called once. False with why not, in one sentence, if the driver is absent or refuses.
+  bool (*open_library)(char *why, size_t bytes);
   int (*count)(int *n);
   tc_gpu_verdict (*judge)(int result, const char **name);  // its name; never NULL
   const char *(*version)(void);  // "CUDA 13.0"
@@ -90,7 +90,6 @@ typedef struct tc_gpu_driver {
   int (*write)(tc_gpu_port *p, void *to, const void *staging, size_t bytes);  // both read their source when the copy runs
   int (*read)(tc_gpu_port *p, void *staging, const void *from, size_t bytes);
   int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);
-  int (*zero)(tc_gpu_port *p, void *to, size_t bytes);
   int (*event_create)(tc_gpu_port *p, void **out);
   int (*event_destroy)(tc_gpu_port *p, void *event);
   int (*event_record)(tc_gpu_port *p, void *event);
@@ -122,8 +121,5 @@ typedef struct tc_gpu_driver {
 } tc_gpu_driver;
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
-
-// Of a compiler's log (NULL: none), what a message has room for: from its first error on.
-const char *tc_gpu_first_error(const char *log);
 
 #endif

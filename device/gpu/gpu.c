@@ -25,6 +25,10 @@ static const tc_gpu_driver *driver_of(tc_device d) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // of opening and shutting down
 TC_FORK_SAFE(&lock, 7)
 static tc_gpu gpus[TC_N_DEVICES][TC_MOST_ORDINALS];
+static struct {
+  bool tried, there;
+  char why[256];  // not
+} libraries[TC_N_DEVICES];  // of drivers
 static bool watching;  // forks
 static atomic_bool touched, forked;
 
@@ -159,12 +163,21 @@ tc_status tc_gpu_wait(tc_gpu *g) {
 
 // ---- opening ----
 
+// Opens the driver's library, once. pre: opening is locked. False with why not, in one sentence.
+static bool open_library(const tc_gpu_driver *driver, tc_device d, char *why, size_t bytes) {
+  int row = tc_device_row(d);
+  if (!libraries[row].tried) libraries[row].there = driver->open_library(libraries[row].why, sizeof libraries[row].why);
+  libraries[row].tried = true;
+  if (!libraries[row].there) snprintf(why, bytes, "%s", libraries[row].why);
+  return libraries[row].there;
+}
+
 // pre: opening is locked. False with why not, in one sentence.
 static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, char *why, size_t bytes) {
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
   g->driver = driver, g->device = d;
-  if (!driver->ready(why, bytes)) return false;
+  if (!open_library(driver, d, why, bytes)) return false;
   atomic_store(&touched, true);
   int result = driver->count(&n);
   if (result == 0 && ordinal >= n) {

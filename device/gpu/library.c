@@ -1,4 +1,4 @@
-// See library.h.
+// Opens libraries, looks for them, fills tables. See library.h.
 #include "device/gpu/library.h"
 
 #include <dlfcn.h>

@@ -148,11 +148,3 @@ tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_end(g);
   return st;
 }
-
-tc_status tc_gpu_zero(tc_gpu *g, void *to, size_t bytes) {
-  if (bytes == 0) return TC_OK;
-  TC_TRY(tc_gpu_begin(g, "zeroing memory"));
-  tc_status st = tc_gpu_check(g, g->driver->zero(&g->port, to, bytes), "zeroing memory");
-  tc_gpu_end(g);
-  return st;
-}

@@ -16,7 +16,7 @@ typedef struct ihipMemPoolHandle_t *tc_hip_pool;
 typedef struct ihipGraph *tc_hip_graph;
 typedef struct hipGraphNode *tc_hip_node;
 typedef struct hipGraphExec *tc_hip_exec;
-typedef struct _hiprtcProgram *tc_hiprtc_program;
+typedef void *tc_hiprtc_program;  // as of tc_rtc
 
 typedef struct tc_hip_pool_properties {
   unsigned allocType, handleTypes;
@@ -43,10 +43,10 @@ typedef struct tc_hip_node_params {
 // Where hipDeviceProp_t has what: of HIP 5, and of HIP 6 and later, whose function has another name. Larger than either.
 #define TC_HIP_PROPERTIES_BYTES 4096
 typedef struct tc_hip_layout {
-  size_t name, totalGlobalMem, sharedMemPerBlock, regsPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;
+  size_t name, totalGlobalMem, sharedMemPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;
 } tc_hip_layout;
-#define TC_HIP_LAYOUT_5 {0, 256, 264, 272, 276, 280, 336, 340, 396}
-#define TC_HIP_LAYOUT_6 {0, 288, 296, 304, 308, 320, 388, 616, 1160}
+#define TC_HIP_LAYOUT_5 {0, 256, 264, 276, 280, 336, 340, 396}
+#define TC_HIP_LAYOUT_6 {0, 288, 296, 308, 320, 388, 616, 1160}
 
 enum {
 #define TC_HIP_NUMBER(name, value) TC_##name = value,

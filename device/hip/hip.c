@@ -22,19 +22,19 @@ static struct {
 } hip;
 
 static const tc_library_row rows[] = {
-#define TC_HIP_ROW(symbol, result, needed, parameters) {#symbol, (size_t)((char *)&((__typeof__(hip) *)0)->symbol - (char *)0), needed},
+#define TC_HIP_ROW(symbol, result, needed, parameters) TC_LIBRARY_ROW(hip, symbol, needed),
 #include "device/hip/driver.def"
 #undef TC_HIP_ROW
 };
 
-// By its version it has one of two names, and another layout.
+// The second is there since HIP 6, and gives another layout.
 static struct {
-  tc_hip_result (*of_5)(void *properties, int ordinal);
-  tc_hip_result (*of_6)(void *properties, int ordinal);
-} properties_of;
+  tc_hip_result (*hipGetDeviceProperties)(void *properties, int ordinal);
+  tc_hip_result (*hipGetDevicePropertiesR0600)(void *properties, int ordinal);
+} old_or_new;
 static const tc_library_row properties_rows[] = {
-    {"hipGetDeviceProperties", (size_t)((char *)&((__typeof__(properties_of) *)0)->of_5 - (char *)0), true},
-    {"hipGetDevicePropertiesR0600", (size_t)((char *)&((__typeof__(properties_of) *)0)->of_6 - (char *)0), false},
+    TC_LIBRARY_ROW(old_or_new, hipGetDeviceProperties, true),
+    TC_LIBRARY_ROW(old_or_new, hipGetDevicePropertiesR0600, false),
 };
 
 static int version;  // 50221153: HIP 5.2
@@ -97,7 +97,7 @@ static bool open_library(char *why, size_t bytes) {
     return false;
   }
   if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &hip, &missing) ||
-      !tc_library_fill(handle, properties_rows, sizeof properties_rows / sizeof *properties_rows, &properties_of, &missing)) {
+      !tc_library_fill(handle, properties_rows, sizeof properties_rows / sizeof *properties_rows, &old_or_new, &missing)) {
     snprintf(why, bytes, "AMD's library has no %s: it is older than HIP 5.2", missing);
     return false;
   }
@@ -113,14 +113,6 @@ static bool open_library(char *why, size_t bytes) {
   }
   snprintf(version_text, sizeof version_text, "HIP %d.%d", version / 10000000, version / 100000 % 100);
   return tc_hiprtc_open(handle, version, why, bytes);
-}
-
-static bool ready(char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;  // under the lock of opening
-  static char said[256];
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
 }
 
 static int count(int *n) {
@@ -140,22 +132,22 @@ static uint32_t most_value_bytes(void) {
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
   static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
-  const tc_hip_layout *l = &layouts[properties_of.of_6 != NULL];
-  int registers, l2;
+  bool is_new = old_or_new.hipGetDevicePropertiesR0600 != NULL;
+  const tc_hip_layout *l = &layouts[is_new];
+  int l2;
   *out = (tc_gpu_facts){0};
   *what = "asking for a device's facts";
-  tc_hip_result result = (properties_of.of_6 ? properties_of.of_6 : properties_of.of_5)(at, ordinal);
+  tc_hip_result result = (is_new ? old_or_new.hipGetDevicePropertiesR0600 : old_or_new.hipGetDeviceProperties)(at, ordinal);
   if (result != TC_hipSuccess) return (int)result;
   snprintf(out->name, sizeof out->name, "%.90s", at + l->name);
   snprintf(out->arch, sizeof out->arch, "%.31s", at + l->gcnArchName);
   memcpy(&out->memory_bytes, at + l->totalGlobalMem, sizeof(size_t));
   memcpy(&out->shared_bytes, at + l->sharedMemPerBlock, sizeof(size_t));
-  memcpy(&registers, at + l->regsPerBlock, sizeof registers);
   memcpy(&out->warp, at + l->warpSize, sizeof out->warp);
   memcpy(&out->most_threads, at + l->maxThreadsPerBlock, sizeof out->most_threads);
   memcpy(&out->processors, at + l->multiProcessorCount, sizeof out->processors);
   memcpy(&l2, at + l->l2CacheSize, sizeof l2);
-  out->block_registers = registers, out->l2_bytes = (size_t)l2;
+  out->l2_bytes = (size_t)l2;
   out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
   return 0;
 }
@@ -185,10 +177,11 @@ static void leave(tc_gpu_port *p) {
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
-  if (lost || enter(p) != 0) return;
-  if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
-  if (p->stream) (void)hip.hipStreamDestroy(p->stream);
-  leave(p);
+  if (!lost && enter(p) == 0) {
+    if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
+    if (p->stream) (void)hip.hipStreamDestroy(p->stream);
+    leave(p);
+  }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
@@ -252,10 +245,6 @@ static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t byt
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
-}
-
-static int zero(tc_gpu_port *p, void *to, size_t bytes) {
-  return (int)hip.hipMemsetAsync(to, 0, bytes, p->stream);
 }
 
 static int event_create(tc_gpu_port *p, void **out) {
@@ -369,7 +358,7 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_hip_driver = {
     .name = "HIP",
     .words = tc_hip_words,
-    .ready = ready,
+    .open_library = open_library,
     .count = count,
     .judge = judge,
     .version = version_of,
@@ -393,7 +382,6 @@ const tc_gpu_driver tc_hip_driver = {
     .write = write_to,
     .read = read_from,
     .copy = copy,
-    .zero = zero,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

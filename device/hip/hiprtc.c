@@ -1,13 +1,11 @@
-// See hiprtc.h.
+// hiprtc, and what each of its versions is known to compile for. See hiprtc.h.
 #include "device/hip/hiprtc.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/gpu/library.h"
+#include "device/gpu/rtc.h"
 #include "device/hip/api.h"
-#include "runtime/arena.h"
-#include "runtime/log.h"
 
 #define OPTIONS "-ffp-contract=off", "-O3"
 #define OPTIONS_TEXT "-ffp-contract=off -O3"
@@ -19,7 +17,7 @@ static struct {
 } rtc;
 
 static const tc_library_row rows[] = {
-#define TC_HIPRTC_ROW(symbol, result, parameters) {#symbol, (size_t)((char *)&((__typeof__(rtc) *)0)->symbol - (char *)0), true},
+#define TC_HIPRTC_ROW(symbol, result, parameters) TC_LIBRARY_ROW(rtc, symbol, true),
 #include "device/hip/hiprtc.def"
 #undef TC_HIPRTC_ROW
 };
@@ -70,31 +68,10 @@ const char *tc_hiprtc_options(void) {
   return OPTIONS_TEXT;
 }
 
-// The compiler's log, to be freed; NULL: none, or no memory.
-static char *log_of(tc_hiprtc_program program) {
-  size_t bytes = 0;
-  if (rtc.hiprtcGetProgramLogSize(program, &bytes) != 0 || bytes < 2) return NULL;
-  char *log = tc_calloc(1, bytes + 1);
-  if (log && rtc.hiprtcGetProgramLog(program, log) != 0) *log = 0;
-  return log;
-}
-
-static tc_status take_image(tc_hiprtc_program program, const char *name, tc_gpu_image *out) {
-  size_t bytes = 0;
-  tc_hiprtc_result result = rtc.hiprtcGetCodeSize(program, &bytes);
-  char *data = result == 0 && bytes > 0 ? tc_calloc(1, bytes + 1) : NULL;
-  if (result == 0 && bytes > 0 && !data) return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
-  if (data) result = rtc.hiprtcGetCode(program, data);
-  if (!data || result != 0) {
-    tc_free(data);
-    return TC_FAIL(TC_ERR_COMPILE, "%s: %s gives no code: %s", name, name_text, rtc.hiprtcGetErrorString(result));
-  }
-  *out = (tc_gpu_image){data, bytes};
-  return TC_OK;
-}
-
 tc_status tc_hiprtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {
   const char *header[] = {tc_hip_words}, *header_name[] = {"tc_words.h"};
+  const tc_rtc hiprtc = {name_text,         rtc.hiprtcGetErrorString, rtc.hiprtcGetProgramLogSize, rtc.hiprtcGetProgramLog, rtc.hiprtcGetCodeSize,
+                         rtc.hiprtcGetCode, rtc.hiprtcDestroyProgram};
   char file[128], architecture[64];
   tc_hiprtc_program program = NULL;
   *out = (tc_gpu_image){0};
@@ -104,12 +81,5 @@ tc_status tc_hiprtc_compile(const char *target, const char *name, const char *so
   tc_hiprtc_result result = rtc.hiprtcCreateProgram(&program, source, file, 1, header, header_name);
   if (result != 0) return TC_FAIL(TC_ERR_COMPILE, "%s: %s: %s", name, name_text, rtc.hiprtcGetErrorString(result));
   result = rtc.hiprtcCompileProgram(program, sizeof option / sizeof *option, option);
-  char *log = log_of(program);
-  if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, target, log);
-  tc_status st = result == 0 ? take_image(program, name, out)
-                             : TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, name_text, target, rtc.hiprtcGetErrorString(result),
-                                       tc_gpu_first_error(log));
-  tc_free(log);
-  (void)rtc.hiprtcDestroyProgram(&program);
-  return st;
+  return tc_rtc_finish(&hiprtc, program, result, target, name, out);
 }

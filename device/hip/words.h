@@ -30,7 +30,6 @@ typedef double f64;
 #else
 #define TC_WARP 32
 #endif
-#define TC_RESTRICT __restrict__
 #define TC_UNROLL _Pragma("unroll")
 
 TC_DEVICE void tc_barrier(void) {
@@ -70,9 +69,6 @@ TC_DEVICE u64 tc_bits_f64(f64 x) { return __builtin_bit_cast(u64, x); }
 TC_DEVICE f64 tc_f64_bits(u64 x) { return __builtin_bit_cast(f64, x); }
 
 TC_DEVICE f32 tc_fma_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
-TC_DEVICE f32 tc_add_f32(f32 a, f32 b) { return a + b; }
-TC_DEVICE f32 tc_sub_f32(f32 a, f32 b) { return a - b; }
-TC_DEVICE f32 tc_mul_f32(f32 a, f32 b) { return a * b; }
 TC_DEVICE f32 tc_div_f32(f32 a, f32 b) { return a / b; }
 TC_DEVICE f32 tc_sqrt_f32(f32 a) { return __builtin_sqrtf(a); }
 TC_DEVICE f32 tc_floor_f32(f32 a) { return __builtin_floorf(a); }
@@ -82,9 +78,6 @@ TC_DEVICE f32 tc_rint_f32(f32 a) { return __builtin_rintf(a); }
 TC_DEVICE f32 tc_abs_f32(f32 a) { return __builtin_fabsf(a); }
 
 TC_DEVICE f64 tc_fma_f64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
-TC_DEVICE f64 tc_add_f64(f64 a, f64 b) { return a + b; }
-TC_DEVICE f64 tc_sub_f64(f64 a, f64 b) { return a - b; }
-TC_DEVICE f64 tc_mul_f64(f64 a, f64 b) { return a * b; }
 TC_DEVICE f64 tc_div_f64(f64 a, f64 b) { return a / b; }
 TC_DEVICE f64 tc_sqrt_f64(f64 a) { return __builtin_sqrt(a); }
 TC_DEVICE f64 tc_floor_f64(f64 a) { return __builtin_floor(a); }
@@ -94,11 +87,6 @@ TC_DEVICE f64 tc_rint_f64(f64 a) { return __builtin_rint(a); }
 TC_DEVICE f64 tc_abs_f64(f64 a) { return __builtin_fabs(a); }
 
 TC_DEVICE u32 tc_mulhi_u32(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
-TC_DEVICE u64 tc_mulhi_u64(u64 a, u64 b) {
-  u64 low = (u64)(u32)a * (u32)b, left = (a >> 32) * (u32)b, right = (u64)(u32)a * (b >> 32);
-  u64 middle = (low >> 32) + (u32)left + (u32)right;
-  return (a >> 32) * (b >> 32) + (left >> 32) + (right >> 32) + (middle >> 32);
-}
 
 // ---- half types ----
 

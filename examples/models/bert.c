@@ -1,3 +1,4 @@
+// BERT: its sizes and weights by Hugging Face's names, and the forward pass. See bert.h.
 #include "examples/models/bert.h"
 
 #include <stdio.h>

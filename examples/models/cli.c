@@ -1,3 +1,4 @@
+// Options, files, and the loops of the model programs. See cli.h.
 #include "examples/models/cli.h"
 
 #include <errno.h>

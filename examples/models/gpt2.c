@@ -1,3 +1,4 @@
+// GPT-2: its sizes and weights by Hugging Face's names, keys and values of former tokens, and the forward pass. See gpt2.h.
 #include "examples/models/gpt2.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// ResNet: its sizes and weights by torchvision's names, and the forward pass. See resnet.h.
 #include "examples/models/resnet.h"
 
 #include <math.h>

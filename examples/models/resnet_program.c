@@ -1,3 +1,4 @@
+// What resnet18 and resnet50 do with their command lines. See resnet_program.h.
 #include "examples/models/resnet_program.h"
 
 #include "examples/models/cli.h"

@@ -1,3 +1,4 @@
+// Reads vocab.json: characters to bytes, and as much JSON as it is. See vocab.h.
 #include "examples/models/vocab.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// Sizes from the names and shapes in a file of weights. See weights.h.
 #include "examples/models/weights.h"
 
 #include <stdio.h>

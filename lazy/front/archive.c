@@ -1,3 +1,4 @@
+// What archives of all formats do alike: names, loading into tensors, saving. See archive.h.
 #define TC_NO_SITES
 #include "lazy/front/archive.h"
 

@@ -1,3 +1,4 @@
+// A temporary beside the target, written, forced to the disk and renamed. See file.h.
 #include "lazy/front/file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// Memory that is as tensors lie is borrowed, other memory copied. See foreign.h.
 #define TC_NO_SITES
 #include "lazy/front/foreign.h"
 

@@ -1,3 +1,4 @@
+// Names in a table by hash, and the nearest of them by edits. See names.h.
 #include "lazy/front/names.h"
 
 #include <stdlib.h>

@@ -22,7 +22,7 @@ static tc_gpu_name wrapped(unsigned dtype, const char *a, const char *op, const 
   return tc_gpu_named("(%s)(%s%s %s %s%s)", tc_gpu_type(dtype), as, a, op, as, b);
 }
 
-// Helpers of two integers whose second is special at times: name, and its body's expression of a and b.
+// By a helper, since 0 and -1 are special.
 static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_rem ? "rem" : "quot", name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
@@ -197,18 +197,11 @@ static tc_gpu_name plain_sum(const tc_gpu_text *t, uint32_t at, const char *a, c
   return tc_gpu_named("%s%s %s %s", wide ? "(i64)" : "", a, sign, b);
 }
 
-static const tc_ninst *constant(const tc_gpu_text *t, uint32_t v) {
-  const tc_ninst *i = &t->nest->inst[v];
-  if (i->op == TC_N_SPLAT) i = &t->nest->inst[i->src[0]];
-  return i->op == TC_N_CONST ? i : NULL;
-}
-
 static tc_gpu_name shifted(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
-  const tc_ninst *by = constant(t, i->src[1]);
-  if (by == NULL || by->imm < 0 || by->imm >= 8 * (int64_t)tc_gpu_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
-  if (i->op != TC_N_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by->imm < 32)
-    return tc_gpu_named("%s >> %d", a, (int)by->imm);
-  return shift_known(i->op, i->dtype, a, by->imm);
+  int64_t by;
+  if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_gpu_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
+  if (i->op != TC_N_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32) return tc_gpu_named("%s >> %d", a, (int)by);
+  return shift_known(i->op, i->dtype, a, by);
 }
 
 static tc_gpu_name divided(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {

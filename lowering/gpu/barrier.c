@@ -300,10 +300,6 @@ static void find_memory(const walk *w) {
     }
 }
 
-static bool is_of_lanes(const tc_nest *n, const tc_ninst *i) {
-  return i->imm >= n->n_buf && n->tile[i->imm - n->n_buf].of_lanes;
-}
-
 static void find_kinds(walk *w) {
   const tc_nest *n = w->t->nest;
   uint32_t loop = TC_NONE;
@@ -313,7 +309,7 @@ static void find_kinds(walk *w) {
     w->loop_of[k] = loop;
     if (op == TC_N_LOOP) loop = k;
     if (op != TC_N_LOAD && op != TC_N_GATHER && op != TC_N_STORE && op != TC_N_SCATTER) continue;
-    w->kind[k] = is_of_lanes(n, &n->inst[k]) ? (uint16_t)FIRST_THREAD : kind_of(w, k);
+    w->kind[k] = tc_gpu_is_of_lanes(n, n->inst[k].imm) ? (uint16_t)FIRST_THREAD : kind_of(w, k);
   }
 }
 

@@ -1,26 +1,16 @@
 // What is known of values before anything is printed: by what addresses are divisible, so that wide accesses need no test, how large whole numbers are, so that
 // small ones are taken in 32 bits, which of them are made of counters alone and cannot overflow, and which buffers the kernel writes.
 #include "lowering/gpu/text.h"
+#include "runtime/status.h"
 
 // More than any access is wide.
 #define MOST 4096u
 // More units than any memory has elements.
 #define MOST_UNITS (INT64_C(1) << 48)
 
-static uint32_t lesser(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
-}
-
 static uint32_t power_in(int64_t v) {
   const uint64_t low = (uint64_t)v & (UINT64_C(0) - (uint64_t)v);
   return low == 0 || low > MOST ? MOST : (uint32_t)low;
-}
-
-static bool constant(const tc_gpu_text *t, uint32_t v, int64_t *out) {
-  const tc_ninst *i = &t->nest->inst[v];
-  if (i->op == TC_N_SPLAT) i = &t->nest->inst[i->src[0]];
-  *out = i->imm;
-  return i->op == TC_N_CONST;
 }
 
 static uint32_t multiple_of(const tc_gpu_text *t, const tc_ninst *i) {
@@ -28,19 +18,19 @@ static uint32_t multiple_of(const tc_gpu_text *t, const tc_ninst *i) {
   int64_t c;
   switch (i->op) {
     case TC_N_CONST: return power_in(i->imm);
-    case TC_N_LOOP: return lesser(m[a], power_in(i->imm));
+    case TC_N_LOOP: return TC_MIN(m[a], power_in(i->imm));
     case TC_N_SPLAT: return m[a];
     case TC_N_ADD:
     case TC_N_SUB:
     case TC_N_MIN:
-    case TC_N_MAX: return lesser(m[a], m[b]);
-    case TC_N_MUL: return lesser(MOST, m[a] * m[b]);
-    case TC_N_SELECT: return lesser(m[b], m[i->src[2]]);
-    case TC_N_SHL: return constant(t, b, &c) && c >= 0 && c < 12 ? lesser(MOST, m[a] << c) : m[a];
-    case TC_N_REM: return constant(t, b, &c) ? lesser(m[a], power_in(c)) : 1;
-    case TC_N_AND: return m[a] > m[b] ? m[a] : m[b];
+    case TC_N_MAX: return TC_MIN(m[a], m[b]);
+    case TC_N_MUL: return TC_MIN(MOST, m[a] * m[b]);
+    case TC_N_SELECT: return TC_MIN(m[b], m[i->src[2]]);
+    case TC_N_SHL: return tc_gpu_constant(t, b, &c) && c >= 0 && c < 12 ? TC_MIN(MOST, m[a] << c) : m[a];
+    case TC_N_REM: return tc_gpu_constant(t, b, &c) ? TC_MIN(m[a], power_in(c)) : 1;
+    case TC_N_AND: return TC_MAX_OF(m[a], m[b]);
     case TC_N_DIV:
-      if (!constant(t, b, &c) || c <= 0 || (c & (c - 1)) != 0 || c > m[a]) return 1;
+      if (!tc_gpu_constant(t, b, &c) || c <= 0 || (c & (c - 1)) != 0 || c > m[a]) return 1;
       return m[a] / (uint32_t)c;
     default: return 1;
   }
@@ -58,14 +48,6 @@ static tc_gpu_range between(int64_t low, int64_t high) {
   return (tc_gpu_range){low, high};
 }
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static tc_gpu_range sum_of(unsigned op, tc_gpu_range a, tc_gpu_range b) {
   tc_gpu_range r;
   int64_t p[4];
@@ -74,7 +56,7 @@ static tc_gpu_range sum_of(unsigned op, tc_gpu_range a, tc_gpu_range b) {
     over = __builtin_mul_overflow(a.low, b.low, &p[0]) || __builtin_mul_overflow(a.low, b.high, &p[1]) ||
            __builtin_mul_overflow(a.high, b.low, &p[2]) || __builtin_mul_overflow(a.high, b.high, &p[3]);
     if (over) return anything;
-    return between(least(least(p[0], p[1]), least(p[2], p[3])), most(most(p[0], p[1]), most(p[2], p[3])));
+    return between(TC_MIN(TC_MIN(p[0], p[1]), TC_MIN(p[2], p[3])), TC_MAX_OF(TC_MAX_OF(p[0], p[1]), TC_MAX_OF(p[2], p[3])));
   }
   if (op == TC_N_ADD)
     over = __builtin_add_overflow(a.low, b.low, &r.low) || __builtin_add_overflow(a.high, b.high, &r.high);
@@ -99,18 +81,19 @@ static tc_gpu_range range_of_two(unsigned op, tc_gpu_range a, tc_gpu_range b) {
     case TC_N_DIV: return whole && b.low > 0 && is_known(a) ? between(a.low / b.high, a.high / b.low) : anything;
     case TC_N_REM:
       if (b.low <= 0 || !is_known(b)) return anything;
-      return a.low >= 0 ? between(0, least(a.high, b.high - 1)) : between(1 - b.high, b.high - 1);
-    case TC_N_MIN: return between(least(a.low, b.low), least(a.high, b.high));
-    case TC_N_MAX: return between(most(a.low, b.low), most(a.high, b.high));
+      return a.low >= 0 ? between(0, TC_MIN(a.high, b.high - 1)) : between(1 - b.high, b.high - 1);
+    case TC_N_MIN: return between(TC_MIN(a.low, b.low), TC_MIN(a.high, b.high));
+    case TC_N_MAX: return between(TC_MAX_OF(a.low, b.low), TC_MAX_OF(a.high, b.high));
     case TC_N_AND:
-      return a.low >= 0 && b.low >= 0 ? between(0, least(a.high, b.high))
+      return a.low >= 0 && b.low >= 0 ? between(0, TC_MIN(a.high, b.high))
              : b.low >= 0             ? between(0, b.high)
              : a.low >= 0             ? between(0, a.high)
                                       : anything;
     case TC_N_OR:
     case TC_N_XOR:
-      return whole && is_known(a) && is_known(b) && a.high < INT64_MAX / 4 && b.high < INT64_MAX / 4 ? between(0, all_below(most(a.high, b.high)))
-                                                                                                     : anything;
+      return whole && is_known(a) && is_known(b) && a.high < INT64_MAX / 4 && b.high < INT64_MAX / 4
+                 ? between(0, all_below(TC_MAX_OF(a.high, b.high)))
+                 : anything;
     case TC_N_SHL:
       return one && b.low >= 0 && b.low < 40 && is_known(a) ? sum_of(TC_N_MUL, a, between(INT64_C(1) << b.low, INT64_C(1) << b.low)) : anything;
     case TC_N_SHR:
@@ -128,10 +111,10 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
     case TC_N_LANES: return between(0, i->lanes - 1);
     case TC_N_LOOP:
       if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
-      return between(r[i->src[0]].low, most(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
+      return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
     case TC_N_SPLAT: return r[i->src[0]];
     case TC_N_PICK: return r[i->src[0]];
-    case TC_N_SELECT: return between(least(r[i->src[1]].low, r[i->src[2]].low), most(r[i->src[1]].high, r[i->src[2]].high));
+    case TC_N_SELECT: return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));
     default:
       return i->src[0] != TC_NONE && i->src[1] != TC_NONE && i->op >= TC_N_ADD && i->op <= TC_N_USHR ? range_of_two(i->op, r[i->src[0]], r[i->src[1]])
                                                                                                      : anything;

@@ -1,3 +1,4 @@
+// Steps to launches and their words, and the values of those words at a run. See launches.h.
 #include "lowering/gpu/launches.h"
 
 #include "lowering/gpu/rows.h"

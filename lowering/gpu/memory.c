@@ -1,8 +1,6 @@
 // Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4 bytes where their address is a multiple of that: known from
 // the address's own making, or asked in the kernel. Lanes under a mask go so, too, if all are on; else element by element.
 // Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through tc_load_nc only in buffers that the kernel does not write.
-#include <string.h>
-
 #include "lowering/gpu/text.h"
 
 typedef struct access {
@@ -20,14 +18,10 @@ typedef struct access {
 
 // ---- what an access is ----
 
-static bool is_own(const tc_gpu_text *t, int64_t buffer) {
-  return buffer >= t->nest->n_buf && t->nest->tile[buffer - t->nest->n_buf].of_lanes;
-}
-
 static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
   const int64_t tile = buffer - t->nest->n_buf;
   if (tile < 0) return tc_gpu_named("b%d", (int)buffer);
-  return tc_gpu_named(is_own(t, buffer) ? "own%d" : "tile%d", (int)tile);
+  return tc_gpu_named(tc_gpu_is_of_lanes(t->nest, buffer) ? "own%d" : "tile%d", (int)tile);
 }
 
 // Pieces that save instructions, of an access with elements side by side whose first is a multiple of `multiple`.
@@ -254,7 +248,7 @@ static void access_own(tc_gpu_text *t, access *a) {
 
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
   access a = describe(t, at);
-  if (is_own(t, a.i->imm))
+  if (tc_gpu_is_of_lanes(t->nest, a.i->imm))
     access_own(t, &a);
   else if (a.i->op == TC_N_STORE || a.i->op == TC_N_SCATTER)
     store(t, &a);

@@ -22,7 +22,7 @@ void tc_gpu_sync(tc_gpu_text *t) {
 // ---- loops and what moves nothing ----
 
 static bool touches_own(const tc_nest *n, const tc_ninst *i) {
-  return (i->op == TC_N_LOAD || i->op == TC_N_STORE) && i->imm >= n->n_buf && n->tile[i->imm - n->n_buf].of_lanes;
+  return (i->op == TC_N_LOAD || i->op == TC_N_STORE) && tc_gpu_is_of_lanes(n, i->imm);
 }
 
 static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
@@ -152,6 +152,7 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
     case TC_N_STORE:
     case TC_N_SCATTER: tc_gpu_memory(t, at); break;
     case TC_N_HREDUCE: tc_gpu_reduce(t, at); break;
+    case TC_N_TRADE: tc_gpu_trade(t, at); break;
     case TC_N_COPY: tc_gpu_tile_copy(t, at); break;
     case TC_N_COMMIT: tc_gpu_line(t, "tc_copy_commit();\n"); break;
     case TC_N_WAIT: print_wait(t, i->imm); break;
@@ -288,10 +289,7 @@ tc_status tc_gpu_print(const tc_nest *nest, const char *name, char **out_source,
     tc_free(out.at);
     return TC_FAIL(st, "no room for the text of kernel %s", name);
   }
-  *shape = (tc_gpu_shape){.threads = (uint32_t)nest->threads * nest->groups,
-                          .groups = nest->groups,
-                          .shared_bytes = t.shared_bytes,
-                          .n_words = nest->n_buf + nest->n_num + TC_GPU_WORDS};
+  *shape = (tc_gpu_shape){.threads = (uint32_t)nest->threads * nest->groups, .groups = nest->groups, .shared_bytes = t.shared_bytes};
   *out_source = out.at;
   return TC_OK;
 }

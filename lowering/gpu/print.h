@@ -10,7 +10,6 @@ typedef struct tc_gpu_shape {
   uint32_t threads;       // of a block: those of all its groups
   uint32_t groups;        // of a block
   uint32_t shared_bytes;  // of a block
-  uint32_t n_words;       // of its table: the nest's buffers, its scalars, and the three below
 } tc_gpu_shape;
 
 // Words of a kernel's table behind those of buffers and scalars: units in all, units a group does, and the address of the run's fault word. Group q of the

@@ -1,8 +1,8 @@
 // Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
 //
-// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c) where the device has them
-// for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share rows and columns, so
-// that what they read is in the second-level cache.
+// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c) where the device has
+// them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share
+// rows and columns, so that what they read is in the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (product_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
 // Order: see the ways to multiply. The size of a tile changes no bit.
@@ -99,10 +99,7 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   s->off[TC_RANGE_K] = column, s->within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_N_LT, row, sub(s, i64(s, p->of.m), p->row));
-  if (p->of.n % columns) {
-    tc_val inside = bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column));
-    s->mask = s->mask == TC_NONE ? inside : bin(s, TC_N_AND, s->mask, inside);
-  }
+  if (p->of.n % columns) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
   tc_ex_enter(s);
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
   tc_ex_stores(s);
@@ -157,9 +154,7 @@ static void tiled(tc_gemm *p) {
   make_tiles(p);
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, p->threads);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  enter_unit(p, loop(s, begin, finish, 1));
+  enter_unit(p, tc_gemm_units(s));
   if (matrix)
     tc_gemm_mma(p);
   else

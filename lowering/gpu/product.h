@@ -81,6 +81,16 @@ static inline tc_val tc_gemm_low(tc_ex *s, tc_val v, int64_t n) {
 static inline tc_val tc_gemm_all_threads(tc_ex *s, int threads) {
   return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, threads, TC_NONE, TC_NONE, TC_NONE, 0);
 }
+// Both masks, of which TC_NONE is all threads.
+static inline tc_val tc_gemm_both(tc_ex *s, tc_val a, tc_val b) {
+  return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_N_AND, a, b);
+}
+// Begins the loop over the units of a group; the unit.
+static inline tc_val tc_gemm_units(tc_ex *s) {
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  return loop(s, begin, finish, 1);
+}
 // n values of a lane a thread as one whose threads hold n elements side by side.
 tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
 tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
@@ -114,7 +124,8 @@ void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
-// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that TC_GPU_TILE asks for, if there is one. NULL: none fits.
+// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
+// TC_GPU_TILE asks for, if there is one. NULL: none fits.
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix);
 // Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
 // them.

@@ -5,8 +5,8 @@
 // Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other; parts are added by
 // halves.
 #include "lowering/gpu/product.h"
+#include "lowering/gpu/split.h"
 
-#define FEW 8  // rows or columns
 #define WARP 32
 #define PARTS WARP  // of k
 #define STEPS 8  // side by side of a part: 16 bytes of a half type
@@ -29,7 +29,7 @@ static int64_t few_of(const tc_gemm *p) {
 }
 
 bool tc_gemm_narrow_fits(const tc_gemm *p) {
-  return few_of(p) <= FEW && p->of.k > 0;
+  return few_of(p) <= TC_GPU_FEW && p->of.k > 0;
 }
 
 // The operand at lines and steps that are bound, in the accumulators' type.
@@ -46,13 +46,6 @@ static tc_val zeros(narrow *w, int lanes) {
 static tc_val kept(narrow *w, tc_val v) {
   tc_ex *s = w->p->s;
   return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zeros(w, tc_emit_lanes(&s->e, v)));
-}
-
-static tc_val begin_units(tc_gemm *p) {
-  tc_ex *s = p->s;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  return loop(s, begin, finish, 1);
 }
 
 // The first of the unit's lines.
@@ -83,7 +76,7 @@ static tc_val picked(narrow *w, tc_val v, int step) {
 // Adds steps k to k + WARP * STEPS of every line.
 static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   tc_ex *s = w->p->s;
-  tc_val few[FEW];
+  tc_val few[TC_GPU_FEW];
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
@@ -120,7 +113,7 @@ static void along_k(narrow *w) {
   tc_ex *s = p->s;
   tc_val sum[MOST_SUMS];
   s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
-  tc_val line = first_line(w, begin_units(p));
+  tc_val line = first_line(w, tc_gemm_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   for (int i = 0; i < w->n * w->lines; i++) sum[i] = tc_emit_var(&s->e, zeros(w, WARP));
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
@@ -149,7 +142,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   tc_ex *s = w->p->s;
   s->at[TC_RANGE_K0] = k, s->off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
-  s->mask = here == TC_NONE ? inside : inside == TC_NONE ? here : bin(s, TC_N_AND, here, inside);
+  s->mask = tc_gemm_both(s, here, inside);
   tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
@@ -180,12 +173,9 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
     s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
-    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = FEW;
+    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) {
-      tc_val inside = bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line));
-      s->mask = here == TC_NONE ? inside : bin(s, TC_N_AND, here, inside);
-    }
+    if (w->wide->extent % w->lines) s->mask = tc_gemm_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
     s->mask = TC_NONE, s->off[w->wide->range] = s->off[w->few->range] = TC_NONE;
   }
@@ -196,11 +186,11 @@ static void beside(narrow *w) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
-  tc_val sum[FEW];
+  tc_val sum[TC_GPU_FEW];
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, THREADS);
-  tc_val line = first_line(w, begin_units(p)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
+  tc_val line = first_line(w, tc_gemm_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
   s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
   s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
   s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;

@@ -169,10 +169,6 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
   return (piece){x->along ? over : in, x->along ? in : over, some ? bin(s, TC_N_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
 }
 
-static tc_val both(tc_ex *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_N_AND, a, b);
-}
-
 // Every thread at its run of piece i.
 static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_end) {
   tc_ex *s = p->s;
@@ -181,8 +177,8 @@ static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_
   s->off[x->range] = at.line, s->within[x->range] = x->size;
   s->at[TC_RANGE_K0] = k0, s->off[TC_RANGE_K0] = at.k, s->within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
-  if (x->extent % x->size) s->mask = both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
-  if (may_end) s->mask = both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
+  if (x->extent % x->size) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
+  if (may_end) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
 }
 
 static void leave(tc_gemm *p, const tc_gemm_side *x) {
@@ -238,8 +234,8 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
     tc_val here = s->mask, base = tc_ex_index_value(s, x->flat, &stride, &vec);
     for (int c = 0; c < x->n_cond; c++) {
       tc_val index = tc_ex_whole_index(s, &x->cond[c].at);
-      if (x->cond[c].low) here = both(s, here, bin(s, TC_N_GE, index, i64(s, 0)));
-      if (x->cond[c].high) here = both(s, here, bin(s, TC_N_LT, index, i64(s, x->cond[c].extent)));
+      if (x->cond[c].low) here = tc_gemm_both(s, here, bin(s, TC_N_GE, index, i64(s, 0)));
+      if (x->cond[c].high) here = tc_gemm_both(s, here, bin(s, TC_N_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
     if (here != TC_NONE) here = tc_emit_splat(&s->e, here, p->threads);

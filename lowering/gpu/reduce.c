@@ -1,5 +1,6 @@
 // HREDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves go between threads first, those of other warps through
 // the block's memory, where every warp reads all parts and so comes to the same bits; and then within a thread. All get what the first thread comes to.
+// TRADE: between threads of a warp.
 #include <string.h>
 
 #include "lowering/gpu/text.h"
@@ -12,11 +13,11 @@ static tc_gpu_name width_of(const tc_gpu_text *t) {
   return t->warp_only ? tc_gpu_named("%u", t->nest->threads) : tc_gpu_named("TC_WARP");
 }
 
-// A helper that moves a value between threads, by a distance or from the first, 32 bits at a time.
+// A helper that moves a value between threads, by a distance d or from the first, 32 bits at a time.
 static void need_move(tc_gpu_text *t, const char *name, const char *word, const char *arg, unsigned dtype) {
   const char *type = tc_gpu_type(dtype), *of = tc_gpu_type_name(dtype);
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
-  const bool by_distance = strcmp(arg, "d") == 0;
+  const bool by_distance = strcmp(arg, "0") != 0;
   if (t->helpers.at != NULL && strstr(t->helpers.at, call.text) != NULL) return;
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type, by_distance ? ", i32 d" : "");
   if (tc_gpu_bytes(dtype) == 8) {
@@ -106,4 +107,16 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
     tc_gpu_put(&t->body, "tc_first_%s(peers, r%u_0);\n", tc_gpu_type_name(i->dtype), at);
   else
     tc_gpu_put(&t->body, "r%u_0;\n", at);
+}
+
+void tc_gpu_trade(tc_gpu_text *t, uint32_t at) {
+  const tc_ninst *i = &t->nest->inst[at];
+  const tc_gpu_name other = tc_gpu_named("(TC_THREAD %% %s ^ d)", width_of(t).text);
+  need_move(t, "tc_trade", "TC_FROM_U32", other.text, i->dtype);
+  t->peers = true;
+  for (unsigned k = 0; k < tc_gpu_width(t->nest, i->lanes); k++) {
+    tc_gpu_define(t, at, k);
+    tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_gpu_type_name(i->dtype), tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
+  }
+  tc_gpu_put(&t->body, ";\n");
 }

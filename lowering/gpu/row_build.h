@@ -12,7 +12,7 @@
 
 typedef struct tc_row_builder {
   tc_arena *arena;
-  const tc_gpu_row_call *call;  // NULL: zeros or a check
+  const tc_gpu_row_call *call;  // NULL: a check
   tc_gpu_row *row;
   uint32_t cap;
   tc_status status;

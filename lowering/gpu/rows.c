@@ -145,13 +145,6 @@ tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_r
   return b.status;
 }
 
-tc_status tc_gpu_row_zero(uint64_t bytes, tc_arena *arena, tc_gpu_row *out) {
-  *out = (tc_gpu_row){.n_launch = 0};
-  tc_row_builder b = {.arena = arena, .row = out};
-  tc_row_fill(&b, TC_U8, bytes, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_CONST(0));
-  return b.status;
-}
-
 tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_arena *arena, tc_gpu_row *out) {
   *out = (tc_gpu_row){.n_launch = 0};
   tc_row_builder b = {.arena = arena, .row = out};

@@ -61,8 +61,6 @@ typedef struct tc_gpu_row_call {
 // Also of a row without elements to read, such as a sum over nothing, which no nest makes. TC_ERR_ARG: no such kernel; TC_ERR_SHAPE: more elements
 // than one launch can cover; TC_ERR_MEMORY.
 tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_row *out);
-// Zeros over the result, of so many bytes.
-tc_status tc_gpu_row_zero(uint64_t bytes, tc_arena *arena, tc_gpu_row *out);
 // Looks whether `count` indices, operand 0, lie within [-extent, extent): the least of base + position of bad ones goes to the fault word, if less than
 // what is there.
 tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_arena *arena, tc_gpu_row *out);

@@ -6,7 +6,6 @@
 #include "lowering/index.h"
 
 #define TILE 64  // lines of a tile of the result
-#define FEW 8  // rows or columns that no tile is made for (product_narrow.c)
 #define FEW_TILE 8  // lines of the other operand that a block takes then
 #define ENOUGH 256  // tiles that fill a large device
 #define FEW_ENOUGH 64  // such blocks that keep its memory busy
@@ -15,8 +14,8 @@
 #define MOST_PARTS 64
 
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
-  int64_t few = TC_MIN(m, n), many = TC_MAX_OF(m, n), parts = 1, enough = few <= FEW ? FEW_ENOUGH : ENOUGH;
-  int64_t tiles = batch * (few <= FEW ? tc_ceil_div(many, FEW_TILE) : tc_ceil_div(m, TILE) * tc_ceil_div(n, TILE));
+  int64_t few = TC_MIN(m, n), many = TC_MAX_OF(m, n), parts = 1, enough = few <= TC_GPU_FEW ? FEW_ENOUGH : ENOUGH;
+  int64_t tiles = batch * (few <= TC_GPU_FEW ? tc_ceil_div(many, FEW_TILE) : tc_ceil_div(m, TILE) * tc_ceil_div(n, TILE));
   while (tiles > 0 && tiles * parts < enough && parts < MOST_PARTS && k % (2 * parts * ALIGNED) == 0 && k / (2 * parts) >= LEAST_STEPS) parts *= 2;
   return parts;
 }

@@ -4,6 +4,8 @@
 
 #include "lowering/graph.h"
 
+#define TC_GPU_FEW 8  // rows or columns of a product for which no tile is made (product_narrow.c)
+
 // Parts that k is split into, by shape alone; 1: it is whole.
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k);
 // Makes products of the parts of k, and their sum, of the products that should be split. False without memory.

@@ -95,6 +95,17 @@ bool tc_gpu_is_unsigned(unsigned dtype) {
 
 // ---- values ----
 
+bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer) {
+  return buffer >= nest->n_buf && nest->tile[buffer - nest->n_buf].of_lanes;
+}
+
+bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out) {
+  const tc_ninst *i = &t->nest->inst[v];
+  if (i->op == TC_N_SPLAT) i = &t->nest->inst[i->src[0]];
+  *out = i->imm;
+  return i->op == TC_N_CONST;
+}
+
 unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes) {
   return lanes == 1 ? 1 : lanes / nest->threads;
 }

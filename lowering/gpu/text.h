@@ -56,6 +56,10 @@ bool tc_gpu_is_half(unsigned dtype);
 bool tc_gpu_is_float(unsigned dtype);
 bool tc_gpu_is_unsigned(unsigned dtype);
 
+// Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its own.
+bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);
+// Whether a value is a constant, or one over lanes, and which.
+bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out);
 // Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of it and a lane's number still are.
 bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
 // Lanes a thread has of a value of so many.
@@ -80,8 +84,9 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
 // LOAD, GATHER, STORE, SCATTER, COPY (memory.c).
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at);
 void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
-// HREDUCE (reduce.c).
+// HREDUCE and TRADE (reduce.c).
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
+void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
 // LDMATRIX and MMA (matrix.c).
 void tc_gpu_matrix(tc_gpu_text *t, uint32_t at);
 // A barrier of the group, as a line.

@@ -1,33 +1,17 @@
-// The simulated driver in the place of CUDA's, for tests that look inside. Each test is a process of its own.
+// The simulated drivers in the place of the real ones, for tests that look inside. Each test is a process of its own.
 #ifndef TC_TESTS_DEVICE_SIMULATED_H
 #define TC_TESTS_DEVICE_SIMULATED_H
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "device/gpu.h"
 #include "runtime/options.h"
-
-// A library of the build, which lies beside the test.
-static inline const char *built(const char *name) {
-  static char path[2][512];
-  static int k;
-  k ^= 1;
-  ssize_t n = readlink("/proc/self/exe", path[k], sizeof path[k] - 64);
-  cr_assert(n > 0);
-  path[k][n] = 0;
-  strcpy(strrchr(path[k], '/') + 1, name);
-  return path[k];
-}
+#include "tests/sim/built.h"
 
 // Settings of the simulator: NULL or "NAME=VALUE", NULL.
 static inline void simulate(const char *const *setting) {
-  if (access(built("libsim-cuda.so"), R_OK) != 0) cr_skip_test("the simulated driver is not built");
-  setenv("TC_CUDA_LIBRARY", built("libsim-cuda.so"), 1);
-  setenv("TC_NVRTC_LIBRARY", built("libsim-nvrtc.so"), 1);
+  if (!built_simulators()) cr_skip_test("the simulated driver is not built");
   setenv("TC_CACHE_BYTES", "0", 1);
   for (; setting && *setting; setting++) cr_assert_eq(putenv((char *)*setting), 0);
   tc_options_reload();

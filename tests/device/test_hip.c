@@ -2,11 +2,8 @@
 #include "tests/device/simulated.h"
 
 static void simulate_hip(const char *gfx) {
-  if (access(built("libsim-hip.so"), R_OK) != 0) cr_skip_test("the simulated driver is not built");
-  setenv("TC_HIP_LIBRARY", built("libsim-hip.so"), 1);
-  setenv("TC_CACHE_BYTES", "0", 1);
   setenv("TC_SIM_GFX", gfx, 1);
-  tc_options_reload();
+  simulate(NULL);
 }
 
 #define CALL_HIP(type, name) ((type)symbol_of("libsim-hip.so", name))
@@ -24,7 +21,7 @@ static const char source[] =
 
 static void waves(const char *gfx, uint32_t wave) {
   enum { N = 256, STEPS = 6 };
-  uint32_t got[N], each = 0;
+  uint32_t got[N] = {0}, each = 0;
   tc_gpu *g;
   tc_gpu_code *c;
   tc_gpu_sequence *s;
@@ -35,7 +32,7 @@ static void waves(const char *gfx, uint32_t wave) {
   cr_expect(f->simulated && f->warp == (int)wave && strcmp(f->arch, gfx) == 0, "%s, %s, %d", f->name, f->arch, f->warp);
   OK(tc_gpu_compile(g, "waves", source, &c));
   OK(tc_gpu_alloc(g, sizeof got, &out));
-  OK(tc_gpu_zero(g, out, sizeof got));
+  OK(tc_gpu_write(g, out, got, sizeof got));
   tc_gpu_launch launch[] = {{c, 2, 128, 0, 0}, {c, 2, 128, 0, 2}};
   OK(tc_gpu_sequence_create(g, launch, 2, 4, &s));
   for (uint64_t step = 0; step < STEPS; step++) {
@@ -72,11 +69,12 @@ Test(hip, an_older_library_takes_no_graphs_and_launches_kernel_by_kernel) {
   tc_gpu_code *c;
   tc_gpu_sequence *s;
   void *out;
+  static const uint32_t zeros[128];
   simulate_hip("gfx906");
   OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
   OK(tc_gpu_compile(g, "waves", source, &c));
-  OK(tc_gpu_alloc(g, 512, &out));
-  OK(tc_gpu_zero(g, out, 512));
+  OK(tc_gpu_alloc(g, sizeof zeros, &out));
+  OK(tc_gpu_write(g, out, zeros, sizeof zeros));
   OK(tc_gpu_sequence_create(g, &(tc_gpu_launch){c, 1, 128, 0, 0}, 1, 2, &s));
   for (int i = 0; i < 3; i++) OK(tc_gpu_sequence_run(s, (uint64_t[]){(uintptr_t)out, 1}));
   cr_expect(tc_gpu_sequence_plain(s) && strstr(tc_gpu_sequence_plain(s), "HIP before 6.0"), "%s", tc_gpu_sequence_plain(s));

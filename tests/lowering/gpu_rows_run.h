@@ -105,13 +105,15 @@ static inline uint64_t rows_check(const int64_t *index, uint64_t n, uint64_t ext
   return told;
 }
 
-// Zeros over n bytes from offset on, of what else is 0x5a.
+// Zeros over n bytes from offset on, of what else is 0x5a: n bytes of padding around nothing.
 static inline void rows_zero(uint8_t *out, size_t bytes, uint64_t offset, uint64_t n) {
+  const tc_gpu_tensor nothing = {TC_U8, {.rank = 1}}, zeros = {TC_U8, {.rank = 1, .dim = {(int64_t)n}}};
+  const tc_gpu_row_call call = {.op = TC_OP_PAD, .n_in = 1, .in = &nothing, .out = zeros, .attr = (uint64_t[]){0, n}, .n_arg = 1};
   char *there = rows_copy(memset(out, 0x5a, bytes), bytes);
   tc_arena arena = {0};
   tc_gpu_row row;
-  OK(tc_gpu_row_zero(n, &arena, &row));
-  rows_launch(&row, NULL, there + offset, NULL, NULL);
+  OK(tc_gpu_row_make(&call, &arena, &row));
+  rows_launch(&row, (void *[]){NULL}, there + offset, (uint64_t[]){0}, NULL);
   OK(tc_gpu_read(rows_gpu, out, there, bytes));
   tc_gpu_free(rows_gpu, there);
   tc_arena_fini(&arena);

@@ -73,6 +73,7 @@ __attribute__((unused)) static void fill(void *p, tc_type type, int64_t n, uint3
       case TC_F64: ((double *)p)[i] = (double)v / 700; break;
       case TC_F16: memcpy((char *)p + 2 * i, &h, 2); break;
       case TC_BF16: memcpy((char *)p + 2 * i, &b, 2); break;
+      case TC_BOOL: ((uint8_t *)p)[i] = v > 0; break;
       case TC_I8:
       case TC_U8: ((int8_t *)p)[i] = (int8_t)v; break;
       case TC_I32: ((int32_t *)p)[i] = v; break;

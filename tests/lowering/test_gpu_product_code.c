@@ -1,21 +1,8 @@
 // Printed and compiled by the real NVRTC, where one is installed, products use the instructions they were scheduled for, in registers alone. Compiled only: no
 // GPU is used.
 #include <criterion/criterion.h>
-#include <elf.h>
 
-#include "device/cuda/nvrtc.h"
-#include "lowering/gpu/print.h"
-#include "tests/lowering/graph_build.h"
-
-#define NO_DRIVER 99  // a driver's major version that no NVRTC is above
-
-static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true};
-
-static void find_nvrtc(void) {
-  tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
-  char why[320];
-  if (!tc_nvrtc_choose_arch(NO_DRIVER, &facts, why, sizeof why)) cr_skip_test("%s", why);
-}
+#include "tests/lowering/gpu_code.h"
 
 // The text of the problem's kernel, the caller's.
 static char *print(const problem *p) {
@@ -40,51 +27,15 @@ static char *print(const problem *p) {
   return source;
 }
 
-static int count(const char *text, const char *word) {
-  int n = 0;
-  for (; (text = strstr(text, word)); text++) n++;
-  return n;
-}
-
-// Bytes of stack that the cubin's kernel has, which is where registers are spilled to: what .nv.info says of it.
-static int stack_of(const char *image, size_t bytes) {
-  const Elf64_Ehdr *h = (const void *)image;
-  const Elf64_Shdr *section = (const void *)(image + h->e_shoff);
-  const char *names = image + section[h->e_shstrndx].sh_offset;
-  int most = -1;
-  cr_assert(bytes > h->e_shoff && memcmp(image, "\177ELF", 4) == 0);
-  for (int i = 0; i < h->e_shnum; i++) {
-    if (strcmp(names + section[i].sh_name, ".nv.info") != 0) continue;
-    const unsigned char *at = (const void *)(image + section[i].sh_offset), *end = at + section[i].sh_size;
-    while (at + 4 <= end) {  // format, attribute, and two bytes of value or size
-      uint32_t value[2];
-      unsigned size = at[0] == 4 ? at[2] | at[3] << 8 : 0;
-      if (at[0] == 4 && at[1] == 0x11 && size == 8) {  // the frame of a function
-        memcpy(value, at + 4, sizeof value);
-        most = TC_MAX_OF(most, (int)value[1]);
-      }
-      at += 4 + size;
-    }
-  }
-  return most;
-}
-
 typedef struct expected {
   problem p;
-  const char *word[4];  // in the PTX
+  const char *word[5];  // in the PTX, and NULL
   int least;  // times each
 } expected;
 
 static void check(const expected *x) {
-  tc_gpu_image image;
   char *source = print(&x->p);
-  cr_assert_eq(tc_nvrtc_compile("compute_80", "product", source, &image), TC_OK, "%s: %s", x->p.name, tc_last_error()->message);
-  for (int i = 0; i < 4 && x->word[i]; i++)
-    cr_expect_geq(count(image.data, x->word[i]), x->least, "%s: %s is there %d times", x->p.name, x->word[i], count(image.data, x->word[i]));
-  tc_free(image.data);
-  cr_assert_eq(tc_nvrtc_compile("sm_90a", "product", source, &image), TC_OK, "%s: %s", x->p.name, tc_last_error()->message);
-  cr_expect_eq(stack_of(image.data, image.bytes), 0, "%s: %d bytes of stack", x->p.name, stack_of(image.data, image.bytes));
-  tc_free(image.data);
+  expect_code(x->p.name, source, "product", x->word, x->least);
   tc_free(source);
 }
 

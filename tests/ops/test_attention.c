@@ -1,6 +1,6 @@
 // Attention over the shapes where the generated code differs: one row, tiles and panels cut short, several blocks of keys, heads of 1 to 256 elements,
 // key heads shared, masks that broadcast, valid keys counted at run time, operands that lie as projections leave them. Expected values are sums in double,
-// by plain loops; gradients, those of the same formula. tc:cpu only.
+// by plain loops; gradients, those of the same formula. On tc:cpu; those sums also on the device that TC_TEST_DEVICE names.
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -193,7 +193,8 @@ static void one(int shape, tc_type type, double tolerance) {
 
 // Of types but f32 a third of the shapes, by turns, or all with TC_TEST_ALL=1.
 static void each(tc_type type, double tolerance) {
-  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  const char *device = getenv("TC_TEST_DEVICE");
+  cr_assert_eq(tc_set_default_device(device ? device : "tc:cpu"), TC_OK, "%s", tc_last_error()->message);
   for (int i = 0; i < N_SHAPES; i++)
     if (type == TC_F32 || i % 3 == (int)type % 3 || getenv("TC_TEST_ALL")) one(i, type, tolerance);
 }

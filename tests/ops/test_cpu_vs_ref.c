@@ -1,5 +1,6 @@
-// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector widths, broadcast shapes and
-// strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot be missing.
+// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector
+// widths, broadcast shapes and strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot
+// be missing.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -217,11 +218,11 @@ static bool is_taken(int i, int h) {
   return takes_all() || h == 0 || h == 1 + i % 3;
 }
 
-enum { SLOW = 6 };  // how many times fewer cases a slow device has
+// Whether to compare the next case: one of so many, others for another type and row.
+static int next_case;
 
-// Whether to compare case i of a type: one of so many by turns, so that every case is compared for some type and every type in some case.
-static bool is_turn(int i, tc_type type, int n) {
-  return takes_all() || (11 * i + 17 * (int)type) % (near_is_slow() ? SLOW * n : n) == 0;
+static bool is_turn(int n) {
+  return takes_all() || next_case++ % n == 0;
 }
 
 // Whether to compare a type: on a slow device f32 and a third of the others, another third for the next row.
@@ -234,8 +235,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
-        if (!is_turn(i + target, type, n_targets == 1 ? 6 : 2)) continue;
-        if (n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) continue;  // casts: a diagonal of sizes and strides
+        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(12)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
         // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
@@ -253,7 +253,7 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
-        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(i + k, type, 12)) continue;
+        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(60)) continue;
         bool select = op->signature == SIG_XYZ, shift = op->sample == SAMPLE_pair_shift;
         call c = {.n = select ? 3 : 2};
         int at = 0;
@@ -271,7 +271,7 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = -1; axis < 3; axis++)
       for (int h = 0; h < 4; h++) {
-        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn((int)i + axis + h, type, 2)) continue;
+        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn(12)) continue;
         tc_dims d = tc_dims_of(3, shapes[i]);
         int64_t folded = axis < 0 ? near_count(d) : d.dim[axis];
         bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") || !strcmp(op->name, "argmin");
@@ -288,7 +288,7 @@ static void run_products(const op_row *op, const struct sample *s, tc_type type)
   for (size_t i = 0; i < sizeof mkn / sizeof *mkn; i++)
     for (int h = 0; h < 16; h++)
       for (int batch = 0; batch < 3; batch++) {
-        if ((batch && (h % 5 || mkn[i][1] > 100)) || !is_turn((int)i + h + batch, type, near_is_slow() ? 10 : 2)) continue;
+        if ((batch && (h % 5 || mkn[i][1] > 100)) || !is_turn(32)) continue;
         int64_t m = mkn[i][0], k = mkn[i][1], n = mkn[i][2];
         tc_dims a = batch ? tc_dims_of(3, (const int64_t[]){2, m, k}) : tc_dims_of(2, (const int64_t[]){m, k});
         tc_dims b = batch > 1 ? tc_dims_of(3, (const int64_t[]){2, k, n}) : tc_dims_of(2, (const int64_t[]){k, n});
@@ -312,7 +312,7 @@ static void run_lookups(const op_row *op, const struct sample *s, tc_type type) 
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = 0; axis < 2; axis++)
       for (int h = 0; h < 4; h++) {
-        if (!is_turn((int)i + axis + h, type, 2)) continue;
+        if (!is_turn(8)) continue;
         tc_dims d = tc_dims_of(2, shapes[i]), at = d;
         at.dim[axis] = 1 + (int64_t)i * 3;
         call c = {.n = op->signature == SIG_X_AXIS_I_Y ? 3 : 2, .axis = axis};
@@ -328,6 +328,7 @@ static void run_row(const op_row *op) {
   n_compared = 0;
   for (int t = 0; t < TC_N_TYPES; t++) {
     seed = 0x9e3779b97f4a7c15u + (uint64_t)t;
+    next_case = 5 * t + (int)strlen(op->name);
     if (!has_type(s->types, (tc_type)t) || !takes_type(op, (tc_type)t)) continue;
     switch (s->shapes) {
       case SHAPES_elements: run_elements(op, s, (tc_type)t); break;

@@ -1,6 +1,5 @@
 // Own declarations of CUDA's driver and NVRTC against the vendor's headers, where those are installed: types of functions, structs and numbers. All of it is
 // checked when this is compiled.
-#include <stddef.h>
 #include <stdio.h>
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
@@ -13,11 +12,7 @@
 
 #ifdef CUDA_VERSION
 #include "device/cuda/api.h"
-
-#define SAME(a, b) _Static_assert((a) == (b), #a " is not " #b)
-#define SAME_FIELD(ours, theirs, field) \
-  SAME(offsetof(ours, field), offsetof(theirs, field)); \
-  SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->field))
+#include "tests/plain/same.h"
 
 #define TC_CUDA_NUMBER(name, value) SAME((int)name, value);
 #include "device/cuda/numbers.def"
@@ -42,11 +37,10 @@ SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, extra);
 SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, kern);
 SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, ctx);
 
-// The rows again, with the vendor's structs in the place of ours: the types must be the very ones.
+// The rows again, with the vendor's types in the place of ours: the others must be the very ones.
+#define tc_nvrtc_program nvrtcProgram
 #define tc_cu_pool_properties CUmemPoolProps
 #define tc_cu_node_params CUDA_KERNEL_NODE_PARAMS
-#define SAME_FUNCTION(symbol, result, parameters) \
-  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), #symbol " is declared otherwise");
 #define TC_CUDA_ROW(symbol, needed, parameters) SAME_FUNCTION(symbol, tc_cu_result, parameters)
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW

@@ -1,11 +1,11 @@
 // Machines without a GPU, or with half of what one needs: each is one clear sentence, and the CPU goes on. Each case is a process of its own.
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "device/gpu.h"
 #include "runtime/options.h"
-#include "tests/plain/expect.h"
+#include "tests/plain/child.h"
+#include "tests/sim/built.h"
 
 // Naming the device fails with these words, and a sum on the CPU is right afterwards.
 static void refused(const char *device, const char *words) {
@@ -22,48 +22,40 @@ static void refused(const char *device, const char *words) {
   tc_shutdown();
 }
 
-// variable: of the library, NULL for none.
-static void in_child(const char *variable, const char *library, const char *device, const char *words) {
-  int status = 0;
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    if (variable) setenv(variable, library, 1);
-    tc_options_reload();
-    refused(device, words);
-    fflush(stdout);
-    _exit(expect_done(device));
-  }
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s with %s", device, library ? library : "no driver");
+typedef struct setting {
+  const char *variable, *value;
+  const char *device, *words;
+} setting;
+
+static int try(const void *arg) {
+  const setting *s = arg;
+  setenv(s->variable, s->value, 1);
+  tc_options_reload();
+  refused(s->device, s->words);
+  return child_failed();
 }
 
-// Where the simulated driver is; false where it is not built.
-static bool simulated_driver(char *path, size_t bytes) {
-  ssize_t n = readlink("/proc/self/exe", path, bytes - 32);
-  if (n < 0) return false;
-  path[n] = 0;
-  strcpy(strrchr(path, '/') + 1, "libsim-cuda.so");
-  return access(path, R_OK) == 0;
+static void expect_refused(const char *variable, const char *value, const char *device, const char *words) {
+  EXPECT(child_status(try, &(setting){variable, value, device, words}) == 0, "%s with %s=%s", device, variable, value);
 }
 
 int main(void) {
   static const char stub[] = "/usr/local/cuda/lib64/stubs/libcuda.so";
-  char sim[512];
   unsetenv("TC_DEVICE");
-  in_child("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda", "no NVIDIA driver: /nonexistent/libcuda.so: cannot open shared object file");
-  in_child("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda:3", "no NVIDIA driver");
-  in_child("TC_CUDA_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no cuInit: the driver is older than CUDA 11.2");
-  in_child("TC_HIP_LIBRARY", "/nonexistent/libamdhip64.so", "tc:hip", "no AMD driver: /nonexistent/libamdhip64.so: cannot open shared object file");
+  expect_refused("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda",
+                 "no NVIDIA driver: /nonexistent/libcuda.so: cannot open shared object file");
+  expect_refused("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda:3", "no NVIDIA driver");
+  expect_refused("TC_CUDA_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no cuInit: the driver is older than CUDA 11.2");
+  expect_refused("TC_HIP_LIBRARY", "/nonexistent/libamdhip64.so", "tc:hip",
+                 "no AMD driver: /nonexistent/libamdhip64.so: cannot open shared object file");
   if (access(stub, R_OK) == 0)
-    in_child("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
+    expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
     printf("skipped: the toolkit's stub driver is not installed\n");
-  if (simulated_driver(sim, sizeof sim)) {
-    setenv("TC_CUDA_LIBRARY", sim, 1);
-    in_child("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
-    in_child("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
-    in_child("TC_SIM_DRIVER_VERSION", "10020", "tc:cuda", "CUDA");
+  if (built_simulators()) {
+    expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
+    expect_refused("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
+    expect_refused("TC_SIM_DRIVER_VERSION", "10020", "tc:cuda", "CUDA");
   }
   return expect_done("gpu_absent");
 }

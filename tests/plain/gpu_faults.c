@@ -1,15 +1,15 @@
-// Every function of the simulated drivers of CUDA and HIP fails in turn, once, with each kind of result, anywhere between opening a device and leaving it: what was asked
-// for is then right or a status with a sentence, nothing hangs or crashes, the simulator finds no mistake in what follows, and the CPU goes on. So where an
-// allocation of the library's own fails.
+// Every function of the simulated drivers of CUDA and HIP fails in turn, once, with each kind of result, anywhere between opening a device and leaving it: what
+// was asked for is then right or a status with a sentence, nothing hangs or crashes, the simulator finds no mistake in what follows, and the CPU goes on. So
+// where an allocation of the library's own fails.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "device/gpu.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
+#include "tests/sim/built.h"
 
 enum { N = 300, RUNS = 4, ALLOCATIONS = 60 };
 
@@ -21,15 +21,8 @@ static const char source[] =
     "  if (i < 300) x[i] = x[i] * tc_table[1] + (u64)i;\n"
     "}\n";
 
-static char directory[512];  // of the build's libraries
 static tc_device device;
 static const char *driver_name;
-
-static const char *built(const char *name) {
-  static char path[600];
-  snprintf(path, sizeof path, "%s/%s", directory, name);
-  return path;
-}
 
 static tc_status run_all(tc_gpu_sequence *s, void *x) {
   for (uint64_t run = 0; run < RUNS; run++) {
@@ -52,7 +45,7 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = tc_gpu_compile(g, "step", source, &code)) != TC_OK) goto done;
   if ((st = tc_gpu_sequence_create(g, &(tc_gpu_launch){code, (N + 63) / 64, 64, 49 << 10, 0}, 1, 2, &s)) != TC_OK) goto done;
   if ((st = run_all(s, x)) != TC_OK) goto done;
-  if ((st = tc_gpu_zero(g, y, sizeof from)) != TC_OK) goto done;
+  if ((st = tc_gpu_write(g, y, from, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_copy(g, y, x, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_wait(g)) != TC_OK) goto done;
   st = tc_gpu_read(g, got, y, sizeof from);
@@ -177,16 +170,10 @@ static void fail_allocations(void) {
 }
 
 int main(void) {
-  ssize_t n = readlink("/proc/self/exe", directory, sizeof directory - 1);
-  if (n < 0) return 1;
-  *strrchr(directory, '/') = 0;
-  if (access(built("libsim-cuda.so"), R_OK) != 0) {
+  if (!built_simulators()) {
     printf("skipped: the simulated driver is not built\n");
     return 77;
   }
-  setenv("TC_CUDA_LIBRARY", built("libsim-cuda.so"), 1);
-  setenv("TC_NVRTC_LIBRARY", built("libsim-nvrtc.so"), 1);
-  setenv("TC_HIP_LIBRARY", built("libsim-hip.so"), 1);
   setenv("TC_COMPILER", "interp", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
   char cache[] = "/tmp/tc-faults-XXXXXX", command[64];

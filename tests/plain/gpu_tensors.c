@@ -1,5 +1,5 @@
 // Tensors on a GPU, simulated: where values are and how they come and go, two memories in one thread, memory of the caller, bad indices, training that meets
-// its plan again, and memory that returns.
+// its plan again, attention beside the processor's, and memory that returns.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +110,49 @@ static void test_training(void) {
   tc_scope_end(s);
 }
 
+// Grouped heads, causal, over rows that are no whole blocks: a result and its gradients, as floats; from what the device has to `got`.
+static void attend(const char *device, tc_type type, float *const *x, float got[4][2 * 4 * 40 * 24]) {
+  tc_scope s = tc_scope_begin();
+  EXPECT(tc_push_device(device) == TC_OK, "%s", tc_last_error()->message);
+  const tc_dims d[3] = {TC_SHAPE(2, 4, 40, 24), TC_SHAPE(2, 2, 40, 24), TC_SHAPE(2, 2, 40, 24)};
+  tc_tensor in[3], out[4];
+  for (int i = 0; i < 3; i++) {
+    in[i] = tc_cast(tc_from_host(x[i], d[i], TC_F32), type);
+    EXPECT(tc_set_requires_grad(in[i], true) == TC_OK, "%s", tc_last_error()->message);
+  }
+  out[0] = tc_scaled_dot_product_attention(in[0], in[1], in[2], (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
+  tc_tensor loss = tc_sum(tc_square(tc_cast(out[0], TC_F32)), tc_dims_all(), false);
+  EXPECT(tc_grads_of(loss, in, 3, out + 1, 0) == TC_OK, "%s", tc_last_error()->message);
+  for (int i = 0; i < 4; i++) {
+    size_t n = (i < 2 ? 2 * 4 : 2 * 2) * 40 * 24;
+    EXPECT(tc_to_host(tc_cast(out[i], TC_F32), got[i], n * sizeof(float)) == TC_OK, "%s", tc_last_error()->message);
+  }
+  EXPECT(tc_pop_device() == TC_OK, "%s", tc_last_error()->message);
+  tc_scope_end(s);
+}
+
+static void test_attention(void) {
+  static float x[3][2 * 4 * 40 * 24], there[4][2 * 4 * 40 * 24], here[4][2 * 4 * 40 * 24];
+  static const struct {
+    tc_type type;
+    float within;
+  } of[] = {{TC_F32, 2e-5f}, {TC_BF16, 3e-2f}};
+  uint32_t seed = 1;
+  for (int i = 0; i < 3; i++)
+    for (size_t k = 0; k < sizeof x[i] / sizeof x[i][0]; k++)
+      seed = seed * 1664525 + 1013904223, x[i][k] = (float)((int)(seed >> 16) % 257 - 128) / 64;
+  for (size_t t = 0; t < sizeof of / sizeof *of; t++) {
+    attend("tc:cuda", of[t].type, (float *[]){x[0], x[1], x[2]}, there);
+    attend("tc:cpu", of[t].type, (float *[]){x[0], x[1], x[2]}, here);
+    for (int i = 0; i < 4; i++) {
+      float most = 0, apart = 0;
+      for (size_t k = 0; k < sizeof here[i] / sizeof here[i][0]; k++)
+        most = fmaxf(most, fabsf(here[i][k])), apart = fmaxf(apart, fabsf(here[i][k] - there[i][k]));
+      EXPECT(apart <= of[t].within * most, "type %zu, result %d: %g of %g", t, i, apart, most);
+    }
+  }
+}
+
 int main(void) {
   char dir[400], path[2][450];
   ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
@@ -127,6 +170,7 @@ int main(void) {
   test_memory_of_the_caller();
   test_bad_index();
   test_training();
+  test_attention();
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
   tc_shutdown();
   EXPECT(tc_memory_stats().gpu_pooled_bytes == 0, "%zu bytes are pooled", tc_memory_stats().gpu_pooled_bytes);

@@ -1,6 +1,5 @@
 // Own declarations of HIP and hiprtc against AMD's headers, where those are installed: types of functions, structs and numbers. All of it is checked when
 // this is compiled.
-#include <stddef.h>
 #include <stdio.h>
 
 #define __HIP_PLATFORM_AMD__ 1
@@ -14,11 +13,7 @@
 
 #ifdef HIP_VERSION_MAJOR
 #include "device/hip/api.h"
-
-#define SAME(a, b) _Static_assert((a) == (b), #a " is not " #b)
-#define SAME_FIELD(ours, theirs, field) \
-  SAME(offsetof(ours, field), offsetof(theirs, field)); \
-  SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->field))
+#include "tests/plain/same.h"
 
 #define TC_HIP_NUMBER(name, value) SAME((int)name, value);
 #include "device/hip/numbers.def"
@@ -41,16 +36,15 @@ SAME_FIELD(tc_hip_node_params, hipKernelNodeParams, sharedMemBytes);
 // Later headers give hipDeviceProp_t the layout of 6.
 static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
 #define THERE(field) .field = offsetof(hipDeviceProp_t, field)
-static const tc_hip_layout theirs = {THERE(name),       THERE(totalGlobalMem),     THERE(sharedMemPerBlock),   THERE(regsPerBlock),
-                                     THERE(warpSize),   THERE(maxThreadsPerBlock), THERE(multiProcessorCount), THERE(l2CacheSize),
-                                     THERE(gcnArchName)};
+static const tc_hip_layout theirs = {THERE(name),        THERE(totalGlobalMem),     THERE(sharedMemPerBlock),
+                                     THERE(warpSize),    THERE(maxThreadsPerBlock), THERE(multiProcessorCount),
+                                     THERE(l2CacheSize), THERE(gcnArchName)};
 _Static_assert(sizeof(hipDeviceProp_t) <= TC_HIP_PROPERTIES_BYTES, "hipDeviceProp_t has grown");
 
-// The rows again, with the vendor's structs in the place of ours.
+// The rows again, with the vendor's types in the place of ours: the others must be the very ones.
+#define tc_hiprtc_program hiprtcProgram
 #define tc_hip_pool_properties hipMemPoolProps
 #define tc_hip_node_params hipKernelNodeParams
-#define SAME_FUNCTION(symbol, result, parameters) \
-  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), #symbol " is declared otherwise");
 #define TC_HIP_ROW(symbol, result, needed, parameters) SAME_FUNCTION(symbol, result, parameters)
 #include "device/hip/driver.def"
 #undef TC_HIP_ROW

@@ -1,8 +1,8 @@
 // The simulated driver does what CUDA's documents say: work runs late and in any order that is allowed, copies from pinned memory read their source when they
 // run, limits are enforced, errors come where they should and stay. Graphs are in sim_graphs.c.
 #include <pthread.h>
-#include <sys/wait.h>
 
+#include "tests/plain/child.h"
 #include "tests/sim/use.h"
 
 // ---- devices and contexts ----
@@ -321,34 +321,23 @@ static void test_peers(void) {
 }
 
 // What is never freed is told at the end, if asked for.
-static void test_leaks(void) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    if (!freopen("/dev/null", "w", stderr)) exit(1);
-    setenv("TC_SIM_LEAKS", "1", 1);
-    exit(use_begin() && use_alloc(16) ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 86, "%d", status);
+static int leak(const void *unused) {
+  (void)unused;
+  if (!freopen("/dev/null", "w", stderr)) return 1;
+  setenv("TC_SIM_LEAKS", "1", 1);
+  return use_begin() && use_alloc(16) ? 0 : 1;
 }
 
 // A child of the process may not use the device.
-static void test_fork(void) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    CUdeviceptr at;
-    _exit(CU(cuMemAlloc_v2)(&at, 16) == 3 && CU(cuInit)(0) == 3 ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+static int use_in_child(const void *unused) {
+  CUdeviceptr at;
+  (void)unused;
+  return CU(cuMemAlloc_v2)(&at, 16) == 3 && CU(cuInit)(0) == 3 ? 0 : 1;
 }
 
 int main(void) {
-  test_leaks();
+  int status = child_status(leak, NULL);
+  EXPECT(status == USE_MISTAKES, "%d", status);
   setenv("TC_SIM_DEVICES", "3", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
@@ -368,7 +357,8 @@ int main(void) {
   test_limits();
   test_images();
   test_injected();
-  test_fork();
+  status = child_status(use_in_child, NULL);
+  EXPECT(status == 0, "%d", status);
   EXPECT(CU(sim_live_bytes)(0) == 0, "%zu bytes are in use", CU(sim_live_bytes)(0));
   test_peers();
   test_sticky();

@@ -1,8 +1,7 @@
-// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and a
-// planted mistake that is found.
-#include <sys/wait.h>
-
+// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and
+// a planted mistake that is found.
 #include "device/hip/api.h"
+#include "tests/plain/child.h"
 #include "tests/sim/use.h"
 
 static void *use_hip;
@@ -58,7 +57,13 @@ typedef struct sum_value {
   uint64_t add;
 } sum_value;
 
-static void test_wave(const char *gfx, const char *other, unsigned wave, int mistake) {
+typedef struct waves {
+  const char *gfx, *other;  // the device, and another architecture
+  unsigned wave;
+  int mistake;
+} waves;
+
+static void test_wave(const waves *w) {
   char option[64], source[2048], properties[TC_HIP_PROPERTIES_BYTES];
   const tc_hip_layout layout = TC_HIP_LAYOUT_6;
   int n = 0;
@@ -66,7 +71,7 @@ static void test_wave(const char *gfx, const char *other, unsigned wave, int mis
   EXPECT(HIP(hipGetDeviceCount)(&n) == 0 && n == 1 && HIP(hipInit)(0) == 0, "%d devices", n);
   EXPECT(((tc_hip_result(*)(void *, int))use_symbol(use_hip, "hipGetDevicePropertiesR0600"))(properties, 0) == 0, "failed");
   memcpy(&warp, properties + layout.warpSize, sizeof warp);
-  EXPECT(warp == wave && strstr(properties, "simulated") && strcmp(properties + layout.gcnArchName, gfx) == 0, "%u", warp);
+  EXPECT(warp == w->wave && strstr(properties, "simulated") && strcmp(properties + layout.gcnArchName, w->gfx) == 0, "%u", warp);
 
   tc_hip_stream s;
   tc_hip_pool pool;
@@ -74,10 +79,10 @@ static void test_wave(const char *gfx, const char *other, unsigned wave, int mis
   void *out;
   EXPECT(HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0, "failed");
   EXPECT(HIP(hipMallocFromPoolAsync)(&out, 8, pool, s) == 0, "failed");
-  snprintf(source, sizeof source, "#define MISTAKE %d\n%s", mistake, sum_text);
-  snprintf(option, sizeof option, "--offload-arch=%s", other);
-  EXPECT(kernel("sum", source, option) == NULL, "code for %s is loaded on %s", other, gfx);
-  snprintf(option, sizeof option, "--offload-arch=%s", gfx);
+  snprintf(source, sizeof source, "#define MISTAKE %d\n%s", w->mistake, sum_text);
+  snprintf(option, sizeof option, "--offload-arch=%s", w->other);
+  EXPECT(kernel("sum", source, option) == NULL, "code for %s is loaded on %s", w->other, w->gfx);
+  snprintf(option, sizeof option, "--offload-arch=%s", w->gfx);
   tc_hip_function f = kernel("sum", source, option);
   EXPECT(f != NULL, "not loaded");
   if (!f) return;
@@ -94,43 +99,37 @@ static void test_wave(const char *gfx, const char *other, unsigned wave, int mis
   v.add = 5;
   EXPECT(HIP(hipGraphExecKernelNodeSetParams)(exec, node, &node_params) == 0 && HIP(hipGraphLaunch)(exec, s) == 0, "failed");
   EXPECT(HIP(hipMemcpyAsync)(got, out, sizeof got, TC_hipMemcpyDeviceToHost, s) == 0, "failed");
-  EXPECT(got[0] == 127 * 64 + 5 && got[1] == wave, "%u, %u", got[0], got[1]);
+  EXPECT(got[0] == 127 * 64 + 5 && got[1] == w->wave, "%u, %u", got[0], got[1]);
   EXPECT(HIP(hipModuleLaunchKernel)(f, 1, 1, 1, 128, 1, 1, 65537, s, parameters, NULL) == 1, "more shared memory than there is");
   EXPECT(HIP(hipGraphExecDestroy)(exec) == 0 && HIP(hipGraphDestroy)(graph) == 0 && HIP(hipFreeAsync)(out, s) == 0, "failed");
   EXPECT(HIP(hipStreamDestroy)(s) == 0 && HIP(hipMemPoolDestroy)(pool) == 0, "failed");
 }
 
-// Settings are read once a process.
-static int in_child(const char *gfx, const char *other, unsigned wave, int mistake) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    setenv("TC_SIM_GFX", gfx, 1);
-    use_hip = use_open("libsim-hip.so");
-    if (!use_hip) exit(77);
-    if (mistake && !freopen("/dev/null", "w", stderr)) exit(1);
-    test_wave(gfx, other, wave, mistake);
-    const char *text = HIP(sim_fault_text)();
-    int faults = HIP(sim_faults)();
-    EXPECT(mistake ? strstr(text, "kernel sum, block 0") && strstr(text, "race between threads") : faults == 0, "%s", text);
-    HIP(sim_forget)();
-    exit(atomic_load(&expect_n_failed) != 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+// In a process of its own, since settings are read once.
+static int test_waves(const void *arg) {
+  const waves *w = arg;
+  setenv("TC_SIM_GFX", w->gfx, 1);
+  use_hip = use_open("libsim-hip.so");
+  if (!use_hip) return 77;
+  if (w->mistake && !freopen("/dev/null", "w", stderr)) return 1;
+  test_wave(w);
+  const char *text = HIP(sim_fault_text)();
+  int faults = HIP(sim_faults)();
+  EXPECT(w->mistake ? strstr(text, "kernel sum, block 0") && strstr(text, "race between threads") : faults == 0, "%s", text);
+  HIP(sim_forget)();
+  return child_failed();
 }
 
 int main(void) {
-  int status = in_child("gfx90a", "gfx908", 64, 0);
+  int status = child_status(test_waves, &(waves){"gfx90a", "gfx908", 64, 0});
   if (status == 77) {
     printf("skipped: the simulated driver is not built\n");
     return 77;
   }
   EXPECT(status == 0, "gfx90a: %d", status);
-  status = in_child("gfx1100", "gfx90a", 32, 0);
+  status = child_status(test_waves, &(waves){"gfx1100", "gfx90a", 32, 0});
   EXPECT(status == 0, "gfx1100: %d", status);
-  status = in_child("gfx90a", "gfx906", 64, 1);
+  status = child_status(test_waves, &(waves){"gfx90a", "gfx906", 64, 1});
   EXPECT(status == 0, "a dropped barrier: %d", status);
   return expect_done("sim_hip");
 }

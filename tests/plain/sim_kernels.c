@@ -1,9 +1,9 @@
 // The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers, shuffles, tables, conversions, copies, matrix products.
 #include <ctype.h>
 #include <math.h>
-#include <sys/wait.h>
 
 #include "kernels/math.h"
+#include "tests/plain/child.h"
 #include "tests/sim/use.h"
 
 static void test_table(void) {
@@ -135,6 +135,13 @@ static const char product_text[] =
     "  for (i32 i = 0; i < 4; i++) c[(row + t / 4 + i / 2 * 8) * n + column + t % 4 * 2 + i % 2] = d[i];\n"
     "}\n";
 
+static CUfunction product_kernel(const char *kind) {
+  char text[sizeof product_text + 16];
+  const char *at = strstr(product_text, "KIND");
+  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - product_text), product_text, kind, at + 4);
+  return use_kernel("product", text);
+}
+
 static uint16_t small_half(int v, bool is_half) {
   // Whole numbers to 15 in either type, exactly.
   float x = (float)v;
@@ -146,12 +153,9 @@ static uint16_t small_half(int v, bool is_half) {
 
 static void test_product(bool is_half) {
   enum { M = 32, N = 24, K = 48 };
-  char text[sizeof product_text + 16];
   uint16_t a[M * K], b[K * N];
   float got[M * N];
-  const char *at = strstr(product_text, "KIND");
-  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - product_text), product_text, is_half ? "f16" : "bf16", at + 4);
-  CUfunction f = use_kernel("product", text);
+  CUfunction f = product_kernel(is_half ? "f16" : "bf16");
   for (int i = 0; i < M * K; i++) a[i] = small_half(i * 7 % 31 - 15, is_half);
   for (int i = 0; i < K * N; i++) b[i] = small_half(i * 11 % 29 - 14, is_half);
   CUdeviceptr da = use_upload(a, sizeof a), db = use_upload(b, sizeof b), dc = use_alloc(sizeof got);
@@ -183,10 +187,7 @@ static void test_arithmetic(bool truncating) {
   enum { M = 16, N = 8, K = 256 };
   static uint16_t a[M * K], b[K * N];
   float got[M * N];
-  char text[sizeof product_text + 16];
-  const char *at = strstr(product_text, "KIND");
-  snprintf(text, sizeof text, "%.*sbf16%s", (int)(at - product_text), product_text, at + 4);
-  CUfunction f = use_kernel("product", text);
+  CUfunction f = product_kernel("bf16");
   for (int i = 0; i < M * K; i++) a[i] = (uint16_t)(0x3f80 + i * 7 % 127 - i % 7 * 0x80);  // from 1 to 2, and smaller
   for (int i = 0; i < K * N; i++) b[i] = (uint16_t)(0x3f80 + i * 11 % 125 - i % 5 * 0x80);
   CUdeviceptr da = use_upload(a, sizeof a), db = use_upload(b, sizeof b), dc = use_alloc(sizeof got);
@@ -307,24 +308,19 @@ static void test_refused(void) {
   }
 }
 
-// Settings are read once a process.
-static void test_truncating(void) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    setenv("TC_SIM_MMA", "truncating", 1);
-    if (!use_begin()) exit(0);
-    test_product(false);
-    test_arithmetic(true);
-    exit(atomic_load(&expect_n_failed) != 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+// In a process of its own, since settings are read once.
+static int truncate_products(const void *unused) {
+  (void)unused;
+  setenv("TC_SIM_MMA", "truncating", 1);
+  if (!use_begin()) return 0;
+  test_product(false);
+  test_arithmetic(true);
+  return child_failed();
 }
 
 int main(void) {
-  test_truncating();
+  int status = child_status(truncate_products, NULL);
+  EXPECT(status == 0, "%d", status);
   if (!use_begin()) {
     printf("skipped: the simulated driver is not built\n");
     return 77;

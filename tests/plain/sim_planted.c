@@ -1,7 +1,6 @@
 // The simulated driver finds planted mistakes, names kernel and line, and finds none in the same kernels without them. What a device would not survive ends in
 // its error, which stays; what a device would do silently is a fault of the process.
-#include <sys/wait.h>
-
+#include "tests/plain/child.h"
 #include "tests/sim/use.h"
 
 typedef struct planted {
@@ -202,12 +201,20 @@ static const planted list[] = {
      "launch: with 128 bytes of shared memory, but it uses 256", 700, 3, 1, 32, 128},
 };
 
+typedef struct attempt {
+  const planted *p;
+  int bad;
+} attempt;
+
 // In a process of its own: after a fault that stays nothing more can be asked of the device.
-static int try(const planted *p, int bad) {
+static int try(const void *arg) {
+  const attempt *a = arg;
+  const planted *p = a->p;
+  int bad = a->bad;
   char source[2048];
   uint64_t on_host = 0;
   uint32_t zeros[1024] = {0};
-  atomic_store(&expect_n_failed, 0);  // the parent's
+  if (bad && !freopen("/dev/null", "w", stderr)) return 1;  // the faults are meant
   if (!use_begin()) return 77;
   snprintf(source, sizeof source, "#define BAD %d\n%s", bad, p->source);
   CUfunction f = use_kernel("k", source);
@@ -227,43 +234,23 @@ static int try(const planted *p, int bad) {
     EXPECT(CU(sim_faults)() == 0, "%s, without it: \"%s\"", p->name, text);
   }
   CU(sim_forget)();
-  return atomic_load(&expect_n_failed) ? 1 : 0;
-}
-
-static int in_child(const planted *p, int bad) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    if (bad) {
-      if (!freopen("/dev/null", "w", stderr)) exit(1);  // the faults are meant
-    }
-    exit(try(p, bad));
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return child_failed();
 }
 
 // A process that does not look fails all the same.
-static void test_unseen(void) {
-  fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
-    if (!freopen("/dev/null", "w", stderr)) exit(1);
-    use_begin();
-    CUfunction f = use_kernel("k", "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[TC_THREAD / 2] = (u32)TC_THREAD; }\n");
-    use_run(f, 1, 32, 0, use_alloc(128));
-    exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 86, "%d", status);
+static int look_away(const void *unused) {
+  (void)unused;
+  if (!freopen("/dev/null", "w", stderr)) return 1;
+  use_begin();
+  CUfunction f = use_kernel("k", "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[TC_THREAD / 2] = (u32)TC_THREAD; }\n");
+  use_run(f, 1, 32, 0, use_alloc(128));
+  return 0;
 }
 
 int main(void) {
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     for (int bad = 0; bad < 2; bad++) {
-      int status = in_child(&list[i], bad);
+      int status = child_status(try, &(attempt){&list[i], bad});
       if (status == 77) {
         printf("skipped: the simulated driver is not built\n");
         return 77;
@@ -271,6 +258,7 @@ int main(void) {
       EXPECT(status == 0, "%s: status %d", list[i].name, status);
     }
   }
-  test_unseen();
+  int status = child_status(look_away, NULL);
+  EXPECT(status == USE_MISTAKES, "%d", status);
   return expect_done("sim_planted");
 }

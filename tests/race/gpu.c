@@ -1,12 +1,12 @@
 // Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and sequences of their own, waiting and reading.
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "device/gpu.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "tests/plain/expect.h"
+#include "tests/sim/built.h"
 
 enum { THREADS = 4, ROUNDS = 12, N = 128 };
 
@@ -25,9 +25,10 @@ typedef struct shared {
 } shared;
 
 static tc_status make(tc_gpu *g, tc_gpu_sequence **s, void **x) {
+  static const uint64_t zeros[N];
   tc_gpu_code *c;
-  TC_TRY(tc_gpu_alloc(g, N * 8, x));
-  TC_TRY(tc_gpu_zero(g, *x, N * 8));
+  TC_TRY(tc_gpu_alloc(g, sizeof zeros, x));
+  TC_TRY(tc_gpu_write(g, *x, zeros, sizeof zeros));
   TC_TRY(tc_gpu_compile(g, "step", source, &c));
   tc_status st = tc_gpu_sequence_create(g, &(tc_gpu_launch){c, N / 64, 64, 0, 0}, 1, 2, s);
   tc_gpu_code_release(c);
@@ -63,22 +64,14 @@ static void *open_first(void *arg) {
 }
 
 int main(void) {
-  char path[512];
   pthread_t thread[THREADS];
   int ordinal[THREADS];
   uint64_t got[N];
   shared s = {0};
-  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-  if (n < 0) return 1;
-  path[n] = 0;
-  strcpy(strrchr(path, '/') + 1, "libsim-cuda.so");
-  if (access(path, R_OK) != 0) {
+  if (!built_simulators()) {
     printf("skipped: the simulated driver is not built\n");
     return 77;
   }
-  setenv("TC_CUDA_LIBRARY", path, 1);
-  strcpy(strrchr(path, '/') + 1, "libsim-nvrtc.so");
-  setenv("TC_NVRTC_LIBRARY", path, 1);
   setenv("TC_CACHE_BYTES", "0", 1);
   setenv("TC_SIM_DEVICES", "2", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);

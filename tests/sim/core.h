@@ -1,4 +1,4 @@
-// A simulated GPU driver: what its faces (CUDA's names in cuda*.c) have in common. Devices, memory, streams, graphs, code and faults.
+// A simulated GPU driver: what its faces (CUDA's names in cuda*.c, HIP's in hip.c) have in common. Devices, memory, streams, graphs, code and faults.
 //
 // Idea: nothing of it is a device's. Memory is host memory with a state for every byte; work is a queue for every stream, run as late as a seed says
 // and in any order that the rules allow; a kernel is the generated text compiled for the host and run by a fiber for every thread (run.h).
@@ -37,7 +37,6 @@ typedef enum sim_error {
   SIM_HOST_NOT_REGISTERED = 713,
   SIM_MISALIGNED = 716,
   SIM_LAUNCH_FAILED = 719,
-  SIM_NOT_PERMITTED = 800,
   SIM_NOT_SUPPORTED = 801,
   SIM_CAPTURE_UNSUPPORTED = 900,
   SIM_CAPTURE_INVALIDATED = 901,
@@ -91,7 +90,7 @@ typedef struct sim_module {
   sim_object object;
   uint8_t *code;  // mapped
   size_t code_bytes;
-  void *image;      // the object file, for the places of faults
+  void *image;  // the object file, for the places of faults
   size_t image_bytes;
   char *source;
   struct sim_kernel *kernel;  // linked
@@ -166,16 +165,16 @@ typedef struct sim_op {
   sim_launch launch;
   uintptr_t to, from;  // COPY; SET, ALLOC, FREE: to
   size_t bytes;
-  void *staged;        // COPY: the source as it was when asked for; then `from` is this. CALL: what it is given, of so many bytes
+  void *staged;  // COPY: the source as it was when asked for; then `from` is this. CALL: what it is given, of so many bytes
   sim_error (*call)(sim_device *, const void *staged);  // CALL: what a library does
-  uint32_t value;      // SET
-  int width;           // SET: bytes of the value
-  sim_mark *mark;      // RECORD, WAIT
-  sim_event *event;    // of graph nodes
+  uint32_t value;  // SET
+  int width;  // SET: bytes of the value
+  sim_mark *mark;  // RECORD, WAIT
+  sim_event *event;  // of graph nodes
   void (*host)(void *);
   void *data;
   sim_stream *stream;  // FREE: in whose order, NULL for at once;
-  uint64_t number;     // and which of its frees
+  uint64_t number;  // and which of its frees
   struct sim_plan *child;
 } sim_op;
 
@@ -240,12 +239,12 @@ typedef struct sim_exec {
   sim_object object;
   sim_graph *graph;
   sim_plan *plan;
-  int n_queued;  // launches not yet finished
 } sim_exec;
 
 sim_mark *sim_mark_new(void);
 void sim_mark_drop(sim_mark *m);
 sim_error sim_event_renew(sim_event *e);  // gives it a new mark
+void sim_event_end(sim_event *e);
 // In the stream's order, or in its capture.
 sim_error sim_record(sim_stream *s, sim_event *e);
 sim_error sim_wait_event(sim_stream *s, sim_event *e);
@@ -259,7 +258,7 @@ sim_stream *sim_stream_new(sim_device *d, bool blocking);
 void sim_stream_end(sim_stream *s);
 // Runs until what is waited for is done; what else is run meanwhile is the seed's to say. The device's sticky error, if it has one.
 sim_error sim_wait_stream(sim_stream *s);
-sim_error sim_wait_mark(sim_device *d, const sim_mark *m);
+sim_error sim_wait_recorded(const sim_event *e);  // for its last record, if there is one
 sim_error sim_wait_device(sim_device *d);
 // One piece of work, if any is ready: progress for those who poll.
 bool sim_step(sim_device *d);
@@ -299,12 +298,11 @@ struct sim_device {
   sim_object *context;
   sim_error sticky;
   sim_segment *segment;  // its memory, by address
-  size_t used_bytes, peak_bytes;
+  size_t used_bytes;
   sim_stream *streams, *legacy;
   sim_pool *pool;  // the default one
   bool peer[SIM_MAX_DEVICES];  // whose memory kernels here may reach
   double clock_ms;
-  uint64_t n_kernels, n_copies;
 };
 
 // Each face says whether it is HIP's.
@@ -336,6 +334,7 @@ extern size_t sim_memory_size;
 bool sim_memory_setup(void);
 SIM_EXPORT sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
 
+void sim_pool_end(sim_pool *p);  // memory of it that is in use is a mistake
 // stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in it may be taken.
 sim_error sim_alloc(sim_device *d, size_t bytes, sim_stream *stream, sim_pool *pool, uintptr_t *out);
 sim_error sim_free(sim_device *d, uintptr_t at, sim_stream *stream);
@@ -344,13 +343,16 @@ void sim_segments_freed(const sim_op *op);  // this FREE has run
 // The bytes are of one allocation of d, or of a peer's.
 bool sim_reachable(sim_device *d, uintptr_t at, size_t bytes);
 // Memory to memory, either side a device's or the host's. Bytes that were never written arrive as 0xff.
-sim_error sim_copy_bytes(sim_device *d, uintptr_t to, uintptr_t from, size_t bytes);
-sim_error sim_set_bytes(sim_device *d, uintptr_t to, uint32_t value, int width, size_t bytes);
+sim_error sim_copy_bytes(uintptr_t to, uintptr_t from, size_t bytes);
+sim_error sim_set_bytes(uintptr_t to, uint32_t value, int width, size_t bytes);
 
 // Pinned host memory.
 sim_error sim_pin(void *p, size_t bytes, bool owned);
 sim_error sim_unpin(void *p, bool owned);
 bool sim_pinned(uintptr_t p, size_t bytes);
+// Pinned memory of the simulator's own. Giving it back waits for the current device.
+sim_error sim_host_alloc(size_t bytes, void **out);
+sim_error sim_host_free(void *p);
 
 // ---- faults ----
 

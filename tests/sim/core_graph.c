@@ -202,6 +202,12 @@ sim_error sim_event_renew(sim_event *e) {
   return SIM_OK;
 }
 
+void sim_event_end(sim_event *e) {
+  sim_mark_drop(e->mark);
+  e->mark = NULL;
+  sim_object_end(e);
+}
+
 sim_error sim_record(sim_stream *s, sim_event *e) {
   if (s->capture) {
     e->graph = s->capture;

@@ -103,7 +103,6 @@ sim_error sim_alloc(sim_device *d, size_t bytes, sim_stream *stream, sim_pool *p
   s->asked = bytes;
   s->pool = pool;
   d->used_bytes += bytes;
-  if (d->used_bytes > d->peak_bytes) d->peak_bytes = d->used_bytes;
   if (pool) pool->used += bytes;
   if (pool && pool->used > pool->used_high) pool->used_high = pool->used;
   *out = s->at;
@@ -139,6 +138,11 @@ void sim_segments_freed(const sim_op *op) {
   }
 }
 
+void sim_pool_end(sim_pool *p) {
+  if (p->used) sim_fault(31, "a pool is destroyed while %llu bytes of it are in use", (unsigned long long)p->used);
+  sim_object_end(p);
+}
+
 bool sim_reachable(sim_device *d, uintptr_t at, size_t bytes) {
   sim_device *owner = sim_memory_device(at);
   const sim_segment *s = sim_segment_of(at);
@@ -157,8 +161,7 @@ static sim_error check_side(uintptr_t at, size_t bytes, const char *text) {
   return SIM_OK;
 }
 
-sim_error sim_copy_bytes(sim_device *d, uintptr_t to, uintptr_t from, size_t bytes) {
-  (void)d;
+sim_error sim_copy_bytes(uintptr_t to, uintptr_t from, size_t bytes) {
   bool to_device = sim_memory_device(to) != NULL, from_device = sim_memory_device(from) != NULL;
   if (to_device) SIM_TRY(check_side(to, bytes, "writes"));
   if (from_device) SIM_TRY(check_side(from, bytes, "reads"));
@@ -176,8 +179,7 @@ sim_error sim_copy_bytes(sim_device *d, uintptr_t to, uintptr_t from, size_t byt
   return SIM_OK;
 }
 
-sim_error sim_set_bytes(sim_device *d, uintptr_t to, uint32_t value, int width, size_t bytes) {
-  (void)d;
+sim_error sim_set_bytes(uintptr_t to, uint32_t value, int width, size_t bytes) {
   SIM_TRY(check_side(to, bytes, "writes"));
   for (size_t i = 0; i < bytes; i += (size_t)width) memcpy((uint8_t *)to + i, &value, (size_t)width);
   memset(state_of(to), SIM_WRITTEN, bytes);
@@ -214,4 +216,25 @@ bool sim_pinned(uintptr_t p, size_t bytes) {
     if (p >= i->at && p + bytes <= i->at + i->bytes) return true;
   }
   return false;
+}
+
+sim_error sim_host_alloc(size_t bytes, void **out) {
+  if (bytes == 0) return SIM_INVALID;
+  void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!p) return SIM_MEMORY;
+  memset(p, 0xff, bytes);
+  sim_error e = sim_pin(p, bytes, true);
+  if (e != SIM_OK) {
+    free(p);
+    return e;
+  }
+  *out = p;
+  return SIM_OK;
+}
+
+sim_error sim_host_free(void *p) {
+  SIM_TRY(sim_wait_device(sim_here()));
+  SIM_TRY(sim_unpin(p, true));
+  free(p);
+  return SIM_OK;
 }

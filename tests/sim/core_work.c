@@ -164,19 +164,17 @@ void sim_perform(sim_device *d, const sim_op *op) {
   bool sticky = false;
   switch (op->kind) {
     case SIM_OP_KERNEL:
-      d->n_kernels++;
       d->clock_ms += 0.005;
       e = sim_injected("kernel", &sticky);
       if (e == SIM_OK) e = sim_run(d, &op->launch);
       break;
     case SIM_OP_COPY:
-      d->n_copies++;
       d->clock_ms += 0.002 + (double)op->bytes / 25e6;
-      e = sim_copy_bytes(d, op->to, op->from, op->bytes);
+      e = sim_copy_bytes(op->to, op->from, op->bytes);
       break;
     case SIM_OP_SET:
       d->clock_ms += 0.002;
-      e = sim_set_bytes(d, op->to, op->value, op->width, op->bytes);
+      e = sim_set_bytes(op->to, op->value, op->width, op->bytes);
       break;
     case SIM_OP_CALL:
       d->clock_ms += 0.005;
@@ -233,7 +231,6 @@ static void step_stream(sim_device *d, sim_stream *s) {
     sim_perform(d, &w->op);
   }
   s->busy = false;
-  if (w->exec) w->exec->n_queued--;
   for (int i = 0; w->plan && i < w->plan->n; i++) {
     if (w->plan->node[i].op.kind == SIM_OP_RECORD) finish_mark(d, w->mark[i]);  // of a device that does nothing any more
   }
@@ -345,7 +342,6 @@ sim_error sim_enqueue_exec(sim_stream *s, sim_exec *e) {
     return SIM_MEMORY;
   }
   e->plan->refs++;
-  e->n_queued++;
   *w = (sim_work){.plan = e->plan, .done = done, .mark = mark, .n_left = e->plan->n, .exec = e};
   for (int i = 0; i < e->plan->n; i++) {
     const sim_op *op = &e->plan->node[i].op;
@@ -372,11 +368,20 @@ sim_error sim_wait_stream(sim_stream *s) {
   return d->sticky;
 }
 
-sim_error sim_wait_mark(sim_device *d, const sim_mark *m) {
+static sim_error wait_mark(sim_device *d, const sim_mark *m) {
   while (!m->done) {
     if (!sim_step(d)) return stuck(d);
   }
   return d->sticky;
+}
+
+sim_error sim_wait_recorded(const sim_event *e) {
+  sim_mark *m = e->mark;
+  if (!m) return SIM_OK;
+  m->refs++;  // the event may be recorded anew while the lock is given up
+  sim_error error = wait_mark(e->object.device, m);
+  sim_mark_drop(m);
+  return error;
 }
 
 sim_error sim_wait_device(sim_device *d) {

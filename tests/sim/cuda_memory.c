@@ -1,7 +1,4 @@
 // CUDA's face of the simulated driver: memory, pools, copies.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/sim/cuda_face.h"
 
 // ---- memory ----
@@ -30,25 +27,12 @@ CUresult cuMemFree_v2(CUdeviceptr at) {
 
 CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
   SIM_ENTER(SIM_UNCAPTURED);
-  if (bytes == 0 || flags > 7) return SIM_INVALID;
-  void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (!p) return SIM_MEMORY;
-  memset(p, 0xff, bytes);
-  sim_error e = sim_pin(p, bytes, true);
-  if (e != SIM_OK) {
-    free(p);
-    return e;
-  }
-  *at = p;
-  return SIM_OK;
+  return flags > 7 ? SIM_INVALID : sim_host_alloc(bytes, at);
 }
 
 CUresult cuMemFreeHost(void *at) {
   SIM_ENTER(SIM_UNCAPTURED);
-  SIM_TRY(sim_wait_device(sim_here()));
-  SIM_TRY(sim_unpin(at, true));
-  free(at);
-  return SIM_OK;
+  return sim_host_free(at);
 }
 
 CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
@@ -81,7 +65,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 
 // ---- copies ----
 
-// in_device: sides that have to be a device's.
+// to_device, from_device: which sides have to be a device's; the others may not be.
 static sim_error copy(uintptr_t to, uintptr_t from, size_t bytes, bool to_device, bool from_device, CUstream stream) {
   sim_device *d = sim_here();
   SIM_STREAM_OR_RETURN(s, stream);
@@ -167,8 +151,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (!sim_alive(pool, SIM_POOL)) return SIM_INVALID;
   sim_pool *p = (sim_pool *)pool;
   if (p == p->object.device->pool) return SIM_INVALID;
-  if (p->used) sim_fault(31, "a pool is destroyed while %llu bytes of it are in use", (unsigned long long)p->used);
-  sim_object_end(p);
+  sim_pool_end(p);
   return SIM_OK;
 }
 

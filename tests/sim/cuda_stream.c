@@ -74,9 +74,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
   SIM_ENTER(SIM_USUAL | SIM_AFTER_FAULT);
   sim_event *e = sim_cu_event(event);
   if (!e) return SIM_INVALID_HANDLE;
-  sim_mark_drop(e->mark);
-  e->mark = NULL;
-  sim_object_end(e);
+  sim_event_end(e);
   return SIM_OK;
 }
 
@@ -99,13 +97,7 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   SIM_ENTER(SIM_UNCAPTURED);
   const sim_event *e = sim_cu_event(event);
-  if (!e) return SIM_INVALID_HANDLE;
-  if (!e->mark) return SIM_OK;
-  sim_mark *m = e->mark;
-  m->refs++;  // the event may be recorded anew while the lock is given up
-  sim_error error = sim_wait_mark(e->object.device, m);
-  sim_mark_drop(m);
-  return error;
+  return e ? sim_wait_recorded(e) : SIM_INVALID_HANDLE;
 }
 
 CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {

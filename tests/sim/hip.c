@@ -98,13 +98,12 @@ tc_hip_result hipSetDevice(int ordinal) {
 
 static tc_hip_result properties(char *at, int ordinal, tc_hip_layout l) {
   if (ordinal < 0 || ordinal >= sim_option.n_devices) return SIM_INVALID_DEVICE;
-  const int registers = 65536, threads = SIM_MAX_THREADS, l2 = 8 << 20;
+  const int threads = SIM_MAX_THREADS, l2 = 8 << 20;
   memset(at, 0, l.gcnArchName + sizeof sim_option.gfx);
   sprintf(at + l.name, "simulated %s", sim_option.gfx);
   strcpy(at + l.gcnArchName, sim_option.gfx);
   memcpy(at + l.totalGlobalMem, &sim_option.memory_bytes, sizeof(size_t));
   memcpy(at + l.sharedMemPerBlock, &sim_option.shared_optin, sizeof(size_t));
-  memcpy(at + l.regsPerBlock, &registers, sizeof registers);
   memcpy(at + l.warpSize, &sim_option.warp, sizeof sim_option.warp);
   memcpy(at + l.maxThreadsPerBlock, &threads, sizeof threads);
   memcpy(at + l.multiProcessorCount, &sim_option.processors, sizeof sim_option.processors);
@@ -145,8 +144,7 @@ tc_hip_result hipMemPoolCreate(tc_hip_pool *pool, const tc_hip_pool_properties *
 tc_hip_result hipMemPoolDestroy(tc_hip_pool pool) {
   ENTER(USUAL);
   if (!sim_alive(pool, SIM_POOL)) return SIM_INVALID;
-  if (((sim_pool *)pool)->used) sim_fault(31, "a pool is destroyed while %llu bytes of it are in use", (unsigned long long)((sim_pool *)pool)->used);
-  sim_object_end(pool);
+  sim_pool_end((sim_pool *)pool);
   return SIM_OK;
 }
 
@@ -185,25 +183,12 @@ tc_hip_result hipFreeAsync(void *at, tc_hip_stream stream) {
 
 tc_hip_result hipHostMalloc(void **at, size_t bytes, unsigned flags) {
   ENTER(USUAL);
-  if (flags || bytes == 0) return SIM_INVALID;
-  void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (!p) return SIM_MEMORY;
-  memset(p, 0xff, bytes);
-  sim_error e = sim_pin(p, bytes, true);
-  if (e != SIM_OK) {
-    free(p);
-    return e;
-  }
-  *at = p;
-  return SIM_OK;
+  return flags ? SIM_INVALID : sim_host_alloc(bytes, at);
 }
 
 tc_hip_result hipHostFree(void *at) {
   ENTER(USUAL);
-  SIM_TRY(sim_wait_device(sim_here()));
-  SIM_TRY(sim_unpin(at, true));
-  free(at);
-  return SIM_OK;
+  return sim_host_free(at);
 }
 
 tc_hip_result hipMemcpyAsync(void *to, const void *from, size_t bytes, tc_hip_copy_kind kind, tc_hip_stream stream) {
@@ -218,14 +203,6 @@ tc_hip_result hipMemcpyAsync(void *to, const void *from, size_t bytes, tc_hip_co
   bool waits = !to_device && !sim_pinned(t, bytes);
   SIM_TRY(sim_enqueue(s, &(sim_op){.kind = SIM_OP_COPY, .to = t, .from = f, .bytes = bytes}));
   return waits ? sim_wait_stream(s) : SIM_OK;
-}
-
-tc_hip_result hipMemsetAsync(void *to, int value, size_t bytes, tc_hip_stream stream) {
-  ENTER(USUAL);
-  STREAM(s, stream);
-  if (bytes == 0) return SIM_OK;
-  if (!sim_reachable(s->object.device, (uintptr_t)to, bytes)) return SIM_INVALID;
-  return sim_enqueue(s, &(sim_op){.kind = SIM_OP_SET, .to = (uintptr_t)to, .value = (uint32_t)value & 255, .width = 1, .bytes = bytes});
 }
 
 // ---- streams and events ----
@@ -260,9 +237,7 @@ tc_hip_result hipEventCreateWithFlags(tc_hip_event *event, unsigned flags) {
 tc_hip_result hipEventDestroy(tc_hip_event event) {
   ENTER(USUAL | SIM_AFTER_FAULT);
   if (!sim_alive(event, SIM_EVENT)) return SIM_INVALID_HANDLE;
-  sim_mark_drop(((sim_event *)event)->mark);
-  ((sim_event *)event)->mark = NULL;
-  sim_object_end(event);
+  sim_event_end((sim_event *)event);
   return SIM_OK;
 }
 
@@ -274,14 +249,7 @@ tc_hip_result hipEventRecord(tc_hip_event event, tc_hip_stream stream) {
 
 tc_hip_result hipEventSynchronize(tc_hip_event event) {
   ENTER(USUAL);
-  const sim_event *e = (sim_event *)event;
-  if (!sim_alive(e, SIM_EVENT)) return SIM_INVALID_HANDLE;
-  if (!e->mark) return SIM_OK;
-  sim_mark *m = e->mark;
-  m->refs++;
-  sim_error error = sim_wait_mark(e->object.device, m);
-  sim_mark_drop(m);
-  return error;
+  return sim_alive(event, SIM_EVENT) ? sim_wait_recorded((sim_event *)event) : SIM_INVALID_HANDLE;
 }
 
 // ---- code, launches, graphs ----

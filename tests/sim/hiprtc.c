@@ -4,55 +4,38 @@
 #include <string.h>
 
 #include "device/hip/api.h"
-#include "tests/sim/image.h"
+#include "tests/sim/program.h"
 
 #define TC_HIPRTC_ROW(symbol, result, parameters) SIM_EXPORT result symbol parameters;
 #include "device/hip/hiprtc.def"
 #undef TC_HIPRTC_ROW
 
-enum { SUCCESS = 0, OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };
-
-struct _hiprtcProgram {
-  char *source, *name, *log;
-  sim_image *image;
-  bool has_words;
-};
-
 const char *hiprtcGetErrorString(tc_hiprtc_result result) {
   switch (result) {
-    case SUCCESS: return "HIPRTC_SUCCESS";
-    case OUT_OF_MEMORY: return "HIPRTC_ERROR_OUT_OF_MEMORY";
-    case INVALID_INPUT: return "HIPRTC_ERROR_INVALID_INPUT";
-    case INVALID_PROGRAM: return "HIPRTC_ERROR_INVALID_PROGRAM";
-    case INVALID_OPTION: return "HIPRTC_ERROR_INVALID_OPTION";
-    case COMPILATION: return "HIPRTC_ERROR_COMPILATION";
+    case SIM_RTC_SUCCESS: return "HIPRTC_SUCCESS";
+    case SIM_RTC_OUT_OF_MEMORY: return "HIPRTC_ERROR_OUT_OF_MEMORY";
+    case SIM_RTC_INVALID_INPUT: return "HIPRTC_ERROR_INVALID_INPUT";
+    case SIM_RTC_INVALID_PROGRAM: return "HIPRTC_ERROR_INVALID_PROGRAM";
+    case SIM_RTC_INVALID_OPTION: return "HIPRTC_ERROR_INVALID_OPTION";
+    case SIM_RTC_COMPILATION: return "HIPRTC_ERROR_COMPILATION";
     default: return "HIPRTC_ERROR_INTERNAL_ERROR";
   }
 }
 
 tc_hiprtc_result hiprtcCreateProgram(tc_hiprtc_program *out, const char *source, const char *name, int n_headers, const char **header,
                                      const char **header_name) {
-  if (!out || !source || n_headers < 0) return INVALID_INPUT;
-  tc_hiprtc_program p = calloc(1, sizeof *p);
-  if (!p) return OUT_OF_MEMORY;
-  p->source = strdup(source);
-  p->name = strdup(name ? name : "program");
-  for (int i = 0; i < n_headers; i++) p->has_words |= strcmp(header_name[i], "tc_words.h") == 0 && header[i][0];
-  *out = p;
-  if (p->source && p->name) return SUCCESS;
-  hiprtcDestroyProgram(out);
-  return OUT_OF_MEMORY;
+  sim_program *p;
+  if (!out) return SIM_RTC_INVALID_INPUT;
+  unsigned result = sim_program_create(&p, source, name, n_headers, header, header_name);
+  if (result == SIM_RTC_SUCCESS) *out = p;
+  return result;
 }
 
 tc_hiprtc_result hiprtcDestroyProgram(tc_hiprtc_program *program) {
-  if (!program || !*program) return INVALID_PROGRAM;
-  free((*program)->source);
-  free((*program)->name);
-  free((*program)->log);
-  free((*program)->image);
-  free(*program);
+  if (!program || !*program) return SIM_RTC_INVALID_PROGRAM;
+  sim_program_destroy(*program);
   *program = NULL;
-  return SUCCESS;
+  return SIM_RTC_SUCCESS;
 }
 
 // The real one ends the process when it is asked for an architecture that it does not know, and so does this.
@@ -66,16 +49,9 @@ static void refuse_unknown(const char *arch) {
   abort();
 }
 
-static tc_hiprtc_result fail(tc_hiprtc_program p, tc_hiprtc_result result, const char *text, const char *word) {
-  char log[256];
-  snprintf(log, sizeof log, text, word);
-  free(p->log);
-  p->log = strdup(log);
-  return result;
-}
-
-tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program p, int n, const char **option) {
-  if (!p) return INVALID_PROGRAM;
+tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program program, int n, const char **option) {
+  sim_program *p = program;
+  if (!p) return SIM_RTC_INVALID_PROGRAM;
   const char *arch = NULL;
   bool contract = true;
   for (int i = 0; i < n; i++) {
@@ -84,38 +60,33 @@ tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program p, int n, const char **o
     } else if (strncmp(option[i], "-ffp-contract=", 14) == 0) {
       contract = strcmp(option[i] + 14, "off") != 0;
     } else if (strncmp(option[i], "-O", 2) != 0 && strncmp(option[i], "-std=", 5) != 0) {
-      return fail(p, INVALID_OPTION, "error: unknown argument: '%s'\n", option[i]);
+      return sim_program_fail(p, SIM_RTC_INVALID_OPTION, "error: unknown argument: '%s'\n", option[i]);
     }
   }
-  if (!arch) return fail(p, INVALID_OPTION, "error: no %s\n", "--offload-arch");
+  if (!arch) return sim_program_fail(p, SIM_RTC_INVALID_OPTION, "error: no --offload-arch\n");
   refuse_unknown(arch);
-  if (!p->has_words && strstr(p->source, "\"tc_words.h\"")) return fail(p, COMPILATION, "error: '%s' file not found\n", "tc_words.h");
-  free(p->log);
-  free(p->image);
-  p->image = sim_compile(p->name, p->source, arch, strncmp(arch, "gfx9", 4) == 0 ? 64 : 32, contract, &p->log);
-  return p->image ? SUCCESS : COMPILATION;
+  if (sim_program_lacks_words(p)) return sim_program_fail(p, SIM_RTC_COMPILATION, "error: 'tc_words.h' file not found\n");
+  return sim_program_compile(p, arch, strncmp(arch, "gfx9", 4) == 0 ? 64 : 32, contract);
 }
 
 tc_hiprtc_result hiprtcGetProgramLogSize(tc_hiprtc_program p, size_t *bytes) {
-  if (!p) return INVALID_PROGRAM;
-  *bytes = strlen(p->log ? p->log : "") + 1;
-  return SUCCESS;
+  return sim_program_log_bytes(p, bytes);
 }
 
 tc_hiprtc_result hiprtcGetProgramLog(tc_hiprtc_program p, char *log) {
-  if (!p) return INVALID_PROGRAM;
-  strcpy(log, p->log ? p->log : "");
-  return SUCCESS;
+  return sim_program_log(p, log);
 }
 
-tc_hiprtc_result hiprtcGetCodeSize(tc_hiprtc_program p, size_t *bytes) {
-  if (!p || !p->image) return INVALID_PROGRAM;
+tc_hiprtc_result hiprtcGetCodeSize(tc_hiprtc_program program, size_t *bytes) {
+  const sim_program *p = program;
+  if (!p || !p->image) return SIM_RTC_INVALID_PROGRAM;
   *bytes = sim_image_bytes(p->image);
-  return SUCCESS;
+  return SIM_RTC_SUCCESS;
 }
 
-tc_hiprtc_result hiprtcGetCode(tc_hiprtc_program p, char *code) {
-  if (!p || !p->image) return INVALID_PROGRAM;
+tc_hiprtc_result hiprtcGetCode(tc_hiprtc_program program, char *code) {
+  const sim_program *p = program;
+  if (!p || !p->image) return SIM_RTC_INVALID_PROGRAM;
   memcpy(code, p->image, sim_image_bytes(p->image));
-  return SUCCESS;
+  return SIM_RTC_SUCCESS;
 }

@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/image.h"
 #include "tests/sim/nvrtc_api.h"
-
-struct _nvrtcProgram {
-  char *source, *name, *log, *text;
-  sim_image *image;
-  bool has_words, has_cubin;
-};
+#include "tests/sim/program.h"
 
 static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 enum { N_ARCHS = sizeof archs / sizeof *archs };
@@ -53,37 +47,24 @@ nvrtcResult nvrtcGetSupportedArchs(int *out) {
   return NVRTC_SUCCESS;
 }
 
+static sim_program *of(nvrtcProgram program) {
+  return (sim_program *)program;
+}
+
 nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n_headers, const char *const *headers,
                                const char *const *names) {
-  if (!out || !source || n_headers < 0 || (n_headers && (!headers || !names))) return NVRTC_ERROR_INVALID_INPUT;
-  nvrtcProgram p = calloc(1, sizeof *p);
-  if (!p) return NVRTC_ERROR_OUT_OF_MEMORY;
-  p->source = strdup(source);
-  p->name = strdup(name ? name : "default_program");
-  for (int i = 0; i < n_headers; i++) p->has_words |= strcmp(names[i], "tc_words.h") == 0 && headers[i][0];
-  *out = p;
-  if (p->source && p->name) return NVRTC_SUCCESS;
-  nvrtcDestroyProgram(out);
-  return NVRTC_ERROR_OUT_OF_MEMORY;
+  sim_program *p;
+  if (!out) return NVRTC_ERROR_INVALID_INPUT;
+  unsigned result = sim_program_create(&p, source, name, n_headers, headers, names);
+  if (result == SIM_RTC_SUCCESS) *out = (nvrtcProgram)p;
+  return result;
 }
 
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
   if (!program || !*program) return NVRTC_ERROR_INVALID_PROGRAM;
-  nvrtcProgram p = *program;
-  free(p->source);
-  free(p->name);
-  free(p->log);
-  free(p->text);
-  free(p->image);
-  free(p);
+  sim_program_destroy(of(*program));
   *program = NULL;
   return NVRTC_SUCCESS;
-}
-
-static nvrtcResult fail(nvrtcProgram p, nvrtcResult result, const char *log) {
-  free(p->log);
-  p->log = strdup(log);
-  return result;
 }
 
 // "sm_90a" or "compute_90" of an architecture that is known.
@@ -131,66 +112,54 @@ static bool harmless(const char *option) {
   return false;
 }
 
-nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option) {
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int n, const char *const *option) {
+  sim_program *p = of(program);
   if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
   const char *arch = "compute_75", *value;
   bool contract = true;
-  char text[512];
   for (int i = 0; i < n; i++) {
     if ((value = after(option[i], "--gpu-architecture=")) || (value = after(option[i], "-arch="))) {
       arch = value;
     } else if ((value = after(option[i], "--fmad=")) || (value = after(option[i], "-fmad="))) {
       contract = strcmp(value, "false") != 0;
     } else if (!harmless(option[i])) {
-      snprintf(text, sizeof text, "nvrtc: error: unrecognized option %s found\n", option[i]);
-      return fail(p, NVRTC_ERROR_INVALID_OPTION, text);
+      return sim_program_fail(p, NVRTC_ERROR_INVALID_OPTION, "nvrtc: error: unrecognized option %s found\n", option[i]);
     }
   }
-  if (!known_arch(arch)) {
-    snprintf(text, sizeof text, "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", arch);
-    return fail(p, NVRTC_ERROR_INVALID_OPTION, text);
-  }
-  if (strcmp(setting(), "no-builtins") == 0) {
-    return fail(p, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n");
-  }
-  if (!p->has_words && strstr(p->source, "\"tc_words.h\"")) {
-    snprintf(text, sizeof text, "%s(1): catastrophic error: could not open source file \"tc_words.h\"\n", p->name);
-    return fail(p, NVRTC_ERROR_COMPILATION, text);
-  }
-  free(p->log);
-  free(p->text);
-  free(p->image);
-  p->text = NULL;
+  if (!known_arch(arch))
+    return sim_program_fail(p, NVRTC_ERROR_INVALID_OPTION, "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", arch);
+  if (strcmp(setting(), "no-builtins") == 0)
+    return sim_program_fail(p, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n");
+  if (sim_program_lacks_words(p))
+    return sim_program_fail(p, NVRTC_ERROR_COMPILATION, "%s(1): catastrophic error: could not open source file \"tc_words.h\"\n", p->name);
   p->has_cubin = strncmp(arch, "sm_", 3) == 0;
-  p->image = sim_compile(p->name, p->source, arch, 32, contract, &p->log);
-  return p->image ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
+  return sim_program_compile(p, arch, 32, contract);
 }
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *bytes) {
-  if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
-  *bytes = strlen(p->log ? p->log : "") + 1;
-  return NVRTC_SUCCESS;
+  return sim_program_log_bytes(of(p), bytes);
 }
 
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *log) {
-  if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
-  strcpy(log, p->log ? p->log : "");
-  return NVRTC_SUCCESS;
+  return sim_program_log(of(p), log);
 }
 
-nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes) {
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *bytes) {
+  const sim_program *p = of(program);
   if (!p || !p->image) return NVRTC_ERROR_INVALID_PROGRAM;
   *bytes = p->has_cubin ? sim_image_bytes(p->image) : 0;
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *cubin) {
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin) {
+  const sim_program *p = of(program);
   if (!p || !p->image || !p->has_cubin) return NVRTC_ERROR_INVALID_PROGRAM;
   memcpy(cubin, p->image, sim_image_bytes(p->image));
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) {
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *bytes) {
+  sim_program *p = of(program);
   if (!p || !p->image) return NVRTC_ERROR_INVALID_PROGRAM;
   int major, minor;
   version(&major, &minor);
@@ -200,9 +169,9 @@ nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *ptx) {
+nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx) {
   size_t bytes;
-  nvrtcResult result = nvrtcGetPTXSize(p, &bytes);
-  if (result == NVRTC_SUCCESS) memcpy(ptx, p->text, bytes);
+  nvrtcResult result = nvrtcGetPTXSize(program, &bytes);
+  if (result == NVRTC_SUCCESS) memcpy(ptx, of(program)->text, bytes);
   return result;
 }

@@ -23,15 +23,16 @@ static void chain(float d[M][N], float a[M][K], float b[K][N]) {
 }
 
 static float truncated(float c, const float *a, float b[K][N], int j) {
-  double term[K + 1];
+  double term[K + 1], plain = 0, sum = 0;
   int most = -1000;
   for (int k = 0; k <= K; k++) {
     term[k] = k < K ? (double)a[k] * (double)b[k][j] : (double)c;
-    if (!isfinite(term[k])) return (float)(c + a[0] * b[0][j]) * 0 + NAN;
+    plain += term[k];
     if (term[k] != 0 && ilogb(term[k]) > most) most = ilogb(term[k]);
   }
+  if (!isfinite(plain)) return (float)plain;
   if (most == -1000) return c;
-  double unit = scalbn(1, most - 23 - GUARD_BITS), sum = 0;
+  double unit = scalbn(1, most - 23 - GUARD_BITS);
   for (int k = 0; k <= K; k++) sum += trunc(term[k] / unit);
   if (sum == 0) return 0;
   int shift = ilogb(sum) - 23;

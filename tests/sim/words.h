@@ -16,32 +16,24 @@ typedef double f64;
 #endif
 #define TC_WARP SIM_WARP
 #define TC_DEVICE static inline __attribute__((unused))
-#define TC_RESTRICT __restrict__
 #define TC_UNROLL
 #define SIM_PURE __attribute__((const))
 #define SIM_UNSEEN __attribute__((no_sanitize_thread))
 
 // ---- heads ----
 
-// NAME is what the driver calls, with a pointer to the parameters; sim_kernel_NAME says how it is to be launched.
-#define TC_KERNEL(name, threads) \
-  static void sim_body_##name(const u64 *tc_table); \
+// NAME is what the driver calls, with a pointer to the parameter; sim_kernel_NAME says how it is to be launched.
+#define SIM_HEAD(name, threads, bytes, given, handed_on, parameter) \
+  static void sim_body_##name(parameter); \
   extern const i32 sim_kernel_##name[2]; \
-  const i32 sim_kernel_##name[2] = {threads, 8}; \
-  void name(const u64 *const *parameter); \
-  SIM_UNSEEN void name(const u64 *const *parameter) { \
-    sim_body_##name(*parameter); \
+  const i32 sim_kernel_##name[2] = {threads, bytes}; \
+  void name(given); \
+  SIM_UNSEEN void name(given) { \
+    sim_body_##name(handed_on); \
   } \
-  static void sim_body_##name(const u64 *tc_table)
-#define TC_KERNEL_OF(name, threads, type) \
-  static void sim_body_##name(const type *tc_value); \
-  extern const i32 sim_kernel_##name[2]; \
-  const i32 sim_kernel_##name[2] = {threads, sizeof(type)}; \
-  void name(const type *parameter); \
-  SIM_UNSEEN void name(const type *parameter) { \
-    sim_body_##name(parameter); \
-  } \
-  static void sim_body_##name(const type *tc_value)
+  static void sim_body_##name(parameter)
+#define TC_KERNEL(name, threads) SIM_HEAD(name, threads, 8, const u64 *const *at, *at, const u64 *tc_table)
+#define TC_KERNEL_OF(name, threads, type) SIM_HEAD(name, threads, sizeof(type), const type *at, at, const type *tc_value)
 
 u8 *sim_shared(i32 bytes) SIM_PURE;
 i32 sim_thread(void) SIM_PURE;
@@ -67,50 +59,29 @@ void sim_min_at(u64 *p, u64 v);
 
 // ---- numbers ----
 
-TC_DEVICE u32 tc_bits_f32(f32 v) {
-  union {
-    f32 f;
-    u32 u;
-  } x = {v};
-  return x.u;
-}
-TC_DEVICE f32 tc_f32_bits(u32 v) {
-  union {
-    u32 u;
-    f32 f;
-  } x = {v};
-  return x.f;
-}
-TC_DEVICE u64 tc_bits_f64(f64 v) {
-  union {
-    f64 f;
-    u64 u;
-  } x = {v};
-  return x.u;
-}
-TC_DEVICE f64 tc_f64_bits(u64 v) {
-  union {
-    u64 u;
-    f64 f;
-  } x = {v};
-  return x.f;
-}
+#define SIM_SAME_BITS(word, from, to) \
+  TC_DEVICE to word(from v) { \
+    union { \
+      from was; \
+      to is; \
+    } x = {v}; \
+    return x.is; \
+  }
+SIM_SAME_BITS(tc_bits_f32, f32, u32)
+SIM_SAME_BITS(tc_f32_bits, u32, f32)
+SIM_SAME_BITS(tc_bits_f64, f64, u64)
+SIM_SAME_BITS(tc_f64_bits, u64, f64)
 
 f32 fmaf(f32, f32, f32) SIM_PURE;
 f64 fma(f64, f64, f64) SIM_PURE;
 #define tc_fma_f32(a, b, c) fmaf(a, b, c)
 #define tc_fma_f64(a, b, c) fma(a, b, c)
-#define SIM_BINARY(word, op) \
-  TC_DEVICE f32 tc_##word##_f32(f32 a, f32 b) { \
-    return a op b; \
-  } \
-  TC_DEVICE f64 tc_##word##_f64(f64 a, f64 b) { \
-    return a op b; \
-  }
-SIM_BINARY(add, +)
-SIM_BINARY(sub, -)
-SIM_BINARY(mul, *)
-SIM_BINARY(div, /)
+TC_DEVICE f32 tc_div_f32(f32 a, f32 b) {
+  return a / b;
+}
+TC_DEVICE f64 tc_div_f64(f64 a, f64 b) {
+  return a / b;
+}
 #define SIM_UNARY(word, name) \
   f32 name##f(f32) SIM_PURE; \
   f64 name(f64) SIM_PURE; \
@@ -128,7 +99,6 @@ SIM_UNARY(rint, rint)
 SIM_UNARY(abs, fabs)
 
 #define tc_mulhi_u32(a, b) ((u32)((u64)(a) * (b) >> 32))
-#define tc_mulhi_u64(a, b) ((u64)((unsigned __int128)(a) * (b) >> 64))
 
 f32 tc_f16_f32(u32 v) SIM_PURE;
 u16 tc_f32_f16(f32 v) SIM_PURE;

@@ -1,0 +1,23 @@
+// What NVRTC and hiprtc have in common, whose functions are alike but for their names: a compiled program's log and code.
+// Threads: thread-safe; a program is one thread's.
+#ifndef TC_DEVICE_GPU_RTC_H
+#define TC_DEVICE_GPU_RTC_H
+
+#include "device/gpu/driver.h"
+
+typedef void *tc_rtc_program;
+
+typedef struct tc_rtc {
+  const char *compiler;  // its name and version
+  const char *(*error)(unsigned result);
+  unsigned (*log_bytes)(tc_rtc_program program, size_t *bytes);
+  unsigned (*log)(tc_rtc_program program, char *log);
+  unsigned (*code_bytes)(tc_rtc_program program, size_t *bytes);
+  unsigned (*code)(tc_rtc_program program, char *code);
+  unsigned (*destroy)(tc_rtc_program *program);
+} tc_rtc;
+
+// What compiling the program with this result comes to: its log is told, and it is destroyed. TC_ERR_COMPILE with the log from its first error on.
+tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name, tc_gpu_image *out);
+
+#endif

@@ -1,0 +1,117 @@
+// Inside the GPU's attention: a block of threads that multiplies rows of its own by chunks of other rows, without holding more than a chunk of scores. Not for
+// others.
+#ifndef TC_LOWERING_GPU_ATTENTION_H
+#define TC_LOWERING_GPU_ATTENTION_H
+
+#include "lowering/attention.h"
+#include "lowering/gpu/product.h"
+
+#define TC_FLASH_ROWS 8  // that a thread holds parts of
+#define TC_FLASH_VALUES 32  // of a chunk of scores that a thread holds
+#define TC_FLASH_SUMS 128  // that a thread adds up
+
+// Rows of a block, and of a thread; the threads follow.
+typedef struct tc_flash_cut {
+  int rows, held;
+  double speed;  // of many rows, relative to others of its kind
+} tc_flash_cut;
+
+// Rows of an operand in the block's memory, an odd number of 16-byte chunks apart, so that those of 8 rows lie in different banks. What is not there is zeros.
+typedef struct tc_flash_tile {
+  const tc_att_factor *of;
+  int64_t columns;
+  int rows, stages;
+  int64_t width, pitch, stage;  // elements: of a row, filled; from row to row; from stage to stage
+  tc_type type;
+  bool copied;  // by copies that are under way while others work
+  int run;  // elements that a thread moves at once
+  int tile;
+} tc_flash_tile;
+
+// Sums of a thread: `run` columns side by side of each row by multiply-adds, or tiles of 16 x 8 by matrix instructions.
+typedef struct tc_flash_sums {
+  int64_t columns;
+  int run, n;
+  tc_val var[TC_FLASH_SUMS];
+} tc_flash_sums;
+
+// Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` + tc_flash_column(p, c) of the chunk.
+typedef struct tc_flash {
+  tc_att at;
+  bool matrix;  // by matrix instructions
+  tc_flash_cut cut;
+  int threads, chunk;
+  int across, each;  // threads of a row; elements of its chunk that each holds
+  int64_t others;  // rows that come in chunks
+  tc_val thread, column, row[TC_FLASH_ROWS];
+  tc_val key_scale;
+  int weights;  // tile by which multiply-adds read weights of other threads
+} tc_flash;
+
+static inline int tc_flash_column(const tc_flash *p, int c) {
+  return p->matrix ? 8 * (c / 2) + c % 2 : p->across * c;
+}
+static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
+  return tc_emit_splat(&p->at.s->e, v, p->threads);
+}
+static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
+  tc_ex *s = p->at.s;
+  for (int bit = 1; bit < p->across; bit *= 2) {
+    tc_val other = tc_emit_raw(&s->e, TC_N_TRADE, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit);
+    v = op == TC_N_ADD ? add(s, v, other) : tc_emit_select(&s->e, bin(s, TC_N_GT, other, v), other, v);
+  }
+  return v;
+}
+
+// ---- attention.c ----
+
+// Takes the cut that takes the least time by the model, of those that fit the device, where each of `heads` has so many rows. tiles: plans the tiles of a cut
+// and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it adds up of each row. False after a failure.
+typedef size_t tc_flash_plan(tc_flash *p, void *of);
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns);
+const tc_flash_cut *tc_flash_cuts(bool matrix, int *n);
+// A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
+tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
+// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist.
+tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen);
+// Threads and their places, once the cut is chosen; and the kernel's loop over units, until end.
+void tc_flash_begin_kernel(tc_flash *p);
+tc_val tc_flash_begin_units(tc_flash *p, int64_t units);
+// Bytes of the tile of weights, and the tile, if multiply-adds need one.
+size_t tc_flash_weights_bytes(const tc_flash *p);
+void tc_flash_weights_make(tc_flash *p);
+
+// ---- attention_back.c ----
+
+void tc_flash_backward(tc_flash *p);
+
+// ---- attention_stage.c ----
+
+// by_rows: the product reads rows; by_columns: sums add up columns.
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows, bool by_columns);
+size_t tc_flash_tile_bytes(const tc_flash_tile *x);
+void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
+// Rows first to limit - 1 of the present head, as many as there is room for, to the stage at element `from`.
+void tc_flash_fill(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
+// Ends a group of copies, if any tile is copied to; waits for all.
+void tc_flash_commit(tc_flash *p, bool copies);
+void tc_flash_wait(tc_flash *p, bool copies);
+
+// ---- attention_simt.c, attention_mma.c ----
+
+// v[i * each + c]: row i of the block's own by row c of the chunk at element `from`.
+void tc_flash_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
+int tc_flash_run(const tc_flash *p, int64_t columns);
+void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns);
+void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by);
+// Adds weights, as tc_flash_product lays them out, times the rows of a chunk.
+void tc_flash_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
+// Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where there.
+void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by);
+
+void tc_flash_simt_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
+void tc_flash_simt_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
+void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
+void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
+
+#endif

@@ -1,0 +1,64 @@
+// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows, whose scores stay in its registers and are, rounded, the left factor of the
+// second product as they lie.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
+#include "lowering/gpu/attention.h"
+
+#define GROUP 16  // steps of an instruction
+#define WARP 32
+
+static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
+  tc_ex *s = p->at.s;
+  tc_val v = tc_emit_raw(&s->e, TC_N_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  if (!s->e.failed) s->x->nest.inst[v].flags = turned;
+  return v;
+}
+
+static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
+  return tc_emit_raw(&p->at.s->e, TC_N_MMA, TC_F32, 4 * p->threads, a, b, sum, 0);
+}
+
+// Each thread names a row of 16 bytes: parts of its number in the warp.
+typedef struct places {
+  tc_val eighth, second, third;
+  tc_val warp_row;
+} places;
+
+static places places_of(tc_flash *p) {
+  tc_ex *s = p->at.s;
+  tc_val lane = tc_gemm_low(s, p->thread, WARP);
+  return (places){tc_gemm_low(s, lane, 8), tc_gemm_low(s, tc_gemm_high(s, lane, 8), 2), tc_gemm_high(s, lane, 16),
+                  times(s, tc_gemm_high(s, p->thread, WARP), 16)};
+}
+
+void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+  tc_ex *s = p->at.s;
+  places at = places_of(p);
+  tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8));
+  row = add(s, times(s, row, own->pitch), times(s, at.third, 8));
+  tc_val column = add(s, add(s, times(s, at.eighth, other->pitch), times(s, at.second, 8)), from), sum[TC_FLASH_VALUES];
+  for (int j = 0; j < p->chunk / 8; j++) sum[j] = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
+  for (int64_t k = 0; k < own->columns; k += GROUP) {
+    tc_val a = fragment(p, own, plus(&p->at, row, k), 8, false);
+    for (int j = 0; j < p->chunk / 8; j++)
+      sum[j] = multiply(p, a, fragment(p, other, plus(&p->at, column, 8 * j * other->pitch + k), 4, false), sum[j]);
+  }
+  for (int i = 0; i < p->cut.held; i++)
+    for (int c = 0; c < p->each; c++)
+      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum[c / 2], TC_NONE, TC_NONE, 2 * i + c % 2);
+}
+
+void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+  tc_ex *s = p->at.s;
+  places at = places_of(p);
+  tc_val row = add(s, times(s, add(s, at.eighth, times(s, at.second, 8)), other->pitch), from);
+  const tc_val *second = weights + p->each;
+  for (int k = 0; k < p->chunk; k += GROUP) {
+    const tc_val *w = weights + k / 4, *z = second + k / 4;
+    tc_val a = tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8);
+    a = tc_emit_cast(&s->e, a, other->type);
+    for (int j = 0; j < x->n; j++) {
+      tc_val b = fragment(p, other, plus(&p->at, row, k * other->pitch + 8 * j), 4, true);
+      tc_emit_set(&s->e, x->var[j], multiply(p, a, b, x->var[j]));
+    }
+  }
+}

@@ -1,0 +1,162 @@
+// Operands of attention on their way to the block's memory, and sums on their way out.
+//
+// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand lies so in memory and needs no cast; else what lies side by
+// side, by registers. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
+#include "lowering/gpu/attention.h"
+
+static int64_t up(int64_t n, int64_t of) {
+  return tc_ceil_div(n, of) * of;
+}
+
+static bool is_power(int64_t n) {
+  return (n & (n - 1)) == 0;
+}
+
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows,
+                        bool by_columns) {
+  tc_type type = p->matrix ? of->type : p->at.acc;
+  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->matrix ? 8 : p->across * tc_flash_run(p, columns);
+  *x = (tc_flash_tile){.of = of, .columns = columns, .rows = rows, .stages = stages, .type = type};
+  x->width = TC_MAX_OF(by_rows ? up(columns, p->matrix ? 16 : wide) : 0, by_columns ? up(columns, sums) : 0);
+  x->width = up(x->width, wide);
+  x->pitch = (x->width / wide | 1) * wide;
+  x->run = TC_MIN(of->run, wide);
+  x->copied = of->type == type && x->run == wide;
+  int64_t pieces = tc_ceil_div(rows * (x->width / x->run), p->threads);
+  x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;  // also for threads that have nothing to copy
+}
+
+size_t tc_flash_tile_bytes(const tc_flash_tile *x) {
+  return ((size_t)(x->stages * x->stage) * tc_type_bytes(x->type) + 63) / 64 * 64;
+}
+
+void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x) {
+  x->tile = tc_ex_tile(p->at.s, x->type, x->stages * x->stage);
+}
+
+// Where piece `number` of a tile is, threads taking `run` elements each side by side.
+typedef struct piece {
+  tc_val row, column;
+} piece;
+
+static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
+  tc_ex *s = p->at.s;
+  int64_t runs = x->width / x->run;
+  if (is_power(runs) && runs <= p->threads)
+    return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs), times(s, tc_gemm_low(s, p->thread, runs), x->run)};
+  tc_val number = plus(&p->at, p->thread, before);
+  return (piece){bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
+}
+
+static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
+  tc_ex *s = p->at.s;
+  return add(s, add(s, x->of->at, times(s, first, x->of->stride)), add(s, times(s, at->row, x->of->stride), at->column));
+}
+
+static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const piece *at) {
+  tc_ex *s = p->at.s;
+  tc_val here = bin(s, TC_N_LT, at->row, n_rows);
+  return x->width > x->columns ? bin(s, TC_N_AND, here, bin(s, TC_N_LT, at->column, i64(s, x->columns))) : here;
+}
+
+static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t pieces = x->rows * (x->width / x->run);
+  for (int64_t before = 0; before < pieces; before += p->threads) {
+    piece at = piece_of(p, x, before);
+    tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+    tc_val done = tc_emit_raw(&s->e, TC_N_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
+    if (!s->e.failed) s->x->nest.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
+  }
+}
+
+static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t runs = x->width / x->run, pieces = x->rows * runs;
+  tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
+  piece at = {bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
+  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
+                         x->of->buf);
+  tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+  tc_val some = pieces % p->threads ? bin(s, TC_N_LT, number, i64(s, pieces)) : TC_NONE;
+  (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, to, tc_emit_cast(&s->e, v, x->type), some, x->tile);
+  end(s);
+}
+
+void tc_flash_fill(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
+  tc_val n_rows = sub(p->at.s, limit, first);
+  if (x->copied)
+    copy(p, x, first, n_rows, from);
+  else
+    bring(p, x, first, n_rows, from);
+}
+
+void tc_flash_commit(tc_flash *p, bool copies) {
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+void tc_flash_wait(tc_flash *p, bool copies) {
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+// ---- sums ----
+
+int tc_flash_run(const tc_flash *p, int64_t columns) {
+  int run = TC_GEMM_COPIED / (int)tc_type_bytes(p->at.acc);
+  int64_t least = tc_ceil_div(columns, p->across);
+  while (run > 1 && 4 * tc_ceil_div(columns, p->across * run) * run > 5 * least) run /= 2;  // at most a quarter of the columns do not exist
+  return run;
+}
+
+void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
+  tc_ex *s = p->at.s;
+  *x = (tc_flash_sums){.columns = columns, .run = p->matrix ? 2 : tc_flash_run(p, columns)};
+  int per_row = (int)tc_ceil_div(columns, p->across * x->run) * x->run;
+  x->n = p->matrix ? (int)tc_ceil_div(columns, 8) : p->cut.held * per_row;
+  tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), p->matrix ? 4 * p->threads : p->threads);
+  for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
+}
+
+void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
+  tc_ex *s = p->at.s;
+  tc_val four = p->matrix ? tc_gemm_join(s, (tc_val[]){by[0], by[0], by[1], by[1]}, 4) : TC_NONE;
+  for (int i = 0; i < x->n; i++) tc_emit_set(&s->e, x->var[i], mul(&p->at, x->var[i], p->matrix ? four : by[i / (x->n / p->cut.held)]));
+}
+
+// Element k of the run of row i that begins at column number `group`, of those that the thread holds.
+static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
+  if (!p->matrix) return x->var[i * (x->n / p->cut.held) + group * x->run + k];
+  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, x->var[group], TC_NONE, TC_NONE, 2 * i + k);
+}
+
+void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
+  tc_ex *s = p->at.s;
+  tc_type type = s->g->node[node].type;
+  int buf = tc_att_result(&p->at, node), groups = (int)tc_ceil_div(x->columns, p->across * x->run), run = x->columns % x->run ? 1 : x->run;
+  tc_val first = p->matrix ? p->column : times(s, p->column, x->run), v[4];
+  for (int group = 0; group < groups; group++)
+    for (int i = 0; i < p->cut.held; i++)
+      for (int k = 0; k < x->run; k += run) {
+        tc_val column = plus(&p->at, first, (int64_t)group * p->across * x->run + k), here = there[i];
+        for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
+        if ((group + 1) * (int64_t)p->across * x->run > x->columns) here = bin(s, TC_N_AND, here, bin(s, TC_N_LT, column, i64(s, x->columns)));
+        tc_val value = tc_emit_cast(&s->e, tc_gemm_join(s, v, run), type);
+        (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
+      }
+}
+
+// ---- the ways to multiply ----
+
+void tc_flash_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+  if (p->matrix)
+    tc_flash_mma_product(p, own, other, from, v);
+  else
+    tc_flash_simt_product(p, own, other, from, v);
+}
+
+void tc_flash_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+  if (p->matrix)
+    tc_flash_mma_add(p, x, weights, other, from);
+  else
+    tc_flash_simt_add(p, x, weights, other, from);
+}

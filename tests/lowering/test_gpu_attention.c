@@ -1,0 +1,409 @@
+// Attention for a GPU: its nests, run in step on the host, against sums in double precision, whatever the shape, the mask and the way operands lie; how many
+// rows a block has changes no bit.
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "lowering/gpu/attention.h"
+#include "tests/lowering/graph_build.h"
+#include "tests/threads.h"
+
+typedef struct attend {
+  const char *name;
+  tc_type type;
+  int64_t n, hq, hkv, l, keys, e, ev;
+  bool causal;
+  int64_t length;  // 0: none
+  tc_type mask;  // U8: none
+  int64_t mask_dim[4];
+} attend;
+
+enum { Q, K, V, DOUT, OUT, LSE, DELTA, DQ, DK, DV, N_PARTS };
+
+// One problem: operands, in double too, and what is to come out.
+typedef struct lesson {
+  const attend *p;
+  work w;
+  uint32_t q, k, v, dout, scale, length, mask, sums, delta;
+  uint32_t result[N_PARTS];
+  double *part[N_PARTS], *weight;
+  int n_mma, n_ldmatrix, n_copies, n_groups;
+} lesson;
+
+static double value_at(const work *w, uint32_t n, int64_t i) {
+  uint32_t u;
+  float f;
+  _Float16 h;
+  switch (w->g.node[n].type) {
+    case TC_F32: return (double)((const float *)w->memory[n])[i];
+    case TC_F64: return ((const double *)w->memory[n])[i];
+    case TC_F16: return memcpy(&h, (const char *)w->memory[n] + 2 * i, 2), (double)h;
+    case TC_BF16: return u = (uint32_t)((const uint16_t *)w->memory[n])[i] << 16, memcpy(&f, &u, 4), (double)f;
+    default: return ((const unsigned char *)w->memory[n])[i];
+  }
+}
+
+static double *doubles_of(const work *w, uint32_t n) {
+  int64_t count = w->g.node[n].shape->count;
+  double *d = malloc((size_t)count * sizeof *d);
+  for (int64_t i = 0; i < count; i++) d[i] = value_at(w, n, i);
+  return d;
+}
+
+// ---- what should come out ----
+
+static int64_t length_of(const attend *p) {
+  return p->length ? p->length : p->keys;
+}
+
+static double score(const lesson *x, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const attend *p = x->p;
+  const double *q = x->part[Q] + ((b * p->hq + h) * p->l + i) * p->e, *k = x->part[K] + ((b * p->hkv + h / (p->hq / p->hkv)) * p->keys + j) * p->e;
+  double sum = 0;
+  int64_t first_seen = p->length ? p->length - p->l : 0;
+  if (j >= length_of(p) || (p->causal && j > first_seen + i)) return -INFINITY;
+  for (int64_t c = 0; c < p->e; c++) sum += q[c] * k[c];
+  sum /= sqrt((double)p->e);
+  if (p->mask == TC_U8) return sum;
+  const int64_t at[4] = {b, h, i, j};
+  int64_t m = 0;
+  for (int d = 0; d < 4; d++) m = m * p->mask_dim[d] + (p->mask_dim[d] == 1 ? 0 : at[d]);
+  double v = value_at(&x->w, x->mask, m);
+  return p->mask == TC_BOOL ? (v != 0 ? sum : -INFINITY) : sum + v;
+}
+
+// One row of weights, and what is kept of it.
+static void weigh(lesson *x, int64_t b, int64_t h, int64_t i) {
+  const attend *p = x->p;
+  int64_t row = (b * p->hq + h) * p->l + i;
+  double *w = x->weight + row * p->keys, top = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < p->keys; j++) w[j] = score(x, b, h, i, j), top = fmax(top, w[j]);
+  for (int64_t j = 0; j < p->keys; j++) w[j] = top == -INFINITY ? 0 : exp(w[j] - top), sum += w[j];
+  for (int64_t j = 0; j < p->keys; j++) w[j] /= sum > 0 ? sum : 1;
+  x->part[LSE][2 * row] = sum > 0 ? top : 0, x->part[LSE][2 * row + 1] = sum > 0 ? log(sum) : 0;
+}
+
+static void expect_row(lesson *x, int64_t b, int64_t h, int64_t i) {
+  const attend *p = x->p;
+  int64_t row = (b * p->hq + h) * p->l + i, key_head = b * p->hkv + h / (p->hq / p->hkv);
+  const double *w = x->weight + row * p->keys, *q = x->part[Q] + row * p->e, *dout = x->part[DOUT] + ((b * p->l + i) * p->hq + h) * p->ev;
+  double *out = x->part[OUT] + ((b * p->l + i) * p->hq + h) * p->ev, *dq = x->part[DQ] + ((b * p->l + i) * p->hq + h) * p->e, delta = 0;
+  weigh(x, b, h, i);
+  for (int64_t j = 0; j < p->keys; j++)
+    for (int64_t c = 0; c < p->ev; c++) out[c] += w[j] * x->part[V][(key_head * p->keys + j) * p->ev + c];
+  for (int64_t c = 0; c < p->ev; c++) delta += out[c] * dout[c];
+  x->part[DELTA][row] = delta;
+  for (int64_t j = 0; j < p->keys; j++) {
+    const double *k = x->part[K] + (key_head * p->keys + j) * p->e, *v = x->part[V] + (key_head * p->keys + j) * p->ev;
+    int64_t to = ((b * p->keys + j) * p->hkv + h / (p->hq / p->hkv));
+    double g = -delta, scale = 1 / sqrt((double)p->e);
+    for (int64_t c = 0; c < p->ev; c++) g += dout[c] * v[c], x->part[DV][to * p->ev + c] += w[j] * dout[c];
+    for (int64_t c = 0; c < p->e; c++) dq[c] += w[j] * g * scale * k[c], x->part[DK][to * p->e + c] += w[j] * g * scale * q[c];
+  }
+}
+
+// ---- the graph ----
+
+static uint32_t given(work *w, tc_type type, double v) {
+  uint32_t n = leaf(w, type, (tc_dims){0});
+  int64_t i = (int64_t)v;
+  memcpy(w->memory[n], type == TC_F64 ? (void *)&v : (void *)&i, 8);
+  return n;
+}
+
+static uint32_t mask_of(lesson *x) {
+  const int64_t *d = x->p->mask_dim;
+  return leaf(&x->w, x->p->mask, TC_SHAPE(d[0], d[1], d[2], d[3]));
+}
+
+// q, k and v as heads side by side in a row of projections, if `inside`.
+static uint32_t heads_of(work *w, tc_type type, int64_t n, int64_t heads, int64_t rows, int64_t columns, bool inside) {
+  if (!inside) return leaf(w, type, TC_SHAPE(n, heads, rows, columns));
+  uint64_t order = 0 | 2 << 8 | 1 << 16 | 3 << 24;
+  uint32_t a = leaf(w, type, TC_SHAPE(n, rows, heads, columns));
+  return node(w, TC_OP_PERMUTE, type, TC_SHAPE(n, heads, rows, columns), 1, &a, 1, &order);
+}
+
+static uint32_t row_of(lesson *x, tc_op op, tc_type type, tc_dims d, int n, const uint32_t *first) {
+  const attend *p = x->p;
+  uint32_t in[9];
+  memcpy(in, first, (size_t)n * sizeof *in);
+  in[n++] = x->scale;
+  if (p->length) in[n++] = x->length;
+  if (p->mask != TC_U8) in[n++] = x->mask;
+  uint32_t y = node(&x->w, op, type, d, n, in, 3, (uint64_t[]){p->causal, p->length > 0, p->mask != TC_U8});
+  want(&x->w, y);
+  return y;
+}
+
+static double *in_heads(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g.node[n];
+  if (x->leaf != TC_LEAF_NONE) return doubles_of(w, n);
+  const int64_t *d = x->shape->d.dim;
+  double *from = doubles_of(w, x->in[0]), *to = malloc((size_t)x->shape->count * sizeof *to);
+  for (int64_t i = 0; i < x->shape->count; i++) {
+    int64_t c = i % d[3], r = i / d[3] % d[2], h = i / d[3] / d[2] % d[1], b = i / d[3] / d[2] / d[1];
+    to[i] = from[((b * d[2] + r) * d[1] + h) * d[3] + c];
+  }
+  free(from);
+  return to;
+}
+
+static lesson begin_lesson(const attend *p, bool inside) {
+  lesson x = {.p = p, .w = begin()};
+  work *w = &x.w;
+  x.q = heads_of(w, p->type, p->n, p->hq, p->l, p->e, inside), x.k = heads_of(w, p->type, p->n, p->hkv, p->keys, p->e, inside);
+  x.v = heads_of(w, p->type, p->n, p->hkv, p->keys, p->ev, inside);
+  x.scale = given(w, TC_F64, 1 / sqrt((double)p->e));
+  if (p->length) x.length = given(w, TC_I64, (double)p->length);
+  if (p->mask != TC_U8) x.mask = mask_of(&x);
+  uint32_t dout = leaf(w, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev));
+  uint64_t order = 0 | 2 << 8 | 1 << 16 | 3 << 24;
+  x.dout = node(w, TC_OP_PERMUTE, p->type, TC_SHAPE(p->n, p->hq, p->l, p->ev), 1, &dout, 1, &order);
+  x.part[Q] = in_heads(w, x.q), x.part[K] = in_heads(w, x.k), x.part[V] = in_heads(w, x.v), x.part[DOUT] = doubles_of(w, dout);
+  const int64_t rows = p->n * p->hq * p->l, keys = p->n * p->hkv * p->keys;
+  const int64_t size[N_PARTS] = {[OUT] = rows * p->ev, [LSE] = 2 * rows, [DELTA] = rows, [DQ] = rows * p->e, [DK] = keys * p->e, [DV] = keys * p->ev};
+  for (int i = OUT; i < N_PARTS; i++) x.part[i] = calloc((size_t)size[i], sizeof(double)), x.result[i] = TC_NONE;
+  x.weight = calloc((size_t)(rows * p->keys), sizeof(double));
+  for (int64_t b = 0; b < p->n; b++)
+    for (int64_t h = 0; h < p->hq; h++)
+      for (int64_t i = 0; i < p->l; i++) expect_row(&x, b, h, i);
+  return x;
+}
+
+static uint32_t wide_leaf(lesson *x, tc_dims d, int part) {
+  tc_type wide = x->p->type == TC_F64 ? TC_F64 : TC_F32;
+  uint32_t n = leaf(&x->w, wide, d);
+  for (int64_t i = 0; i < x->w.g.node[n].shape->count; i++)
+    if (wide == TC_F64)
+      ((double *)x->w.memory[n])[i] = x->part[part][i];
+    else
+      ((float *)x->w.memory[n])[i] = (float)x->part[part][i];
+  return n;
+}
+
+static void want_sums(lesson *x) {
+  const attend *p = x->p;
+  tc_type wide = p->type == TC_F64 ? TC_F64 : TC_F32;
+  x->result[LSE] = row_of(x, TC_OP_ATTENTION_LSE, wide, TC_SHAPE(p->n, p->hq, p->l, 2), 2, (uint32_t[]){x->q, x->k});
+}
+
+static void want_forward(lesson *x) {
+  const attend *p = x->p;
+  x->result[OUT] = row_of(x, TC_OP_ATTENTION, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev), 3, (uint32_t[]){x->q, x->k, x->v});
+  want_sums(x);
+}
+
+static void want_backward(lesson *x) {
+  const attend *p = x->p;
+  x->sums = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l, 2), LSE), x->delta = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l), DELTA);
+  const uint32_t in[6] = {x->q, x->k, x->v, x->dout, x->sums, x->delta};
+  x->result[DQ] = row_of(x, TC_OP_ATTENTION_DQ, p->type, TC_SHAPE(p->n, p->l, p->hq, p->e), 6, in);
+  x->result[DK] = row_of(x, TC_OP_ATTENTION_DK, p->type, TC_SHAPE(p->n, p->keys, p->hkv, p->e), 6, in);
+  x->result[DV] = row_of(x, TC_OP_ATTENTION_DV, p->type, TC_SHAPE(p->n, p->keys, p->hkv, p->ev), 6, in);
+}
+
+static void end_lesson(lesson *x) {
+  for (int i = 0; i < N_PARTS; i++) free(x->part[i]);
+  free(x->weight);
+  release(&x->w);
+}
+
+// ---- running ----
+
+static void look(lesson *x, const tc_nest *n) {
+  x->n_groups++;
+  for (uint32_t i = 0; i < n->n_inst; i++)
+    x->n_mma += n->inst[i].op == TC_N_MMA, x->n_ldmatrix += n->inst[i].op == TC_N_LDMATRIX, x->n_copies += n->inst[i].op == TC_N_COPY;
+}
+
+static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
+  work *w = &x->w;
+  tc_expansion e;
+  void *buf[TC_MAX_BUFS];
+  int64_t n[TC_MAX_BUFS];
+  uint64_t num[TC_MAX_NUMS];
+  char text[200];
+  tc_status st = tc_expand_group(&e, gr, group, w->cut, &w->arena);
+  w->refused = w->cut && st == TC_ERR_STATE;
+  if (w->refused) return;
+  cr_assert_eq(st, TC_OK, "%s: unsaid %u: %s", x->p->name, e.unsaid, tc_last_error()->message);
+  for (uint32_t i = 0; i < e.n_buf; i++) buf[i] = w->memory[e.buf[i]], n[i] = w->g.node[e.buf[i]].shape->count;
+  for (uint32_t i = 0; i < e.n_num; i++) num[i] = e.num[i].value;
+  cr_assert_eq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK, "%s: %s", x->p->name, text);
+  cr_assert_leq((size_t)e.nest.scratch_bytes, w->g.target.shared_bytes, "%s", x->p->name);
+  const char *wrong = threads_run(&e.nest, buf, n, num, 0, e.extent, text);
+  cr_assert_null(wrong, "%s: %s", x->p->name, wrong);
+  look(x, &e.nest);
+  tc_nest_destroy(&e.nest);
+}
+
+static void run_lesson(lesson *x, const tc_target *target) {
+  work *w = &x->w;
+  tc_grouping gr;
+  uint8_t *forced = calloc(w->g.n, 1);
+  w->g.target = *target;
+  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK, "%s", x->p->name);
+  for (int i = OUT; i < N_PARTS; i++) {
+    if (x->result[i] == TC_NONE) continue;
+    w->memory[x->result[i]] = malloc(bytes_of(w, x->result[i]));
+    memset(w->memory[x->result[i]], 0x7F, bytes_of(w, x->result[i]));  // large or not a number, whatever the type
+  }
+  for (uint32_t g = 0; g < gr.n_group && !w->refused; g++)
+    if (gr.group[g].kind == TC_GROUP_ATTENTION) run_group(x, &gr, &gr.group[g]);
+  free(forced);
+}
+
+static void expect_near(const lesson *x) {
+  static const char *const name[N_PARTS] = {[OUT] = "out", [LSE] = "lse", [DQ] = "dq", [DK] = "dk", [DV] = "dv"};
+  for (int r = OUT; r < N_PARTS; r++) {
+    if (x->result[r] == TC_NONE) continue;
+    const tc_gnode *y = &x->w.g.node[x->result[r]];
+    double most = 0, within = x->p->type == TC_F64 ? 1e-12 : x->p->type == TC_F32 ? 2e-5 : x->p->type == TC_F16 ? 4e-3 : 2.5e-2;
+    if (r == LSE) within = x->p->type == TC_F64 ? 1e-12 : 1e-5;
+    for (int64_t i = 0; i < y->shape->count; i++) most = fmax(most, fabs(x->part[r][i]));
+    for (int64_t i = 0; i < y->shape->count; i++) {
+      double have = value_at(&x->w, x->result[r], i), wanted = x->part[r][i];
+      cr_assert(fabs(have - wanted) <= within * most + 1e-30, "%s: %s is %g, should be %g, at %lld of %lld", x->p->name, name[r], have, wanted,
+                (long long)i, (long long)y->shape->count);
+    }
+  }
+}
+
+static lesson check(const attend *p, const tc_target *target, bool inside, bool backward) {
+  lesson x = begin_lesson(p, inside);
+  if (backward)
+    want_backward(&x);
+  else
+    want_forward(&x);
+  run_lesson(&x, target);
+  expect_near(&x);
+  return x;
+}
+
+#define NO_MASK TC_U8, {0, 0, 0, 0}
+static const attend floats[] = {
+    {"whole", TC_F32, 1, 2, 2, 64, 64, 64, 64, false, 0, NO_MASK},
+    {"odd", TC_F32, 1, 1, 1, 37, 75, 19, 23, false, 0, NO_MASK},
+    {"causal", TC_F32, 1, 2, 1, 70, 70, 32, 48, true, 0, NO_MASK},
+    {"causal, more rows than keys", TC_F32, 1, 1, 1, 40, 20, 8, 8, true, 0, NO_MASK},
+    {"causal, fewer rows of a cache", TC_F32, 1, 4, 2, 5, 90, 16, 16, true, 71, NO_MASK},
+    {"heads of 256", TC_F32, 1, 1, 1, 18, 33, 256, 256, true, 0, NO_MASK},
+    {"a length", TC_F32, 2, 2, 1, 9, 40, 12, 20, false, 13, NO_MASK},
+    {"bools", TC_F32, 2, 2, 2, 20, 35, 16, 16, false, 0, TC_BOOL, {2, 1, 20, 35}},
+    {"bools of keys", TC_F32, 2, 2, 2, 20, 33, 16, 16, true, 0, TC_BOOL, {2, 1, 1, 33}},
+    {"floats", TC_F32, 1, 2, 2, 20, 33, 40, 16, true, 0, TC_F32, {1, 2, 20, 33}},
+    {"floats of rows", TC_F32, 1, 2, 1, 20, 33, 8, 16, false, 0, TC_F32, {1, 2, 20, 1}},
+    {"f64", TC_F64, 1, 2, 1, 19, 35, 24, 36, true, 0, NO_MASK},
+};
+static const attend halves[] = {
+    {"bf16", TC_BF16, 1, 2, 2, 64, 64, 64, 64, false, 0, NO_MASK},
+    {"f16, causal", TC_F16, 1, 4, 2, 70, 70, 32, 48, true, 0, NO_MASK},
+    {"bf16, odd", TC_BF16, 1, 1, 1, 37, 75, 19, 23, false, 0, NO_MASK},
+    {"bf16, heads of 256", TC_BF16, 1, 1, 1, 40, 70, 256, 256, true, 0, NO_MASK},
+    {"bf16, heads of 80", TC_BF16, 1, 1, 1, 33, 40, 80, 80, true, 0, NO_MASK},
+    {"f16, a cache", TC_F16, 1, 4, 2, 5, 90, 16, 16, true, 71, NO_MASK},
+    {"bf16, bools", TC_BF16, 2, 2, 1, 20, 33, 16, 16, true, 0, TC_BOOL, {2, 1, 20, 33}},
+    {"bf16, floats", TC_BF16, 1, 2, 2, 20, 33, 40, 16, false, 0, TC_BF16, {1, 1, 20, 33}},
+};
+static const attend decode[] = {
+    {"one row to a head", TC_F32, 2, 2, 2, 1, 100, 64, 64, true, 77, NO_MASK},
+    {"heads are rows", TC_F32, 1, 8, 2, 1, 100, 64, 64, true, 77, NO_MASK},
+    {"heads are rows, bf16", TC_BF16, 2, 8, 2, 1, 100, 64, 64, false, 0, NO_MASK},
+    {"heads are rows, bools", TC_F32, 2, 6, 2, 1, 50, 16, 16, false, 0, TC_BOOL, {2, 6, 1, 50}},
+};
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, bool matrix) {
+  for (size_t i = 0; i < n; i++) {
+    lesson x = check(&p[i], target, i % 2, backward);
+    cr_expect_eq(x.n_mma > 0 && x.n_ldmatrix > 0, matrix, "%s: %d matrix instructions", p[i].name, x.n_mma);
+    cr_expect(i > 0 || x.n_copies > 0 || !matrix, "%s: nothing is copied", p[i].name);
+    end_lesson(&x);
+  }
+}
+
+Test(gpu_attention, every_shape_and_mask_of_floats_gives_the_sums) {
+  check_all(floats, COUNT(floats), &plain, false, false);
+}
+
+Test(gpu_attention, halves_go_through_matrix_instructions) {
+  check_all(halves, COUNT(halves), &ampere, false, true);
+}
+
+Test(gpu_attention, halves_are_widened_where_there_are_none) {
+  check_all(halves, 3, &plain, false, false);
+}
+
+Test(gpu_attention, one_row_to_a_head_is_a_row_of_its_key_heads) {
+  for (size_t i = 0; i < COUNT(decode); i++) {
+    lesson x = check(&decode[i], &ampere, false, false);
+    end_lesson(&x);
+  }
+}
+
+Test(gpu_attention, gradients_of_floats_are_the_sums) {
+  check_all(floats, COUNT(floats), &plain, true, false);
+}
+
+Test(gpu_attention, gradients_of_halves_go_through_matrix_instructions) {
+  check_all(halves, COUNT(halves), &ampere, true, true);
+}
+
+Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {
+  lesson x = check(&halves[0], &ampere, false, true), y = check(&halves[3], &ampere, false, true);
+  cr_expect_eq(x.n_groups, 2, "dq, and dk with dv: %d", x.n_groups);
+  cr_expect_eq(y.n_groups, 3, "long heads' dk and dv apart: %d", y.n_groups);
+  end_lesson(&x), end_lesson(&y);
+}
+
+Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
+  const attend *p[] = {&floats[2], &halves[1]};
+  for (int i = 0; i < 2; i++) {
+    lesson x = begin_lesson(p[i], false);
+    want_sums(&x);
+    run_lesson(&x, &ampere);
+    expect_near(&x);
+    end_lesson(&x);
+  }
+}
+
+// ---- blocks ----
+
+static int check_cuts(const attend *p, bool backward, const tc_flash_cut *cut, int n) {
+  int n_run = 0;
+  lesson model = check(p, &ampere, true, backward);
+  for (int i = 0; i < n; i++) {
+    tc_cut given_cut;
+    lesson x = begin_lesson(p, true);
+    for (int k = 0; k < TC_N_CUT; k++) given_cut.of[k] = -1;
+    given_cut.of[TC_CUT_ROWS] = cut[i].rows, given_cut.of[TC_CUT_LANES] = cut[i].held;
+    x.w.cut = &given_cut;
+    if (backward)
+      want_backward(&x);
+    else
+      want_forward(&x);
+    run_lesson(&x, &ampere);
+    for (int r = OUT; r < N_PARTS && !x.w.refused; r++)
+      if (x.result[r] != TC_NONE)
+        cr_expect_arr_eq(x.w.memory[x.result[r]], model.w.memory[x.result[r]], bytes_of(&x.w, x.result[r]),
+                         "%s, blocks of %d rows, %d a thread: result %d", p->name, cut[i].rows, cut[i].held, r);
+    n_run += !x.w.refused;
+    tc_clear_error();
+    end_lesson(&x);
+  }
+  end_lesson(&model);
+  return n_run;
+}
+
+Test(gpu_attention, rows_of_a_block_change_no_bit) {
+  static const attend f32 = {"f32", TC_F32, 1, 2, 1, 75, 90, 24, 40, true, 0, NO_MASK};
+  static const attend bf16 = {"bf16", TC_BF16, 1, 2, 1, 75, 150, 64, 32, true, 140, NO_MASK};
+  for (int backward = 0; backward < 2; backward++) {
+    int n;
+    const tc_flash_cut *cut = tc_flash_cuts(false, &n);
+    cr_expect_eq(check_cuts(&f32, backward, cut, n), n);
+    cut = tc_flash_cuts(true, &n);
+    cr_expect_eq(check_cuts(&bf16, backward, cut, n), n);
+  }
+}
