@@ -22,7 +22,7 @@ static struct {
 } lt;
 
 static const tc_library_row rows[] = {
-#define TC_BLASLT_ROW(symbol, needed, result, parameters) {#symbol, (size_t)((char *)&((__typeof__(lt) *)0)->symbol - (char *)0), needed},
+#define TC_BLASLT_ROW(symbol, needed, result, parameters) TC_LIBRARY_ROW(lt, symbol, needed),
 #include "device/cuda/blaslt.def"
 #undef TC_BLASLT_ROW
 };

@@ -10,7 +10,7 @@
 #include "tests/plain/expect.h"
 
 static const char own_text[] =
-    "#include <stddef.h>\n"
+    "#include \"tests/plain/same.h\"\n"
     "#include <cublasLt.h>\n"
     "#include <cuda.h>\n"
     "#define TC_BLASLT_OPAQUE\n"
@@ -18,18 +18,16 @@ static const char own_text[] =
     "typedef cublasLtMatrixLayout_t tc_blaslt_layout;\n"
     "typedef cublasLtMatmulPreference_t tc_blaslt_preference;\n"
     "#include \"device/cuda/blaslt.h\"\n"
-    "#define SAME(a, b) _Static_assert((a) == (b), #a \" is not \" #b)\n"
     "#define TC_BLASLT_NUMBER(name, value) SAME((int)name, value);\n"
     "#include \"device/cuda/blaslt_numbers.def\"\n"
     "SAME(sizeof(tc_blaslt_algorithm), sizeof(cublasLtMatmulAlgo_t));\n"
     "SAME(sizeof(tc_gpu_algorithm), sizeof(cublasLtMatmulAlgo_t) + 8);\n"
     "SAME(sizeof(tc_blaslt_found), sizeof(cublasLtMatmulHeuristicResult_t));\n"
-    "#define FIELD(f) SAME(offsetof(tc_blaslt_found, f), offsetof(cublasLtMatmulHeuristicResult_t, f))\n"
+    "#define FIELD(f) SAME_FIELD(tc_blaslt_found, cublasLtMatmulHeuristicResult_t, f)\n"
     "FIELD(algo); FIELD(workspaceSize); FIELD(state); FIELD(wavesCount); FIELD(reserved);\n"
     "#define tc_blaslt_algorithm cublasLtMatmulAlgo_t\n"
     "#define tc_blaslt_found cublasLtMatmulHeuristicResult_t\n"
-    "#define TC_BLASLT_ROW(symbol, needed, result, parameters) \\\n"
-    "  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), #symbol \" is declared otherwise\");\n"
+    "#define TC_BLASLT_ROW(symbol, needed, result, parameters) SAME_FUNCTION(symbol, result, parameters)\n"
     "#include \"device/cuda/blaslt.def\"\n";
 static const char sim_text[] =
     "#include <cublasLt.h>\n"
