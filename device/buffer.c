@@ -225,6 +225,11 @@ tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
   return TC_OK;
 }
 
+tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
+  if (b->memory) return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
+  return tc_buffer_read(b, to, bytes);
+}
+
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
   memcpy(b->ptr, from, bytes);

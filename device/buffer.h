@@ -43,6 +43,8 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
 // Between the caller's memory and a buffer's first bytes, and between buffers, in whichever memory each is. Reading waits for the device.
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
+// The same, but does not wait where it need not (tc_gpu_read_begin).
+tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
 // How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large

@@ -46,8 +46,15 @@ void tc_gpu_free(tc_gpu *g, void *p);
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for what was asked for before.
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
+// The same, but does not wait: `to` is written by the next tc_gpu_wait, or tc_gpu_read_end of it, and stays the caller's to keep until then.
+tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
+// Waits for the copies that were begun to this place, or for all of the device (NULL). Where the device is lost they are given up.
+tc_status tc_gpu_read_end(tc_gpu *g, const void *to);
+// The same on every device that is open.
+tc_status tc_gpu_read_end_all(const void *to);
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes);
 tc_status tc_gpu_wait(tc_gpu *g);
+tc_status tc_gpu_wait_all(void);  // for every device that is open, and not lost
 
 // ---- code ----
 
@@ -114,6 +121,9 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
 // replayed graph where the driver can. Many threads may run one sequence.
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+// The same, launch by launch and waiting for the end: tell(name, ns) is called with what each took by the device's clock. Of a simulated device the clock is too.
+typedef void tc_gpu_tell(const char *name, uint64_t ns);
+tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu_tell *tell);
 void tc_gpu_sequence_destroy(tc_gpu_sequence *s);  // NULL is fine; runs under way are not disturbed
 // Why the last run was not a replay, static text; NULL: it was.
 const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);

@@ -94,18 +94,33 @@ ITEM(i32, I32, int32_t)
 ITEM(i64, I64, int64_t)
 ITEM(bool, BOOL, bool)
 
-tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
   tc_stored v;
-  if (!tc_enter("to_host", site)) return TC_ERR_STATE;
+  if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && have != bytes)
-    st = tc_fail(TC_ERR_ARG, "to_host", site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
+    st = tc_fail(TC_ERR_ARG, op, site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
   else if (st == TC_OK && !out && bytes)
-    st = tc_fail(TC_ERR_ARG, "to_host", site, "out is NULL");
+    st = tc_fail(TC_ERR_ARG, op, site, "out is NULL");
   else if (st == TC_OK && bytes)
-    st = tc_buffer_read(v.buf, out, bytes);
+    st = read(v.buf, out, bytes);
   tc_buffer_release(v.buf);
+  tc_leave();
+  return st;
+}
+
+tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(h, out, bytes, "to_host", tc_buffer_read, site);
+}
+
+tc_status tc_to_host_async_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(h, out, bytes, "to_host_async", tc_buffer_read_begin, site);
+}
+
+tc_status tc_to_host_wait_at(const void *out, tc_site site) {
+  if (!tc_enter("to_host_wait", site)) return TC_ERR_STATE;
+  tc_status st = tc_gpu_read_end_all(out);
   tc_leave();
   return st;
 }
@@ -137,7 +152,8 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_gpu *gpu;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
   if (!device) d = tc_device_default();
-  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK) st = tc_gpu_wait(gpu);
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);
+  if (st == TC_OK && !device) st = tc_gpu_wait_all();
   (void)tc_op_done(t);
   return st;
 }

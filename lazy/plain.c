@@ -111,6 +111,14 @@ tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) {
   return tc_to_host_at(t, out, bytes, CALLER);
 }
 
+tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) {
+  return tc_to_host_async_at(t, out, bytes, CALLER);
+}
+
+tc_status tc_to_host_wait(const void *out) {
+  return tc_to_host_wait_at(out, CALLER);
+}
+
 tc_status tc_eval(int n, const tc_tensor *tensors) {
   return tc_eval_at(n, tensors, CALLER);
 }

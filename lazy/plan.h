@@ -58,6 +58,8 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
 typedef struct tc_work_done {
   uint32_t n_kernels;
   uint64_t bytes;
+  bool replayed;  // as in tc_sync_point
+  const char *gpu_note;
 } tc_work_done;
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.

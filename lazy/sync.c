@@ -122,8 +122,7 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  if (TC_UNLIKELY(tc_options_get()->verify) && !(p->n_node && tc_device_memory((tc_device)p->dev[0])))
-    return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
+  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
   return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
 }
 
@@ -386,6 +385,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (!peek) tc_trace_reset(t);
   rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
+  rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note;
   rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
   tc_plan_release(p);
   t->synced = tc_ticks();

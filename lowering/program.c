@@ -975,6 +975,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
               .timed = tc_options_get()->profile > 1};
   tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
   if (st == TC_OK) st = run_steps(&l.r);
+  if (st == TC_OK && p->gpu && prepared) prepared->replayed = tc_gpu_launches_replayed(p->gpu, &prepared->gpu_note);
   if (l.stopped_by.step) report(plan, &l.r, call);
   for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
   tc_buffer_release(arena);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/gpu.h"
 #include "kernels/ref/ref.h"
 #include "lowering/graph.h"
 #include "lowering/program.h"
@@ -15,15 +16,19 @@
 #define MOST_ULP 16  // no operation is further from the reference, in units in the last place of its result, but for long sums
 
 struct tc_verified {
+  tc_gpu *gpu;          // in whose memory values and leaves are; NULL: the host's
   tc_buffer **value;    // per node: what its record gave; NULL for leaves, and once nobody needs it
+  tc_buffer **seen;  // per node, leaves too: a copy of it for the host to read, where it is a GPU's; NULL until wanted, and once nobody needs it
   uint32_t *n_readers;  // per node: records and outputs still to come
-  tc_hash *leaf;        // per node: of a leaf's content before the run, where it must stay
+  tc_hash *leaf;  // per node: of a leaf's content before the run, where it must stay
   uint32_t n_wrong;
 };
 
 static void destroy(const tc_plan *p, tc_verified *v) {
   for (uint32_t n = 0; v->value && n < p->n_node; n++) tc_buffer_release(v->value[n]);
+  for (uint32_t n = 0; v->seen && n < p->n_node; n++) tc_buffer_release(v->seen[n]);
   tc_free(v->value);
+  tc_free(v->seen);
   tc_free(v->n_readers);
   tc_free(v->leaf);
   tc_free(v);
@@ -31,7 +36,7 @@ static void destroy(const tc_plan *p, tc_verified *v) {
 
 static bool is_fused(const tc_plan *p) {
   for (uint32_t n = 0; n < p->n_node; n++)
-    if (tc_device_kind_of((tc_device)p->dev[n]) != TC_DEVICE_KERNELS) return false;
+    if (!tc_device_generates((tc_device)p->dev[n])) return false;
   return true;
 }
 
@@ -45,6 +50,25 @@ static const tc_shape_info *shape_of(const tc_plan *p, uint32_t node) {
 
 static size_t bytes_of(const tc_plan *p, uint32_t node) {
   return (size_t)shape_of(p, node)->count * tc_type_bytes(type_of(p, node));
+}
+
+// What lies at `at` for the host to read: there, or in a copy, *out, which is the caller's. NULL: no room, or the device is lost.
+static const void *look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out) {
+  *out = NULL;
+  if (!gpu) return at;
+  if (tc_buffer_create(bytes, out) != TC_OK) return NULL;
+  if (tc_gpu_read(gpu, (*out)->ptr, at, bytes) == TC_OK) return (*out)->ptr;
+  tc_buffer_release(*out);
+  *out = NULL;
+  return NULL;
+}
+
+// The same of a node's value, kept while it is needed.
+static void *look_at(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf) {
+  void *at = p->leaf_of[node] != TC_LEAF_NONE ? leaf[p->leaf_of[node]] : v->value[node]->ptr;
+  if (!v->gpu) return at;
+  if (!v->seen[node] && !look(v->gpu, at, bytes_of(p, node), &v->seen[node])) return NULL;
+  return v->seen[node]->ptr;
 }
 
 // ---- How far a result may be from the reference's ----
@@ -65,7 +89,7 @@ static format format_of(tc_type type) {
 // |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is infinite. Half types accumulate in f32.
 typedef struct bound {
   double relative, per_size, absolute;
-  bool sized;   // size: the record's value by the reference from sizes of its operands' elements (size_of)
+  bool sized;  // size: the record's value by the reference from sizes of its operands' elements (size_of)
   bool by_log;  // the exponent of e is rounded: |log want| more units
   double of_greatest;  // relative to the greatest element of the result: what Winograd's algorithm rounds is a tile's
 } bound;
@@ -172,7 +196,7 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
 static bool run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out) {
   tc_plan *q = NULL;
   *out = NULL;
-  bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create(bytes_of(p, node), out) == TC_OK &&
+  bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create_on(device, bytes_of(p, node), out) == TC_OK &&
             tc_program_launch(q, operand, &(*out)->ptr, arg + p->arg_at[node], NULL, NULL, NULL) == TC_OK;
   tc_plan_release(q);
   return ok;
@@ -201,13 +225,16 @@ static bool run_size(const tc_plan *p, uint32_t node, void *const *operand, cons
   return ok;
 }
 
-static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, const uint64_t *arg, FILE *to) {
+// operand: where the plan's device has them; seen: where the host can read them.
+static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, void *const *seen, const uint64_t *arg, FILE *to) {
   tc_buffer *want = NULL, *size = NULL;
   bound b = bound_of(p, node);
-  bool ok = run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) && run_record(p, node, TC_DEVICE_REF, operand, arg, &want);
-  if (ok && memcmp(v->value[node]->ptr, want->ptr, bytes_of(p, node)) != 0) {
-    if (b.sized && tc_type_is_float(type_of(p, node))) ok = run_size(p, node, operand, arg, &size);
-    v->n_wrong += ok && differs(p, node, v->value[node]->ptr, want->ptr, &b, size ? size->ptr : NULL, to);
+  bool ok = run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) && run_record(p, node, TC_DEVICE_REF, seen, arg, &want);
+  const void *got = ok ? look_at(p, node, v, NULL) : NULL;
+  if (ok) ok = got != NULL;
+  if (ok && memcmp(got, want->ptr, bytes_of(p, node)) != 0) {
+    if (b.sized && tc_type_is_float(type_of(p, node))) ok = run_size(p, node, seen, arg, &size);
+    v->n_wrong += ok && differs(p, node, got, want->ptr, &b, size ? size->ptr : NULL, to);
   }
   tc_buffer_release(want);
   tc_buffer_release(size);
@@ -217,17 +244,20 @@ static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *
 // Operands are given back after their last reader.
 static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
   const tc_rec *r = tc_plan_rec(p, node);
-  void *operand[TC_REF_MAX_IN];
+  void *operand[TC_REF_MAX_IN], *seen[TC_REF_MAX_IN];
   for (int i = 0; i < tc_rec_arity(r); i++) {
     uint32_t in = tc_rec_in(r)[i];
     operand[i] = p->leaf_of[in] != TC_LEAF_NONE ? leaf[p->leaf_of[in]] : v->value[in]->ptr;
+    if (!(seen[i] = look_at(p, in, v, leaf))) return false;
   }
-  if (!check_record(p, node, v, operand, arg, to)) return false;
+  if (!check_record(p, node, v, operand, seen, arg, to)) return false;
   for (int i = 0; i < tc_rec_arity(r); i++) {
     uint32_t in = tc_rec_in(r)[i];
     if (--v->n_readers[in]) continue;
     tc_buffer_release(v->value[in]);
+    if (v->seen) tc_buffer_release(v->seen[in]);
     v->value[in] = NULL;
+    if (v->seen) v->seen[in] = NULL;
   }
   return true;
 }
@@ -237,10 +267,24 @@ static bool must_stay(const tc_plan *p, uint32_t node) {
   return p->leaf_of[node] != TC_LEAF_NONE && (p->hold_leaf[p->leaf_of[node]] || !(p->flag[node] & TC_NODE_SOLE));
 }
 
+// Of a leaf's content as it is now.
+static bool hash_of(const tc_plan *p, uint32_t node, const tc_verified *v, void *const *leaf, tc_hash *out) {
+  tc_buffer *copy;
+  const void *at = look(v->gpu, leaf[p->leaf_of[node]], bytes_of(p, node), &copy);
+  if (at) *out = tc_hash_bytes(at, bytes_of(p, node));
+  tc_buffer_release(copy);
+  return at != NULL;
+}
+
 static bool run(const tc_plan *p, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
   v->value = tc_calloc(p->n_node + 1, sizeof *v->value);
   v->n_readers = tc_calloc(p->n_node + 1, sizeof *v->n_readers);
   v->leaf = tc_calloc(p->n_node + 1, sizeof *v->leaf);
+  tc_device d = p->n_node ? (tc_device)p->dev[0] : TC_DEVICE_CPU;
+  if (tc_device_memory(d) != TC_DEVICE_CPU) {
+    v->seen = tc_calloc(p->n_node + 1, sizeof *v->seen);
+    if (!v->seen || tc_gpu_get(d, &v->gpu) != TC_OK) return false;
+  }
   if (!v->value || !v->n_readers || !v->leaf) return false;
   for (uint32_t n = p->n_node; n-- > 0;) {
     if (p->out_of[n] != TC_LEAF_NONE) v->n_readers[n]++;
@@ -250,7 +294,7 @@ static bool run(const tc_plan *p, tc_verified *v, void *const *leaf, const uint6
   for (uint32_t n = 0; n < p->n_node; n++)
     if (v->n_readers[n] && p->leaf_of[n] == TC_LEAF_NONE && !run_node(p, n, v, leaf, arg, to)) return false;
   for (uint32_t n = 0; n < p->n_node; n++)
-    if (must_stay(p, n)) v->leaf[n] = tc_hash_bytes(leaf[p->leaf_of[n]], bytes_of(p, n));
+    if (must_stay(p, n) && !hash_of(p, n, v, leaf, &v->leaf[n])) return false;
   return true;
 }
 
@@ -270,12 +314,15 @@ uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out,
   uint32_t n_wrong = v->n_wrong;
   for (uint32_t i = 0; ran && i < plan->n_out; i++) {
     uint32_t node = plan->out[i].node;
-    if (memcmp(out[i], v->value[node]->ptr, bytes_of(plan, node)) != 0) n_wrong += differs(plan, node, out[i], v->value[node]->ptr, NULL, NULL, to);
+    tc_buffer *copy;
+    const void *got = look(v->gpu, out[i], bytes_of(plan, node), &copy), *want = look_at(plan, node, v, leaf);
+    if (got && want && memcmp(got, want, bytes_of(plan, node)) != 0) n_wrong += differs(plan, node, got, want, NULL, NULL, to);
+    tc_buffer_release(copy);
   }
   for (uint32_t n = 0; ran && n < plan->n_node; n++) {
     if (!must_stay(plan, n)) continue;
-    tc_hash now = tc_hash_bytes(leaf[plan->leaf_of[n]], bytes_of(plan, n));
-    if (now.lo == v->leaf[n].lo && now.hi == v->leaf[n].hi) continue;
+    tc_hash now;
+    if (!hash_of(plan, n, v, leaf, &now) || (now.lo == v->leaf[n].lo && now.hi == v->leaf[n].hi)) continue;
     fprintf(to, "%%%u = leaf: written over, though its old content is still needed\n", n);
     n_wrong++;
   }

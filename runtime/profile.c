@@ -21,6 +21,7 @@
 #define N_LATEST 256
 #define N_BINS 8
 #define N_KERNELS 512
+#define N_PLANS 256
 #define GAUGE_NS 200000  // for which ticks are counted to know how long one is
 
 typedef struct site_sum {
@@ -28,6 +29,13 @@ typedef struct site_sum {
   uint64_t n, n_hit, n_compiled, n_nodes, n_left, n_kernels, n_wrong;
   uint64_t bin[N_BINS];  // graphs of at most 10, 30, 100, ... nodes
 } site_sum;
+
+// Of plans on GPUs.
+typedef struct plan_sum {
+  uint64_t hash, n, n_replayed;
+  const char *note;  // of its latest run that had one
+  const char *latest;  // of its latest run
+} plan_sum;
 
 typedef struct kernel_sum {
   char name[64];
@@ -38,6 +46,7 @@ static struct {
   pthread_mutex_t lock;
   kernel_sum kernel[N_KERNELS];
   int n_kernels;
+  plan_sum plan[N_PLANS + 1];  // by hash, open addressing; the last: those that find no room
   site_sum site[N_SITES];
   tc_sync_point latest[N_LATEST];  // number n is at n modulo N_LATEST
   int n_sites;
@@ -113,6 +122,15 @@ static site_sum *sum_of(const tc_sync_point *r) {
   return &self.site[self.n_sites++];
 }
 
+// pre: locked.
+static void add_plan(const tc_sync_point *r) {
+  int at = (int)(r->hash % N_PLANS), n = 0;
+  while (n < N_PLANS && self.plan[at].n && self.plan[at].hash != r->hash) at = (at + 1) % N_PLANS, n++;
+  plan_sum *p = &self.plan[n < N_PLANS ? at : N_PLANS];
+  p->hash = n < N_PLANS ? r->hash : 0, p->n++, p->n_replayed += r->replayed, p->latest = r->gpu_note;
+  if (r->gpu_note) p->note = r->gpu_note;
+}
+
 static uint64_t rest_ns(const tc_sync_point *r) {
   uint64_t named = r->lookup_ns + r->compile_ns + r->allocate_ns + r->run_ns + r->publish_ns;
   return r->total_ns - TC_MIN(r->total_ns, named);
@@ -138,6 +156,7 @@ void tc_profile_add(const tc_sync_point *r) {
   tc_sync_point *sum = &s->sum;
   sum->tier = r->tier, sum->bytes += r->bytes, sum->before_ns += r->before_ns, sum->lookup_ns += r->lookup_ns, sum->compile_ns += r->compile_ns;
   sum->allocate_ns += r->allocate_ns, sum->run_ns += r->run_ns, sum->publish_ns += r->publish_ns, sum->total_ns += r->total_ns;
+  if (r->replayed || r->gpu_note) add_plan(r);
   self.latest[self.n++ % N_LATEST] = *r;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_SYNC)) log_line(r);
@@ -193,11 +212,26 @@ static void print_kernels(FILE *out) {
   uint64_t sum = 0;
   for (int i = 0; i < self.n_kernels; i++) sum += self.kernel[i].ns;
   qsort(self.kernel, (size_t)self.n_kernels, sizeof self.kernel[0], by_time);
-  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (times of all threads)", "calls", "ms", "us a call", "share");
+  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (of all threads; a GPU's own)", "calls", "ms", "us a call", "share");
   for (int i = 0; i < self.n_kernels; i++) {
     const kernel_sum *k = &self.kernel[i];
     fprintf(out, "%-64s %10" PRIu64 " %12.3f %10.2f %5.1f%%\n", k->name, k->n, (double)k->ns * 1e-6, (double)k->ns * 1e-3 / (double)k->n,
             100.0 * (double)k->ns / (double)TC_MAX_OF(sum, UINT64_C(1)));
+  }
+}
+
+// pre: locked. A note that the latest run no longer has is said to be of earlier ones: of the first, as a rule.
+static void print_plans(FILE *out) {
+  bool any = false;
+  for (int i = 0; i <= N_PLANS; i++) {
+    const plan_sum *p = &self.plan[i];
+    if (!p->n) continue;
+    if (!any) fprintf(out, "%-24s %10s %10s  %s\n", "plan on a GPU", "runs", "replayed", "why not, or why one waits for it");
+    any = true;
+    char name[24] = "others";
+    if (i < N_PLANS) snprintf(name, sizeof name, "%016" PRIx64, p->hash);
+    fprintf(out, "%-24s %10" PRIu64 " %10" PRIu64 "  %s%s\n", name, p->n, p->n_replayed,
+            p->latest || !p->note ? "" : "earlier: ", p->note ? p->note : "");
   }
 }
 
@@ -209,6 +243,7 @@ void tc_profile_print(FILE *out) {
   for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);
+  print_plans(out);
   tc_contests_print(out);
   if (self.n_kernels) print_kernels(out);
   pthread_mutex_unlock(&self.lock);

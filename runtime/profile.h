@@ -1,4 +1,4 @@
-// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and cause. TC_PROFILE=1 prints the sums at exit, 2 also what each kernel took,
+// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and cause, and per plan on a GPU. TC_PROFILE=1 prints the sums at exit, 2 also what each kernel took,
 // TC_LOG=sync each record as it comes. Threads: thread-safe.
 #ifndef TC_RUNTIME_PROFILE_H
 #define TC_RUNTIME_PROFILE_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it prints: examples.py NAME PROGRAM WAY, from the root of the sources.
 
-WAY is llvm, interp, ref (the reference device) or cuda (the device that the environment names); verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
+WAY is llvm, interp, ref (the reference device), cuda or hip (the device that the environment names); verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
 allocates and memory does not grow (COUNT_ALLOCS is the library of tests/preload/count_allocs.c). Expected values come from Python and PyTorch, never from
 the library.
 """
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-WAYS = {"llvm": {}, "interp": {"TC_COMPILER": "interp"}, "ref": {"TC_DEVICE": "tc:ref"}, "cuda": {}}
+WAYS = {"llvm": {}, "interp": {"TC_COMPILER": "interp"}, "ref": {"TC_DEVICE": "tc:ref"}, "cuda": {}, "hip": {}}
 # tools/char_gpt_torch.py 41 LICENSE, PyTorch 2.15.
 GPT_LOSSES = {0: 4.3338, 20: 3.0019, 40: 2.9307}
 

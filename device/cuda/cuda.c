@@ -278,12 +278,26 @@ static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
 }
 
-static int event_create(tc_gpu_port *p, void **out) {
+static int make_event(unsigned flags, void **out) {
   tc_cu_event event = NULL;
-  (void)p;
-  tc_cu_result result = cu.cuEventCreate(&event, TC_CU_EVENT_DISABLE_TIMING);
+  tc_cu_result result = cu.cuEventCreate(&event, flags);
   *out = event;
   return (int)result;
+}
+
+static int event_create(tc_gpu_port *p, void **out) {
+  (void)p;
+  return make_event(TC_CU_EVENT_DISABLE_TIMING, out);
+}
+
+static int timer_create_on(tc_gpu_port *p, void **out) {
+  (void)p;
+  return make_event(0, out);
+}
+
+static int timer_between(tc_gpu_port *p, void *from, void *to, float *ms) {
+  (void)p;
+  return (int)cu.cuEventElapsedTime(ms, from, to);
 }
 
 static int event_destroy(tc_gpu_port *p, void *event) {
@@ -426,6 +440,8 @@ const tc_gpu_driver tc_cuda_driver = {
     .read = read_from,
     .copy = copy,
     .event_create = event_create,
+    .timer_create = timer_create_on,
+    .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_wait = event_wait,

@@ -91,6 +91,8 @@ typedef struct tc_gpu_driver {
   int (*read)(tc_gpu_port *p, void *staging, const void *from, size_t bytes);
   int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);
   int (*event_create)(tc_gpu_port *p, void **out);
+  int (*timer_create)(tc_gpu_port *p, void **out);  // an event that keeps the time at which it was reached; else as others
+  int (*timer_between)(tc_gpu_port *p, void *from, void *to, float *ms);  // of two that were reached
   int (*event_destroy)(tc_gpu_port *p, void *event);
   int (*event_record)(tc_gpu_port *p, void *event);
   int (*event_wait)(tc_gpu_port *p, void *event);  // the thread waits; at once for one that was never recorded

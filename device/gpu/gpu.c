@@ -150,7 +150,7 @@ void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r) {
 }
 
 // Without the lock while it waits, so that other threads may ask for more.
-tc_status tc_gpu_wait(tc_gpu *g) {
+static tc_status wait_for_runs(tc_gpu *g) {
   TC_TRY(tc_gpu_begin(g, "waiting"));
   tc_gpu_retired *list = take_retired(g);
   pthread_mutex_unlock(&g->lock);
@@ -158,6 +158,32 @@ tc_status tc_gpu_wait(tc_gpu *g) {
   pthread_mutex_lock(&g->lock);
   destroy_list(g, list);
   tc_gpu_end(g);
+  return st;
+}
+
+tc_status tc_gpu_wait(tc_gpu *g) {
+  tc_status st = wait_for_runs(g), copied = tc_gpu_read_end(g, NULL);
+  return st != TC_OK ? st : copied;
+}
+
+// ---- every device ----
+
+tc_status tc_gpu_wait_all(void) {
+  tc_status st = TC_OK;
+  for (int row = 0; row < TC_N_DEVICES && !tc_gpu_forked(); row++)
+    for (int i = 0; i < TC_MOST_ORDINALS && st == TC_OK; i++)
+      if (atomic_load(&gpus[row][i].open) && !atomic_load(&gpus[row][i].lost)) st = tc_gpu_wait(&gpus[row][i]);
+  return st;
+}
+
+// Those of other devices come, whatever becomes of one.
+tc_status tc_gpu_read_end_all(const void *to) {
+  tc_status st = TC_OK;
+  for (int row = 0; row < TC_N_DEVICES; row++)
+    for (int i = 0; i < TC_MOST_ORDINALS; i++) {
+      tc_status one = atomic_load(&gpus[row][i].open) ? tc_gpu_read_end(&gpus[row][i], to) : TC_OK;
+      if (st == TC_OK) st = one;
+    }
   return st;
 }
 
@@ -263,10 +289,14 @@ static void close_device(tc_gpu *g) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
     destroy_list(g, take_retired(g));
     tc_gpu_staging_fini(g);
+    tc_gpu_ahead_fini(g);
+    tc_gpu_later_fini(g, true);
     g->driver->leave(&g->port);
   } else {
     destroy_list(g, take_retired(g));
+    tc_gpu_later_fini(g, false);
   }
+  g->ahead = (tc_gpu_ahead){0};
   g->driver->close(&g->port, lost);
   atomic_store(&g->open, false);
   pthread_mutex_unlock(&g->lock);

@@ -240,12 +240,19 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
 
 // ---- running ----
 
-static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
+// pre: begun. Nothing where nobody wants the time.
+static tc_status record_timer(tc_gpu *g, void *timer) {
+  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, timer), "recording an event") : TC_OK;
+}
+
+// timer: n + 1 of them, recorded before and behind every launch; NULL: none.
+static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
   tc_gpu *g = s->g;
   for (uint32_t i = 0; i < s->n_fills; i++) {
     tc_gpu_node node = fill_node(s, i, words);
     TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
   }
+  TC_TRY(record_timer(g, timer ? timer[0] : NULL));
   for (uint32_t i = 0, product = 0; i < s->n; i++) {
     tc_gpu_node node = launch_node(s, i, words, &product);
     int result = g->driver->launch(&g->port, &node);
@@ -255,6 +262,7 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words) {
                node.blocks, node.threads);
       return tc_gpu_check(g, result, what);
     }
+    TC_TRY(record_timer(g, timer ? timer[i + 1] : NULL));
   }
   return TC_OK;
 }
@@ -351,16 +359,56 @@ static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *
   return plain ? plain : replay_run(s, x, words, fresh, st);
 }
 
+// pre: begun.
+static tc_status run_begin(tc_gpu_sequence *s) {
+  tc_gpu *g = s->g;
+  if (s->opened != g->opened) return TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
+  return tc_gpu_ahead_wait(g);
+}
+
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   const char *plain = NULL;
   if (s->n == 0) return TC_OK;
   TC_TRY(tc_gpu_begin(g, "running kernels"));
-  tc_status st = s->opened == g->opened ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
+  tc_status st = run_begin(s);
   if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
-  if (st == TC_OK && plain) st = run_plainly(s, words);
+  if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
+  g->ahead.n++;
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
+  return st;
+}
+
+// pre: begun; the timers are there.
+static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *const *timer, tc_gpu_tell *tell) {
+  tc_gpu *g = s->g;
+  TC_TRY(run_begin(s));
+  TC_TRY(run_plainly(s, words, timer));
+  g->ahead.n++;
+  TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
+  for (uint32_t i = 0; i < s->n; i++) {
+    float ms = 0;
+    TC_TRY(tc_gpu_check(g, g->driver->timer_between(&g->port, timer[i], timer[i + 1], &ms), "asking what a kernel took"));
+    tell(name_of(&s->launch[i]), (uint64_t)((double)ms * 1e6));
+  }
+  return TC_OK;
+}
+
+tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu_tell *tell) {
+  tc_gpu *g = s->g;
+  if (s->n == 0) return TC_OK;
+  void **timer = tc_calloc(s->n + 1, sizeof *timer);
+  if (!timer) return TC_FAIL(TC_ERR_MEMORY, "no memory to time %u kernels", s->n);
+  tc_status st = tc_gpu_begin(g, "timing kernels");
+  if (st != TC_OK) return tc_free(timer), st;
+  for (uint32_t i = 0; i <= s->n && st == TC_OK; i++) st = tc_gpu_check(g, g->driver->timer_create(&g->port, &timer[i]), "making an event");
+  if (st == TC_OK) st = run_timed(s, words, timer, tell);
+  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost); i++)
+    if (timer[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, timer[i]), "destroying an event");
+  atomic_store(&s->plain, "its kernels are timed one by one");
+  tc_gpu_end(g);
+  tc_free(timer);
   return st;
 }
 

@@ -27,6 +27,15 @@ struct tc_gpu_retired {
   tc_gpu_replay *replay;  // of a sequence
 };
 
+// Runs of sequences on their way, in two halves.
+typedef struct tc_gpu_ahead {
+  void *mark[2];    // events, each recorded behind a half
+  uint32_t newest;  // the one recorded last
+  uint32_t n;       // runs behind it
+} tc_gpu_ahead;
+
+typedef struct tc_gpu_later tc_gpu_later;  // a copy to the host that is waited for later
+
 struct tc_gpu {
   const tc_gpu_driver *driver;
   tc_device device;
@@ -39,7 +48,10 @@ struct tc_gpu {
   char why[320];          // lost
   char sentence[320];
   tc_gpu_staging to, from;
-  pthread_mutex_t reading;  // of `from`; taken before lock
+  tc_gpu_ahead ahead;
+  pthread_mutex_t reading;  // of `from` and what follows; taken before lock
+  tc_gpu_later *later, *later_free;  // under way, the oldest first; their memory, to be used again
+  size_t later_bytes;                // of both
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
@@ -62,6 +74,12 @@ bool tc_gpu_forked(void);
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
+
+// Forgets copies that nobody waited for. reached: as in destroying anything, whether the device can be asked.
+void tc_gpu_later_fini(tc_gpu *g, bool reached);
+// Before a run of a sequence, which is counted in ahead.n: waits while so many as may be are on their way. pre: locked and entered.
+tc_status tc_gpu_ahead_wait(tc_gpu *g);
+void tc_gpu_ahead_fini(tc_gpu *g);
 
 // The image of a kernel from the disk; false: none. key is all that it depends on.
 bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);

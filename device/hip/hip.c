@@ -247,12 +247,26 @@ static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
 }
 
-static int event_create(tc_gpu_port *p, void **out) {
+static int make_event(unsigned flags, void **out) {
   tc_hip_event event = NULL;
-  (void)p;
-  tc_hip_result result = hip.hipEventCreateWithFlags(&event, TC_hipEventDisableTiming);
+  tc_hip_result result = hip.hipEventCreateWithFlags(&event, flags);
   *out = event;
   return (int)result;
+}
+
+static int event_create(tc_gpu_port *p, void **out) {
+  (void)p;
+  return make_event(TC_hipEventDisableTiming, out);
+}
+
+static int timer_create_on(tc_gpu_port *p, void **out) {
+  (void)p;
+  return make_event(0, out);
+}
+
+static int timer_between(tc_gpu_port *p, void *from, void *to, float *ms) {
+  (void)p;
+  return (int)hip.hipEventElapsedTime(ms, from, to);
 }
 
 static int event_destroy(tc_gpu_port *p, void *event) {
@@ -383,6 +397,8 @@ const tc_gpu_driver tc_hip_driver = {
     .read = read_from,
     .copy = copy,
     .event_create = event_create,
+    .timer_create = timer_create_on,
+    .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_wait = event_wait,

@@ -32,6 +32,8 @@ TC_API tc_status tc_item_i32_at(tc_tensor t, int32_t *out, tc_site site) TC_MUST
 TC_API tc_status tc_item_i64_at(tc_tensor t, int64_t *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_bool_at(tc_tensor t, bool *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_to_host_at(tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_to_host_async_at(tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_to_host_wait_at(const void *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API const void *tc_map_at(tc_tensor t, tc_site site);
@@ -333,6 +335,8 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_item_i64(...) tc_item_i64_at(__VA_ARGS__, TC_HERE)
 #define tc_item_bool(...) tc_item_bool_at(__VA_ARGS__, TC_HERE)
 #define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host_async(...) tc_to_host_async_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host_wait(...) tc_to_host_wait_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(...) tc_eval_at(__VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
 #define tc_map(...) tc_map_at(__VA_ARGS__, TC_HERE)

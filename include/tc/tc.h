@@ -178,6 +178,8 @@ typedef struct tc_sync_point {
   uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
   bool hit;  // its plan was known
+  bool replayed;  // on a GPU: its kernels were one launch of a graph
+  const char *gpu_note;  // on a GPU, static: why they were not, or why the program had to wait for them; NULL: neither
   tc_status status;
   uint64_t bytes;  // moved by kernels, as planned
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
@@ -238,9 +240,15 @@ TC_API tc_status tc_item_i64(tc_tensor t, int64_t *out) TC_MUST_USE;
 TC_API tc_status tc_item_bool(tc_tensor t, bool *out) TC_MUST_USE;
 // Copies the value, dense row-major, into out, which holds exactly bytes = tc_numel * tc_type_bytes.
 TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
+// Begins to copy, as tc_to_host would, and on a GPU does not wait for it: out has the value once tc_to_host_wait(out), tc_sync of the device or
+// tc_sync(NULL) has returned TC_OK, and must stay where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the value is larger
+// than 32 MiB, it is there at once. A copy that nobody waited for before tc_shutdown is given up.
+TC_API tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
+// Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the device is lost: then they will not come. Thread-safe.
+TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 // Runs everything pending on this thread and stores the n tensors.
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
-// Runs everything pending on this thread; device NULL means every device.
+// Runs everything pending on this thread, and waits for the device; NULL: for every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);

@@ -1,7 +1,11 @@
 // Steps to launches and their words, and the values of those words at a run. See launches.h.
 #include "lowering/gpu/launches.h"
 
+#include <stdio.h>
+
 #include "lowering/gpu/rows.h"
+#include "runtime/options.h"
+#include "runtime/profile.h"
 
 // Where a word of a launch's table comes from.
 typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT } word_kind;
@@ -232,12 +236,35 @@ size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
   return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0) + (l->scratch_bytes ? SCRATCH_ALIGNED - 64 : 0);
 }
 
+bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note) {
+  const tc_gpu_sequence *s = l->sequence[0];
+  const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
+  *out_note = plain ? plain : l->checks ? "its run waits for the check of its indices" : NULL;
+  return !plain;
+}
+
 uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
   return l->n_compiled;
 }
 
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
   return l->n_word;
+}
+
+static void tell(const char *name, uint64_t ns) {
+  tc_profile_kernel(name, ns);
+}
+
+// What a simulated device's clock says is no time.
+static void tell_simulated(const char *name, uint64_t ns) {
+  char text[64];
+  snprintf(text, sizeof text, "%.50s, simulated", name);
+  tc_profile_kernel(text, ns);
+}
+
+static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
+  if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
+  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
 }
 
 tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
@@ -257,6 +284,6 @@ tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, con
   }
   if (l->checks) TC_TRY(tc_gpu_write(l->gpu, fault, out_fault, sizeof *out_fault));
   for (uint32_t i = 0; i < l->n_sequence; i++)
-    if (l->sequence[i] && !(skip && skip[i])) TC_TRY(tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]));
+    if (l->sequence[i] && !(skip && skip[i])) TC_TRY(run_sequence(l, i, words));
   return l->checks ? tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault) : TC_OK;
 }

@@ -15,6 +15,9 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
 // Bytes that a run needs in its arena behind the program's blocks.
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
+// Whether the latest run's launches were one replay of a graph; if not, or if it waited, *out_note is why, static text, else NULL. Of a program that is not
+// one by one.
+bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note);
 // How many kernels of rows were compiled for it.
 uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l);
 // Room for a run's words.

@@ -24,10 +24,14 @@ static const char source[] =
 static tc_device device;
 static const char *driver_name;
 
+static void ignore_time(const char *name, uint64_t ns) {
+  (void)name, (void)ns;
+}
+
 static tc_status run_all(tc_gpu_sequence *s, void *x) {
   for (uint64_t run = 0; run < RUNS; run++) {
     uint64_t words[2] = {(uint64_t)(uintptr_t)x, run + 2};
-    TC_TRY(tc_gpu_sequence_run(s, words));
+    TC_TRY(run + 1 < RUNS ? tc_gpu_sequence_run(s, words) : tc_gpu_sequence_time(s, words, ignore_time));
   }
   return TC_OK;
 }
@@ -35,6 +39,7 @@ static tc_status run_all(tc_gpu_sequence *s, void *x) {
 // All that a device is used for; the first status that is not TC_OK.
 static tc_status use(tc_gpu *g, uint64_t *got) {
   static const uint64_t from[N];
+  static uint64_t later[N];
   void *x = NULL, *y = NULL;
   tc_gpu_code *code = NULL;
   tc_gpu_sequence *s = NULL;
@@ -47,8 +52,10 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = run_all(s, x)) != TC_OK) goto done;
   if ((st = tc_gpu_write(g, y, from, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_copy(g, y, x, sizeof from)) != TC_OK) goto done;
+  if ((st = tc_gpu_read_begin(g, later, y, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_wait(g)) != TC_OK) goto done;
   st = tc_gpu_read(g, got, y, sizeof from);
+  if (st == TC_OK && memcmp(got, later, sizeof later) != 0) st = TC_FAIL(TC_ERR_STATE, "the copy that was waited for later has other numbers");
 done:
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(code);
@@ -176,6 +183,7 @@ int main(void) {
   }
   setenv("TC_COMPILER", "interp", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
+  setenv("TC_GPU_AHEAD", "2", 1);  // so that a run waits for earlier ones
   char cache[] = "/tmp/tc-faults-XXXXXX", command[64];
   if (!mkdtemp(cache)) return 1;
   setenv("TC_CACHE_DIR", cache, 1);  // so that the simulated compiler is asked once

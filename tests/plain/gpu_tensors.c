@@ -1,5 +1,6 @@
 // Tensors on a GPU, simulated: where values are and how they come and go, two memories in one thread, memory of the caller, bad indices, training that meets
-// its plan again, attention beside the processor's, and memory that returns.
+// its plan again, attention beside the processor's, copies that are waited for later, TC_VERIFY, and memory that returns.
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 
 #include <tc/tc.h>
 
-#include "tests/plain/expect.h"
+#include "runtime/options.h"
+#include "tests/plain/child.h"
 
 static float item(tc_tensor t) {
   float v = NAN;
@@ -153,6 +155,115 @@ static void test_attention(void) {
   }
 }
 
+// Whatever was asked for since, each copy has the value of its time; it comes when somebody waits, and not before.
+static void test_copies_later(void) {
+  tc_scope s = tc_scope_begin();
+  float out[3][4] = {{0}};
+  tc_tensor state = tc_zeros(TC_SHAPE(4), TC_F32);
+  for (int k = 0; k < 3; k++) {
+    out[k][3] = -1;
+    EXPECT(tc_assign(state, tc_add(state, 1)) == TC_OK && tc_to_host_async(state, out[k], sizeof out[k]) == TC_OK, "%s", tc_last_error()->message);
+  }
+  EXPECT(tc_assign(state, tc_mul(state, 100)) == TC_OK && tc_eval(1, &state) == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(out[0][3] == -1 && out[2][3] == -1, "%g %g", out[0][3], out[2][3]);
+  EXPECT(tc_to_host_wait(out[0]) == TC_OK && out[0][3] == 1 && out[2][3] == -1, "%g %g", out[0][3], out[2][3]);
+  EXPECT(tc_to_host_wait(out[0]) == TC_OK && out[2][3] == -1, "it is there already");
+  EXPECT(tc_sync(NULL) == TC_OK && out[1][0] == 2 && out[2][3] == 3, "%g %g", out[1][0], out[2][3]);
+  out[0][0] = 0;
+  EXPECT(tc_to_host_async(state, out[0], sizeof out[0]) == TC_OK && tc_sync("tc:cuda") == TC_OK && out[0][0] == 300, "%g", out[0][0]);
+  EXPECT_FAILS(tc_to_host_async(state, out[0], 3), TC_ERR_ARG, "the tensor has 16 bytes, the buffer 3");
+  EXPECT_FAILS(tc_to_host_async(state, NULL, 16), TC_ERR_ARG, "out is NULL");
+  EXPECT_FAILS(tc_to_host_async((tc_tensor){0, 0}, out[0], 16), TC_ERR_HANDLE, "null tensor");
+  EXPECT(tc_to_host_async(tc_zeros(TC_SHAPE(0), TC_F32), NULL, 0) == TC_OK, "nothing: %s", tc_last_error()->message);
+  EXPECT(tc_push_device("tc:cpu") == TC_OK, "%s", tc_last_error()->message);
+  out[0][0] = 0;
+  EXPECT(tc_to_host_async(tc_full(TC_SHAPE(1), 7, TC_F32), out[0], sizeof(float)) == TC_OK && out[0][0] == 7, "tc:cpu does not wait: %g", out[0][0]);
+  EXPECT(tc_to_host_wait(out[0]) == TC_OK && tc_pop_device() == TC_OK, "%s", tc_last_error()->message);
+  tc_scope_end(s);
+}
+
+// More than may be under way: older copies are waited for; what is larger alone is there at once.
+static void test_many_copies_later(void) {
+  enum { N = 1 << 20, COPIES = 24, LARGE = 9 << 20 };
+  tc_scope s = tc_scope_begin();
+  float *x = calloc(LARGE, sizeof *x), *out = calloc((size_t)COPIES * N, sizeof *out), *large = calloc(LARGE, sizeof *large);
+  EXPECT(x && out && large, "no memory");
+  for (int k = 0; k < COPIES; k++) {
+    x[k] = x[N - 1] = (float)(k + 1);
+    EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(N), TC_F32), out + (size_t)k * N, N * sizeof *x) == TC_OK, "%s", tc_last_error()->message);
+  }
+  EXPECT(out[N - 1] == 1 && out[(size_t)COPIES * N - 1] == 0, "%g %g", out[N - 1], out[(size_t)COPIES * N - 1]);
+  EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(LARGE), TC_F32), large, LARGE * sizeof *x) == TC_OK && large[0] == 1, "%g", large[0]);
+  EXPECT(tc_to_host_wait(NULL) == TC_OK, "%s", tc_last_error()->message);
+  for (size_t k = 0; k < COPIES; k++) EXPECT(out[k * N + k] == (float)(k + 1) && out[k * N + N - 1] == (float)(k + 1), "copy %zu", k);
+  free(x), free(out), free(large);
+  tc_scope_end(s);
+  EXPECT(tc_sync(NULL) == TC_OK, "%s", tc_last_error()->message);  // the trace lets go of what was never read
+}
+
+static double copies_of_a_lost_device(const void *path) {
+  float out[2] = {-1, -1};
+  EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
+  bool (*fail)(const char *) = (__typeof__(fail))dlsym(dlopen(path, RTLD_NOW), "sim_fail");
+  tc_tensor y = tc_mul(tc_full(TC_SHAPE(2), 3, TC_F32), tc_full(TC_SHAPE(2), 2, TC_F32));
+  EXPECT(tc_eval(1, &y) == TC_OK && tc_sync(NULL) == TC_OK && fail("kernel:1=719!"), "%s", tc_last_error()->message);
+  tc_tensor z = tc_add(y, 1);
+  tc_status st = tc_to_host_async(z, out, sizeof out);
+  if (st == TC_OK) st = tc_to_host_wait(out);
+  EXPECT(st == TC_ERR_DEVICE && strstr(tc_last_error()->message, "is lost") && out[0] == -1, "%s", tc_last_error()->message);
+  EXPECT(tc_to_host_wait(out) == TC_OK, "it was given up: %s", tc_last_error()->message);
+  float v;
+  EXPECT(tc_set_default_device("tc:cpu") == TC_OK && tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &v) == TC_OK && v == 3, "%s",
+         tc_last_error()->message);
+  fflush(stdout);
+  return 0;
+}
+
+// A child of fork has the CPU, and what the parent waits for does not come there.
+static double child_of_fork(const void *unused) {
+  float v = 0, out[1];
+  (void)unused;
+  EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(tc_to_host_async(tc_full(TC_SHAPE(1), 7, TC_F32), out, sizeof out) == TC_OK, "%s", tc_last_error()->message);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    EXPECT(tc_to_host_wait(out) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "forked"), "%s", tc_last_error()->message);
+    EXPECT(tc_set_default_device("tc:cpu") == TC_OK, "%s", tc_last_error()->message);
+    tc_tensor sum = tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false);
+    EXPECT(tc_sync(NULL) == TC_OK && tc_item_f32(sum, &v) == TC_OK && v == 3, "%s", tc_last_error()->message);
+    fflush(stdout);
+    _exit(atomic_load(&expect_n_failed) != 0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends with %d", status);
+  EXPECT(tc_to_host_wait(NULL) == TC_OK && out[0] == 7, "%g", out[0]);
+  tc_shutdown();
+  fflush(stdout);
+  return 0;
+}
+
+// How many results TC_VERIFY=1 finds wrong; a bug is planted, or none ("").
+static double wrong_results(const void *plant) {
+  const float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const int64_t at[] = {1, 0, 1};
+  float got[3] = {0};
+  tc_sync_point p = {0};
+  setenv("TC_VERIFY", "1", 1);
+  if (*(const char *)plant) setenv("TC_TEST_PLANT", plant, 1);
+  tc_options_reload();
+  EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
+  tc_tensor t = tc_from_host(x, TC_SHAPE(2, 4), TC_F32), state = tc_ones(TC_SHAPE(2, 4), TC_F32);
+  tc_tensor y =
+      tc_sum(tc_exp(tc_neg(tc_index_select(tc_softmax(tc_slice(t, 1, 0, 4, 2), 1), 0, tc_from_host(at, TC_SHAPE(3), TC_I64)))), TC_AXES(1), false);
+  EXPECT(tc_assign(state, tc_add(tc_mul(state, 2), t)) == TC_OK && tc_to_host(y, got, sizeof got) == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(tc_sync_points(1, &p) == 1 && strcmp(p.tier, "gpu") == 0, "%s", p.tier);
+  tc_shutdown();
+  fflush(stdout);
+  return p.n_wrong;
+}
+
 int main(void) {
   char dir[400], path[2][450];
   ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
@@ -164,6 +275,10 @@ int main(void) {
   if (access(path[0], R_OK) || access(path[1], R_OK)) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_CUDA_LIBRARY", path[0], 1);
   setenv("TC_NVRTC_LIBRARY", path[1], 1);
+  EXPECT(in_child(copies_of_a_lost_device, path[0]) == 0, "a lost device");
+  EXPECT(in_child(child_of_fork, NULL) == 0, "fork");
+  EXPECT(in_child(wrong_results, "") == 0, "TC_VERIFY finds something wrong where nothing is");
+  EXPECT(in_child(wrong_results, "stride") > 0, "TC_VERIFY does not see a planted bug");
   EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
   test_where_values_are();
   test_two_memories();
@@ -171,6 +286,8 @@ int main(void) {
   test_bad_index();
   test_training();
   test_attention();
+  test_copies_later();
+  test_many_copies_later();
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
   tc_shutdown();
   EXPECT(tc_memory_stats().gpu_pooled_bytes == 0, "%zu bytes are pooled", tc_memory_stats().gpu_pooled_bytes);

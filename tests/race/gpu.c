@@ -1,4 +1,4 @@
-// Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and sequences of their own, waiting and reading.
+// Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and sequences of their own, waiting, and reading at once and later.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static tc_status make(tc_gpu *g, tc_gpu_sequence **s, void **x) {
 static void *work(void *arg) {
   shared *s = arg;
   for (int round = 0; round < ROUNDS; round++) {
-    static _Thread_local uint64_t got[N];
+    static _Thread_local uint64_t got[N], later[N];
     tc_gpu_sequence *own = NULL;
     void *x = NULL;
     uint64_t words[2] = {(uint64_t)(uintptr_t)s->sum, 1};
@@ -47,9 +47,12 @@ static void *work(void *arg) {
     words[0] = (uint64_t)(uintptr_t)x;
     for (int i = 0; i < 3; i++) EXPECT_OK(tc_gpu_sequence_run(own, words));
     tc_gpu_sequence_destroy(own);
+    EXPECT_OK(tc_gpu_read_begin(s->g, later, x, sizeof later));
     if (round % 4 == 0) EXPECT_OK(tc_gpu_wait(s->g));
     EXPECT_OK(tc_gpu_read(s->g, got, x, sizeof got));
     EXPECT(got[0] == 3 && got[N - 1] == 3, "%d and %d", (int)got[0], (int)got[N - 1]);
+    EXPECT_OK(round % 3 ? tc_gpu_read_end(s->g, later) : tc_gpu_read_end_all(NULL));
+    EXPECT(later[0] == 3 && later[N - 1] == 3, "%d and %d", (int)later[0], (int)later[N - 1]);
     EXPECT_OK(tc_gpu_write(s->g, x, got, sizeof got));
     tc_gpu_free(s->g, x);
     EXPECT(!tc_gpu_absent(TC_DEVICE_CUDA) && tc_gpu_sentence(TC_DEVICE_CUDA)[0], "it is gone");

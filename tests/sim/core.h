@@ -369,6 +369,15 @@ SIM_EXPORT bool sim_fail(const char *spec);
 sim_error sim_injected(const char *name, bool *sticky);
 // Counts calls by name, for tests: how often it was called.
 SIM_EXPORT uint64_t sim_calls(const char *name);
+// What a kernel that begins to run was launched with.
+typedef struct sim_begun {
+  const char *kernel;
+  unsigned blocks, threads, shared_bytes;
+  const void *parameter;
+} sim_begun;
+// For tests that look from outside: see(arg, launch) is called whenever a kernel begins, under the simulator's lock: it calls nothing of it. Memory of the
+// device can be read at its address. NULL: no more.
+SIM_EXPORT void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg);
 // How much is alive of device d: bytes, and objects of all kinds.
 SIM_EXPORT size_t sim_live_bytes(int d);
 SIM_EXPORT int sim_live_objects(void);

@@ -159,6 +159,23 @@ static void call_host(const sim_op *op) {
   sim_lock();
 }
 
+static void (*watcher)(void *arg, const sim_begun *launch);
+static void *watcher_arg;
+
+void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg) {
+  sim_lock();
+  watcher = see, watcher_arg = arg;
+  sim_unlock();
+}
+
+static sim_error run_kernel(sim_device *d, const sim_launch *l) {
+  if (watcher && sim_alive(l->kernel, SIM_KERNEL)) {
+    const sim_begun begun = {l->kernel->name, l->grid[0] * l->grid[1] * l->grid[2], l->block[0] * l->block[1] * l->block[2], l->shared, l->params};
+    watcher(watcher_arg, &begun);
+  }
+  return sim_run(d, l);
+}
+
 void sim_perform(sim_device *d, const sim_op *op) {
   sim_error e = SIM_OK;
   bool sticky = false;
@@ -166,7 +183,7 @@ void sim_perform(sim_device *d, const sim_op *op) {
     case SIM_OP_KERNEL:
       d->clock_ms += 0.005;
       e = sim_injected("kernel", &sticky);
-      if (e == SIM_OK) e = sim_run(d, &op->launch);
+      if (e == SIM_OK) e = run_kernel(d, &op->launch);
       break;
     case SIM_OP_COPY:
       d->clock_ms += 0.002 + (double)op->bytes / 25e6;

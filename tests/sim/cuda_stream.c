@@ -100,13 +100,22 @@ CUresult cuEventSynchronize(CUevent event) {
   return e ? sim_wait_recorded(e) : SIM_INVALID_HANDLE;
 }
 
-CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {
-  SIM_ENTER(SIM_USUAL);
+static sim_error elapsed(float *ms, CUevent begin, CUevent end) {
   const sim_event *a = sim_cu_event(begin), *b = sim_cu_event(end);
   if (!a || !b || !a->mark || !b->mark || !a->timing || !b->timing) return SIM_INVALID_HANDLE;
   if (!a->mark->done || !b->mark->done) return SIM_NOT_READY;
   *ms = (float)(b->mark->ms - a->mark->ms);
   return SIM_OK;
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
+  SIM_ENTER(SIM_USUAL);
+  return elapsed(ms, begin, end);
+}
+
+CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {
+  SIM_ENTER(SIM_USUAL);
+  return elapsed(ms, begin, end);
 }
 
 // ---- capture ----

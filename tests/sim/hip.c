@@ -229,9 +229,19 @@ tc_hip_result hipStreamSynchronize(tc_hip_stream stream) {
 
 tc_hip_result hipEventCreateWithFlags(tc_hip_event *event, unsigned flags) {
   ENTER(USUAL);
-  (void)flags;
-  *event = sim_object_new(SIM_EVENT, sim_here(), sizeof(sim_event));
-  return *event ? SIM_OK : SIM_MEMORY;
+  sim_event *e = sim_object_new(SIM_EVENT, sim_here(), sizeof *e);
+  *event = (tc_hip_event)e;
+  if (e) e->timing = !(flags & TC_hipEventDisableTiming);
+  return e ? SIM_OK : SIM_MEMORY;
+}
+
+tc_hip_result hipEventElapsedTime(float *ms, tc_hip_event from, tc_hip_event to) {
+  ENTER(USUAL);
+  const sim_event *a = (sim_event *)from, *b = (sim_event *)to;
+  if (!sim_alive(a, SIM_EVENT) || !sim_alive(b, SIM_EVENT) || !a->mark || !b->mark || !a->timing || !b->timing) return SIM_INVALID_HANDLE;
+  if (!a->mark->done || !b->mark->done) return SIM_NOT_READY;
+  *ms = (float)(b->mark->ms - a->mark->ms);
+  return SIM_OK;
 }
 
 tc_hip_result hipEventDestroy(tc_hip_event event) {

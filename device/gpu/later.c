@@ -1,0 +1,126 @@
+// Copies to the host that are begun now and waited for later.
+//
+// Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so nothing waits; whoever waits for the copy takes it from there
+// to where the caller wants it. Pinned memory is kept for the next copy. At most MOST_BYTES of it are in use: then the oldest copy is waited for; what is
+// larger alone is read at once.
+// Threads: under the lock of reading; a thread that finds its copy taken by another one that waited finds it whole.
+#include <string.h>
+
+#include "device/gpu/state.h"
+#include "runtime/arena.h"
+
+#define MOST_BYTES ((size_t)64 << 20)
+#define LEAST_BYTES ((size_t)64 << 10)
+
+struct tc_gpu_later {
+  tc_gpu_later *next;
+  void *to;
+  size_t bytes, room;
+  void *pinned, *event;
+};
+
+// pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is not touched.
+static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
+  if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
+  if (reached && l->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, l->pinned), "giving back pinned memory");
+  g->later_bytes -= l->room;
+  tc_free(l);
+}
+
+static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
+  while (*list) {
+    tc_gpu_later *l = *list;
+    *list = l->next;
+    destroy(g, l, reached);
+  }
+}
+
+// pre: reading is locked. Waits for the oldest copy, without the device's lock.
+static tc_status finish_first(tc_gpu *g) {
+  tc_gpu_later *l = g->later;
+  TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
+  tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
+  g->driver->leave(&g->port);
+  if (st != TC_OK) return st;
+  memcpy(l->to, l->pinned, l->bytes);
+  g->later = l->next;
+  l->next = g->later_free, g->later_free = l;
+  return TC_OK;
+}
+
+// pre: reading is locked, and begun.
+static tc_status make(tc_gpu *g, size_t room, tc_gpu_later **out) {
+  tc_gpu_later *l = tc_calloc(1, sizeof *l);
+  if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
+  tc_status st = tc_gpu_check(g, g->driver->event_create(&g->port, &l->event), "making an event");
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->staging_take(&g->port, room, &l->pinned), "taking pinned memory for copies");
+  l->room = room, g->later_bytes += room;
+  if (st != TC_OK) return destroy(g, l, true), st;
+  *out = l;
+  return TC_OK;
+}
+
+// pre: reading is locked, and begun. One with so much room, kept or made.
+static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
+  size_t room = LEAST_BYTES;
+  while (room < bytes) room *= 2;
+  for (tc_gpu_later **at = &g->later_free; *at; at = &(*at)->next) {
+    if ((*at)->room != room) continue;
+    *out = *at;
+    *at = (*at)->next;
+    return TC_OK;
+  }
+  if (g->later_bytes + room > MOST_BYTES) destroy_all(g, &g->later_free, true);
+  return make(g, room, out);
+}
+
+// pre: reading is locked.
+static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  tc_gpu_later *l = NULL, **end = &g->later;
+  TC_TRY(tc_gpu_begin(g, "copying from the device"));
+  tc_status st = take(g, bytes, &l);
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, l->pinned, from, bytes), "copying from the device");
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, l->event), "recording an event");
+  if (st == TC_OK) {
+    while (*end) end = &(*end)->next;
+    l->to = to, l->bytes = bytes, l->next = NULL;
+    *end = l;
+  } else if (l) {
+    l->next = g->later_free, g->later_free = l;
+  }
+  tc_gpu_end(g);
+  return st;
+}
+
+tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  tc_status st = TC_OK;
+  if (bytes == 0) return TC_OK;
+  if (tc_gpu_forked()) return tc_gpu_begin(g, "");
+  if (bytes > MOST_BYTES / 2) return tc_gpu_read(g, to, from, bytes);
+  pthread_mutex_lock(&g->reading);
+  while (g->later && g->later_bytes + 2 * bytes > MOST_BYTES && st == TC_OK) st = finish_first(g);
+  if (st == TC_OK) st = begin(g, to, from, bytes);
+  pthread_mutex_unlock(&g->reading);
+  return st;
+}
+
+static bool is_awaited(const tc_gpu *g, const void *to) {
+  const tc_gpu_later *l = g->later;
+  while (l && to && l->to != to) l = l->next;
+  return l != NULL;
+}
+
+tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
+  tc_status st = TC_OK;
+  if (tc_gpu_forked()) return g->later ? tc_gpu_begin(g, "") : TC_OK;  // the parent's copies do not come here
+  pthread_mutex_lock(&g->reading);
+  while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
+  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come
+  pthread_mutex_unlock(&g->reading);
+  return st;
+}
+
+void tc_gpu_later_fini(tc_gpu *g, bool reached) {
+  destroy_all(g, &g->later, reached);
+  destroy_all(g, &g->later_free, reached);
+}

@@ -1,0 +1,417 @@
+// What a GPU is asked to do, against a model of it that shares no code with what asks: on the simulated driver, with a program that records and evals several
+// steps ahead of a device that runs nothing before it must.
+//
+// The model takes a program's steps and the memory of a run, before the run's words are made, and says which kernels must begin, in which order, with which
+// words in their table. The simulator says what begins, and what is in the table then. Besides: memory in use is nobody else's; temporaries that are alive
+// together lie apart; what a step writes is its run's own, and no kept result; no more runs are on their way than may be; and results are tc:cpu's. Bugs that
+// are planted behind the model's back must each be seen, in a process of their own.
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "device/gpu/state.h"
+#include "lowering/gpu/launches.h"
+#include "runtime/options.h"
+#include "tests/plain/child.h"
+#include "tests/sim/core.h"
+
+enum { STEPS = 24, KEPT = STEPS / 3, AHEAD = 6, ROWS = 16, MOST_LIVE = 512, MOST_BEGUN = 4096, MOST_LISTS = 32 };
+
+// ---- what was found ----
+
+enum { LIST = 1, WORDS = 2, MEMORY = 4, QUEUE = 8, VALUES = 16 };
+static unsigned found;  // kinds of mistakes
+static bool quiet;  // they are planted
+
+#define MISTAKE(kind, ...) \
+  do { \
+    if (!quiet && !(found & (kind))) printf(__VA_ARGS__), printf("\n"); \
+    found |= (kind); \
+  } while (0)
+
+typedef enum plant { NO_PLANT, STALE_WORDS, SWAPPED_LAUNCHES, SHARED_BLOCKS, SHARED_BUFFERS, GIVEN_BACK_EARLY } plant;
+static plant planted;
+
+// ---- buffers in use ----
+
+static struct {
+  tc_buffer *buf;
+  uintptr_t at, end;
+} live[MOST_LIVE];
+static int n_live;
+static uintptr_t lowest = UINTPTR_MAX, highest;  // of all buffers there ever were
+static tc_buffer *kept_by_test;  // the memory of a result that the test keeps
+
+static int live_at(uintptr_t p) {
+  for (int i = 0; i < n_live; i++)
+    if (p >= live[i].at && p < live[i].end) return i;
+  return -1;
+}
+
+tc_status __real_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
+tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
+  tc_status st = __real_tc_buffer_create_on(d, bytes, out);
+  if (st != TC_OK || !(*out)->memory) return st;
+  if (planted == SHARED_BUFFERS && kept_by_test && (*out)->bytes == kept_by_test->bytes) (*out)->ptr = kept_by_test->ptr, kept_by_test = NULL;
+  uintptr_t at = (uintptr_t)(*out)->ptr, end = at + (*out)->bytes;
+  for (int i = 0; i < n_live; i++)
+    if (at < live[i].end && live[i].at < end) MISTAKE(MEMORY, "a new buffer lies in one that is in use");
+  EXPECT(n_live < MOST_LIVE, "too many buffers");
+  if (n_live == MOST_LIVE) exit(1);
+  live[n_live].buf = *out, live[n_live].at = at, live[n_live++].end = end;
+  lowest = at < lowest ? at : lowest, highest = end > highest ? end : highest;
+  return st;
+}
+
+void __real_tc_buffer_release(tc_buffer *b);
+void __wrap_tc_buffer_release(tc_buffer *b);
+void __wrap_tc_buffer_release(tc_buffer *b) {
+  for (int i = 0; b && b->memory && tc_buffer_refs(b) == 1 && i < n_live; i++)
+    if (live[i].buf == b) live[i] = live[--n_live];
+  __real_tc_buffer_release(b);
+}
+
+// ---- what must begin ----
+
+typedef struct awaited {
+  const char *kernel;
+  uint32_t blocks, threads, n_words;
+  uint64_t *words;
+  bool last;  // of its run
+} awaited;
+static awaited begin[MOST_BEGUN];
+static uint32_t n_awaited, n_begun;
+static uint32_t n_asked, n_done, most_ahead;  // runs
+
+typedef struct list {
+  const tc_gpu_sequence *of;
+  tc_gpu_launch *launch;
+  uint32_t n, n_words, n_runs;
+  uint64_t *before;  // words of the run before
+} list;
+static list lists[MOST_LISTS];
+static int n_lists;
+
+// The run that is being asked for.
+static struct {
+  const tc_program *p;
+  const tc_places *at;
+  const uint64_t *num, *skip;
+  uint32_t step;
+} now;
+
+static uint64_t model_word(uint32_t place) {
+  const tc_plan *plan = now.p->graph.plan;
+  if (!(place & ARENA_BIT)) return (uint64_t)(uintptr_t)now.at->place[place];
+  const block *b = &now.p->block[place - ARENA_BIT];
+  const char *home = b->in == IN_ARENA ? now.at->arena : now.at->place[plan->n_leaf + b->in];
+  return (uint64_t)(uintptr_t)(home + b->offset);
+}
+
+// Whether buffer i of those in use is one of the run's.
+static bool is_of_run(const tc_plan *plan, int i) {
+  uint32_t n = plan->n_leaf + plan->n_out + (now.p->prepare ? now.p->n_kept : 0);
+  if (now.at->arena && live_at((uintptr_t)now.at->arena) == i) return true;
+  for (uint32_t k = 0; k < n; k++)
+    if (now.at->place[k] && live_at((uintptr_t)now.at->place[k]) == i) return true;
+  return !now.p->prepare;  // of what is prepared, the whole program has the list
+}
+
+static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
+  uint32_t place = now.p->bind[s->first_bind + j], o = place - plan->n_leaf;
+  bool writes = tc_step_writes(s, j);
+  int i = live_at((uintptr_t)model_word(place));
+  if (i < 0) {
+    MISTAKE(MEMORY, "%s: operand %u lies in no memory that is in use", s->kernel->name, j);
+  } else if (writes && place < plan->n_leaf) {
+    MISTAKE(MEMORY, "%s writes an operand of the run", s->kernel->name);
+  } else if (writes && !(place & ARENA_BIT) && o < plan->n_out) {  // the trace's and the result's references, or the result's alone
+    uint32_t refs = plan->out[o].home != TC_LEAF_NONE ? 2 : 1;
+    if (tc_buffer_refs(live[i].buf) != refs) MISTAKE(MEMORY, "%s writes a result that others hold", s->kernel->name);
+  }
+}
+
+// The words of a kernel's launch.
+static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_launch *l, awaited *a) {
+  const tc_gpu_shape *shape = &s->kernel->gpu_shape;
+  uint32_t n = s->n_bind + s->n_num;
+  if (a->n_words < n + TC_GPU_WORDS) {
+    MISTAKE(LIST, "%s has %u words of %u", s->kernel->name, a->n_words, n + TC_GPU_WORDS);
+    return;
+  }
+  uint64_t *w = a->words, chunk = w[n + TC_GPU_WORD_CHUNK], fault = w[n + TC_GPU_WORD_FAULT];
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    check_operand(plan, s, j);
+    w[j] = model_word(now.p->bind[s->first_bind + j]);
+  }
+  for (uint32_t j = 0; j < s->n_num; j++) w[s->n_bind + j] = now.num[s->first_num + j];
+  w[n + TC_GPU_WORD_EXTENT] = (uint64_t)s->extent;
+  if (l->threads != shape->threads || (uint64_t)l->blocks * shape->groups * chunk < (uint64_t)s->extent)
+    MISTAKE(LIST, "%s: blocks of %u threads, %u of them, do not do %lld units", s->kernel->name, l->threads, l->blocks, (long long)s->extent);
+  if (fault && live_at((uintptr_t)fault) != live_at((uintptr_t)now.at->arena))
+    MISTAKE(MEMORY, "%s: its fault word is not in the arena", s->kernel->name);
+}
+
+// The launches of one sequence are those of its steps, in order: a kernel one, a row some.
+static void model_run(const list *x, const uint64_t *words) {
+  const tc_plan *plan = now.p->graph.plan;
+  uint32_t first = n_awaited, end = now.p->n_step, k = 0;
+  for (uint32_t i = 0; i < x->n && n_awaited < MOST_BEGUN; i++) {
+    const tc_gpu_launch *l = &x->launch[i];
+    uint32_t n = (i + 1 < x->n ? x->launch[i + 1].first_word : x->n_words) - l->first_word;
+    awaited *a = &begin[n_awaited++];
+    *a = (awaited){l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n};
+    memcpy(a->words, words + l->first_word, n * sizeof *words);
+    for (uint32_t j = 0; j < n; j++) {
+      if (a->words[j] < lowest || a->words[j] >= highest) continue;
+      int at = live_at((uintptr_t)a->words[j]);
+      if (at < 0 || !is_of_run(plan, at)) MISTAKE(MEMORY, "%s: word %u is memory of another", a->kernel, j);
+    }
+  }
+  EXPECT(n_awaited < MOST_BEGUN, "too many launches");
+  if (!now.p->prepare) {  // a sequence is a step
+    while (now.skip[now.step] || now.p->step[now.step].extent == 0) now.step++;
+    end = now.step + 1;
+  }
+  bool rows = false;
+  for (; now.step < end; now.step++) {
+    const tc_step *s = &now.p->step[now.step];
+    if (s->kind != TC_STEP_KERNEL) rows = true;
+    if (s->kind != TC_STEP_KERNEL || s->extent == 0) continue;
+    while (rows && k < x->n && strcmp(begin[first + k].kernel, s->kernel->name) != 0) k++;
+    rows = false;
+    if (k == x->n || strcmp(begin[first + k].kernel, s->kernel->name) != 0) {
+      MISTAKE(LIST, "launch %u is not %s", k, s->kernel->name);
+      return;
+    }
+    model_kernel(plan, s, &x->launch[k], &begin[first + k]);
+    k++;
+  }
+  if (!rows && k != x->n) MISTAKE(LIST, "%u launches of %u are no step's", x->n - k, x->n);
+}
+
+// ---- memory of a program ----
+
+typedef struct life {
+  uint32_t first, last;  // steps
+} life;
+
+static life life_of(const tc_program *p, uint32_t place) {
+  life of = {UINT32_MAX, 0};
+  for (uint32_t i = 0; i < p->n_step; i++)
+    for (uint32_t j = 0; j < p->step[i].n_bind; j++)
+      if (p->bind[p->step[i].first_bind + j] == place) of = (life){TC_MIN(of.first, i), i};
+  return of;
+}
+
+static bool together(const tc_program *p, uint32_t a, uint32_t b) {
+  life x = life_of(p, ARENA_BIT | a), y = life_of(p, ARENA_BIT | b);
+  return x.first <= y.last && y.first <= x.last;
+}
+
+static uint32_t n_reused;  // blocks that lie where another one was before
+
+static void model_memory(const tc_program *p) {
+  const tc_plan *plan = p->graph.plan;
+  for (uint32_t a = 0; a < p->n_block; a++) {
+    const block *x = &p->block[a];
+    size_t room = x->in == IN_ARENA ? p->arena_bytes : plan->out[x->in].bytes;
+    if (x->offset + x->bytes > room) MISTAKE(MEMORY, "block %u ends behind its home", a);
+    if (x->in != IN_ARENA && life_of(p, ARENA_BIT | a).last >= life_of(p, plan->n_leaf + x->in).first)
+      MISTAKE(MEMORY, "block %u lies in a result that is there", a);
+    for (uint32_t b = 0; b < a; b++) {
+      const block *y = &p->block[b];
+      bool overlap = x->in == y->in && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+      if (overlap && together(p, a, b)) MISTAKE(MEMORY, "blocks %u and %u share memory", a, b);
+      n_reused += overlap;
+    }
+  }
+  for (uint32_t o = 0; o < plan->n_out; o++) {
+    uint32_t home = plan->out[o].home, writer = life_of(p, plan->n_leaf + o).first;
+    for (uint32_t i = writer; home != TC_LEAF_NONE && i < p->n_step; i++)
+      for (uint32_t j = 0; j < p->step[i].n_bind; j++)
+        if (p->bind[p->step[i].first_bind + j] == home && !(i == writer && p->step[i].same >> j & 1))
+          MISTAKE(MEMORY, "result %u is written over leaf %u, which step %u reads", o, home, i);
+  }
+}
+
+// ---- between the layers ----
+
+tc_status __real_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
+tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
+tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out) {
+  for (uint32_t a = 0; planted == SHARED_BLOCKS && !one_by_one && a < p->n_block; a++)
+    for (uint32_t b = 0; b < a; b++)
+      if (p->block[a].bytes <= p->block[b].bytes && together(p, a, b)) p->block[a].in = p->block[b].in, p->block[a].offset = p->block[b].offset;
+  if (!one_by_one) model_memory(p);
+  return __real_tc_gpu_launches_create(p, one_by_one, out);
+}
+
+tc_status __real_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                                     uint64_t *words, uint64_t *out_fault);
+tc_status __wrap_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                                     uint64_t *words, uint64_t *out_fault);
+tc_status __wrap_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                                     uint64_t *words, uint64_t *out_fault) {
+  now.p = p, now.at = at, now.num = num, now.skip = skip, now.step = 0;
+  return __real_tc_gpu_launches_run(l, p, at, num, skip, words, out_fault);
+}
+
+tc_status __real_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
+tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
+tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
+  tc_gpu_launch *mine = malloc(n * sizeof *mine), *given = malloc(n * sizeof *given);
+  memcpy(mine, launch, n * sizeof *mine);
+  memcpy(given, launch, n * sizeof *given);
+  if (planted == SWAPPED_LAUNCHES && n > 1) given[0] = mine[1], given[1] = mine[0];
+  tc_status st = __real_tc_gpu_sequence_create(g, given, n, n_words, out);
+  free(given);
+  EXPECT(st == TC_OK && n_lists < MOST_LISTS, "no sequence");
+  lists[n_lists++] = (list){*out, mine, n, n_words, 0, calloc(n_words + 1, sizeof(uint64_t))};
+  return st;
+}
+
+tc_status __real_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
+  list *x = lists;
+  while (x->of != s) x++;
+  model_run(x, words);
+  tc_status st = __real_tc_gpu_sequence_run(s, planted == STALE_WORDS && x->n_runs == 5 ? x->before : words);
+  memcpy(x->before, words, x->n_words * sizeof *words);
+  x->n_runs++;
+  n_asked++;
+  most_ahead = TC_MAX_OF(most_ahead, n_asked - n_done);
+  if (n_asked - n_done > AHEAD) MISTAKE(QUEUE, "%u runs are on their way", n_asked - n_done);
+  return st;
+}
+
+static void see(void *arg, const sim_begun *b) {
+  const uint64_t *table = *(const uint64_t *const *)b->parameter;
+  (void)arg;
+  if (strncmp(b->kernel, "tc_fill_", 8) == 0) return;  // whose work is looked at in what follows
+  if (n_begun == n_awaited) {
+    MISTAKE(LIST, "%s begins, and nothing is awaited", b->kernel);
+    return;
+  }
+  awaited *a = &begin[n_begun++];
+  if (strcmp(a->kernel, b->kernel) != 0 || a->blocks != b->blocks || a->threads != b->threads)
+    MISTAKE(LIST, "%s of %u blocks begins, not %s of %u", b->kernel, b->blocks, a->kernel, a->blocks);
+  else if (memcmp(table, a->words, a->n_words * sizeof *table) != 0)
+    MISTAKE(WORDS, "the table of %s is not that of its run", b->kernel);
+  n_done += a->last;
+  free(a->words);
+}
+
+// ---- the program ----
+
+static tc_tensor filled(int rows, int columns, int seed) {
+  float x[ROWS * 32];
+  for (int i = 0; i < rows * columns; i++) x[i] = (float)((i * 7 + seed * 13) % 23 - 11) / 8;
+  return tc_from_host(x, TC_SHAPE(rows, columns), TC_F32);
+}
+
+// Steps of two plans, that update a state and keep some results; all is read at the end.
+static void run_program(float out[KEPT + 1][ROWS * ROWS]) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor a = filled(16, 32, 1), b = filled(32, 16, 2), state = filled(ROWS, 16, 3), kept[KEPT];
+  int n_kept = 0;
+  for (int k = 0; k < STEPS; k++) {
+    tc_scope inner = tc_scope_begin();
+    tc_scope layers = tc_scope_begin();  // whose values nobody asks for
+    tc_tensor h = filled(k % 4 == 3 ? ROWS / 2 : ROWS, 16, k);
+    for (int layer = 0; layer < 3; layer++) h = tc_tanh(tc_matmul(tc_relu(tc_add(tc_matmul(h, a), (float)k / 8)), b));
+    h = tc_keep(tc_softmax(tc_mul(h, 1 + (float)k), 1));
+    tc_scope_end(layers);
+    EXPECT_OK(tc_assign(state, tc_add(tc_mul(state, 0.5f), tc_sum(h, TC_AXES(0), true))));
+    if (k % 3 == 0) kept[n_kept++] = tc_retain(h);
+    EXPECT_OK(tc_eval(1, &h));
+    if (k == 6 && planted) {
+      tc_trace *t;
+      kept_by_test = tc_slot_find(kept[0], &t)->buf;
+      if (planted == GIVEN_BACK_EARLY) tc_buffer_release(kept_by_test);
+    }
+    tc_scope_end(inner);
+  }
+  for (int i = 0; i < KEPT; i++) {
+    EXPECT_OK(tc_to_host(kept[i], out[i], (size_t)tc_numel(kept[i]) * sizeof(float)));
+    tc_release(kept[i]);
+  }
+  EXPECT_OK(tc_to_host(state, out[KEPT], sizeof out[KEPT]));
+  const int64_t at[] = {3, 0, 15};  // and what waits for its check of indices
+  tc_tensor rows = tc_index_select(state, 0, tc_from_host(at, TC_SHAPE(3), TC_I64));
+  EXPECT_OK(tc_eval(1, &rows));
+  tc_scope_end(s);
+}
+
+static const char *beside(const char *name) {
+  static char path[2][512];
+  static int k;
+  ssize_t n = readlink("/proc/self/exe", path[k ^= 1], sizeof path[0] - 64);
+  path[k][TC_MAX_OF(n, 0)] = 0;
+  strcpy(strrchr(path[k], '/') + 1, name);
+  return path[k];
+}
+
+// What was found.
+static unsigned model(void) {
+  static float want[KEPT + 1][ROWS * ROWS], got[KEPT + 1][ROWS * ROWS];
+  void *sim = dlopen(beside("libsim-cuda.so"), RTLD_NOW);
+  void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
+  EXPECT(watch, "%s", dlerror());
+  if (!watch) return VALUES;
+  watch(see, NULL);
+  plant mine = planted;
+  planted = NO_PLANT;
+  EXPECT_OK(tc_set_default_device("tc:cpu"));
+  run_program(want);
+  planted = mine;
+  EXPECT_OK(tc_set_default_device("tc:cuda"));
+  run_program(got);
+  for (int i = 0; i <= KEPT; i++)
+    for (int j = 0; j < ROWS * ROWS; j++)
+      if (!(fabsf(got[i][j] - want[i][j]) <= 1e-4f * (1 + fabsf(want[i][j])))) MISTAKE(VALUES, "result %d is %g, not %g", i, got[i][j], want[i][j]);
+  if (planted) return found;
+  EXPECT(found == 0, "mistakes of kinds %u", found);
+  EXPECT(n_begun == n_awaited && n_begun > STEPS * 4, "%u of %u launches began", n_begun, n_awaited);
+  EXPECT(most_ahead == AHEAD, "at most %u runs were on their way", most_ahead);
+  EXPECT(n_reused > 0, "no memory is used twice within a plan");
+  tc_shutdown();
+  EXPECT(n_live == 0, "%d buffers are in use at the end", n_live);
+  return found;
+}
+
+static double model_planted(const void *arg) {
+  planted = *(const plant *)arg, quiet = planted != NO_PLANT;
+  unsigned kinds = model();
+  fflush(stdout);
+  return kinds;
+}
+
+int main(void) {
+  static const struct {
+    plant what;
+    const char *name;
+    unsigned kind;
+  } plants[] = {{STALE_WORDS, "a table that was not written again", WORDS},
+                {SWAPPED_LAUNCHES, "two launches that changed places", LIST},
+                {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
+                {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},
+                {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES}};
+  if (access(beside("libsim-cuda.so"), R_OK) || access(beside("libsim-nvrtc.so"), R_OK))
+    return puts("skipped: the simulated driver was not built"), 77;
+  setenv("TC_CUDA_LIBRARY", beside("libsim-cuda.so"), 1);
+  setenv("TC_NVRTC_LIBRARY", beside("libsim-nvrtc.so"), 1);
+  setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
+  setenv("TC_GPU_AHEAD", "6", 1);
+  setenv("TC_COMPILER", "interp", 1);
+  tc_options_reload();
+  EXPECT(in_child(model_planted, &(plant){NO_PLANT}) == 0, "the model and the program differ");
+  for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
+    double kinds = in_child(model_planted, &plants[i].what);
+    EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s was not seen as it should: %g", plants[i].name, kinds);
+  }
+  return expect_done("gpu_model");
+}
