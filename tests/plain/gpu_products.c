@@ -14,12 +14,10 @@
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/files.h"
-
-static char library_path[3][512];  // the simulated driver, compiler, library of products
-static char self_path[512];
+#include "tests/sim/built.h"
 
 static void *simulated(const char *name) {
-  void *handle = dlopen(library_path[0], RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
+  void *handle = dlopen(built("libsim-cuda.so"), RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
   EXPECT(at, "no %s", name);
   return at;
 }
@@ -167,12 +165,12 @@ static int compare(const struct row *r, int *kernels) {
   return wrong;
 }
 
-static void test_values(const char *algorithm) {
+static void test_values(const char *algorithm, int times) {
   setenv("TC_SIM_ALGORITHM", algorithm, 1);
   set("TC_GPU_LIBRARIES", "always");
   for (int i = 0; i < N_ROWS; i++) {
     const struct row *r = &rows[i];
-    for (int time = 0; time < 3; time++) {
+    for (int time = 0; time < times; time++) {
       uint64_t before = calls("cublasLtMatmul");
       int kernels, wrong = compare(r, &kernels), products = (int)(calls("cublasLtMatmul") - before);
       EXPECT(wrong == 0, "%s, algorithm %s, time %d: %d values", r->name, algorithm, time, wrong);
@@ -306,8 +304,8 @@ static int run_child(const char *expected) {
 
 static void child(const char *settings, const char *expected) {
   char command[2048];
-  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings, self_path,
-           expected);
+  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings,
+           built("plain-gpu_products"), expected);
   fflush(stdout);
   int status = system(command);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", command, status);
@@ -337,27 +335,13 @@ static void test_measurement(void) {
   (void)files_fini();
 }
 
-static bool find_libraries(void) {
-  static const char *const names[] = {"libsim-cuda.so", "libsim-nvrtc.so", "libsim-cublaslt.so"};
-  ssize_t n = readlink("/proc/self/exe", self_path, sizeof self_path - 64);
-  if (n <= 0) return false;
-  self_path[n] = 0;
-  for (int i = 0; i < 3; i++) {
-    snprintf(library_path[i], sizeof library_path[i], "%.*s/%s", (int)(strrchr(self_path, '/') - self_path), self_path, names[i]);
-    if (access(library_path[i], R_OK)) return false;
-  }
-  return true;
-}
-
 int main(int argc, char **argv) {
-  if (!find_libraries()) return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUDA_LIBRARY", library_path[0], 1);
-  setenv("TC_NVRTC_LIBRARY", library_path[1], 1);
-  setenv("TC_CUBLASLT_LIBRARY", library_path[2], 0);
+  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
+  setenv("TC_CUBLASLT_LIBRARY", built("libsim-cublaslt.so"), 0);
   EXPECT_OK(tc_set_default_device("tc:cuda"));
   if (argc > 1) return run_child(argv[1]);
-  test_values("0");
-  test_values("1");  // with a workspace
+  test_values("0", 3);
+  test_values("1", 1);  // with a workspace
   test_replay();
   test_bad_index();
   test_failures();
