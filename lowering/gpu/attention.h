@@ -7,7 +7,7 @@
 #include "lowering/gpu/product.h"
 
 #define TC_FLASH_ROWS 8  // that a thread holds parts of
-#define TC_FLASH_VALUES 32  // of a chunk of scores that a thread holds
+#define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
 #define TC_FLASH_SUMS 128  // that a thread adds up
 
 // Rows of a block, and of a thread; the threads follow.
@@ -53,6 +53,10 @@ static inline int tc_flash_column(const tc_flash *p, int c) {
 }
 static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
   return tc_emit_splat(&p->at.s->e, v, p->threads);
+}
+// A number that an I32 holds.
+static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
+  return tc_emit_cast(&p->at.s->e, v, TC_I32);
 }
 static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
   tc_ex *s = p->at.s;
