@@ -131,6 +131,7 @@ typedef struct forward {
   tc_flash_sums mix;
   tc_val r0, stop;  // the block's first row, and the key where all its rows stop to see
   tc_val row[TC_FLASH_ROWS];  // of the head, as far as there are rows
+  tc_val whole;  // keys that every row of the block sees
   tc_val edge[TC_FLASH_ROWS];  // I32: how many keys the row sees, counted from the first that the thread looks at
   tc_val greatest[TC_FLASH_ROWS], sum[TC_FLASH_ROWS];
 } forward;
@@ -150,22 +151,61 @@ static bool sees_all(const tc_flash *p) {
   return !p->at.causal && !p->at.has_length && p->at.keys % p->chunk == 0;
 }
 
+// Which threads' row sees the key of element c, edge keys of the chunk being seen.
+static tc_val sees(tc_flash *p, tc_val edge, int c) {
+  return bin(p->at.s, TC_N_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
+}
+
+static tc_val edge_of(const forward *f, tc_val k0, int i) {
+  return sub(f->p->at.s, f->edge[i], tc_flash_small(f->p, k0));
+}
+
+// Scores with a mask's part; what the row does not see is left out.
+static void mask_scores(forward *f, tc_val k0, tc_val *v) {
+  tc_flash *p = f->p;
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
+    for (int c = 0; c < p->each; c++) {
+      tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
+      tc_val seen = sees_all(p) ? TC_NONE : sees(p, edge, c);
+      *w = tc_flash_score(p, *w, f->row[i], key, &seen);
+      if (seen != TC_NONE) *w = tc_emit_select(&s->e, seen, *w, number(&p->at, -INFINITY));
+    }
+  }
+}
+
+// The same without a mask: most chunks are seen whole by all rows of the block.
+static void limit_scores(forward *f, tc_val k0, tc_val *v) {
+  tc_flash *p = f->p;
+  tc_ex *s = p->at.s;
+  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
+  if (sees_all(p)) return;
+  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
+  begin_if(&p->at, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = edge_of(f, k0, i);
+    for (int c = 0; c < p->each; c++) {
+      tc_val w = v[i * p->each + c];
+      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees(p, edge, c), w, number(&p->at, -INFINITY)));
+    }
+  }
+  end_if(&p->at);
+}
+
 // Scores to weights; what the mix so far shrinks by.
 static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   tc_val unseen = number(a, -INFINITY);
+  if (a->has_mask)
+    mask_scores(f, k0, v);
+  else
+    limit_scores(f, k0, v);
   for (int i = 0; i < p->cut.held; i++) {
-    tc_val *w = v + i * p->each, edge = TC_NONE, top = unseen;
-    if (!sees_all(p)) edge = sub(s, f->edge[i], tc_flash_small(p, k0));
-    for (int c = 0; c < p->each; c++) {
-      tc_val seen = edge == TC_NONE ? TC_NONE : bin(s, TC_N_LT, tc_emit_const_i(&s->e, TC_I32, tc_flash_column(p, c)), edge);
-      tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
-      w[c] = tc_flash_score(p, w[c], f->row[i], key, &seen);
-      if (seen != TC_NONE) w[c] = tc_emit_select(&s->e, seen, w[c], unseen);
-      top = c == 0 ? w[c] : tc_emit_select(&s->e, bin(s, TC_N_GT, w[c], top), w[c], top);
-    }
+    tc_val *w = v + i * p->each, top = w[0];
+    for (int c = 1; c < p->each; c++) top = tc_emit_select(&s->e, bin(s, TC_N_GT, w[c], top), w[c], top);
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_N_MAX, top));
     tc_val less = tc_emit_select(&s->e, bin(s, TC_N_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
@@ -246,6 +286,7 @@ static void forward_unit(forward *f, tc_val unit) {
   a->q.at = tc_att_base(a, &a->q), a->k.at = tc_att_base(a, &a->k);
   if (a->out != TC_NONE) a->v.at = tc_att_base(a, &a->v);
   if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);

@@ -76,7 +76,8 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
 const tc_flash_cut *tc_flash_cuts(bool matrix, int *n);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
-// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist.
+// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist; not read
+// without a mask.
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen);
 // Threads and their places, once the cut is chosen; and the kernel's loop over units, until end.
 void tc_flash_begin_kernel(tc_flash *p);
