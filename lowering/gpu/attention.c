@@ -14,10 +14,12 @@
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 #define CHUNK 64  // rows of the other side; half of it where rows are long
 #define LEAST_CHUNK 16
-#define MOST_FLOATS 112  // of sums and scores that a thread holds
+// Sums and scores that a thread holds, so that NVRTC spills nothing for sm_90.
+#define MOST_FLOATS 112
+#define MOST_MATRIX_FLOATS 176
 
 static const tc_flash_cut simt[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
-static const tc_flash_cut mma[] = {{128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
+static const tc_flash_cut mma[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
 
 const tc_flash_cut *tc_flash_cuts(bool matrix, int *n) {
   return *n = matrix ? COUNT(mma) : COUNT(simt), matrix ? mma : simt;
@@ -35,7 +37,7 @@ static void take_cut(tc_flash *p, const tc_flash_cut *cut) {
 // Whether what a thread holds fits its registers.
 static bool is_held(const tc_flash *p, int products, int64_t columns) {
   int64_t floats = p->cut.held * (products * p->each + columns / p->across);
-  return floats * (int64_t)tc_type_bytes(p->at.acc) <= 4 * (p->matrix ? MOST_FLOATS + 80 : MOST_FLOATS);
+  return floats * (int64_t)tc_type_bytes(p->at.acc) <= 4 * (p->matrix ? MOST_MATRIX_FLOATS : MOST_FLOATS);
 }
 
 // The cut that was asked for, if one was.
@@ -79,7 +81,7 @@ void tc_flash_begin_kernel(tc_flash *p) {
   p->thread = tc_gemm_all_threads(s, p->threads);
   p->column = p->matrix ? times(s, tc_gemm_low(s, p->thread, 4), 2) : tc_gemm_low(s, p->thread, p->across);
   tc_val row = tc_gemm_high(s, p->thread, p->across);
-  if (p->matrix) row = add(s, times(s, tc_gemm_high(s, p->thread, 32), 16), tc_gemm_low(s, row, 8));
+  if (p->matrix) row = add(s, times(s, tc_gemm_high(s, p->thread, 32), 8 * p->cut.held), tc_gemm_low(s, row, 8));
   for (int i = 0; i < p->cut.held; i++) p->row[i] = plus(&p->at, row, p->matrix ? 8 * i : (int64_t)i * (p->threads / p->across));
   p->key_scale = tc_att_key_scale(&p->at);
 }
@@ -129,7 +131,8 @@ typedef struct forward {
   tc_flash_sums mix;
   tc_val r0, stop;  // the block's first row, and the key where all its rows stop to see
   tc_val row[TC_FLASH_ROWS];  // of the head, as far as there are rows
-  tc_val edge[TC_FLASH_ROWS];  // how many keys the row sees, counted from the first that the thread looks at
+  tc_val whole;  // keys that every row of the block sees
+  tc_val edge[TC_FLASH_ROWS];  // I32: how many keys the row sees, counted from the first that the thread looks at
   tc_val greatest[TC_FLASH_ROWS], sum[TC_FLASH_ROWS];
 } forward;
 
@@ -148,22 +151,61 @@ static bool sees_all(const tc_flash *p) {
   return !p->at.causal && !p->at.has_length && p->at.keys % p->chunk == 0;
 }
 
+// Which threads' row sees the key of element c, edge keys of the chunk being seen.
+static tc_val sees(tc_flash *p, tc_val edge, int c) {
+  return bin(p->at.s, TC_N_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
+}
+
+static tc_val edge_of(const forward *f, tc_val k0, int i) {
+  return sub(f->p->at.s, f->edge[i], tc_flash_small(f->p, k0));
+}
+
+// Scores with a mask's part; what the row does not see is left out.
+static void mask_scores(forward *f, tc_val k0, tc_val *v) {
+  tc_flash *p = f->p;
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
+    for (int c = 0; c < p->each; c++) {
+      tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
+      tc_val seen = sees_all(p) ? TC_NONE : sees(p, edge, c);
+      *w = tc_flash_score(p, *w, f->row[i], key, &seen);
+      if (seen != TC_NONE) *w = tc_emit_select(&s->e, seen, *w, number(&p->at, -INFINITY));
+    }
+  }
+}
+
+// The same without a mask: most chunks are seen whole by all rows of the block.
+static void limit_scores(forward *f, tc_val k0, tc_val *v) {
+  tc_flash *p = f->p;
+  tc_ex *s = p->at.s;
+  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
+  if (sees_all(p)) return;
+  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
+  begin_if(&p->at, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = edge_of(f, k0, i);
+    for (int c = 0; c < p->each; c++) {
+      tc_val w = v[i * p->each + c];
+      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees(p, edge, c), w, number(&p->at, -INFINITY)));
+    }
+  }
+  end_if(&p->at);
+}
+
 // Scores to weights; what the mix so far shrinks by.
 static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   tc_val unseen = number(a, -INFINITY);
+  if (a->has_mask)
+    mask_scores(f, k0, v);
+  else
+    limit_scores(f, k0, v);
   for (int i = 0; i < p->cut.held; i++) {
-    tc_val *w = v + i * p->each, edge = TC_NONE, top = unseen;
-    if (!sees_all(p)) edge = tc_emit_cast(&s->e, tc_flash_splat(p, sub(s, f->edge[i], k0)), TC_I32);
-    for (int c = 0; c < p->each; c++) {
-      tc_val seen = edge == TC_NONE ? TC_NONE : bin(s, TC_N_LT, tc_emit_const_i(&s->e, TC_I32, tc_flash_column(p, c)), edge);
-      tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
-      w[c] = tc_flash_score(p, w[c], f->row[i], key, &seen);
-      if (seen != TC_NONE) w[c] = tc_emit_select(&s->e, seen, w[c], unseen);
-      top = c == 0 ? w[c] : tc_emit_select(&s->e, bin(s, TC_N_GT, w[c], top), w[c], top);
-    }
+    tc_val *w = v + i * p->each, top = w[0];
+    for (int c = 1; c < p->each; c++) top = tc_emit_select(&s->e, bin(s, TC_N_GT, w[c], top), w[c], top);
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_N_MAX, top));
     tc_val less = tc_emit_select(&s->e, bin(s, TC_N_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
@@ -178,7 +220,7 @@ static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
 static void forward_chunks(forward *f) {
   tc_flash *p = f->p;
   tc_ex *s = p->at.s;
-  tc_val v[TC_FLASH_ROWS * TC_FLASH_VALUES], shrink[TC_FLASH_ROWS], zero = i64(s, 0);
+  tc_val v[TC_FLASH_VALUES], shrink[TC_FLASH_ROWS], zero = i64(s, 0);
   bool mixes = p->at.out != TC_NONE, copies = f->q.copied || f->k.copied || (mixes && f->v.copied);
   tc_flash_fill(p, &f->q, f->r0, i64(s, p->at.f), zero);
   tc_flash_fill(p, &f->k, zero, f->stop, zero);
@@ -244,10 +286,11 @@ static void forward_unit(forward *f, tc_val unit) {
   a->q.at = tc_att_base(a, &a->q), a->k.at = tc_att_base(a, &a->k);
   if (a->out != TC_NONE) a->v.at = tc_att_base(a, &a->v);
   if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
-    f->edge[i] = sub(s, tc_att_limit(a, f->row[i]), p->column);
+    f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
     f->greatest[i] = tc_emit_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
     f->sum[i] = tc_emit_var(&s->e, tc_flash_splat(p, number(a, 0)));
   }

@@ -7,7 +7,7 @@
 #include "lowering/gpu/product.h"
 
 #define TC_FLASH_ROWS 8  // that a thread holds parts of
-#define TC_FLASH_VALUES 32  // of a chunk of scores that a thread holds
+#define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
 #define TC_FLASH_SUMS 128  // that a thread adds up
 
 // Rows of a block, and of a thread; the threads follow.
@@ -54,6 +54,10 @@ static inline int tc_flash_column(const tc_flash *p, int c) {
 static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
   return tc_emit_splat(&p->at.s->e, v, p->threads);
 }
+// A number that an I32 holds.
+static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
+  return tc_emit_cast(&p->at.s->e, v, TC_I32);
+}
 static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
   tc_ex *s = p->at.s;
   for (int bit = 1; bit < p->across; bit *= 2) {
@@ -72,7 +76,8 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
 const tc_flash_cut *tc_flash_cuts(bool matrix, int *n);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
-// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist.
+// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist; not read
+// without a mask.
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen);
 // Threads and their places, once the cut is chosen; and the kernel's loop over units, until end.
 void tc_flash_begin_kernel(tc_flash *p);

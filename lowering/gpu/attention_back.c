@@ -88,10 +88,6 @@ static void take_key_head(tc_flash *p) {
   p->at.k.at = tc_att_base(&p->at, &p->at.k), p->at.v.at = tc_att_base(&p->at, &p->at.v);
 }
 
-static tc_val small(tc_flash *p, tc_val v) {
-  return tc_emit_cast(&p->at.s->e, tc_flash_splat(p, v), TC_I32);
-}
-
 static tc_val constant(tc_flash *p, int c) {
   return tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c));
 }
@@ -108,7 +104,7 @@ typedef struct queries {
   chunks keys;
   tc_flash_sums dq;
   kept of[TC_FLASH_ROWS];
-  tc_val row[TC_FLASH_ROWS], edge[TC_FLASH_ROWS];
+  tc_val row[TC_FLASH_ROWS], edge[TC_FLASH_ROWS];  // as forward
 } queries;
 
 static size_t queries_tiles(tc_flash *p, void *of) {
@@ -135,7 +131,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   tc_flash_product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
   tc_flash_product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
   for (int i = 0; i < p->cut.held; i++) {
-    tc_val edge = all ? TC_NONE : small(p, sub(s, f->edge[i], k0));
+    tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
     for (int c = 0; c < p->each; c++) {
       tc_val seen = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), edge), *w = &v[i * p->each + c];
       tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
@@ -156,7 +152,7 @@ static void queries_unit(queries *f, tc_val unit) {
   take_key_head(p);
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, r0, p->row[i]), last);
-    f->edge[i] = sub(s, tc_att_limit(a, f->row[i]), p->column);
+    f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
     there[i] = bin(s, TC_N_LT, p->row[i], n_rows);
     f->of[i] = kept_of(p, f->row[i], TC_NONE, true);
     at[i] = tc_att_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
@@ -194,7 +190,7 @@ typedef struct keys {
   tc_flash_sums dk, dv;
   tc_val first;  // the first row of any head that sees one of the block's keys, where rows of chunks begin
   tc_val key[TC_FLASH_ROWS], there[TC_FLASH_ROWS];
-  tc_val edge[TC_FLASH_ROWS];  // the first row that sees the key, counted from the first that the thread looks at
+  tc_val edge[TC_FLASH_ROWS];  // I32: the first row that sees the key, counted from the first that the thread looks at
 } keys;
 
 static size_t keys_tiles(tc_flash *p, void *of) {
@@ -224,7 +220,7 @@ static void find_rows(keys *f, tc_val r0, query_rows *x) {
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   bool all = a->l % p->chunk == 0;
-  tc_val n_rows = all ? TC_NONE : small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
+  tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
   for (int c = 0; c < p->each; c++) {
     x->row[c] = plus(a, add(s, r0, p->column), tc_flash_column(p, c));
     x->there[c] = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), n_rows);
@@ -242,7 +238,7 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_flash_product(p, &f->k, &f->rows.a, from_q, v);
   if (a->dk != TC_NONE) tc_flash_product(p, &f->v, &f->rows.b, from_dout, g);
   for (int i = 0; i < p->cut.held; i++) {
-    tc_val edge = a->causal ? small(p, sub(s, f->edge[i], r0)) : TC_NONE;
+    tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
     for (int c = 0; c < p->each; c++) {
       tc_val seen = x.there[c], *w = &v[i * p->each + c];
       if (a->causal) {
@@ -282,7 +278,7 @@ static void keys_unit(keys *f, tc_val unit) {
     tc_val key = add(s, k0, p->row[i]);
     f->key[i] = least(a, key, i64(s, a->keys - 1));
     f->there[i] = bin(s, TC_N_LT, key, a->n_keys);
-    f->edge[i] = sub(s, sub(s, key, a->first_seen), p->column);
+    f->edge[i] = tc_flash_small(p, sub(s, sub(s, key, a->first_seen), p->column));
   }
   f->first = zero;
   if (a->causal) f->first = times(s, tc_gemm_high(s, most(a, zero, sub(s, k0, a->first_seen)), p->chunk), p->chunk);

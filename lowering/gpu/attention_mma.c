@@ -1,5 +1,5 @@
-// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows, whose scores stay in its registers and are, rounded, the left factor of the
-// second product as they lie.
+// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many, whose scores stay in its registers and are, rounded, the
+// left factor of the second product as they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what it waits for.
 // Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
 #include "lowering/gpu/attention.h"
 
@@ -27,38 +27,45 @@ static places places_of(tc_flash *p) {
   tc_ex *s = p->at.s;
   tc_val lane = tc_gemm_low(s, p->thread, WARP);
   return (places){tc_gemm_low(s, lane, 8), tc_gemm_low(s, tc_gemm_high(s, lane, 8), 2), tc_gemm_high(s, lane, 16),
-                  times(s, tc_gemm_high(s, p->thread, WARP), 16)};
+                  times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
 }
 
 void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
-  tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8));
+  int tiles = p->cut.held / 2, across = p->chunk / 8;
+  tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8)), a[TC_FLASH_ROWS / 2];
   row = add(s, times(s, row, own->pitch), times(s, at.third, 8));
   tc_val column = add(s, add(s, times(s, at.eighth, other->pitch), times(s, at.second, 8)), from), sum[TC_FLASH_VALUES];
-  for (int j = 0; j < p->chunk / 8; j++) sum[j] = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
+  for (int j = 0; j < tiles * across; j++) sum[j] = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
   for (int64_t k = 0; k < own->columns; k += GROUP) {
-    tc_val a = fragment(p, own, plus(&p->at, row, k), 8, false);
-    for (int j = 0; j < p->chunk / 8; j++)
-      sum[j] = multiply(p, a, fragment(p, other, plus(&p->at, column, 8 * j * other->pitch + k), 4, false), sum[j]);
+    for (int t = 0; t < tiles; t++) a[t] = fragment(p, own, plus(&p->at, row, 16 * t * own->pitch + k), 8, false);
+    for (int j = 0; j < across; j++) {
+      tc_val b = fragment(p, other, plus(&p->at, column, 8 * j * other->pitch + k), 4, false);
+      for (int t = 0; t < tiles; t++) sum[t * across + j] = multiply(p, a[t], b, sum[t * across + j]);
+    }
   }
   for (int i = 0; i < p->cut.held; i++)
     for (int c = 0; c < p->each; c++)
-      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum[c / 2], TC_NONE, TC_NONE, 2 * i + c % 2);
+      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
 void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
-  tc_val row = add(s, times(s, add(s, at.eighth, times(s, at.second, 8)), other->pitch), from);
-  const tc_val *second = weights + p->each;
+  int tiles = p->cut.held / 2, across = x->n / tiles;
+  tc_val row = add(s, times(s, add(s, at.eighth, times(s, at.second, 8)), other->pitch), from), a[TC_FLASH_ROWS / 2];
   for (int k = 0; k < p->chunk; k += GROUP) {
-    const tc_val *w = weights + k / 4, *z = second + k / 4;
-    tc_val a = tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8);
-    a = tc_emit_cast(&s->e, a, other->type);
-    for (int j = 0; j < x->n; j++) {
+    for (int t = 0; t < tiles; t++) {
+      const tc_val *w = weights + 2 * t * p->each + k / 4, *z = w + p->each;
+      a[t] = tc_emit_cast(&s->e, tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8), other->type);
+    }
+    for (int j = 0; j < across; j++) {
       tc_val b = fragment(p, other, plus(&p->at, row, k * other->pitch + 8 * j), 4, true);
-      tc_emit_set(&s->e, x->var[j], multiply(p, a, b, x->var[j]));
+      for (int t = 0; t < tiles; t++) {
+        tc_val sum = x->var[t * across + j];
+        tc_emit_set(&s->e, sum, multiply(p, a[t], b, sum));
+      }
     }
   }
 }

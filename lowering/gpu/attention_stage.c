@@ -112,21 +112,26 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   tc_ex *s = p->at.s;
   *x = (tc_flash_sums){.columns = columns, .run = p->matrix ? 2 : tc_flash_run(p, columns)};
   int per_row = (int)tc_ceil_div(columns, p->across * x->run) * x->run;
-  x->n = p->matrix ? (int)tc_ceil_div(columns, 8) : p->cut.held * per_row;
+  x->n = p->matrix ? p->cut.held / 2 * (int)tc_ceil_div(columns, 8) : p->cut.held * per_row;
   tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), p->matrix ? 4 * p->threads : p->threads);
   for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   tc_ex *s = p->at.s;
-  tc_val four = p->matrix ? tc_gemm_join(s, (tc_val[]){by[0], by[0], by[1], by[1]}, 4) : TC_NONE;
-  for (int i = 0; i < x->n; i++) tc_emit_set(&s->e, x->var[i], mul(&p->at, x->var[i], p->matrix ? four : by[i / (x->n / p->cut.held)]));
+  int groups = p->matrix ? p->cut.held / 2 : p->cut.held, n = x->n / groups;
+  for (int g = 0; g < groups; g++) {
+    tc_val v = by[g];
+    if (p->matrix) v = tc_gemm_join(s, (tc_val[]){by[2 * g], by[2 * g], by[2 * g + 1], by[2 * g + 1]}, 4);
+    for (int i = 0; i < n; i++) tc_emit_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
+  }
 }
 
 // Element k of the run of row i that begins at column number `group`, of those that the thread holds.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   if (!p->matrix) return x->var[i * (x->n / p->cut.held) + group * x->run + k];
-  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, x->var[group], TC_NONE, TC_NONE, 2 * i + k);
+  tc_val tile = x->var[i / 2 * (x->n / (p->cut.held / 2)) + group];
+  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, tile, TC_NONE, TC_NONE, i % 2 * 2 + k);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
