@@ -176,7 +176,8 @@ bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const t
   const tc_gpu_product_facts *f = &v->facts;
   bool always = strcmp(o->gpu_libraries, "always") == 0, measures = o->autotune && !o->deterministic;
   *out = NULL;
-  if (strcmp(o->gpu_libraries, "never") == 0) return false;
+  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
+  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return false;
   // What the library could not gain by, it is not opened for.
   if (!always && measures && (double)(f->batch * f->m * f->n) * (double)f->k < LEAST_STEPS) return false;
   if (!always && !measures && gain_ns(v, tc_gpu_facts_of(g)) < LEAST_GAIN_NS) return false;
