@@ -59,7 +59,7 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
   bool from_disk, useless = false;
   size_t name_bytes = strlen(name) + 1;
   *out = NULL;
-  if (tc_gpu_forked()) return tc_gpu_begin(g, "");  // which says so
+  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   tc_gpu_code *c = tc_calloc(1, sizeof *c + name_bytes);
   if (c) c->retired = tc_calloc(1, sizeof *c->retired);
   if (!c || !c->retired) {

@@ -42,7 +42,7 @@ bool tc_gpu_forked(void) {
 
 // ---- errors ----
 
-static tc_status refuse_forked(void) {
+tc_status tc_gpu_refuse_forked(void) {
   return TC_FAIL(TC_ERR_DEVICE, "%s", FORKED);
 }
 
@@ -89,7 +89,7 @@ void tc_gpu_note(tc_gpu *g, int result, const char *what) {
 }
 
 tc_status tc_gpu_begin(tc_gpu *g, const char *what) {
-  if (TC_UNLIKELY(tc_gpu_forked())) return refuse_forked();
+  if (TC_UNLIKELY(tc_gpu_forked())) return tc_gpu_refuse_forked();
   pthread_mutex_lock(&g->lock);
   tc_status st = TC_OK;
   if (atomic_load(&g->lost))

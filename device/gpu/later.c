@@ -95,7 +95,7 @@ static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
 tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
   if (bytes == 0) return TC_OK;
-  if (tc_gpu_forked()) return tc_gpu_begin(g, "");
+  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   if (bytes > MOST_BYTES / 2) return tc_gpu_read(g, to, from, bytes);
   pthread_mutex_lock(&g->reading);
   while (g->later && g->later_bytes + 2 * bytes > MOST_BYTES && st == TC_OK) st = finish_first(g);
@@ -112,7 +112,7 @@ static bool is_awaited(const tc_gpu *g, const void *to) {
 
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   tc_status st = TC_OK;
-  if (tc_gpu_forked()) return g->later ? tc_gpu_begin(g, "") : TC_OK;  // the parent's copies do not come here
+  if (tc_gpu_forked()) return g->later ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
   while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
   if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come

@@ -131,7 +131,7 @@ tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
   size_t n = (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
   tc_status st = TC_OK;
   if (bytes == 0) return tc_gpu_wait(g);
-  if (tc_gpu_forked()) return tc_gpu_begin(g, "");
+  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   pthread_mutex_lock(&g->reading);
   for (size_t i = 0; i <= n && st == TC_OK; i++) {
     if (i < n) st = ask_piece(g, (const char *)from + i * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i), i % READ_PIECES);

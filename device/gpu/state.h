@@ -70,6 +70,7 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
 void tc_gpu_note(tc_gpu *g, int result, const char *what);
 // Whether the process was forked since a driver was opened: then nothing of it may be touched.
 bool tc_gpu_forked(void);
+tc_status tc_gpu_refuse_forked(void);  // TC_ERR_DEVICE, with a sentence that says so
 // Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is of tc_malloc.
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
 // Gives staging memory back. pre: locked and entered.

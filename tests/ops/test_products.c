@@ -129,7 +129,7 @@ Test(products, f16_accumulate_in_f32_and_round_once) {
 static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
   const shape *s = &p->s;
   size_t n = (size_t)s->batch * (size_t)s->k * (size_t)s->n;
-  double *v = malloc(n * sizeof *v), zero = narrow == TC_U8 ? 100 : 0;
+  double *v = calloc(n, sizeof *v), zero = narrow == TC_U8 ? 100 : 0;
   for (size_t i = 0; i < n; i++) v[i] = p->b[i] * 8 + zero;
   tc_tensor t = tc_cast(stored(v, s->batch, s->k, s->n, s->b_turned, narrow), wide);
   free(v);

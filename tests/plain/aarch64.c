@@ -22,7 +22,7 @@
 #define RUNNER "tests/aarch64/runner.c lowering/elf.c runtime/arena.c runtime/status.c runtime/log.c runtime/options.c runtime/fork.c"
 #define EMULATOR "qemu-aarch64-static"
 
-enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 20 };
+enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 10 };
 
 static FILE *cases;
 static int n_cases;

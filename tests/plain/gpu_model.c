@@ -14,6 +14,7 @@
 #include "lowering/gpu/launches.h"
 #include "runtime/options.h"
 #include "tests/plain/child.h"
+#include "tests/sim/built.h"
 #include "tests/sim/core.h"
 
 enum { STEPS = 24, KEPT = STEPS / 3, AHEAD = 6, ROWS = 16, MOST_LIVE = 512, MOST_BEGUN = 4096, MOST_LISTS = 32 };
@@ -346,19 +347,10 @@ static void run_program(float out[KEPT + 1][ROWS * ROWS]) {
   tc_scope_end(s);
 }
 
-static const char *beside(const char *name) {
-  static char path[2][512];
-  static int k;
-  ssize_t n = readlink("/proc/self/exe", path[k ^= 1], sizeof path[0] - 64);
-  path[k][TC_MAX_OF(n, 0)] = 0;
-  strcpy(strrchr(path[k], '/') + 1, name);
-  return path[k];
-}
-
 // What was found.
 static unsigned model(void) {
   static float want[KEPT + 1][ROWS * ROWS], got[KEPT + 1][ROWS * ROWS];
-  void *sim = dlopen(beside("libsim-cuda.so"), RTLD_NOW);
+  void *sim = dlopen(built("libsim-cuda.so"), RTLD_NOW);
   void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
   EXPECT(watch, "%s", dlerror());
   if (!watch) return VALUES;
@@ -400,10 +392,7 @@ int main(void) {
                 {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
                 {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},
                 {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES}};
-  if (access(beside("libsim-cuda.so"), R_OK) || access(beside("libsim-nvrtc.so"), R_OK))
-    return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUDA_LIBRARY", beside("libsim-cuda.so"), 1);
-  setenv("TC_NVRTC_LIBRARY", beside("libsim-nvrtc.so"), 1);
+  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
   setenv("TC_GPU_AHEAD", "6", 1);
   setenv("TC_COMPILER", "interp", 1);

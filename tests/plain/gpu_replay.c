@@ -8,15 +8,7 @@
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "tests/plain/child.h"
-
-static const char *beside(const char *name) {
-  static char path[2][512];
-  static int k;
-  ssize_t n = readlink("/proc/self/exe", path[k ^= 1], sizeof path[0] - 64);
-  path[k][n > 0 ? n : 0] = 0;
-  strcpy(strrchr(path[k], '/') + 1, name);
-  return path[k];
-}
+#include "tests/sim/built.h"
 
 static tc_sync_point latest(void) {
   tc_sync_point p = {0};
@@ -126,7 +118,7 @@ static double replay(const void *arg) {
   tc_tensor kept[KEPT] = {{0}};
   held before = {0};
   float x[32], sum = 0, want = 0;
-  void *sim = dlopen(beside("libsim-cuda.so"), RTLD_NOW);
+  void *sim = dlopen(built("libsim-cuda.so"), RTLD_NOW);
   EXPECT(sim, "%s", dlerror());
   if (!sim) return 1;
   EXPECT_OK(tc_set_default_device("tc:cuda"));
@@ -170,10 +162,7 @@ static double replay(const void *arg) {
 
 int main(int n_words, char **words) {
   long n = n_words > 1 ? strtol(words[1], NULL, 10) : 3000;
-  if (access(beside("libsim-cuda.so"), R_OK) || access(beside("libsim-nvrtc.so"), R_OK))
-    return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUDA_LIBRARY", beside("libsim-cuda.so"), 1);
-  setenv("TC_NVRTC_LIBRARY", beside("libsim-nvrtc.so"), 1);
+  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_COMPILER", "interp", 1);
   tc_options_reload();
   for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) EXPECT(in_child(notes, &hows[i]) == 0, "%s", hows[i].name);

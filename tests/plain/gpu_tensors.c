@@ -10,6 +10,7 @@
 
 #include "runtime/options.h"
 #include "tests/plain/child.h"
+#include "tests/sim/built.h"
 
 static float item(tc_tensor t) {
   float v = NAN;
@@ -265,17 +266,8 @@ static double wrong_results(const void *plant) {
 }
 
 int main(void) {
-  char dir[400], path[2][450];
-  ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-  if (n <= 0) return 77;
-  dir[n] = 0;
-  *strrchr(dir, '/') = 0;
-  snprintf(path[0], sizeof path[0], "%s/libsim-cuda.so", dir);
-  snprintf(path[1], sizeof path[1], "%s/libsim-nvrtc.so", dir);
-  if (access(path[0], R_OK) || access(path[1], R_OK)) return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUDA_LIBRARY", path[0], 1);
-  setenv("TC_NVRTC_LIBRARY", path[1], 1);
-  EXPECT(in_child(copies_of_a_lost_device, path[0]) == 0, "a lost device");
+  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
+  EXPECT(in_child(copies_of_a_lost_device, built("libsim-cuda.so")) == 0, "a lost device");
   EXPECT(in_child(child_of_fork, NULL) == 0, "fork");
   EXPECT(in_child(wrong_results, "") == 0, "TC_VERIFY finds something wrong where nothing is");
   EXPECT(in_child(wrong_results, "stride") > 0, "TC_VERIFY does not see a planted bug");

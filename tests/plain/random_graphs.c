@@ -1,6 +1,6 @@
 // Random programs: fused against op by op against the reference (see tests/random/random_graph.h).
 //   random_graphs [N] [--seed S] [--seconds T]    prints "random graphs: N ok", or a small failing C program; exit 0 or 1
-// N is 300 where kernels are compiled and 2,000 where they are interpreted, which takes a hundredth of the time.
+// N is 200 where kernels are compiled and 2,000 where they are interpreted, which takes a hundredth of the time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static int run_many(long n, uint64_t seed, double seconds) {
 }
 
 int main(int n_words, char **words) {
-  long n = strncmp(tc_kernel_compiler(), "LLVM", 4) == 0 ? 300 : 2000;
+  long n = strncmp(tc_kernel_compiler(), "LLVM", 4) == 0 ? 200 : 2000;
   uint64_t seed = 1;
   double seconds = 1e9;
   for (int i = 1; i < n_words; i++) {

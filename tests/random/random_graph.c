@@ -741,9 +741,11 @@ const char *rg_check(const rg_program *p) {
   plan pl;
   if (!plan_program(p, &pl)) return NULL;  // a shrinking step went too far
   memset(&fused, 0, sizeof fused), memset(&eager, 0, sizeof eager), memset(&ref, 0, sizeof ref);
-  run_program(p, &pl, FUSED, &fused), run_program(p, &pl, OP_BY_OP, &eager), run_program(p, &pl, REFERENCE, &ref);
+  bool both = !near_is_slow() || p->n % 4 == 0;  // op by op most kernels are made
+  run_program(p, &pl, FUSED, &fused), run_program(p, &pl, REFERENCE, &ref);
+  if (both) run_program(p, &pl, OP_BY_OP, &eager);
   const char *bad = compare(&pl, &fused, &ref, "fused", "tc:ref", false);
-  if (!bad) bad = compare(&pl, &fused, &eager, "fused", "op by op", true);
+  if (!bad && both) bad = compare(&pl, &fused, &eager, "fused", "op by op", true);
   if (!bad && p->smooth && pl.backward && ref.status == TC_OK) bad = check_slope(p, &pl, &ref);
   run_fini(&fused), run_fini(&eager), run_fini(&ref);
   return bad;

@@ -204,7 +204,7 @@ static bool is_repeated(FILE *f, const char *line) {
 }
 
 static void print_line(const char *line) {
-  char name[200] = "", unit[32] = "", note[420] = "", value[32] = "", share[32] = "";
+  char name[200] = "", unit[32] = "", note[420] = "", value[48] = "", share[32] = "";
   double v = number(line, "value"), of_roof = number(line, "of_roof");
   (void)field(line, "name", name, sizeof name);
   (void)field(line, "unit", unit, sizeof unit);
