@@ -2,12 +2,10 @@
 // it also takes what products are described with, for which it needs no device. Skipped where CUDA is not installed.
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "device/cuda/blaslt.h"
 #include "tests/plain/expect.h"
+#include "tests/plain/header.h"
 
 static const char own_text[] =
     "#include <cublasLt.h>\n"
@@ -35,19 +33,6 @@ static const char sim_text[] =
     "#include \"tests/sim/cublaslt_api.h\"\n"
     "#define X(name, value) _Static_assert((int)name == value, #name);\n"
     "SIM_CUBLASLT_NUMBERS(X)\n";
-
-// Not declared by mistake: what it is compared with can differ. quiet: it should not compile.
-static bool compiles(const char *source, const char *more, const char *include, bool quiet) {
-  char path[] = "/tmp/tc-blaslt-header-XXXXXX", command[640];
-  int fd = mkstemp(path);
-  if (fd < 0 || write(fd, source, strlen(source)) < 0 || write(fd, more, strlen(more)) < 0) return false;
-  close(fd);
-  snprintf(command, sizeof command, "cc -std=gnu11 -D_GNU_SOURCE -fsyntax-only -w -I. -Iinclude %s -x c %s%s", include, path,
-           quiet ? " 2>/dev/null" : "");
-  int status = system(command);
-  unlink(path);
-  return status == 0;
-}
 
 // A product of every kind, described to the real library by the functions of device/cuda/blaslt.c.
 static void describe(void) {
@@ -79,18 +64,12 @@ static void describe(void) {
 }
 
 int main(void) {
-  const char *home = getenv("CUDA_HOME");
-  char file[288], include[256];
-  snprintf(include, sizeof include, "-I%s/include", home ? home : "/usr/local/cuda");
-  snprintf(file, sizeof file, "%s/cublasLt.h", include + 2);
-  if (access(file, R_OK) != 0) {
-    printf("skipped: no %s\n", file);
-    return 77;
-  }
-  EXPECT(compiles(own_text, "", include, false), "the library's declarations differ");
-  EXPECT(compiles(sim_text, "", include, false), "the simulator's declarations differ");
-  EXPECT(!compiles(own_text, "SAME(TC_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU);\n", include, true), "a wrong number is taken");
-  EXPECT(!compiles(sim_text, "size_t cublasLtGetVersion(int);\n", include, true), "a wrong function is taken");
+  char include[256];
+  if (!header_found("cublasLt.h", include, sizeof include)) return 77;
+  EXPECT(header_compiles(own_text, "", include, false), "the library's declarations differ");
+  EXPECT(header_compiles(sim_text, "", include, false), "the simulator's declarations differ");
+  EXPECT(!header_compiles(own_text, "SAME(TC_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU);\n", include, true), "a wrong number is taken");
+  EXPECT(!header_compiles(sim_text, "size_t cublasLtGetVersion(int);\n", include, true), "a wrong function is taken");
   describe();
   return expect_done("blaslt_header");
 }

@@ -1,8 +1,5 @@
 // The simulated driver's declarations are those of a real cuda.h and nvrtc.h: a compiler is given both, and takes them. Skipped where CUDA is not installed.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/plain/header.h"
 
 static const char text[] =
     "#include <cuda.h>\n"
@@ -22,35 +19,16 @@ static const char own_text[] =
     "#define AT(type, member, bytes) _Static_assert(offsetof(type, member) == bytes, #type \".\" #member);\n"
     "SIM_CUDA_STRUCTS(SIZE, AT)\n";
 
-// quiet: it should not.
-static int compiles(const char *source, const char *include, int quiet) {
-  char path[] = "/tmp/tc-sim-header-XXXXXX", command[512];
-  int fd = mkstemp(path);
-  if (fd < 0 || write(fd, source, strlen(source)) < 0) return 0;
-  close(fd);
-  snprintf(command, sizeof command, "cc -std=gnu11 -fsyntax-only -w -I. %s -x c %s%s", include, path, quiet ? " 2>/dev/null" : "");
-  int status = system(command);
-  unlink(path);
-  return status == 0;
-}
-
 int main(void) {
-  const char *home = getenv("CUDA_HOME");
-  char file[288], include[256];
-  snprintf(include, sizeof include, "-I%s/include", home ? home : "/usr/local/cuda");
-  snprintf(file, sizeof file, "%s/cuda.h", include + 2);
-  if (access(file, R_OK) != 0) {
-    printf("skipped: no %s\n", file);
-    return 77;
-  }
-  if (!compiles(own_text, "", 0) || !compiles(text, include, 0)) {
+  char include[256];
+  if (!header_found("cuda.h", include, sizeof include)) return 77;
+  if (!header_compiles(own_text, "", "", false) || !header_compiles(text, "", include, false)) {
     printf("sim_header: the declarations differ\n");
     return 1;
   }
   // The comparison can fail: another number, another parameter.
-  char wrong[4096];
-  snprintf(wrong, sizeof wrong, "%sCUresult cuInit(int flags);\n", text);
-  if (compiles(wrong, include, 1) || compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", include, 1)) {
+  if (header_compiles(text, "CUresult cuInit(int flags);\n", include, true) ||
+      header_compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", "", include, true)) {
     printf("sim_header: a wrong declaration is taken\n");
     return 1;
   }
