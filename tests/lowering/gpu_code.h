@@ -10,8 +10,6 @@
 
 #define NO_DRIVER 99  // a driver's major version that no NVRTC is above
 
-__attribute__((unused)) static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true};
-
 __attribute__((unused)) static void find_nvrtc(void) {
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
   char why[320];
@@ -58,6 +56,29 @@ __attribute__((unused)) static void expect_code(const char *what, const char *so
   cr_assert_eq(tc_nvrtc_compile("sm_90a", name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
   cr_expect_eq(stack_of(image.data, image.bytes), 0, "%s: %d bytes of stack", what, stack_of(image.data, image.bytes));
   tc_free(image.data);
+}
+
+// The same of every kernel of this kind that the graph is grouped into for sm_90; there is one at least.
+__attribute__((unused)) static void expect_kernels(work *w, tc_group_kind kind, const char *what, const char *const *word, int least) {
+  tc_grouping gr;
+  int n = 0;
+  w->g.target = (tc_target){.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true};
+  uint8_t *forced = calloc(w->g.n, 1);
+  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
+  for (uint32_t g = 0; g < gr.n_group; g++) {
+    tc_expansion e;
+    tc_gpu_shape shape;
+    char *source;
+    if (gr.group[g].kind != kind || gr.group[g].merged != TC_GROUP_NONE) continue;
+    cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_gpu_print(&e.nest, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
+    expect_code(what, source, "kernel", word, least);
+    tc_free(source);
+    tc_nest_destroy(&e.nest);
+    n++;
+  }
+  free(forced);
+  cr_expect_gt(n, 0, "%s: no kernel", what);
 }
 
 #endif

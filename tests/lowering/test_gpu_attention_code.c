@@ -38,23 +38,8 @@ static void build(work *w, const expected *x) {
 
 static void check(const expected *x) {
   work w = begin();
-  tc_grouping gr;
   build(&w, x);
-  w.g.target = hopper;
-  uint8_t *forced = calloc(w.g.n, 1);
-  cr_assert_eq(tc_group_build(&gr, &w.g, &w.arena, forced, TC_GROUP_ANY), TC_OK);
-  for (uint32_t g = 0; g < gr.n_group; g++) {
-    tc_expansion e;
-    tc_gpu_shape shape;
-    char *source;
-    if (gr.group[g].kind != TC_GROUP_ATTENTION) continue;
-    cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w.arena), TC_OK, "%s: %s", x->name, tc_last_error()->message);
-    cr_assert_eq(tc_gpu_print(&e.nest, "attention", &source, &shape), TC_OK, "%s: %s", x->name, tc_last_error()->message);
-    expect_code(x->name, source, "attention", x->word, x->least);
-    tc_free(source);
-    tc_nest_destroy(&e.nest);
-  }
-  free(forced);
+  expect_kernels(&w, TC_GROUP_ATTENTION, x->name, x->word, x->least);
   release(&w);
 }
 
