@@ -28,6 +28,12 @@
 // it would be less, whole rows are read in chunks, with the sums in memory: on a Zen 3 (AVX2, 384 bytes), from memory, at one thread and at two,
 // 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes 2.6 times.
 #define STREAM_BYTES 1024
+// Where each panel serves some tiles in turn: of k, so that a packed panel is half of the first-level cache. It pays where all of a, which each unit's columns
+// would read again, is many times the second-level cache. On a Zen 3 at one thread, times as fast as tile by tile: 2048x2048x2048 1.15, 1024x3072x768 1.05,
+// 1024x1024x1024 1.0, 512x512x512 and 128x3072x768 0.97.
+#define CHUNK_PANEL 256
+#define PANEL_CACHES 8
+#define PANEL_BYTES (2 << 20)  // of packed columns then, which lie in the third-level cache
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
@@ -40,7 +46,7 @@
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
 // One whose units repeat nothing: a lone product is shared where a second thread is at hand (program.c, BRIEF_TASK_NS).
 #define ALONE_IN_PLACE 150000.0
-#define UNROLLED 1e7  // a whole product for which a loop of that many rows is worth compiling
+#define UNROLLED 1e7  // a whole product for which a longer innermost loop is worth compiling
 #define MOST_ROWS 30  // of a tile
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
@@ -116,6 +122,14 @@ static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, const tc_operan
   return !left->scattered && left->segment == of->k && left->row == 1 && b->tiles > 1;
 }
 
+// Whether each panel may serve some tiles in turn: b is packed, a chunk's panel is half of the first-level cache at most, rows of a lie beside it in the
+// second.
+static bool can_go_by_panel(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
+  size_t panel = (size_t)b->lanes * CHUNK_PANEL * tc_type_bytes(acc);
+  bool rows = !left->scattered && left->segment == of->k && left->col == 1;
+  return b->pack && !b->pack_a && rows && b->tiles > 1 && 2 * panel <= tc_topology_get()->l1_bytes;
+}
+
 static bool can_read_once(const tc_blocks *b, const tc_operand *right) {
   return !b->turn && !b->pack && !right->panel && b->tiles == 1;
 }
@@ -145,14 +159,20 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->pack = given_or(given, TC_CUT_PACK, pack);
   bool pack_a = can_pack_a(b, of, left) && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64;
   b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
+  bool large = of->m * of->k * (int64_t)tc_type_bytes(acc) >= PANEL_CACHES * cache;
+  b->by_panel = given_or(given, TC_CUT_BY_PANEL, large && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
   b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
-  int64_t most = b->once ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE) : b->pack_a ? CHUNK_A : apart ? CHUNK_APART : deep;
+  int64_t most = b->once       ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE)
+                 : b->by_panel ? CHUNK_PANEL
+                 : b->pack_a   ? CHUNK_A
+                 : apart       ? CHUNK_APART
+                               : deep;
   bool streams = b->once && can_stream(b, of, acc, left, right);
-  bool cuts = b->pack_a || b->once || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > 2 * deep);
+  bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > 2 * deep);
   if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
@@ -161,15 +181,19 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
 }
 
 // A narrower element of a costs a conversion and a broadcast from a register wherever it is read; in the accumulators' type it is an operand of the
-// multiply-add. On a Xeon with AVX-512, at one thread: 1024x1024x1024 of bf16 at 123 GFLOP/s read where it lies, 152 widened.
+// multiply-add. On a Xeon with AVX-512, at one thread: 1024x1024x1024 of bf16 at 123 GFLOP/s read where it lies, 152 widened. And where panels serve many
+// tiles in turn, their rows are read again and again: not from pages of their own, a power of two apart.
 static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
-  return whole && !b->pack_a && left->type != acc && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
+  return whole && !b->pack_a && (left->type != acc || b->by_panel) && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
 }
 
-static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, const tc_cut *given) {
+static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                            const tc_cut *given) {
   b->widen_a = given_or(given, TC_CUT_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
-  if (b->widen_a) b->a_tiles = 1;
+  if (!b->widen_a) return;
+  int64_t tile = b->rows * b->chunk * (int64_t)tc_type_bytes(acc);
+  b->a_tiles = b->by_panel ? TC_MIN(TC_MAX_OF(cache / 4 / tile, 1), b->tiles) : 1;
 }
 
 // Whether b is read in chunks of whole rows, as far as the threads leave them whole, where a stream would be too narrow.
@@ -177,10 +201,20 @@ static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
   return b->once && b->chunk < of->k && streams_too_narrow();
 }
 
+// A processor whose core has another program on its other thread takes half as many instructions a cycle from this one, and those of the loop itself count.
+// On a Xeon with 24 multiply-adds a step, 1024x768x768 at one thread in % of the FMA roof, where the core seemed to be shared: 69 by one, 72 by two, 74 by
+// four; else 92 to 93; four take half as long again to compile. On a Zen 3 with 12 a step, such a core, four against two: 256x256x256 1.07 times as fast,
+// 128x768x768 and 1024x1024x1024 1.08, eight no better; 4x12x512x64 attention, against one, 1.03 forward and 1.05 backward; with two 0.74, for there LLVM
+// mixes the loads of both and keeps accumulators on the stack.
+int tc_blocks_unrolled(void) {
+  return tc_kernel_isa()->registers > 16 ? 2 : 4;
+}
+
 // Where rows of a are packed it gained nothing.
 static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
-  bool whole = !b->pack_a && b->chunk % UNROLL == 0 && of->k % UNROLL == 0 && left->segment % UNROLL == 0;
-  b->unroll = whole && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED ? UNROLL : 1;
+  bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
+  b->unroll = longer ? tc_blocks_unrolled() : 1;
+  while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
   if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ONCE && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
@@ -202,7 +236,10 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const
   // 512x512x512 is 1.03 to 1.07 times as fast at one thread as packed. On a Xeon with 2 MiB of it, 1024x1024x1024 at one
   // thread, against oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is dear, 0.92 with 1024 and 0.88 with 512.
   bool again = b->pack || (b->tiles > 1 && !right->panel);  // each tile of rows reads them
-  if (again) most = TC_MAX_OF(TC_MIN(cache / (b->pack_a ? 2 : 4) / (b->chunk * b->lanes * size), most), 1);
+  if (b->by_panel)
+    most = TC_MAX_OF(TC_MIN(PANEL_BYTES / (b->chunk * b->lanes * size), most), 1);
+  else if (again)
+    most = TC_MAX_OF(TC_MIN(cache / (b->pack_a ? 2 : 4) / (b->chunk * b->lanes * size), most), 1);
   // Panels that are there already take turns in it, beside all rows of a.
   if (right->panel) tallest = TC_MAX_OF(TC_MIN(tallest, cache / 2 / (b->chunk * b->rows * size)), 1);
   double best = 0;
@@ -235,8 +272,8 @@ static void choose_stream(tc_blocks *b, const tc_product_facts *f) {
 
 // Whether the numbers are of the kind that they should be, whatever they come from.
 static bool is_sane(const tc_product_facts *f, const tc_cut *given) {
-  static const int64_t most[TC_N_CUT] = {
-      [TC_CUT_ROWS] = MOST_ROWS, [TC_CUT_TURN] = 1, [TC_CUT_PACK] = 1, [TC_CUT_PACK_A] = 1, [TC_CUT_WIDEN_A] = 1, [TC_CUT_ONCE] = 1};
+  static const int64_t most[TC_N_CUT] = {[TC_CUT_ROWS] = MOST_ROWS, [TC_CUT_TURN] = 1, [TC_CUT_PACK] = 1,    [TC_CUT_PACK_A] = 1,
+                                         [TC_CUT_WIDEN_A] = 1,      [TC_CUT_ONCE] = 1, [TC_CUT_BY_PANEL] = 1};
   int64_t lanes = given->of[TC_CUT_LANES];
   for (int i = 0; i < TC_N_CUT; i++) {
     bool flag = most[i] == 1;
@@ -266,6 +303,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
     return false;
   if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
   if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
+  if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_read_once(b, right)) return false;
   if (b->chunk < f->of.k && b->chunk % piece) return false;
@@ -277,7 +315,7 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
   if (given && !is_sane(f, given)) return false;
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
-  choose_widening(b, &f->of, f->acc, &f->left, &f->right, given);
+  choose_widening(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_unrolling(b, &f->of, &f->left);
   choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
   choose_stream(b, f);
@@ -287,7 +325,7 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
 }
 
 tc_cut tc_blocks_cut(const tc_blocks *b) {
-  return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->chunk, b->unit_panels, b->unit_tiles}};
+  return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
 }
 
 typedef struct trying {
@@ -303,7 +341,7 @@ static void add(trying *t, int what, int64_t value, int first) {
   tc_blocks b;
   for (int i = first; i < TC_N_CUT; i++) given.of[i] = -1;
   given.of[what] = value;
-  if (value > 0 || (what >= TC_CUT_TURN && what <= TC_CUT_ONCE))
+  if (value > 0 || (what >= TC_CUT_TURN && what <= TC_CUT_BY_PANEL))
     if (t->n < TC_MOST_NEIGHBOURS && tc_blocks_choose(&b, t->f, &given)) t->out[t->n++] = tc_blocks_cut(&b);
 }
 
@@ -318,7 +356,8 @@ int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *o
     if (lanes != of[TC_CUT_LANES]) add(&t, TC_CUT_LANES, lanes, TC_CUT_ROWS);
   for (int64_t rows = of[TC_CUT_ROWS] - 2; rows <= of[TC_CUT_ROWS] + 2; rows++)
     if (rows != of[TC_CUT_ROWS]) add(&t, TC_CUT_ROWS, rows, TC_CUT_CHUNK);
-  for (int flag = TC_CUT_TURN; flag <= TC_CUT_ONCE; flag++) add(&t, flag, !of[flag], flag == TC_CUT_TURN ? TC_CUT_LANES : flag);
+  for (int flag = TC_CUT_TURN; flag <= TC_CUT_BY_PANEL; flag++)
+    add(&t, flag, !of[flag], flag == TC_CUT_TURN ? TC_CUT_LANES : flag == TC_CUT_BY_PANEL ? TC_CUT_WIDEN_A : flag);
   add(&t, TC_CUT_CHUNK, f->of.k, TC_CUT_CHUNK);
   add(&t, TC_CUT_CHUNK, TC_MIN(2 * of[TC_CUT_CHUNK], f->of.k), TC_CUT_CHUNK);
   add(&t, TC_CUT_CHUNK, tc_ceil_div(of[TC_CUT_CHUNK], 2 * piece) * piece, TC_CUT_CHUNK);

@@ -16,8 +16,9 @@ typedef struct tc_blocks {
   bool pack, pack_a;
   bool once;                 // b is read once, where it lies: in short chunks of which each asks for the next one, or, with one chunk, as a stream
   int64_t stream;            // panels whose sums are in registers side by side while all of k is read; 0: not a stream
-  bool widen_a;              // rows of a, of a narrower type than the accumulators, are widened to memory of the worker
-  int64_t a_tiles;           // tiles of a packed or widened at a time
+  bool widen_a;              // rows of a go to memory of the worker, each along k, in the accumulators' type
+  bool by_panel;             // each panel serves all tiles that are there before the next one; else each tile goes over all panels
+  int64_t a_tiles;           // tiles of a that go there at a time, packed or widened
 } tc_blocks;
 
 typedef struct tc_extent3 {
@@ -47,6 +48,7 @@ enum {
   TC_CUT_PACK_A,
   TC_CUT_WIDEN_A,
   TC_CUT_ONCE,
+  TC_CUT_BY_PANEL,
   TC_CUT_CHUNK,
   TC_CUT_UNIT_PANELS,
   TC_CUT_UNIT_TILES,
@@ -58,6 +60,8 @@ typedef struct tc_cut {
   int64_t of[TC_N_CUT];
 } tc_cut;
 
+// Steps of k that a turn of an innermost loop of multiply-adds does.
+int tc_blocks_unrolled(void);
 // Elements of the right factor that are turned as one: neighbours along k of a type narrower than a register's lanes.
 int tc_blocks_turned_as_one(tc_type type, tc_type acc);
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.

@@ -16,7 +16,7 @@
 #include "runtime/status.h"
 #include "runtime/topology.h"
 
-#define FORMAT 1  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
+#define FORMAT 2  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
 #define MOST_CHOICES 8192
 #define MOST_BOOKS 16
 #define MOST_BYTES (4 << 20)  // of a file that is read

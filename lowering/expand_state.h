@@ -9,10 +9,6 @@
 #define MAX_PATH 24
 #define MAX_TURNED 4
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
-// Steps of k that a turn of an innermost loop of multiply-adds does. A processor whose core has another program on its other thread takes half as many
-// instructions a cycle from this one, and those of the loop itself count. On a Xeon, 1024x768x768 at one thread in % of the FMA roof, where the core seemed
-// to be shared: 69 by one, 72 by two, 74 by four; else 92 to 93. Four take half as long again to compile.
-#define UNROLL 2
 
 // A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
 typedef struct tc_turned {

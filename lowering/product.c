@@ -4,7 +4,8 @@
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k
-//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time)
+//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time; of large products all rows do, and each panel
+//     serves some tiles before the next one)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
 // With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns streams
 // by, with the sums of several panels in registers, or is read some rows of k at a time.
@@ -119,9 +120,9 @@ static void ask_for_b(product *p, tc_val k) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) prefetch(p, p->b.buf, add(p->s, at, i64(p->s, i)));
 }
 
-// A row of a packed panel.
+// A row of a packed panel, which comes from the second-level cache unless it serves tile after tile.
 static tc_val load_packed(product *p, tc_val at) {
-  int lanes = p->by.lanes;
+  int lanes = p->by.by_panel ? 0 : p->by.lanes;
   for (int i = 0; i < lanes; i += line_of(p->acc)) prefetch(p, p->packed, add(p->s, at, i64(p->s, PACKED_AHEAD * lanes + i)));
   return load_tile(p, p->packed, at);
 }
@@ -416,13 +417,15 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
   tc_ex *s = p->s;
   tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
   if (p->chunks) {
-    tc_val in_row = times(p->s, sub(p->s, panel, u->p0), (int64_t)r.n * p->by.lanes);
-    r.sums = add(p->s, times(p->s, sub(p->s, r.row, u->row), p->by.unit_panels * p->by.lanes), in_row);
+    int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
+    int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
+    r.sums = add(p->s, times(p->s, sub(p->s, r.row, u->row), row), times(p->s, sub(p->s, panel, u->p0), column));
   }
   multiply(p, &r, u, panel, so_far);
 }
 
-// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before; each over the unit's panels.
+// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before: each over the unit's panels, or each panel over those that are
+// there.
 static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
   tc_ex *s = p->s;
   tc_val first = add(p->s, times(p->s, from, rows), tc_ex_i64(s, before)), last = add(p->s, times(p->s, to, rows), tc_ex_i64(s, before));
@@ -433,10 +436,12 @@ static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc
   }
   if (p->by.pack_a) pack_a(p, rows, first, last, u);
   if (p->by.widen_a) widen_a(p, first, last, u);
-  rows_at r = {.n = rows, .row = loop(p->s, first, last, rows), .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE};
-  if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
+  rows_at r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE};
+  if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   enter_panel(p, panel);
+  if (p->by.by_panel) r.row = loop(p->s, first, last, rows);
+  if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
   multiply_panel(p, r, u, panel);
   end(p->s);
   end(p->s);

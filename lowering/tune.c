@@ -194,11 +194,12 @@ static void log_choice(const tuning *t, const char *key, int best) {
   char gain[64] = "the model's cut";
   if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
   tc_log_line(TC_LOG_TUNE,
-              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
+              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
               " panels and %" PRId64 " tiles; %s",
               key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_CUT_LANES], c[TC_CUT_ROWS], c[TC_CUT_TURN] ? "turned, " : "",
               c[TC_CUT_PACK] ? "packed, " : "", c[TC_CUT_PACK_A] ? "left packed, " : "", c[TC_CUT_WIDEN_A] ? "left widened, " : "",
-              c[TC_CUT_ONCE] ? "read once, " : "", c[TC_CUT_CHUNK], c[TC_CUT_UNIT_PANELS], c[TC_CUT_UNIT_TILES], x->kernel->name);
+              c[TC_CUT_ONCE] ? "read once, " : "", c[TC_CUT_BY_PANEL] ? "by panels, " : "", c[TC_CUT_CHUNK], c[TC_CUT_UNIT_PANELS],
+              c[TC_CUT_UNIT_TILES], x->kernel->name);
 }
 
 // Times cuts; false: there was no memory, or no compiler.
