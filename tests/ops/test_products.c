@@ -11,14 +11,15 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1, 1, false, false},      {1, 6, 64, 8, false, false},      {1, 7, 65, 9, false, false},      {1, 5, 3, 17, true, true},
-    {3, 13, 33, 21, false, false},   {2, 13, 33, 21, true, false},     {2, 13, 33, 21, false, true},     {1, 1, 200, 300, false, true},
-    {1, 200, 1, 300, true, false},   {1, 100, 130, 70, false, false},  {1, 37, 1100, 40, false, false},  {1, 37, 1100, 40, false, true},
-    {1, 1100, 30, 300, true, false}, {1, 1030, 200, 600, true, false}, {1, 1030, 200, 600, true, true},  {1, 50, 70, 2048, false, false},
-    {1, 50, 70, 2049, false, false}, {1, 50, 70, 3000, false, true},   {1, 1100, 70, 2500, true, false}, {1, 300, 300, 2100, false, false},
-    {4, 60, 60, 60, true, true},     {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},     {1, 2, 10, 128, false, true},
-    {2, 5, 70, 37, false, true},     {1, 1, 130, 65, false, true},     {1, 3, 50, 97, true, true},       {1, 64, 300, 1600, true, true},
-    {1, 47, 90, 1100, true, false},  {1, 1, 1100, 498, false, false},  {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},
+    {1, 1, 1, 1, false, false},       {1, 6, 64, 8, false, false},      {1, 7, 65, 9, false, false},      {1, 5, 3, 17, true, true},
+    {3, 13, 33, 21, false, false},    {2, 13, 33, 21, true, false},     {2, 13, 33, 21, false, true},     {1, 1, 200, 300, false, true},
+    {1, 200, 1, 300, true, false},    {1, 100, 130, 70, false, false},  {1, 37, 1100, 40, false, false},  {1, 37, 1100, 40, false, true},
+    {1, 1100, 30, 300, true, false},  {1, 1030, 200, 600, true, false}, {1, 1030, 200, 600, true, true},  {1, 50, 70, 2048, false, false},
+    {1, 50, 70, 2049, false, false},  {1, 50, 70, 3000, false, true},   {1, 1100, 70, 2500, true, false}, {1, 300, 300, 2100, false, false},
+    {4, 60, 60, 60, true, true},      {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},     {1, 2, 10, 128, false, true},
+    {2, 5, 70, 37, false, true},      {1, 1, 130, 65, false, true},     {1, 3, 50, 97, true, true},       {1, 64, 300, 1600, true, true},
+    {1, 47, 90, 1100, true, false},   {1, 1, 1100, 498, false, false},  {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},
+    {1, 1061, 90, 1000, false, true},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
