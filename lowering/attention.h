@@ -22,6 +22,7 @@ typedef struct tc_att {
   int64_t n, hq, hkv, group, l, keys, e, ev;
   bool causal, has_length, has_mask, heads_as_rows, backward;
   int64_t a, f;  // heads, and rows of each
+  int64_t parts, part_keys;  // of the keys, made apart on a GPU; 0: they are whole
   tc_type acc;
   tc_att_factor q, k, v, dout, sums, delta, mask;
   tc_val scale, n_keys, first_seen;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "lowering/gpu/split.h"
 #include "runtime/options.h"
 
 #define LOG2_E 1.44269502162933349609375  // rounded to f32
@@ -81,6 +82,8 @@ bool tc_att_take(tc_att *p) {
   p->backward = p->out == TC_NONE && p->lse == TC_NONE;
   p->n = q[0], p->hq = q[1], p->l = q[2], p->e = q[3], p->hkv = k[1], p->keys = k[2];
   p->group = p->hq / p->hkv;
+  p->parts = x->n_attr == TC_ATTENTION_ATTRS ? (int64_t)x->attr[4] : 0;
+  p->part_keys = p->parts ? tc_gpu_part_keys(p->keys, p->parts) : p->keys;
   int tail = p->backward ? 6 : p->out != TC_NONE ? 3 : 2;
   p->ev = tail == 2 ? 1 : s->g->node[x->in[2]].shape->d.dim[3];
   p->causal = x->attr[0], p->has_length = x->attr[1], p->has_mask = x->attr[2];

@@ -390,7 +390,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
     if (tc_device_generates(g->node[n].dev) && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
   ok = ok && (tc_target_is_gpu(&g->target) || tc_layout_edges(g)) && turn_products(g) && turn_attentions(g);
   if (ok) store_as_made(g);
-  if (ok && tc_target_is_gpu(&g->target)) ok = tc_gpu_split_products(g);
+  if (ok && tc_target_is_gpu(&g->target)) ok = tc_gpu_split_products(g) && tc_gpu_split_attention(g);
   if (ok) tc_prologues(g);
   ok = ok && tc_panels(g) && order_nodes(g);
   if (ok && tc_log_on(TC_LOG_PLAN)) log_graph(g);

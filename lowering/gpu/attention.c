@@ -5,6 +5,7 @@
 //   far shrunk; weights, which are summed and, times the chunk's values, added to the mix
 // Where one query row to a head meets several heads to a key head, those heads are the rows. Gradients: attention_back.c. By matrix instructions for f16 and
 // bf16 where the device has them (attention_mma.c), else by multiply-adds (attention_simt.c).
+// Where keys are in parts (split_attention.c), a unit is one part of them, whose results are not divided yet.
 // Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device has no room; which thread adds what of a row's sum does
 // not depend on the block. A block's rows and threads change no bit. Source: Dao, FlashAttention-2 (2023).
 #include "lowering/gpu/attention.h"
@@ -129,7 +130,8 @@ typedef struct forward {
   tc_flash *p;
   tc_flash_tile q, k, v;
   tc_flash_sums mix;
-  tc_val r0, stop;  // the block's first row, and the key where all its rows stop to see
+  tc_val r0, from, stop;  // the block's first row, its first key, and the key where all its rows stop to see, or its part ends
+  tc_val part;  // of the keys
   tc_val row[TC_FLASH_ROWS];  // of the head, as far as there are rows
   tc_val whole;  // keys that every row of the block sees
   tc_val edge[TC_FLASH_ROWS];  // I32: how many keys the row sees, counted from the first that the thread looks at
@@ -223,9 +225,9 @@ static void forward_chunks(forward *f) {
   tc_val v[TC_FLASH_VALUES], shrink[TC_FLASH_ROWS], zero = i64(s, 0);
   bool mixes = p->at.out != TC_NONE, copies = f->q.copied || f->k.copied || (mixes && f->v.copied);
   tc_flash_fill(p, &f->q, f->r0, i64(s, p->at.f), zero);
-  tc_flash_fill(p, &f->k, zero, f->stop, zero);
+  tc_flash_fill(p, &f->k, f->from, f->stop, zero);
   tc_flash_commit(p, copies);
-  tc_val k0 = loop(s, zero, f->stop, p->chunk), next = plus(&p->at, k0, p->chunk);
+  tc_val k0 = loop(s, f->from, f->stop, p->chunk), next = plus(&p->at, k0, p->chunk);
   tc_flash_wait(p, copies);
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
@@ -244,7 +246,14 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
 }
 
-// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
+// Where the present part of the keys begins in a result of so many columns, from where it would begin without parts.
+static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
+  tc_att *a = &f->p->at;
+  return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
+}
+
+// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs. Of a part the
+// greatest score and the sum itself.
 static void store_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
@@ -254,7 +263,9 @@ static void store_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *
   for (int i = 0; i < p->cut.held; i++) {
     tc_val log = tc_emit_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_emit_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
     tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_att_units(a)));
-    tc_val to = times(s, add(s, times(s, head, a->f), f->row[i]), 2), pair[2] = {tc_emit_select(&s->e, none[i], number(a, 0), greatest), log};
+    tc_val pair[2] = {tc_emit_select(&s->e, none[i], number(a, 0), greatest), log};
+    if (a->parts) pair[0] = greatest, pair[1] = sum[i];
+    tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
     (void)tc_emit_raw(&s->e, TC_N_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_N_AND, first, there[i]), buf);
   }
 }
@@ -268,9 +279,9 @@ static void finish_forward(forward *f, tc_val head) {
   for (int i = 0; i < p->cut.held; i++) {
     sum[i] = tc_flash_fold(p, TC_N_ADD, f->sum[i]);
     none[i] = bin(s, TC_N_EQ, sum[i], number(a, 0));
-    inverse[i] = bin(s, TC_N_DIV, number(a, 1), tc_emit_select(&s->e, none[i], number(a, 1), sum[i]));
+    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_N_DIV, number(a, 1), tc_emit_select(&s->e, none[i], number(a, 1), sum[i]));
     there[i] = bin(s, TC_N_LT, p->row[i], n_rows);
-    if (a->out != TC_NONE) at[i] = tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev);
+    if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
   if (a->lse != TC_NONE) store_lse(f, head, sum, none, there);
@@ -281,6 +292,8 @@ static void forward_unit(forward *f, tc_val unit) {
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   tc_val head, last = i64(s, a->f - 1);
+  f->part = a->parts ? bin(s, TC_N_REM, unit, i64(s, a->parts)) : i64(s, 0);
+  if (a->parts) unit = bin(s, TC_N_DIV, unit, i64(s, a->parts));
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
   a->q.at = tc_att_base(a, &a->q), a->k.at = tc_att_base(a, &a->k);
@@ -288,6 +301,8 @@ static void forward_unit(forward *f, tc_val unit) {
   if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
   f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
+  f->from = times(s, f->part, a->part_keys);
+  if (a->parts) f->stop = least(a, f->stop, plus(a, f->from, a->part_keys));
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
     f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
@@ -302,15 +317,16 @@ static void forward_unit(forward *f, tc_val unit) {
 static void forward_kernel(tc_flash *p) {
   forward f = {.p = p};
   tc_ex *s = p->at.s;
-  p->others = p->at.keys;
-  if (!tc_flash_choose(p, forward_tiles, &f, p->at.a, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0)) {
+  int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
+  p->others = p->at.part_keys;
+  if (!tc_flash_choose(p, forward_tiles, &f, heads, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0)) {
     tc_ex_fail(s, TC_ERR_STATE, "no tile of attention fits the device");
     return;
   }
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
   if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v), tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  forward_unit(&f, tc_flash_begin_units(p, p->at.a * tc_ceil_div(p->at.f, p->cut.rows)));
+  forward_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
   end(s);
 }
 

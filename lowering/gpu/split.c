@@ -3,8 +3,6 @@
 // Always: where k is cut follows from the shape alone, so that every device adds in the same order.
 #include "lowering/gpu/split.h"
 
-#include "lowering/index.h"
-
 #define TILE 64  // lines of a tile of the result
 #define FEW_TILE 8  // lines of the other operand that a block takes then
 #define ENOUGH 256  // tiles that fill a large device

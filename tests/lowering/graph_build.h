@@ -7,6 +7,7 @@
 
 #include "lazy/dims.h"
 #include "lowering/expand.h"
+#include "lowering/gpu/split.h"
 
 enum { MOST_NODES = 64 };
 
@@ -96,6 +97,26 @@ __attribute__((unused)) static uint32_t elem(work *w, tc_op op, tc_type type, tc
 
 __attribute__((unused)) static uint32_t expand_to(work *w, uint32_t a, tc_dims d) {
   return node(w, TC_OP_EXPAND, w->g.node[a].type, d, 1, &a, 0, NULL);
+}
+
+// Orders what node n is made of, and the node.
+__attribute__((unused)) static void order_from(work *w, uint32_t n) {
+  for (uint32_t i = 0; i < w->g.n_order; i++)
+    if (w->g.order[i] == n) return;
+  for (int k = 0; k < w->g.node[n].n_in; k++) order_from(w, w->g.node[n].in[k]), w->g.node[w->g.node[n].in[k]].n_readers++;
+  w->g.node[n].needed = true;
+  w->g.order[w->g.n_order++] = n;
+}
+
+// As a graph's rows of attention are split.
+__attribute__((unused)) static bool split_attention(work *w) {
+  w->g.arena = &w->arena;
+  if (!tc_gpu_split_attention(&w->g)) return false;
+  w->g.n_order = 0;
+  for (uint32_t n = 0; n < w->g.n; n++) w->g.node[n].n_readers = 0;
+  for (uint32_t n = 0; n < w->g.n; n++)
+    if (w->g.node[n].out != TC_LEAF_NONE) order_from(w, n);
+  return true;
 }
 
 // The last two axes swapped.

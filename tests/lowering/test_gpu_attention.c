@@ -27,6 +27,7 @@ typedef struct lesson {
   uint32_t result[N_PARTS];
   double *part[N_PARTS], *weight;
   int n_mma, n_ldmatrix, n_copies, n_groups;
+  int64_t n_units;
 } lesson;
 
 static double value_at(const work *w, uint32_t n, int64_t i) {
@@ -210,6 +211,11 @@ static void end_lesson(lesson *x) {
 
 // ---- running ----
 
+static void *unwritten(const work *w, uint32_t n) {
+  void *p = malloc(bytes_of(w, n));
+  return memset(p, 0x7F, bytes_of(w, n));  // large or not a number, whatever the type
+}
+
 static void look(lesson *x, const tc_nest *n) {
   x->n_groups++;
   for (uint32_t i = 0; i < n->n_inst; i++)
@@ -227,29 +233,40 @@ static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
   w->refused = w->cut && st == TC_ERR_STATE;
   if (w->refused) return;
   cr_assert_eq(st, TC_OK, "%s: unsaid %u: %s", x->p->name, e.unsaid, tc_last_error()->message);
-  for (uint32_t i = 0; i < e.n_buf; i++) buf[i] = w->memory[e.buf[i]], n[i] = w->g.node[e.buf[i]].shape->count;
+  for (uint32_t i = 0; i < e.n_buf; i++) {
+    if (!w->memory[e.buf[i]]) w->memory[e.buf[i]] = unwritten(w, e.buf[i]);
+    buf[i] = w->memory[e.buf[i]], n[i] = w->g.node[e.buf[i]].shape->count;
+  }
   for (uint32_t i = 0; i < e.n_num; i++) num[i] = e.num[i].value;
   cr_assert_eq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK, "%s: %s", x->p->name, text);
   cr_assert_leq((size_t)e.nest.scratch_bytes, w->g.target.shared_bytes, "%s", x->p->name);
   const char *wrong = threads_run(&e.nest, buf, n, num, 0, e.extent, text);
   cr_assert_null(wrong, "%s: %s", x->p->name, wrong);
-  look(x, &e.nest);
+  if (group->kind == TC_GROUP_ATTENTION) look(x, &e.nest), x->n_units += e.extent;
   tc_nest_destroy(&e.nest);
+}
+
+// What a group depends on first.
+static void run_from(lesson *x, const tc_grouping *gr, uint32_t g, bool *done) {
+  if (done[g] || gr->group[g].merged != TC_GROUP_NONE) return;
+  done[g] = true;
+  for (uint32_t h = 0; h < gr->n_group; h++)
+    if (gr->group[g].before[h / 64] >> (h % 64) & 1) run_from(x, gr, h, done);
+  if (!x->w.refused) run_group(x, gr, &gr->group[g]);
 }
 
 static void run_lesson(lesson *x, const tc_target *target) {
   work *w = &x->w;
   tc_grouping gr;
-  uint8_t *forced = calloc(w->g.n, 1);
   w->g.target = *target;
+  cr_assert(split_attention(w));
+  uint8_t *forced = calloc(w->g.n, 1);
+  bool done[MOST_NODES] = {false};
   cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK, "%s", x->p->name);
   for (int i = OUT; i < N_PARTS; i++) {
-    if (x->result[i] == TC_NONE) continue;
-    w->memory[x->result[i]] = malloc(bytes_of(w, x->result[i]));
-    memset(w->memory[x->result[i]], 0x7F, bytes_of(w, x->result[i]));  // large or not a number, whatever the type
+    if (x->result[i] != TC_NONE) w->memory[x->result[i]] = unwritten(w, x->result[i]);
   }
-  for (uint32_t g = 0; g < gr.n_group && !w->refused; g++)
-    if (gr.group[g].kind == TC_GROUP_ATTENTION) run_group(x, &gr, &gr.group[g]);
+  for (uint32_t g = 0; g < gr.n_group; g++) run_from(x, &gr, g, done);
   free(forced);
 }
 
@@ -312,6 +329,20 @@ static const attend decode[] = {
     {"heads are rows, bools", TC_F32, 2, 6, 2, 1, 50, 16, 16, false, 0, TC_BOOL, {2, 6, 1, 50}},
 };
 
+// Keys in parts: of half of them and more, of parts that are not full, that nobody sees, that a mask hides.
+static const struct {
+  attend of;
+  int64_t units;  // a key head's or head's, times parts
+} parts[] = {
+    {{"two parts", TC_F32, 1, 2, 2, 1, 520, 16, 20, false, 0, NO_MASK}, 4},
+    {{"heads are rows", TC_F32, 2, 6, 2, 1, 1030, 8, 8, true, 700, NO_MASK}, 16},
+    {{"a part of 65 keys", TC_BF16, 1, 8, 2, 1, 833, 32, 64, true, 830, NO_MASK}, 4},
+    {{"a few rows", TC_F16, 1, 2, 1, 5, 1024, 24, 16, true, 1001, NO_MASK}, 8},
+    {{"nothing seen", TC_F32, 1, 1, 1, 3, 512, 8, 8, true, 1, NO_MASK}, 2},
+    {{"bools", TC_F32, 2, 2, 1, 2, 530, 12, 16, false, 0, TC_BOOL, {2, 1, 1, 530}}, 8},
+    {{"floats", TC_F64, 1, 2, 2, 3, 515, 8, 16, false, 450, TC_F64, {1, 1, 3, 515}}, 4},
+};
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, bool matrix) {
@@ -342,6 +373,16 @@ Test(gpu_attention, one_row_to_a_head_is_a_row_of_its_key_heads) {
   }
 }
 
+Test(gpu_attention, keys_in_parts_give_the_sums) {
+  for (size_t i = 0; i < COUNT(parts); i++)
+    for (int inside = 0; inside < 2; inside++) {
+      lesson x = check(&parts[i].of, &ampere, inside, false);
+      cr_expect_eq(x.n_units, parts[i].units, "%s: %lld units", parts[i].of.name, (long long)x.n_units);
+      cr_expect_eq(x.n_groups, 1, "%s: %d kernels of attention", parts[i].of.name, x.n_groups);
+      end_lesson(&x);
+    }
+}
+
 Test(gpu_attention, gradients_of_floats_are_the_sums) {
   check_all(floats, COUNT(floats), &plain, true, false);
 }
@@ -358,8 +399,8 @@ Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {
 }
 
 Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
-  const attend *p[] = {&floats[2], &halves[1]};
-  for (int i = 0; i < 2; i++) {
+  const attend *p[] = {&floats[2], &halves[1], &parts[1].of, &parts[4].of};
+  for (int i = 0; i < 4; i++) {
     lesson x = begin_lesson(p[i], false);
     want_sums(&x);
     run_lesson(&x, &ampere);
@@ -399,11 +440,15 @@ static int check_cuts(const attend *p, bool backward, const tc_flash_cut *cut, i
 Test(gpu_attention, rows_of_a_block_change_no_bit) {
   static const attend f32 = {"f32", TC_F32, 1, 2, 1, 75, 90, 24, 40, true, 0, NO_MASK};
   static const attend bf16 = {"bf16", TC_BF16, 1, 2, 1, 75, 150, 64, 32, true, 140, NO_MASK};
+  static const attend in_parts = {"parts", TC_F32, 1, 4, 2, 3, 520, 24, 40, true, 518, NO_MASK};
+  static const attend halves_in_parts = {"parts of bf16", TC_BF16, 1, 4, 1, 1, 600, 64, 32, true, 590, NO_MASK};
   for (int backward = 0; backward < 2; backward++) {
     int n;
     const tc_flash_cut *cut = tc_flash_cuts(false, &n);
     cr_expect_eq(check_cuts(&f32, backward, cut, n), n);
+    if (!backward) cr_expect_eq(check_cuts(&in_parts, false, cut, n), n);
     cut = tc_flash_cuts(true, &n);
     cr_expect_geq(check_cuts(&bf16, backward, cut, n), backward ? 3 : n);
+    if (!backward) cr_expect_eq(check_cuts(&halves_in_parts, false, cut, n), n);
   }
 }

@@ -39,6 +39,7 @@ static void build(work *w, const expected *x) {
 static void check(const expected *x) {
   work w = begin();
   build(&w, x);
+  cr_assert(split_attention(&w));
   expect_kernels(&w, TC_GROUP_ATTENTION, x->name, x->word, x->least);
   release(&w);
 }
@@ -57,6 +58,7 @@ Test(gpu_attention_code, halves_are_copied_and_multiplied_by_the_devices_instruc
   static const expected all[] = {
       {"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, MATRIX, 4},
       {"f16, heads of 64", TC_F16, 1000, 1003, 64, false, false, MATRIX, 4},
+      {"bf16, a step of decoding", TC_BF16, 1, 8192, 128, false, false, MATRIX, 4},
       {"gradients, bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, true, {NULL}, 0},
       {"gradients, bf16, heads of 256", TC_BF16, 512, 512, 256, true, true, {NULL}, 0},
   };
@@ -66,6 +68,7 @@ Test(gpu_attention_code, halves_are_copied_and_multiplied_by_the_devices_instruc
 Test(gpu_attention_code, floats_are_read_16_bytes_at_a_time_and_fused) {
   static const expected all[] = {
       {"f32, heads of 64", TC_F32, 2048, 2048, 64, true, false, FUSED, 4},
+      {"f32, a step of decoding", TC_F32, 1, 8192, 128, false, false, FUSED, 4},
       {"gradients, f32, heads of 128", TC_F32, 512, 512, 128, true, true, {NULL}, 0},
   };
   check_all(all, sizeof all / sizeof *all);
