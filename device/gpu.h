@@ -19,6 +19,7 @@ typedef struct tc_gpu_facts {
   int warp;  // threads that run together: 32 or 64
   int most_threads;  // of a block
   int processors;  // that run blocks
+  int cluster;  // blocks that may share their memory; 0: each has its own alone
   size_t shared_bytes;  // a block may have, above the usual limit by asking
   size_t memory_bytes, l2_bytes;
   tc_gpu_matrix matrix;
@@ -110,7 +111,7 @@ size_t tc_gpu_product_workspace(const tc_gpu_product *p);
 // for a few sets of them, each made when a set comes for the second time.
 typedef struct tc_gpu_launch {
   tc_gpu_code *code;
-  uint32_t blocks, threads;
+  uint32_t blocks, threads;  // blocks: whole clusters, where the kernel has them
   uint32_t shared_bytes;  // of a block
   uint32_t first_word;
   tc_gpu_product *product;  // NULL: a kernel. Else of the others first_word alone counts

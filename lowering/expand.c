@@ -20,6 +20,8 @@
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 #define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones are in a core's cache
 #define ROW_TURNS 8
+#define CLUSTER_THREADS 512  // of a block: 128 registers each, of which what is held takes up to a half
+#define CLUSTER_TURNS 8
 #define GPU_FLAT_LANES 1024
 #define GPU_COLUMN_LANES 128
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
@@ -451,13 +453,29 @@ static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
+static tc_held *held_of(tc_ex *s, uint32_t n) {
+  for (int i = 0; i < s->n_held; i++)
+    if (s->held[i].node == n) return &s->held[i];
+  return NULL;
+}
+
+static tc_val held_value(tc_ex *s, tc_held *held, tc_index flat) {
+  tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
+  if (held->there) return tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
+  tc_val v = load(s, held->node, flat);
+  (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
+  held->filled = true;
+  return v;
+}
+
 // Element idx of n from memory, where it is m. One load an iteration: a later one could meet what the kernel itself has written in place.
 static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
-  bool plain = s->gp->kind == TC_GROUP_FLAT && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
+  tc_held *held = held_of(s, m);
+  bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
   if (plain && s->memo[m] != TC_NONE) return s->memo[m];
-  tc_val v = load(s, m, flat);
+  tc_val v = plain && held ? held_value(s, held, flat) : load(s, m, flat);
   if (plain) tc_ex_remember(s, m, v);
   return v;
 }
@@ -950,8 +968,9 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
   n = tc_group_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
   bool ours = in_group(s, n);
-  if (p > 63 || (passes[n] >> p & 1) || (ours ? !is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD : s->gr->stored[n])) return;
+  if (p > 63 || (passes[n] >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
   passes[n] |= UINT64_C(1) << p;
+  if (!ours && s->gr->stored[n]) return;
   for (int k = 0; k < x->n_in; k++)
     if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p, passes);
 }
@@ -961,6 +980,20 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p, uint64_t *passes) {
 static int64_t stash_bytes(const tc_ex *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
   return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+}
+
+// What a cluster holds of its row: operands as large as the rows that several passes read, beside the dear values that it keeps.
+static void choose_held(tc_ex *s) {
+  int n_kept = 0;
+  int64_t row = (s->gp->f + s->lanes - 1) / s->lanes * s->lanes;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += s->stash[s->gp->member[i]] >= 0;
+  for (uint32_t n = 0; n < s->g->n && s->n_held + n_kept < MAX_HELD; n++) {
+    const tc_gnode *x = &s->g->node[n];
+    tc_type type = tc_ex_compute_type(x->type);
+    bool several = (s->passes[n] & (s->passes[n] - 1)) != 0, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
+    if (!several || !fits || in_group(s, n) || !s->gr->stored[n] || !tc_type_is_float(type) || x->shape->count != s->gp->a * s->gp->f) continue;
+    s->held[s->n_held++] = (tc_held){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
+  }
 }
 
 // Which pass needs which value. Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
@@ -981,6 +1014,7 @@ static void choose_stashes(tc_ex *s) {
         row * (int64_t)tc_type_bytes(type) <= stash_bytes(s))
       s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(passes[n]);
   }
+  if (s->x->nest.cluster) choose_held(s);
 }
 
 // One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
@@ -1076,6 +1110,7 @@ static void row(tc_ex *s) {
       uint32_t n = s->gp->member[i];
       if (s->stash[n] >= 0 && s->stash_pass[n] == d) s->stashed[n] = true;
     }
+    for (int i = 0; i < s->n_held; i++) s->held[i].there |= s->held[i].filled;
     for (int i = 0; i < n_folds; i++) fold_end(s, &folds[i]);
   }
 }
@@ -1122,6 +1157,14 @@ static int lanes_of_row(const tc_ex *s, int64_t n) {
   int lanes = tc_ex_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
   while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
   return lanes;
+}
+
+// Blocks that a row is spread over, so that each thread holds its share in registers; 0: one.
+static int cluster_of_row(const tc_ex *s) {
+  int least = 2;
+  if (s->gp->kind != TC_GROUP_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
+  while (least < s->target->cluster && least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f) least *= 2;
+  return least;
 }
 
 // Every value first, then the stores: an output may be the memory of an operand.
@@ -1231,7 +1274,10 @@ static void row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
+  int cluster = cluster_of_row(s);
+  if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_ex_set_threads(s, s->lanes);
+  s->x->nest.cluster = (uint16_t)cluster;
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
   if (s->gp->kind != TC_GROUP_FLAT) choose_stashes(s);
@@ -1331,13 +1377,14 @@ static int64_t choose_split(const tc_ex *s) {
 static void reset_state(tc_ex *s) {
   s->x->nest.n_inst = s->x->nest.n_tile = 0;
   s->x->nest.scratch_bytes = 0;
-  s->x->nest.threads = s->x->nest.groups = 0;
+  s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->asks_next = false;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
   s->run = 0;
   memset(s->off, 0xFF, sizeof s->off);
+  s->n_held = 0;
   s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);

@@ -8,6 +8,7 @@
 
 #define MAX_PATH 24
 #define MAX_TURNED 4
+#define MAX_HELD 2
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 
 // A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
@@ -16,6 +17,13 @@ typedef struct tc_turned {
   tc_index flat;
   int tile;
 } tc_turned;
+
+// An operand of which a cluster keeps its rows in registers from the first pass that loads it on.
+typedef struct tc_held {
+  uint32_t node;
+  int tile;
+  bool filled, there;  // by the present pass; by one before it
+} tc_held;
 
 typedef struct tc_ex {
   tc_emit e;
@@ -50,6 +58,8 @@ typedef struct tc_ex {
   int *stash;  // per node: tile in which its row waits for later passes, or -1
   uint8_t *stash_pass;  // per node: the pass that fills the tile
   bool *stashed;  // per node: its row is there
+  tc_held held[MAX_HELD];
+  int n_held;
   bool *asked;  // per node: a pass over F asks memory for its next row
   uint64_t *passes;  // per node: passes over F that need it, as bits
   uint32_t *listed;  // nodes with memo entries

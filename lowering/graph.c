@@ -202,7 +202,8 @@ static bool split_fold(tc_graph *g, uint32_t n) {
     if (r == UINT32_MAX) return false;
     g->node[r].type = g->node[x].type;
     int64_t limit = inner == 1 ? 4 * FOLD_CHUNK : 2 * FOLD_ROWS, want = inner == 1 ? FOLD_CHUNK : FOLD_ROWS;
-    int64_t part = in_parts && run > limit ? divisor_near(run, want, want / 4, want * 4) : 0;
+    bool held = inner == 1 && tc_target_clusters(&g->target, outer, run);
+    int64_t part = in_parts && run > limit && !held ? divisor_near(run, want, want / 4, want * 4) : 0;
     if (part) {
       tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {4, {outer, run / part, 1, inner}};
       uint32_t s = tc_graph_add(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);

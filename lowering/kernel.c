@@ -191,7 +191,7 @@ static size_t key_bytes(const tc_nest *n) {
 // A GPU's code is of one device.
 static void write_key(const tc_nest *n, const tc_gpu *gpu, uint64_t *key) {
   char *p = (char *)(key + KEY_WORDS);
-  key[4] = (uint64_t)n->threads << 16 | n->groups, key[5] = (uint64_t)(uintptr_t)gpu;
+  key[4] = (uint64_t)n->cluster << 32 | (uint64_t)n->threads << 16 | n->groups, key[5] = (uint64_t)(uintptr_t)gpu;
   key[6] = n->over;
   key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
   memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);

@@ -263,6 +263,7 @@ static tc_status check_trade(const check *c) {
 static tc_status check_threads_op(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (c->nest->threads == 0) return refuse(c, "a nest without threads has no such op");
+  if (c->nest->cluster) return refuse(c, "a group of %u blocks has no such op", c->nest->cluster);
   switch (i->op) {
     case TC_N_PICK: return check_pick(c);
     case TC_N_TRADE: return check_trade(c);
@@ -443,6 +444,7 @@ static tc_status check_memory(const check *c) {
     if (tile->of_lanes && (tile->n < 0 || tile->n > INT32_MAX)) return refuse(c, "tile %u: %" PRId64 " elements", t, tile->n);
     if (tile->of_lanes) continue;
     if (n->groups > 1) return refuse(c, "tile %u: a block of %u groups has no memory of one", t, n->groups);
+    if (n->cluster) return refuse(c, "tile %u: a group of %u blocks has no memory of all", t, n->cluster);
     if (tile->offset < 0 || tile->offset % 64 != 0) return refuse(c, "tile %u: offset %" PRId64 " is not a multiple of 64", t, tile->offset);
     if (tile->n < 0 || tile->offset > n->scratch_bytes || tile->n > (n->scratch_bytes - tile->offset) / type_bytes[tile->dtype])
       return refuse(c, "tile %u: %" PRId64 " elements at %" PRId64 " exceed the scratch of %" PRId64 " bytes", t, tile->n, tile->offset,
@@ -453,10 +455,13 @@ static tc_status check_memory(const check *c) {
 
 static tc_status check_groups(const check *c) {
   const tc_nest *n = c->nest;
+  const unsigned blocks = n->cluster ? n->cluster : 1;
   if (n->threads == 0) return TC_OK;
   if (n->n_buf > 64) return refuse(c, "%u buffers are more than 64", n->n_buf);
-  if (n->threads > 1024 || (n->threads & (n->threads - 1)) != 0) return refuse(c, "groups of %u threads", n->threads);
-  if (n->groups == 0 || n->groups > 1024 / n->threads || (n->groups > 1 && n->threads > 64))
+  if (blocks > 8 || (blocks & (blocks - 1)) != 0 || (n->cluster && (n->threads < 64 * blocks || n->groups != 1)))
+    return refuse(c, "groups of %u threads, %u in a block, spread over %u blocks", n->threads, n->groups, blocks);
+  if (n->threads > 1024 * blocks || (n->threads & (n->threads - 1)) != 0) return refuse(c, "groups of %u threads", n->threads);
+  if (n->groups == 0 || n->groups > 1024 * blocks / n->threads || (n->groups > 1 && n->threads > 64))
     return refuse(c, "%u groups of %u threads in a block", n->groups, n->threads);
   return TC_OK;
 }
@@ -546,6 +551,7 @@ static bool is_mask(const tc_ninst *i, int k) {
 
 void tc_nest_print(const tc_nest *nest, FILE *out) {
   if (nest->threads > 0) fprintf(out, "groups of %u threads, %u in a block\n", nest->threads, nest->groups);
+  if (nest->cluster > 0) fprintf(out, "spread over %u blocks\n", nest->cluster);
   for (uint32_t b = 0; b < nest->n_buf; b++) fprintf(out, "b%u: %s\n", b, nest->buf_type[b] < TC_N_TYPES ? type_name[nest->buf_type[b]] : "?");
   for (uint32_t t = 0; t < nest->n_tile; t++)
     fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, nest->tile[t].dtype < TC_N_TYPES ? type_name[nest->tile[t].dtype] : "?",

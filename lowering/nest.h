@@ -98,6 +98,7 @@ typedef struct tc_nest {
   uint8_t *buf_type;   // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
   uint16_t threads, groups;  // 0: a CPU's
+  uint16_t cluster;  // blocks that the threads of a group are spread over, at most 8, a power of two; 0: a group is in one block
   uint64_t over;       // with threads: buffers, as bits, that may be memory which the kernel writes, each element after it was read
   int64_t scratch_bytes;
 } tc_nest;
@@ -108,6 +109,7 @@ typedef struct tc_nest {
 // and the mask is a lane a thread, too. No two lanes that SCATTERs write to a buffer name one element. What would move lanes between threads is not there:
 // ZIP, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
 // and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
+// The blocks of a group of several are a cluster, with groups 1 and whole warps in a block: its tiles are of lanes, and of ops of nests with threads it has none.
 
 // F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.

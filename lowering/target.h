@@ -11,6 +11,7 @@ typedef struct tc_target {
   int processors;       // that run blocks
   size_t shared_bytes;  // of a block
   bool mma;             // has m16n8k16 of f16 and bf16
+  int cluster;          // blocks that a group's threads may be spread over; 0: a group is in one block
 } tc_target;
 
 static inline bool tc_target_is_gpu(const tc_target *t) {
@@ -19,6 +20,15 @@ static inline bool tc_target_is_gpu(const tc_target *t) {
 
 // The target of a device's tensors; opens the device.
 tc_status tc_target_of(tc_device d, tc_target *out);
+// Rows of more elements than these, up to most, and as many of them, are held by clusters where there are any: a row is read once where a block has no room for
+// it. Fewer rows, or longer ones, are made in parts that fill the device.
+#define TC_CLUSTER_ROW 32768
+#define TC_CLUSTER_ROW_MOST 131072
+#define TC_CLUSTER_ROWS 16
+// Whether clusters fold so many rows of so many elements: by shape, since it decides the order of sums.
+static inline bool tc_target_clusters(const tc_target *t, int64_t rows, int64_t n) {
+  return t->cluster > 0 && rows >= TC_CLUSTER_ROWS && n > TC_CLUSTER_ROW && n <= TC_CLUSTER_ROW_MOST;
+}
 // Lanes of a vector that each thread holds where a schedule has no reason for others: 16 bytes of f32.
 #define TC_LANES_OF_THREAD 4
 // How a nest whose vectors have so many lanes is run on a GPU: threads of a group, and groups of a block.

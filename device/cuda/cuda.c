@@ -2,6 +2,7 @@
 //
 // The primary context is retained and shared with the caller's own code: it is made current for a call by push and pop, its flags are the caller's, and
 // it is never reset. Results become words here and nowhere else.
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/api.h"
@@ -17,6 +18,9 @@
 #define CONTAINED 226  // CUDA_ERROR_CONTAINED of newer headers
 #define GRAPHS_SINCE 12000
 #define LONG_PARAMETERS_SINCE 12010
+#define CLUSTERS_SINCE 11080
+#define CLUSTERS_FROM 90  // sm_90
+#define CLUSTER 8  // blocks: what every device that has clusters has room for
 
 static struct {
 #define TC_CUDA_ROW(symbol, needed, parameters) tc_cu_result(*symbol) parameters;
@@ -121,7 +125,9 @@ static uint32_t most_value_bytes(void) {
 }
 
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
-  return tc_nvrtc_choose_arch(version / 1000, facts, why, bytes);
+  if (!tc_nvrtc_choose_arch(version / 1000, facts, why, bytes)) return false;
+  if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;  // text of what the compiler knows
+  return true;
 }
 
 // The vendor's own would not know a simulated device's memory.
@@ -137,7 +143,7 @@ static bool products_ready(const tc_gpu_facts *facts, char *why, size_t bytes) {
 
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   tc_cu_device device;
-  int major = 0, minor = 0, pools = 0, shared = 0, l2 = 0;
+  int major = 0, minor = 0, pools = 0, shared = 0, l2 = 0, clusters = 0;
   const struct {
     tc_cu_attribute attribute;
     int *to;
@@ -159,10 +165,13 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted && result == TC_CUDA_SUCCESS; i++)
     result = cu.cuDeviceGetAttribute(wanted[i].to, wanted[i].attribute, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
+  // An older driver does not know this one.
+  if (version >= CLUSTERS_SINCE) (void)cu.cuDeviceGetAttribute(&clusters, TC_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device);
   *what = "the device has no memory pools";
   if (!pools) return TC_CUDA_ERROR_INVALID_VALUE;
   out->name[sizeof out->name - 1] = 0;
   out->shared_bytes = (size_t)shared, out->l2_bytes = (size_t)l2;
+  out->cluster = major >= 9 && clusters ? CLUSTER : 0;
   out->matrix = major >= 8 ? TC_GPU_MMA_SM80 : TC_GPU_NO_MATRIX;
   out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
   snprintf(out->arch, sizeof out->arch, "sm_%d%d", major, minor);

@@ -167,6 +167,30 @@ TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 #define tc_copy_wait(n) ((void)(n))
 #endif
 
+// ---- clusters ----
+
+// How many blocks a cluster has is the kernel's own, so that it is launched like any other.
+#if __CUDA_ARCH__ >= 900
+#define TC_HAS_CLUSTERS 1
+#define TC_KERNEL_CLUSTER(name, threads, blocks) \
+  extern "C" __global__ void __cluster_dims__(blocks, 1, 1) __launch_bounds__(threads) name(const u64 *__restrict__ tc_table)
+TC_DEVICE i32 tc_rank(void) {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (i32)rank;
+}
+#define TC_RANK tc_rank()
+// Orders memory, too: arriving releases and waiting acquires, by themselves.
+#define TC_SYNC_CLUSTER() asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory")
+TC_DEVICE void *tc_of_block(const void *shared, i32 rank) {
+  void *p;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(p) : "l"(shared), "r"(rank));
+  return p;
+}
+#else
+#define TC_HAS_CLUSTERS 0
+#endif
+
 // ---- matrix instructions ----
 
 #if __CUDA_ARCH__ >= 800

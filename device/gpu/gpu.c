@@ -219,7 +219,8 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
     snprintf(why, bytes, "%s: %s: %s (%d)%s", driver->name, what, name, result, verdict == TC_GPU_SHORT ? ", others may hold its memory" : "");
     return false;
   }
-  snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(), driver->compiler(),
+  snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(),
+           driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks, which ran simulated only" : "",
            g->facts.simulated ? "; simulated" : "");
   g->opened++;
   g->products = TC_GPU_UNTRIED;

@@ -176,4 +176,5 @@ TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 #define tc_copy_commit() ((void)0)
 #define tc_copy_wait(n) ((void)(n))
 
+#define TC_HAS_CLUSTERS 0
 #define TC_HAS_MMA 0

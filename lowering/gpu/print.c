@@ -16,7 +16,7 @@
 
 void tc_gpu_sync(tc_gpu_text *t) {
   if (t->warp_only) t->peers = true;
-  tc_gpu_line(t, t->warp_only ? "TC_SYNC_WARP(peers);\n" : "TC_SYNC();\n");
+  tc_gpu_line(t, t->warp_only ? "TC_SYNC_WARP(peers);\n" : t->blocks > 1 ? "TC_SYNC_CLUSTER();\n" : "TC_SYNC();\n");
 }
 
 // ---- loops and what moves nothing ----
@@ -168,7 +168,8 @@ static size_t up(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by turns: then one barrier does for a reduction.
+// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by turns: then one barrier does for a reduction. In a cluster
+// what the block came to lies behind the parts of its warps.
 static void lay_out(tc_gpu_text *t) {
   const tc_nest *n = t->nest;
   size_t top = 0, space[2] = {0, 0};
@@ -181,7 +182,8 @@ static void lay_out(tc_gpu_text *t) {
   for (uint32_t k = 0; k < n->n_inst && !t->warp_only; k++) {
     const tc_ninst *i = &n->inst[k];
     if (i->op != TC_N_HREDUCE || n->inst[i->src[0]].lanes == 1) continue;
-    const size_t bytes = n->inst[i->src[0]].lanes * (size_t)(i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype));
+    const size_t element = i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
+    const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;
     if (bytes > space[t->space[k]]) space[t->space[k]] = bytes;
   }
@@ -219,12 +221,18 @@ static void put_memory(const tc_gpu_text *t, tc_gpu_out *out) {
 static void put_head(const tc_gpu_text *t, const char *name, tc_gpu_out *out) {
   const tc_nest *n = t->nest;
   const unsigned word = n->n_buf + n->n_num;
-  tc_gpu_put(out, "TC_KERNEL(%s, %u) {\n", name, n->threads * n->groups);
+  if (t->blocks > 1)
+    tc_gpu_put(out, "TC_KERNEL_CLUSTER(%s, %u, %u) {\n", name, n->threads / t->blocks, t->blocks);
+  else
+    tc_gpu_put(out, "TC_KERNEL(%s, %u) {\n", name, n->threads * n->groups);
   if (t->shared_bytes > 0) tc_gpu_put(out, "  TC_SHARED(%u);\n", t->shared_bytes);
   tc_gpu_put(out, "  const u64 *const fault = (const u64 *)tc_table[%u];\n", word + TC_GPU_WORD_FAULT);
   tc_gpu_put(out, "  if (fault != 0 && *fault != ~(u64)0) return;\n");
   if (n->groups > 1)
     tc_gpu_put(out, "  const i32 lane = TC_THREAD %% %u;\n", n->threads);
+  else if (t->blocks > 1)
+    tc_gpu_put(out, "  const i32 lane = TC_THREAD / %u * %u + TC_RANK * %u + TC_THREAD %% %u;\n", TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS * t->blocks,
+               TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS);
   else
     tc_gpu_put(out, "  const i32 lane = TC_THREAD;\n");
   if (t->peers && t->warp_only)
@@ -235,6 +243,8 @@ static void put_head(const tc_gpu_text *t, const char *name, tc_gpu_out *out) {
   tc_gpu_put(out, "  const i64 extent = (i64)tc_table[%u], chunk = (i64)tc_table[%u];\n", word + TC_GPU_WORD_EXTENT, word + TC_GPU_WORD_CHUNK);
   if (n->groups > 1)
     tc_gpu_put(out, "  const i64 begin = ((i64)TC_BLOCK * %u + TC_THREAD / %u) * chunk;\n", n->groups, n->threads);
+  else if (t->blocks > 1)
+    tc_gpu_put(out, "  const i64 begin = (i64)(TC_BLOCK / %u) * chunk;\n", t->blocks);
   else
     tc_gpu_put(out, "  const i64 begin = (i64)TC_BLOCK * chunk;\n");
   tc_gpu_put(out, "  if (begin >= extent) return;\n");
@@ -259,6 +269,7 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
     if (op == TC_N_ENDLOOP || op == TC_N_ENDIF) t->end_of[open[--n_open]] = k;
   }
   t->warp_only = t->nest->groups > 1 || t->nest->threads <= 32;
+  t->blocks = t->nest->cluster > 1 ? t->nest->cluster : 1;
   t->depth = 1;
   tc_gpu_find_facts(t);
   lay_out(t);
@@ -276,6 +287,7 @@ tc_status tc_gpu_print(const tc_nest *nest, const char *name, char **out_source,
   if (nest->threads == 0) return TC_FAIL(TC_ERR_ARG, "kernel %s: a nest without threads is not a GPU's", name);
   if ((st = prepare(&t, &arena)) == TC_OK) {
     for (uint32_t k = 0; k < nest->n_inst; k++) print_inst(&t, k);
+    if (t.blocks > 1) tc_gpu_sync(&t);  // no block's memory goes while another one reads it
     tc_gpu_put(&out, "#include \"tc_words.h\"\n\n");
     if (t.helpers.n > 0) tc_gpu_put(&out, "%s\n", t.helpers.at);
     put_head(&t, name, &out);
@@ -289,7 +301,8 @@ tc_status tc_gpu_print(const tc_nest *nest, const char *name, char **out_source,
     tc_free(out.at);
     return TC_FAIL(st, "no room for the text of kernel %s", name);
   }
-  *shape = (tc_gpu_shape){.threads = (uint32_t)nest->threads * nest->groups, .groups = nest->groups, .shared_bytes = t.shared_bytes};
+  *shape = (tc_gpu_shape){.threads = (uint32_t)nest->threads * nest->groups / t.blocks, .groups = nest->groups, .cluster = t.blocks};
+  shape->shared_bytes = t.shared_bytes;
   *out_source = out.at;
   return TC_OK;
 }

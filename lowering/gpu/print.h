@@ -9,6 +9,7 @@
 typedef struct tc_gpu_shape {
   uint32_t threads;       // of a block: those of all its groups
   uint32_t groups;        // of a block
+  uint32_t cluster;       // blocks of a group, 1 or more: the grid is a multiple of them
   uint32_t shared_bytes;  // of a block
 } tc_gpu_shape;
 

@@ -8,6 +8,9 @@
 
 #include "lowering/nest.h"
 
+// Threads of a block of a cluster that hold lanes side by side, before those of the next block: whole lines of memory, where each holds 16 bytes.
+#define TC_GPU_NEIGHBOURS 8
+
 typedef struct tc_gpu_out {
   char *at;
   size_t n, cap;
@@ -36,6 +39,7 @@ typedef struct tc_gpu_text {
   size_t space_at[2];  // where they begin in the block's memory
   uint32_t shared_bytes;
   bool warp_only;  // a group is a warp or less: no barrier of the block
+  unsigned blocks;  // that a group is spread over: a cluster, if more than one
   bool peers;  // the mask of the group's threads in its warp is asked for
   int depth;
 } tc_gpu_text;

@@ -91,6 +91,16 @@ Test(nvrtc, words_become_the_instructions_that_they_stand_for) {
   tc_free(ptx);
 }
 
+Test(nvrtc, blocks_that_run_together_are_the_kernels_own) {
+  tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
+  find_nvrtc(&facts);
+  static const char *const instruction[] = {".reqnctapercluster 2", "%cluster_ctarank", "barrier.cluster.arrive.aligned",
+                                            "barrier.cluster.wait.aligned", "mapa.u64"};
+  char *ptx = compile("compute_90", every_word);
+  for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++) cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);
+  tc_free(ptx);
+}
+
 Test(nvrtc, a_product_and_a_sum_are_rounded_twice) {
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_80"};
   find_nvrtc(&facts);

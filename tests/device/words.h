@@ -70,6 +70,15 @@ static const char every_word[] =
     "  tc_mma_f16(sum, r, s);\n"
     "  out[n++] = sum[0] + sum[1] + sum[2] + sum[3];\n"
     "#endif\n"
-    "}\n";
+    "}\n"
+    "#if TC_HAS_CLUSTERS\n"
+    "TC_KERNEL_CLUSTER(together, 64, 2) {\n"
+    "  TC_SHARED(256);\n"
+    "  ((i32 *)tc_shared)[TC_THREAD] = TC_BLOCK;\n"
+    "  TC_SYNC_CLUSTER();\n"
+    "  ((i32 *)tc_table[0])[TC_BLOCK * 64 + TC_THREAD] = ((const i32 *)tc_of_block(tc_shared, 1 - TC_RANK))[63 - TC_THREAD];\n"
+    "  TC_SYNC_CLUSTER();\n"
+    "}\n"
+    "#endif\n";
 
 #endif

@@ -16,6 +16,8 @@ __attribute__((unused)) static void find_nvrtc(void) {
   if (!tc_nvrtc_choose_arch(NO_DRIVER, &facts, why, sizeof why)) cr_skip_test("%s", why);
 }
 
+__attribute__((unused)) static const char *words_of = "compute_80";  // what the PTX that is looked at is for
+
 static int count(const char *text, const char *word) {
   int n = 0;
   for (; (text = strstr(text, word)); text++) n++;
@@ -49,7 +51,7 @@ static int stack_of(const char *image, size_t bytes) {
 __attribute__((unused)) static void expect_code(const char *what, const char *source, const char *name, const char *const *word, int least) {
   tc_gpu_image image;
   if (*word) {
-    cr_assert_eq(tc_nvrtc_compile("compute_80", name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_nvrtc_compile(words_of, name, source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
     for (; *word; word++) cr_expect_geq(count(image.data, *word), least, "%s: %s is there %d times", what, *word, count(image.data, *word));
     tc_free(image.data);
   }
@@ -62,7 +64,7 @@ __attribute__((unused)) static void expect_code(const char *what, const char *so
 __attribute__((unused)) static void expect_kernels(work *w, tc_group_kind kind, const char *what, const char *const *word, int least) {
   tc_grouping gr;
   int n = 0;
-  w->g.target = (tc_target){.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true};
+  w->g.target = (tc_target){.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
   uint8_t *forced = calloc(w->g.n, 1);
   cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
   for (uint32_t g = 0; g < gr.n_group; g++) {

@@ -54,7 +54,7 @@ static void run(tc_gpu *g, const tc_nest *n, const launch *l) {
   uint64_t *own = words + n->n_buf + n->n_num;
   own[TC_GPU_WORD_EXTENT] = (uint64_t)l->extent, own[TC_GPU_WORD_CHUNK] = (uint64_t)l->chunk, own[TC_GPU_WORD_FAULT] = (uint64_t)(uintptr_t)fault;
   const int64_t groups = (l->extent + l->chunk - 1) / l->chunk;
-  tc_gpu_launch one = {.code = code, .blocks = (uint32_t)((groups + shape.groups - 1) / shape.groups), .threads = shape.threads};
+  tc_gpu_launch one = {.code = code, .blocks = (uint32_t)((groups + shape.groups - 1) / shape.groups) * shape.cluster, .threads = shape.threads};
   one.shared_bytes = shape.shared_bytes;
   cr_assert_eq(tc_gpu_sequence_create(g, &one, 1, n->n_buf + n->n_num + TC_GPU_WORDS, &s), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(tc_gpu_sequence_run(s, words), TC_OK, "%s", tc_last_error()->message);
@@ -248,6 +248,28 @@ Test(gpu_print, rows_by_parts_of_warps_warps_and_blocks, .timeout = 120) {
   check_rows(TC_F64, 128, 1, 2, 500, IN_PLACE);
 }
 
+// The same sums in the same order as of one block with as many threads, by whatever part of it each block is.
+Test(gpu_print, rows_spread_over_blocks, .timeout = 120) {
+  static const struct {
+    tc_type type;
+    int threads, cluster, each;
+    int64_t length;
+    int how;
+  } of[] = {{TC_F32, 128, 2, 4, 1000, KEEP_IN_REGISTERS},
+            {TC_F32, 1024, 4, 2, 3001, READ_AGAIN},
+            {TC_F32, 2048, 8, 1, 5000, IN_PLACE},
+            {TC_BF16, 4096, 4, 4, 20001, KEEP_IN_REGISTERS},
+            {TC_F64, 512, 8, 2, 1500, READ_AGAIN}};
+  for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+    char what[80];
+    snprintf(what, sizeof what, "rows of %d over %d blocks", (int)of[i].length, of[i].cluster);
+    tc_nest n = rows(of[i].type, of[i].threads, 1, of[i].each, of[i].length, of[i].how);
+    n.cluster = (uint16_t)of[i].cluster;
+    check_in_step(&n, (int64_t[]){5 * of[i].length, of[i].how == IN_PLACE ? 5 : 5 * of[i].length, 5}, 5, what);
+    tc_nest_destroy(&n);
+  }
+}
+
 // Each thread writes what another reads: through a tile, element by element from the far end, and twice, so that the tile is written over again.
 Test(gpu_print, threads_wait_for_what_others_wrote) {
   tc_nest n = {.threads = 128, .groups = 1, .scratch_bytes = 1024};
@@ -267,8 +289,10 @@ Test(gpu_print, threads_wait_for_what_others_wrote) {
 
 // b1[i] = b1[i - 1] + the i-th vector's sum: a scalar that the first thread writes, read by all in the next turn.
 Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
-  for (int threads = 16; threads <= 256; threads *= 16) {
-    tc_nest n = {.threads = (uint16_t)threads, .groups = 1};
+  static const int of[][2] = {{16, 0}, {256, 0}, {256, 4}};  // threads, and blocks that they are spread over
+  for (int k = 0; k < 3; k++) {
+    int threads = of[k][0];
+    tc_nest n = {.threads = (uint16_t)threads, .groups = 1, .cluster = (uint16_t)of[k][1]};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
     OP0(&n, BEGIN, TC_I64, 1, 0);
     uint32_t i = OP2(&n, LOOP, TC_I64, 1, 1, put_i64(&n, 1), put_i64(&n, 8));
@@ -411,6 +435,10 @@ Test(gpu_print, a_row_costs_a_barrier_a_reduction) {
   tc_nest n = rows(TC_F32, 256, 1, 4, 4096, KEEP_IN_REGISTERS);
   char *source = printed(&n);
   cr_expect_eq(count(source, "TC_SYNC();"), 2, "%s", source);
+  tc_free(source);
+  n.cluster = 2;
+  source = printed(&n);  // a block's barrier and the cluster's, and one at the end
+  cr_expect(count(source, "TC_SYNC();") == 2 && count(source, "TC_SYNC_CLUSTER();") == 3, "%s", source);
   tc_free(source), tc_nest_destroy(&n);
   n = rows(TC_F32, 32, 4, 4, 512, KEEP_IN_REGISTERS);
   source = printed(&n);

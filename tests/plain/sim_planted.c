@@ -199,6 +199,60 @@ static const planted list[] = {
      "  ((u32 *)tc_shared)[TC_THREAD] = 0;\n"
      "}\n",
      "launch: with 128 bytes of shared memory, but it uses 256", 700, 3, 1, 32, 128},
+    {"another block's memory by the block's barrier alone",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  TC_SHARED(128);\n"
+     "  u32 *s = (u32 *)tc_shared, *out = (u32 *)tc_table[0];\n"
+     "  s[TC_THREAD] = (u32)TC_THREAD;\n"
+     "  if (BAD) TC_SYNC();\n"
+     "  else TC_SYNC_CLUSTER();\n"
+     "  out[TC_BLOCK * 32 + TC_THREAD] = ((const u32 *)tc_of_block(s, 1 - TC_RANK))[31 - TC_THREAD];\n"
+     "  TC_SYNC_CLUSTER();\n"
+     "}\n",
+     "race between threads: reads 4 bytes of shared memory", 0, 8, 4, 32, 128},
+    {"another block's memory written while it is read there",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  TC_SHARED(128);\n"
+     "  u32 *s = (u32 *)tc_shared, *out = (u32 *)tc_table[0];\n"
+     "  s[TC_THREAD] = (u32)TC_THREAD;\n"
+     "  TC_SYNC_CLUSTER();\n"
+     "  out[TC_BLOCK * 32 + TC_THREAD] = ((const u32 *)tc_of_block(s, 1 - TC_RANK))[TC_THREAD];\n"
+     "  if (BAD) TC_SYNC();\n"
+     "  else TC_SYNC_CLUSTER();\n"
+     "  s[TC_THREAD] = 0;\n"
+     "}\n",
+     "race between threads: writes 4 bytes of shared memory", 0, 10, 2, 32, 128},
+    {"the memory of a block that has ended",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  TC_SHARED(128);\n"
+     "  u32 *s = (u32 *)tc_shared, *out = (u32 *)tc_table[0];\n"
+     "  s[TC_THREAD] = (u32)TC_THREAD;\n"
+     "  TC_SYNC_CLUSTER();\n"
+     "  out[TC_BLOCK * 32 + TC_THREAD] = ((const u32 *)tc_of_block(s, 1 - TC_RANK))[TC_THREAD];\n"
+     "  if (!BAD) TC_SYNC_CLUSTER();\n"
+     "}\n",
+     "use after the end", 700, 7, 2, 32, 128},
+    {"another block's memory beyond its end",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  TC_SHARED(128);\n"
+     "  u32 *s = (u32 *)tc_shared;\n"
+     "  ((u32 *)tc_of_block(s, 1 - TC_RANK))[TC_THREAD + BAD] = 1;\n"
+     "  TC_SYNC_CLUSTER();\n"
+     "}\n",
+     "out of bounds: writes 4 bytes", 700, 5, 2, 32, 128},
+    {"a block that is not of the cluster",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  TC_SHARED(128);\n"
+     "  *((u32 *)tc_of_block(tc_shared, 1 - TC_RANK + BAD) + TC_THREAD) = 1;\n"
+     "  TC_SYNC_CLUSTER();\n"
+     "}\n",
+     "of a cluster of 2", 700, 4, 2, 32, 128},
+    {"a cluster's barrier that not all blocks reach",
+     "TC_KERNEL_CLUSTER(k, 32, 2) {\n"
+     "  if (!BAD || TC_RANK == 0) TC_SYNC_CLUSTER();\n"
+     "  ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD] = 1;\n"
+     "}\n",
+     "divergent cluster: 32 of 64 threads are at the cluster's barrier", 719, 3, 2, 32, 0},
 };
 
 typedef struct attempt {
@@ -247,6 +301,16 @@ static int look_away(const void *unused) {
   return 0;
 }
 
+// No fault: the launch is refused.
+static int part_of_a_cluster(const void *unused) {
+  (void)unused;
+  use_begin();
+  CUfunction f = use_kernel("k", "TC_KERNEL_CLUSTER(k, 32, 4) { ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD] = 1; }\n");
+  EXPECT_CU(0u, use_run(f, 8, 32, 0, use_alloc(1024)));
+  EXPECT_CU(912u, use_run(f, 6, 32, 0, use_alloc(1024)));
+  return child_failed();
+}
+
 int main(void) {
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     for (int bad = 0; bad < 2; bad++) {
@@ -260,5 +324,7 @@ int main(void) {
   }
   int status = child_status(look_away, NULL);
   EXPECT(status == USE_MISTAKES, "%d", status);
+  status = child_status(part_of_a_cluster, NULL);
+  EXPECT(status == 0, "part of a cluster: %d", status);
   return expect_done("sim_planted");
 }

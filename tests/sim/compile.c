@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-enum { MAX_ARGS = 32, PATH_BYTES = 512, VERSION = 1 };
+enum { MAX_ARGS = 32, PATH_BYTES = 512, VERSION = 2 };
 
 static const char *const common_args[] = {
     "-x",

@@ -43,6 +43,7 @@ typedef enum sim_error {
   SIM_CAPTURE_UNMATCHED = 903,
   SIM_CAPTURE_UNJOINED = 904,
   SIM_GRAPH_UPDATE = 910,
+  SIM_INVALID_CLUSTER = 912,
   SIM_UNKNOWN = 999,
 } sim_error;
 
@@ -52,7 +53,7 @@ typedef enum sim_error {
     if (sim_try != SIM_OK) return sim_try; \
   } while (0)
 
-enum { SIM_MAX_DEVICES = 8, SIM_MAX_THREADS = 1024, SIM_MAX_SHARED = 232448 };
+enum { SIM_MAX_DEVICES = 8, SIM_MAX_THREADS = 1024, SIM_MAX_SHARED = 232448, SIM_MAX_CLUSTER = 8 };
 
 typedef struct sim_device sim_device;
 typedef struct sim_stream sim_stream;
@@ -103,6 +104,7 @@ typedef struct sim_kernel {
   char *name;
   void (*entry)(void *params);
   int threads, param_bytes;
+  int cluster;  // blocks that run together, 1: each is alone
   int shared_limit;  // of dynamic shared memory, by attribute
 } sim_kernel;
 
@@ -112,7 +114,7 @@ typedef struct sim_image {
   char arch[16];
   uint64_t object_bytes, source_bytes, hash;
 } sim_image;
-#define SIM_IMAGE_MAGIC "SIMCODE"
+#define SIM_IMAGE_MAGIC "SIMCODE2"
 
 // *out is the device's. The image is copied. An image runs on its architecture alone; one that was text also on newer ones.
 sim_error sim_module_load(sim_device *d, const void *image, bool was_text, sim_module **out);

@@ -37,6 +37,7 @@ sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned b
   if (!sim_alive(k, SIM_KERNEL) || k->object.device != sim_here()) return SIM_INVALID_HANDLE;
   if (!shape_allowed(k, grid, block, shared) || k->param_bytes > most_param_bytes || !parameters || !parameters[0]) return SIM_INVALID;
   if (block[0] * block[1] * block[2] > (unsigned)k->threads) return SIM_TOO_MANY_RESOURCES;
+  if (k->cluster > SIM_MAX_CLUSTER || grid[0] % (unsigned)k->cluster != 0) return SIM_INVALID_CLUSTER;
   *out = (sim_op){.kind = SIM_OP_KERNEL, .launch = {.kernel = k, .shared = shared, .params = malloc((size_t)k->param_bytes + 1)}};
   if (!out->launch.params) return SIM_MEMORY;
   memcpy(out->launch.grid, grid, sizeof out->launch.grid);

@@ -177,7 +177,7 @@ static bool relocate(const loader *l) {
   return true;
 }
 
-// TC_KERNEL leaves { threads, bytes of parameters } as sim_kernel_NAME beside the function NAME.
+// TC_KERNEL leaves { threads, bytes of parameters, blocks of a cluster } as sim_kernel_NAME beside the function NAME.
 static bool list_kernels(const loader *l, sim_module *m) {
   static const char mark[] = "sim_kernel_";
   for (int i = 0; i < l->n_symbols; i++) {
@@ -187,7 +187,7 @@ static bool list_kernels(const loader *l, sim_module *m) {
     name += sizeof mark - 1;
     for (int k = 0; k < l->n_symbols; k++) {
       if (strcmp(l->names + l->symbol[k].st_name, name) != 0 || l->symbol[k].st_shndx == SHN_UNDEF) continue;
-      int facts[2];
+      int facts[3];
       memcpy(facts, (const void *)address_of(l, (uint32_t)i), sizeof facts);
       sim_kernel *n = sim_object_new(SIM_KERNEL, m->object.device, sizeof *n);
       if (!n) return false;
@@ -197,6 +197,7 @@ static bool list_kernels(const loader *l, sim_module *m) {
       memcpy(&n->entry, &entry, sizeof entry);
       n->threads = facts[0];
       n->param_bytes = facts[1];
+      n->cluster = facts[2];
       n->shared_limit = sim_is_hip ? (int)sim_option.shared_optin : 48 << 10;
       n->next = m->kernel;
       m->kernel = n;

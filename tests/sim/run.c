@@ -1,4 +1,4 @@
-// Runs a launch: its blocks one after the other in an order of the seed's, a fiber for every thread of a block.
+// Runs a launch: its blocks, or clusters of blocks, one after the other in an order of the seed's, a fiber for every thread.
 // A thread runs until it comes to a barrier or meets others of its warp; those meet when all whom the mask names have come with the same words. When
 // nobody can go on, either all are at the barrier, or it is divergent: a device would hang or go on wrongly, here the launch fails.
 #include "tests/sim/run.h"
@@ -54,8 +54,19 @@ void sim_kill(sim_error error) {
   for (;;) sim_yield(SIM_DONE);
 }
 
+void sim_turn_to(sim_thread *t) {
+  B->now = t;
+  if (B->n_ranks == 1 || !t) return;
+  B->block = B->first_block + t->rank;
+  B->epoch = B->rank_epoch[t->rank];
+  B->shared = B->all_shared + (size_t)t->rank * SIM_SHARED_STRIDE;
+  B->shared_state = B->all_state + (size_t)t->rank * SIM_SHARED_STRIDE;
+  B->shared_cell = B->all_cell + (size_t)t->rank * (SIM_SHARED_STRIDE / 4);
+}
+
 static void fiber_main(void) {
   B->launch->kernel->entry(B->launch->params);
+  B->n_done[B->now->rank]++;
   for (;;) sim_yield(SIM_DONE);
 }
 
@@ -72,21 +83,25 @@ static void fiber_init(sim_thread *t) {
   t->n_landing = t->group = 0;
 }
 
-static bool stacks_init(void) {
-  static bool done;
-  if (done) return true;
-  size_t each = SIM_STACK_BYTES + 4096, bytes = each * SIM_MAX_THREADS;  // a page between two that cannot be touched
-  uint8_t *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  sim_landing *landing = malloc(SIM_MAX_THREADS * SIM_MAX_COPIES * sizeof *landing);
-  if (p == MAP_FAILED || !landing) return false;
-  for (int i = 0; i < SIM_MAX_THREADS; i++) {
-    sim_thread *t = &B->thread[i];
-    t->id = i;
-    t->stack = p + (size_t)i * each + 4096;
-    t->landing = landing + (size_t)i * SIM_MAX_COPIES;
+// Stacks for so many threads; a page between two cannot be touched.
+static bool stacks_init(int n_threads) {
+  static uint8_t *stacks;
+  static sim_landing *landing;
+  static int n;
+  size_t each = SIM_STACK_BYTES + 4096, bytes = each * SIM_MAX_FIBERS;
+  if (!stacks) {
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    landing = malloc((size_t)SIM_MAX_FIBERS * SIM_MAX_COPIES * sizeof *landing);
+    if (p == MAP_FAILED || !landing) return false;
+    stacks = p;
+  }
+  for (; n < n_threads; n++) {
+    sim_thread *t = &B->thread[n];
+    t->stack = stacks + (size_t)n * each + 4096;
+    t->landing = landing + (size_t)n * SIM_MAX_COPIES;
     if (mprotect(t->stack, SIM_STACK_BYTES, PROT_READ | PROT_WRITE) != 0) return false;
   }
-  return done = true;
+  return true;
 }
 
 // ---- faults ----
@@ -135,7 +150,7 @@ static int find_meeting(int warp, sim_thread **who) {
 }
 
 static void run_thread(sim_thread *t) {
-  B->now = t;
+  sim_turn_to(t);
   sim_switch(&scheduler, t->sp);
 }
 
@@ -165,19 +180,23 @@ static const char *meeting_name(sim_meeting m) {
 
 // Nobody can go on, and not all are at the barrier.
 static void tell_divergence(void) {
-  int done = 0, barrier = 0;
-  const sim_thread *stuck = NULL, *waiting = NULL;
+  int done = 0, barrier = 0, cluster = 0;
+  sim_thread *stuck = NULL, *waiting = NULL;
   for (int i = 0; i < B->n_threads; i++) {
-    const sim_thread *t = &B->thread[i];
+    sim_thread *t = &B->thread[i];
     done += t->state == SIM_DONE;
     barrier += t->state == SIM_AT_BARRIER;
-    if (t->state == SIM_AT_BARRIER && !waiting) waiting = t;
+    cluster += t->state == SIM_AT_CLUSTER;
+    if ((t->state == SIM_AT_BARRIER || t->state == SIM_AT_CLUSTER) && !waiting) waiting = t;
     if (t->state == SIM_AT_MEETING && !stuck) stuck = t;
   }
-  B->now = (sim_thread *)(stuck ? stuck : waiting);
+  sim_turn_to(stuck ? stuck : waiting);
   if (stuck) {
     sim_kernel_fault("divergent warp", stuck->site, "%s with mask 0x%llx in line %d waits for threads that are elsewhere",
                      meeting_name(stuck->meeting), (unsigned long long)stuck->mask, stuck->line);
+  } else if (cluster > 0) {
+    sim_kernel_fault("divergent cluster", waiting->site, "%d of %d threads are at the cluster's barrier, %d at a block's, %d have ended", cluster,
+                     B->n_threads, barrier, done);
   } else {
     sim_kernel_fault("divergent barrier", waiting ? waiting->site : NULL, "%d of %d threads are at the barrier of line %d, %d have ended", barrier,
                      B->n_threads, waiting ? waiting->line : 0, done);
@@ -185,44 +204,66 @@ static void tell_divergence(void) {
   B->error = SIM_LAUNCH_FAILED;
 }
 
-// All are at the barrier; of different lines, it is one only by luck.
-static void open_barrier(void) {
-  int line = B->thread[0].line;
-  for (int i = 0; i < B->n_threads; i++) {
+// Threads first to end - 1 are all at the barrier; of different lines, it is one only by luck.
+static void open_barrier(int first, int end) {
+  int line = B->thread[first].line;
+  for (int i = first; i < end; i++) {
     sim_thread *t = &B->thread[i];
     if (t->line != line) {
-      B->now = t;
+      sim_turn_to(t);
       sim_kernel_fault("divergent barrier", t->site, "at the barrier of line %d while thread 0 is at that of line %d", t->line, line);
     }
     t->state = SIM_RUNNING;
   }
-  B->epoch++;
+  B->barriers++;
 }
 
-static void run_block(int block) {
-  B->block = block;
+static int count(sim_thread_state state, int first, int end) {
+  int n = 0;
+  for (int i = first; i < end; i++) n += B->thread[i].state == state;
+  return n;
+}
+
+// Those that all have come to. False: none is such.
+static bool open_barriers(void) {
+  bool any = false;
+  for (int rank = 0; rank < B->n_ranks; rank++) {
+    int first = rank * B->block_threads, end = first + B->block_threads;
+    if (count(SIM_AT_BARRIER, first, end) < B->block_threads) continue;
+    open_barrier(first, end);
+    B->rank_epoch[rank] = sim_epoch_of(B->barriers, rank);
+    any = true;
+  }
+  if (count(SIM_AT_CLUSTER, 0, B->n_threads) == B->n_threads) {
+    open_barrier(0, B->n_threads);
+    B->cluster_barrier = B->barriers;
+    for (int rank = 0; rank < B->n_ranks; rank++) B->rank_epoch[rank] = sim_epoch_of(B->barriers, rank);
+    any = true;
+  }
+  B->epoch = B->barriers;  // of a block alone
+  return any;
+}
+
+// Blocks from this one on, as many as run together.
+static void run_blocks(int block) {
+  B->block = B->first_block = block;
   B->stamp++;
-  B->epoch = 1;
+  B->epoch = B->barriers = B->cluster_barrier = 1;
   for (int i = 0; i < B->n_threads; i++) {
     sim_thread *t = &B->thread[i];
+    t->rank = i / B->block_threads, t->id = i % B->block_threads;
     fiber_init(t);
-    t->warp = i / sim_option.warp;
-    t->lane = i % sim_option.warp;
+    t->warp = t->id / sim_option.warp;
+    t->lane = t->id % sim_option.warp;
+    t->of_warp = &B->warp[i / sim_option.warp];
   }
-  sim_check_begin_block(B->launch->shared);
+  for (int rank = 0; rank < B->n_ranks; rank++) B->n_done[rank] = 0, B->rank_epoch[rank] = sim_epoch_of(B->barriers, rank);
+  sim_check_begin(B->launch->shared);
   for (;;) {
-    int first = (int)sim_random((uint32_t)B->n_warps), done = 0, barrier = 0;
+    int first = (int)sim_random((uint32_t)B->n_warps);
     for (int w = 0; w < B->n_warps && !B->error; w++) run_warp((first + w) % B->n_warps);
-    for (int i = 0; i < B->n_threads; i++) {
-      done += B->thread[i].state == SIM_DONE;
-      barrier += B->thread[i].state == SIM_AT_BARRIER;
-    }
-    if (B->error || done == B->n_threads) return;
-    if (barrier == B->n_threads) {
-      open_barrier();
-    } else {
-      tell_divergence();
-    }
+    if (B->error || count(SIM_DONE, 0, B->n_threads) == B->n_threads) return;
+    if (!open_barriers()) tell_divergence();
   }
 }
 
@@ -236,7 +277,7 @@ static int gcd(int a, int b) {
 }
 
 sim_error sim_run(sim_device *d, const sim_launch *l) {
-  if (!stacks_init() || !sim_check_setup()) return SIM_MEMORY;
+  if (!sim_check_setup()) return SIM_MEMORY;
   if (!sim_alive(l->kernel, SIM_KERNEL)) {
     sim_fault(21, "a launch runs after its module was unloaded");
     return SIM_ILLEGAL_ADDRESS;
@@ -244,20 +285,28 @@ sim_error sim_run(sim_device *d, const sim_launch *l) {
   if (B->stamp > UINT32_MAX / 2) B->stamp = 0;
   B->device = d;
   B->launch = l;
-  B->n_threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+  B->n_ranks = l->kernel->cluster;
+  B->block_threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+  B->n_threads = B->block_threads * B->n_ranks;
+  if (!stacks_init(B->n_threads)) return SIM_MEMORY;
   B->n_warps = (B->n_threads + sim_option.warp - 1) / sim_option.warp;
   B->n_blocks = (int)(l->grid[0] * l->grid[1] * l->grid[2]);
   B->first_stamp = B->stamp + 1;
   B->error = SIM_OK;
   B->now = NULL;
-  if (B->n_threads != l->kernel->threads) {
-    sim_kernel_fault("launch", NULL, "with %d threads a block, but it is written for %d", B->n_threads, l->kernel->threads);
+  B->shared = B->all_shared, B->shared_state = B->all_state, B->shared_cell = B->all_cell;
+  if (B->block_threads != l->kernel->threads) {
+    sim_kernel_fault("launch", NULL, "with %d threads a block, but it is written for %d", B->block_threads, l->kernel->threads);
   }
-  int step = (int)sim_random((uint32_t)B->n_blocks) + 1, at = (int)sim_random((uint32_t)B->n_blocks);
-  while (gcd(step, B->n_blocks) != 1) step++;
-  for (int i = 0; i < B->n_blocks && !B->error; i++) {
-    run_block(at);
-    at = (int)(((int64_t)at + step) % B->n_blocks);
+  if (B->n_ranks > 1 && B->block_threads % sim_option.warp) {
+    sim_kernel_fault("launch", NULL, "blocks of a cluster have %d threads, which are not whole warps", B->block_threads);
+    return SIM_LAUNCH_FAILED;
+  }
+  int n_runs = B->n_blocks / B->n_ranks, step = (int)sim_random((uint32_t)n_runs) + 1, at = (int)sim_random((uint32_t)n_runs);
+  while (gcd(step, n_runs) != 1) step++;
+  for (int i = 0; i < n_runs && !B->error; i++) {
+    run_blocks(at * B->n_ranks);
+    at = (int)(((int64_t)at + step) % n_runs);
   }
   B->now = NULL;
   return B->error;

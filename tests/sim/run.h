@@ -1,4 +1,4 @@
-// Running kernels: a fiber for every thread of a block, one block after the other, every access looked at.
+// Running kernels: a fiber for every thread of a block, one block after the other, or one cluster of blocks, every access looked at.
 // Callers hold the lock. Between the files run*.c: the block that runs now.
 #ifndef TC_TESTS_SIM_RUN_H
 #define TC_TESTS_SIM_RUN_H
@@ -10,10 +10,11 @@ sim_error sim_run(sim_device *d, const sim_launch *l);
 // The address of a function that kernels may call, or NULL.
 void *sim_word(const char *name);
 
-enum { SIM_STACK_BYTES = 64 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64 };
+enum { SIM_STACK_BYTES = 64 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
+enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
 
 typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA } sim_meeting;
-typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_MEETING, SIM_DONE } sim_thread_state;
+typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_DONE } sim_thread_state;
 
 // An asynchronous copy of a thread's that has not landed.
 typedef struct sim_landing {
@@ -25,7 +26,8 @@ typedef struct sim_thread {
   void *sp;
   uint8_t *stack;
   sim_thread_state state;
-  int id, warp, lane, line;
+  int rank, id, warp, lane, line;  // rank: of its block in the cluster; id and warp are of the block
+  struct sim_warp *of_warp;
   // What a meeting of threads of a warp is given and gives:
   sim_meeting meeting;
   uint64_t mask;
@@ -52,19 +54,31 @@ typedef struct sim_cell {
   uint16_t writer_epoch, writer_clock, reader_epoch, reader_clock;
 } sim_cell;
 
+// What runs at once: a block, or the blocks of a cluster. block, epoch and shared memory are those of the thread that runs.
 typedef struct sim_block {
   sim_device *device;
   const sim_launch *launch;
-  int n_threads, n_warps, n_blocks, block;
-  uint32_t stamp, first_stamp;  // of this block's run, of the launch's first
-  uint16_t epoch;  // barriers so far
+  int n_threads, n_warps, n_blocks, block;  // threads and warps of all blocks that run; blocks of the grid
+  int n_ranks, first_block, block_threads;  // blocks that run, the first of them, and the threads of each
+  int n_done[SIM_MAX_CLUSTER];  // threads of a block that have ended
+  uint32_t stamp, first_stamp;  // of this run, of the launch's first
+  uint16_t epoch;  // barriers so far; of clusters see sim_epoch_of
+  uint16_t barriers, cluster_barrier, rank_epoch[SIM_MAX_CLUSTER];  // of a cluster: counted together; the last one of all; of each block
   sim_thread *now;
   sim_error error;  // the launch ends with it
-  uint8_t *shared, *shared_state;
-  sim_cell *shared_cell, *cell;
-  sim_thread thread[SIM_MAX_THREADS];
-  sim_warp warp[SIM_MAX_THREADS / 32];
+  uint8_t *shared, *shared_state, *all_shared, *all_state;  // all: of the first block
+  sim_cell *shared_cell, *all_cell, *cell;
+  sim_thread thread[SIM_MAX_FIBERS];
+  sim_warp warp[SIM_MAX_FIBERS / 32];
 } sim_block;
+
+// In a cluster an epoch names its block, too.
+static inline uint16_t sim_epoch_of(uint16_t barriers, int rank) {
+  return (uint16_t)(barriers * SIM_MAX_CLUSTER + rank);
+}
+static inline int sim_epoch_rank(uint16_t epoch) {
+  return epoch % SIM_MAX_CLUSTER;
+}
 
 extern sim_block sim_run_block;
 
@@ -80,9 +94,11 @@ enum { SIM_READ = 0, SIM_WRITE = 1, SIM_ATOMIC = 2, SIM_READ_ONLY = 4, SIM_ANY_A
 void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site);
 // Is this the block's shared memory?
 bool sim_is_shared(uintptr_t at, unsigned bytes);
+// From now on this thread runs, or is spoken of.
+void sim_turn_to(sim_thread *t);
 // A mistake in the kernel that runs: told with its name, block, thread and line.
 void sim_kernel_fault(const char *what, const void *site, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void sim_check_begin_block(unsigned shared_bytes);
+void sim_check_begin(unsigned shared_bytes);
 bool sim_check_setup(void);
 // A function that the compiler makes a kernel call for its accesses, or NULL.
 void *sim_hook(const char *name);

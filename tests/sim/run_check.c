@@ -3,7 +3,7 @@
 //
 // Order. For every four bytes a cell keeps who wrote and who read them last: threads `lo` to `hi` of one warp, or of several. Two accesses have an order if a
 // barrier of the block lies between them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between them (its clock). Blocks
-// have none. Where threads touched different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is invented.
+// have none, but those of a cluster by its barrier. Where threads touched different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is invented.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +32,20 @@ enum { SHARED = 1 << 16 };  // with the kind of an access: of shared memory
 
 bool sim_check_setup(void) {
   if (B->cell) return true;
+  size_t shared_bytes = (size_t)SIM_SHARED_STRIDE * SIM_MAX_CLUSTER;
   size_t bytes = sim_memory_size / 4 * sizeof(sim_cell);
   void *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  B->shared = aligned_alloc(4096, (SIM_MAX_SHARED + 8191) / 4096 * 4096);
-  B->shared_state = malloc(SIM_MAX_SHARED + 64);
-  B->shared_cell = calloc(SIM_MAX_SHARED / 4 + 16, sizeof(sim_cell));
-  if (cells == MAP_FAILED || !B->shared || !B->shared_state || !B->shared_cell) return false;
+  B->all_shared = aligned_alloc(4096, shared_bytes);
+  B->all_state = malloc(shared_bytes);
+  B->all_cell = calloc(shared_bytes / 4, sizeof(sim_cell));
+  if (cells == MAP_FAILED || !B->all_shared || !B->all_state || !B->all_cell) return false;
   B->cell = cells;
   return true;
 }
 
 // The cells need no clearing: the stamp tells that they are of another block.
-void sim_check_begin_block(unsigned shared_bytes) {
-  memset(B->shared_state, SIM_UNWRITTEN, shared_bytes);
+void sim_check_begin(unsigned shared_bytes) {
+  for (int rank = 0; rank < B->n_ranks; rank++) memset(B->all_state + (size_t)rank * SIM_SHARED_STRIDE, SIM_UNWRITTEN, shared_bytes);
   for (int w = 0; w < B->n_warps; w++) {
     sim_warp *p = &B->warp[w];
     p->clock = p->full = 0;
@@ -63,6 +64,7 @@ bool sim_is_shared(uintptr_t at, unsigned bytes) {
 // Was all that this side says done before what the running thread does now?
 static bool ordered(uint32_t side, uint16_t epoch, uint16_t clock) {
   const sim_thread *t = B->now;
+  if (B->n_ranks > 1 && sim_epoch_rank(epoch) != t->rank) return epoch / SIM_MAX_CLUSTER < B->cluster_barrier;
   if (epoch != B->epoch) return true;
   bool mixed = side >> MIXED & 1;
   if (side >> SEVERAL & 1) return mixed;
@@ -70,7 +72,7 @@ static bool ordered(uint32_t side, uint16_t epoch, uint16_t clock) {
   if (FIELD(side, WARP, 5) != (uint32_t)t->warp) return false;
   if (lo == lane && hi == lane) return true;
   if (mixed && lane >= lo && lane <= hi) return true;
-  const sim_warp *w = &B->warp[t->warp];
+  const sim_warp *w = t->of_warp;
   if (w->full > clock) return true;
   for (uint32_t l = lo; l <= hi; l++) {
     if (l != lane && !(w->pairs && w->last[lane][l] > clock)) return false;
@@ -126,7 +128,7 @@ static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint3
   if (write && ((read && (c->reader >> ONLY & 1)) || ((FIELD(c->reader, OLD, 4) & mask) && (c->reader >> OLD_ONLY & 1)))) {
     what = "read-only load of what this kernel writes";
   }
-  uint16_t clock = B->warp[B->now->warp].clock;
+  uint16_t clock = B->now->of_warp->clock;
   if (write) {
     bool newer = c->writer_epoch != B->epoch || (written == writers && !atomic && !unordered_write);
     c->writer = joined(c->writer, newer, mask, kind);
@@ -146,12 +148,13 @@ static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint3
 static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) {
   bool write = kind & (SIM_WRITE | SIM_ATOMIC);
   uint32_t mine = my_side(mask, kind);
-  uint16_t clock = B->warp[B->now->warp].clock;
+  uint16_t clock = B->now->of_warp->clock;
   if (c->stamp != B->stamp && (c->stamp < B->first_stamp || (kind & SHARED))) {  // each block has its own shared memory
     *c = (sim_cell){B->stamp, write ? mine : 0, write ? 0 : mine, B->epoch, clock, B->epoch, clock};
     return NULL;
   }
-  if (c->stamp == B->stamp && (c->writer == mine || c->writer == 0) && (c->reader == mine || c->reader == 0)) {  // this thread's alone
+  if (c->stamp == B->stamp && B->n_ranks == 1 && (c->writer == mine || c->writer == 0) &&
+      (c->reader == mine || c->reader == 0)) {  // this thread's alone
     if (write) {
       c->writer = mine, c->writer_epoch = B->epoch, c->writer_clock = clock;
     } else {
@@ -201,6 +204,16 @@ static inline bool all_written(const uint8_t *state, unsigned bytes) {
   return true;
 }
 
+// Memory of another block of the cluster, which is there as long as the block.
+static __attribute__((noinline)) bool is_of_cluster(uintptr_t at, unsigned bytes, const void *site, size_t *out_offset) {
+  size_t o = at - (uintptr_t)B->all_shared, rank = o / SIM_SHARED_STRIDE, inside = o % SIM_SHARED_STRIDE;
+  if (rank >= (size_t)B->n_ranks || inside + bytes > B->launch->shared) return false;
+  *out_offset = o;
+  if (B->n_done[rank] < B->block_threads) return true;
+  sim_kernel_fault("use after the end", site, "%u bytes of the memory of block %d, which has ended", bytes, B->first_block + (int)rank);
+  sim_kill(SIM_ILLEGAL_ADDRESS);
+}
+
 // Memory that is not a device's: the thread's own, its parameters, constants beside the code.
 static bool is_own(uintptr_t at, unsigned bytes, unsigned kind) {
   const sim_launch *l = B->launch;
@@ -243,6 +256,9 @@ static inline __attribute__((always_inline)) void touch(uintptr_t at, unsigned b
     kind |= SHARED;
   } else if ((o = at - (uintptr_t)sim_memory) < sim_memory_size && o + bytes <= sim_memory_size && reachable(at)) {
     state = sim_state + o, cell = B->cell + o / 4;
+  } else if (B->n_ranks > 1 && is_of_cluster(at, bytes, site, &o)) {
+    state = B->all_state + o, cell = B->all_cell + o / 4;
+    kind |= SHARED;
   } else {
     refuse(at, bytes, kind, site);
     return;

@@ -21,6 +21,10 @@ static int block_word(void) {
   return B->block;
 }
 
+static int rank_word(void) {
+  return B->now->rank;
+}
+
 static int blocks_word(void) {
   return B->n_blocks;
 }
@@ -39,6 +43,21 @@ static void sync_word(int line) {
   B->now->line = line;
   B->now->site = SITE;
   sim_yield(SIM_AT_BARRIER);
+}
+
+static void sync_cluster_word(int line) {
+  B->now->line = line;
+  B->now->site = SITE;
+  sim_yield(SIM_AT_CLUSTER);
+}
+
+// The same place in the memory of another block of the cluster.
+static void *of_block_word(const void *shared, int rank) {
+  if (!sim_is_shared((uintptr_t)shared, 1) || rank < 0 || rank >= B->n_ranks) {
+    sim_kernel_fault("out of bounds", SITE, "%p in the memory of block %d of a cluster of %d", shared, rank, B->n_ranks);
+    sim_kill(SIM_ILLEGAL_ADDRESS);
+  }
+  return B->all_shared + (size_t)rank * SIM_SHARED_STRIDE + ((const uint8_t *)shared - B->shared);
 }
 
 // Waits for the others that the mask names.
@@ -103,7 +122,7 @@ static bool exchange(sim_thread *const *who, int n) {
 // Memory accesses of these threads have an order now.
 static void order_warp(sim_warp *w, sim_thread *const *who, int n) {
   w->clock++;
-  int threads = B->n_threads - who[0]->warp * sim_option.warp;
+  int threads = B->block_threads - who[0]->warp * sim_option.warp;
   if (n == (threads < sim_option.warp ? threads : sim_option.warp)) {
     w->full = w->clock;
     return;
@@ -300,6 +319,9 @@ void *sim_word(const char *name) {
       W(sim_block, block_word),
       W(sim_blocks, blocks_word),
       W(sim_shared, shared_word),
+      W(sim_rank, rank_word),
+      W(sim_sync_cluster, sync_cluster_word),
+      W(sim_of_block, of_block_word),
       W(sim_sync, sync_word),
       W(sim_sync_warp, sync_warp_word),
       W(sim_down, down_word),

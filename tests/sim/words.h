@@ -23,17 +23,17 @@ typedef double f64;
 // ---- heads ----
 
 // NAME is what the driver calls, with a pointer to the parameter; sim_kernel_NAME says how it is to be launched.
-#define SIM_HEAD(name, threads, bytes, given, handed_on, parameter) \
+#define SIM_HEAD(name, threads, blocks, bytes, given, handed_on, parameter) \
   static void sim_body_##name(parameter); \
-  extern const i32 sim_kernel_##name[2]; \
-  const i32 sim_kernel_##name[2] = {threads, bytes}; \
+  extern const i32 sim_kernel_##name[3]; \
+  const i32 sim_kernel_##name[3] = {threads, bytes, blocks}; \
   void name(given); \
   SIM_UNSEEN void name(given) { \
     sim_body_##name(handed_on); \
   } \
   static void sim_body_##name(parameter)
-#define TC_KERNEL(name, threads) SIM_HEAD(name, threads, 8, const u64 *const *at, *at, const u64 *tc_table)
-#define TC_KERNEL_OF(name, threads, type) SIM_HEAD(name, threads, sizeof(type), const type *at, at, const type *tc_value)
+#define TC_KERNEL(name, threads) SIM_HEAD(name, threads, 1, 8, const u64 *const *at, *at, const u64 *tc_table)
+#define TC_KERNEL_OF(name, threads, type) SIM_HEAD(name, threads, 1, sizeof(type), const type *at, at, const type *tc_value)
 
 u8 *sim_shared(i32 bytes) SIM_PURE;
 i32 sim_thread(void) SIM_PURE;
@@ -161,6 +161,19 @@ SIM_UNSEEN TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
 void tc_copy_async_16(void *shared, const void *global, i32 bytes);
 void tc_copy_commit(void);
 void tc_copy_wait(i32 n);
+
+// ---- clusters ----
+
+#define TC_HAS_CLUSTERS (SIM_ARCH >= 90)
+#if TC_HAS_CLUSTERS
+#define TC_KERNEL_CLUSTER(name, threads, blocks) SIM_HEAD(name, threads, blocks, 8, const u64 *const *at, *at, const u64 *tc_table)
+i32 sim_rank(void) SIM_PURE;
+void sim_sync_cluster(i32 line);
+void *sim_of_block(const void *shared, i32 rank);
+#define TC_RANK sim_rank()
+#define TC_SYNC_CLUSTER() sim_sync_cluster(__LINE__)
+#define tc_of_block(shared, rank) sim_of_block(shared, rank)
+#endif
 
 // ---- matrices ----
 
