@@ -66,7 +66,8 @@ bool tc_att_in_twos(const tc_att *p);
 double tc_att_units(const tc_att *p);
 // What makes products with keys scores.
 tc_val tc_att_key_scale(tc_att *p);
-// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126.5 it is 0.
+// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126.5 it is 0. Powers of two are one instruction
+// of a GPU, where these were 12 by NVRTC 13.0 for sm_90.
 tc_val tc_att_power(tc_att *p, tc_val x);
 // How many keys a row sees: those below it.
 tc_val tc_att_limit(tc_att *p, tc_val row);

@@ -267,6 +267,7 @@ static tc_status check_threads_op(const check *c) {
   switch (i->op) {
     case TC_N_PICK: return check_pick(c);
     case TC_N_TRADE: return check_trade(c);
+    case TC_N_EXP2: return check_same(c, 1, SET_OF(TC_F32));
     case TC_N_COPY: return check_copy(c);
     case TC_N_WAIT: return i->imm >= 0 && i->imm <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", i->imm);
     case TC_N_LDMATRIX: return check_ldmatrix(c);
@@ -310,6 +311,7 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_BITCAST:
     case TC_N_PICK:
     case TC_N_LDMATRIX:
+    case TC_N_EXP2:
     case TC_N_TRADE:
     case TC_N_HREDUCE: return 1;
     case TC_N_STORE:
@@ -414,6 +416,7 @@ static tc_status check_op(check *c) {
     case TC_N_WAIT:
     case TC_N_LDMATRIX:
     case TC_N_MMA:
+    case TC_N_EXP2:
     case TC_N_TRADE: return check_threads_op(c);
     case TC_N_OPS: break;
   }

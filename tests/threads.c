@@ -340,6 +340,7 @@ static cell lane_of(machine *m, const tc_ninst *i, int l) {
       else
         r.d = fma(s[0][l].d, s[1][l].d, s[2][l].d);
       break;
+    case TC_N_EXP2: r.f = exp2f(s[0][l].f), r.f = r.f < 0x1p-126f ? 0 : r.f; break;
     case TC_N_LDEXP: r.f = s[0][l].f != s[0][l].f || s[1][l].f != s[1][l].f ? NAN : ldexpf(s[0][l].f, (int)s[1][l].f); break;
     case TC_N_NOT: r.i = t == TC_BOOL ? !s[0][l].i : wrapped(t, ~s[0][l].i); break;
     case TC_N_EQ:

@@ -41,6 +41,11 @@ TC_DEVICE f64 tc_f64_bits(u64 x) { return __longlong_as_double((i64)x); }
 TC_DEVICE f32 tc_fma_f32(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
 TC_DEVICE f32 tc_div_f32(f32 a, f32 b) { return __fdiv_rn(a, b); }
 TC_DEVICE f32 tc_sqrt_f32(f32 a) { return __fsqrt_rn(a); }
+TC_DEVICE f32 tc_exp2_f32(f32 a) {
+  f32 x;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(x) : "f"(a));
+  return x;
+}
 TC_DEVICE f32 tc_floor_f32(f32 a) { return floorf(a); }
 TC_DEVICE f32 tc_ceil_f32(f32 a) { return ceilf(a); }
 TC_DEVICE f32 tc_trunc_f32(f32 a) { return truncf(a); }

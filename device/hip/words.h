@@ -70,6 +70,12 @@ TC_DEVICE f64 tc_f64_bits(u64 x) { return __builtin_bit_cast(f64, x); }
 
 TC_DEVICE f32 tc_fma_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 TC_DEVICE f32 tc_div_f32(f32 a, f32 b) { return a / b; }
+// Compilers that have no word for the instruction make a few of it.
+#if __has_builtin(__builtin_amdgcn_exp2f)
+TC_DEVICE f32 tc_exp2_f32(f32 a) { return __builtin_amdgcn_exp2f(a); }
+#else
+TC_DEVICE f32 tc_exp2_f32(f32 a) { return __builtin_exp2f(a); }
+#endif
 TC_DEVICE f32 tc_sqrt_f32(f32 a) { return __builtin_sqrtf(a); }
 TC_DEVICE f32 tc_floor_f32(f32 a) { return __builtin_floorf(a); }
 TC_DEVICE f32 tc_ceil_f32(f32 a) { return __builtin_ceilf(a); }

@@ -222,6 +222,7 @@ static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
     case TC_N_DIV:
     case TC_N_REM: return divided(t, i, a, b);
     case TC_N_FMA: return tc_gpu_named("tc_fma_%s(%s, %s, %s)", name, a, b, s[2].text);
+    case TC_N_EXP2: return tc_gpu_named("tc_exp2_f32(%s)", a);
     case TC_N_LDEXP: return scale(t, i->imm != 0, a, b);
     case TC_N_NEG:
     case TC_N_ABS:

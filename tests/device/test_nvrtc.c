@@ -85,6 +85,7 @@ Test(nvrtc, words_become_the_instructions_that_they_stand_for) {
                                             "cvt.rn.f16.f64",
                                             "shfl.sync.down",
                                             "div.rn.f32",
+                                            "ex2.approx.ftz.f32",
                                             "sqrt.rn.f32"};
   char *ptx = compile("compute_80", every_word);
   for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++) cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);

@@ -32,7 +32,7 @@ static const char every_word[] =
     "  for (i32 i = 0; i < 4; i++) out[n++] = a * (f32)i;\n"
     "  out[n++] = tc_fma_f32(a, b, a), out[n++] = tc_div_f32(a, b), out[n++] = tc_sqrt_f32(a), out[n++] = tc_floor_f32(a), out[n++] = "
     "tc_ceil_f32(a);\n"
-    "  out[n++] = tc_trunc_f32(a), out[n++] = tc_rint_f32(a), out[n++] = tc_abs_f32(a);\n"
+    "  out[n++] = tc_trunc_f32(a), out[n++] = tc_rint_f32(a), out[n++] = tc_abs_f32(a), out[n++] = tc_exp2_f32(a);\n"
     "  out[n++] = tc_fma_f64(c, d, c), out[n++] = tc_div_f64(c, d), out[n++] = tc_sqrt_f64(c), out[n++] = tc_floor_f64(c), out[n++] = "
     "tc_ceil_f64(c);\n"
     "  out[n++] = tc_trunc_f64(c), out[n++] = tc_rint_f64(c), out[n++] = tc_abs_f64(c);\n"

@@ -251,6 +251,8 @@ Test(nest, threads) {
   BREAK_WIDE(n.inst[W_MMA].lanes = 256, "not 4 a thread");
   BREAK_WIDE(n.inst[W_MMA].src[1] = W_A, "256 lanes, not 128");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 128, 16, W_ZERO), NULL);
+  BREAK_WIDE(OP1(&n, EXP2, TC_F32, 128, 0, W_ZERO), NULL);
+  BREAK_WIDE(OP1(&n, EXP2, TC_F32, 64, 0, W_ZERO), "128 lanes, not 64");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 3, W_ONE), "by 3 of 32");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 32, W_ONE), "by 32 of 32");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 64, 1, W_ONE), "32 lanes, not 64");

@@ -340,6 +340,7 @@ void *sim_word(const char *name) {
       W(tc_bf16_f32, bf16_f32),
       W(tc_f32_bf16, f32_bf16),
       W(tc_f64_bf16, sim_bfloat_of),
+      F(exp2f),
       F(fmaf),
       F(fma),
       F(sqrtf),
