@@ -11,7 +11,7 @@
 #include "device/device.h"
 
 // Matrix instructions that words exist for (device/gpu/README.md).
-typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80 } tc_gpu_matrix;
+typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
 
 typedef struct tc_gpu_facts {
   char name[96];  // as the driver says it

@@ -240,14 +240,15 @@ static tc_status check_ldmatrix(const check *c) {
   return check_source(c, 0, TC_I64, threads);
 }
 
-static tc_status check_mma(const check *c) {
+// Of the matrix product of `warp` threads, with so many elements of the left operand a thread.
+static tc_status check_mma(const check *c, unsigned warp, unsigned left) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const unsigned threads = c->nest->threads, type = i->src[0] < c->at ? c->nest->inst[i->src[0]].dtype : TC_BF16;
   TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
   TRY(check_set(c, type, SET_OF(TC_F16) | SET_OF(TC_BF16)));
-  if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
+  if (threads % warp != 0) return refuse(c, "%u threads are not whole warps", threads);
   if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
-  TRY(check_source(c, 0, type, 8 * threads));
+  TRY(check_source(c, 0, type, left * threads));
   TRY(check_source(c, 1, type, 4 * threads));
   return check_source(c, 2, TC_F32, i->lanes);
 }
@@ -271,7 +272,8 @@ static tc_status check_threads_op(const check *c) {
     case TC_N_COPY: return check_copy(c);
     case TC_N_WAIT: return i->imm >= 0 && i->imm <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", i->imm);
     case TC_N_LDMATRIX: return check_ldmatrix(c);
-    case TC_N_MMA: return check_mma(c);
+    case TC_N_MMA: return check_mma(c, 32, 8);
+    case TC_N_MFMA: return check_mma(c, 64, 4);
     default: return TC_OK;
   }
 }
@@ -318,6 +320,7 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_SCATTER:
     case TC_N_COPY:
     case TC_N_MMA:
+    case TC_N_MFMA:
     case TC_N_FMA:
     case TC_N_SELECT: return 3;
     case TC_N_CALL: return tc_nest_math_operands(i->imm);
@@ -417,6 +420,7 @@ static tc_status check_op(check *c) {
     case TC_N_LDMATRIX:
     case TC_N_MMA:
     case TC_N_EXP2:
+    case TC_N_MFMA:
     case TC_N_TRADE: return check_threads_op(c);
     case TC_N_OPS: break;
   }

@@ -66,6 +66,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(LDMATRIX, ldmatrix)/* F16, BF16: matrices of 8 x 8 from tile imm (0: the first); s0 (i64, a lane a thread): element where the thread's row begins; 8 or 4 elements a thread; flags bit 0: transposed */ \
   X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */ \
   X(EXP2, exp2)        /* F32: 2^s0 within 2 ULP, not the same on all devices; results below 2^-126 may be 0 */                          \
+  X(MFMA, mfma)        /* F32, 4 elements a thread: s0 (F16 or BF16, 4 a thread) times s1 (4 a thread) plus s2, 16x16x16 of every 64 threads, laid out as AMD's mfma does: thread t has row t % 16 of s0, column t % 16 of s1 and of the result, of each elements 4 (t / 16) to 4 (t / 16) + 3 */ \
   X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm (below 32) holds */
 // clang-format on
 

@@ -12,7 +12,7 @@ tc_status tc_target_of(tc_device d, tc_target *out) {
   const tc_gpu_facts *f = tc_gpu_facts_of(out->gpu);
   out->threads_most = f->most_threads, out->warp = f->warp, out->processors = f->processors;
   out->shared_bytes = f->shared_bytes;
-  out->mma = f->matrix == TC_GPU_MMA_SM80;
+  out->mma = f->matrix == TC_GPU_MMA_SM80, out->mfma = f->matrix == TC_GPU_MFMA;
   out->cluster = f->cluster;
   return TC_OK;
 }

@@ -144,7 +144,8 @@ static int64_t address(machine *m, const tc_ninst *i, int lane, bool *on, int ma
   int64_t at = m->value[i->src[0]][thread].i;
   *on = true;
   if (i->src[mask] != TC_NONE) *on = m->value[i->src[mask]][m->nest->inst[i->src[mask]].lanes == i->lanes ? lane : thread].i;
-  if (*on && a->lanes > 1 && each > 1 && at % each) fail(m, "not aligned, at", at);
+  int aligned = i->imm >= m->nest->n_buf && each > 8 / bytes_of[i->dtype] ? 8 / bytes_of[i->dtype] : each;
+  if (*on && a->lanes > 1 && each > 1 && at % aligned) fail(m, "not aligned, at", at);
   return at + off;
 }
 
@@ -215,6 +216,17 @@ static void mma(machine *m, const tc_ninst *i, cell *v) {
         float y = b[(w + column * 4 + k % 8 / 2) * 4 + k / 8 * 2 + k % 2].f;
         sum = fmaf(x, y, sum);
       }
+      v[t * 4 + e].f = sum;
+    }
+}
+
+static void mfma(machine *m, const tc_ninst *i, cell *v) {
+  const cell *a = m->value[i->src[0]], *b = m->value[i->src[1]], *c = m->value[i->src[2]];
+  for (int t = 0; t < m->nest->threads; t++)
+    for (int e = 0; e < 4; e++) {
+      int w = t - t % 64, row = t % 64 / 16 * 4 + e, column = t % 16;
+      float sum = c[t * 4 + e].f;
+      for (int k = 0; k < 16; k++) sum = fmaf(a[(w + k / 4 * 16 + row) * 4 + k % 4].f, b[(w + k / 4 * 16 + column) * 4 + k % 4].f, sum);
       v[t * 4 + e].f = sum;
     }
 }
@@ -420,6 +432,7 @@ static void run_one(machine *m, uint32_t *at) {
     case TC_N_WAIT: wait_for_copies(m, i->imm); return;
     case TC_N_LDMATRIX: ldmatrix(m, i, v); return;
     case TC_N_MMA: mma(m, i, v); return;
+    case TC_N_MFMA: mfma(m, i, v); return;
     default:
       for (int l = 0; l < i->lanes && !m->failed; l++) v[l] = lane_of(m, i, l);
   }

@@ -198,6 +198,7 @@ TC_DEVICE void *tc_of_block(const void *shared, i32 rank) {
 
 // ---- matrix instructions ----
 
+#define TC_HAS_MFMA 0
 #if __CUDA_ARCH__ >= 800
 #define TC_HAS_MMA 1
 TC_DEVICE void tc_ldmatrix_x4(u32 *r, const void *row) {

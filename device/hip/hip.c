@@ -129,6 +129,15 @@ static uint32_t most_value_bytes(void) {
 
 // ---- a device ----
 
+// Of those that words exist for.
+static bool has_mfma(const char *arch) {
+  static const char *const all[] = {"gfx908", "gfx90a", "gfx942"};
+  size_t n = strcspn(arch, ":");
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (strlen(all[i]) == n && memcmp(all[i], arch, n) == 0) return true;
+  return false;
+}
+
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
   static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
@@ -148,6 +157,7 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   memcpy(&out->processors, at + l->multiProcessorCount, sizeof out->processors);
   memcpy(&l2, at + l->l2CacheSize, sizeof l2);
   out->l2_bytes = (size_t)l2;
+  out->matrix = has_mfma(out->arch) ? TC_GPU_MFMA : TC_GPU_NO_MATRIX;
   out->simulated = strncasecmp(out->name, "simulated", 9) == 0;
   return 0;
 }

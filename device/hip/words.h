@@ -183,4 +183,34 @@ TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 #define tc_copy_wait(n) ((void)(n))
 
 #define TC_HAS_CLUSTERS 0
+// ---- matrix instructions ----
+
 #define TC_HAS_MMA 0
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
+#define TC_HAS_MFMA 1
+typedef f32 tc_four_f32 __attribute__((ext_vector_type(4)));
+typedef _Float16 tc_four_f16 __attribute__((ext_vector_type(4)));
+typedef i16 tc_four_bf16 __attribute__((ext_vector_type(4)));
+typedef i16 tc_two_bf16 __attribute__((ext_vector_type(2)));
+
+TC_DEVICE tc_four_f32 tc_sums(const f32 *d) { return (tc_four_f32){d[0], d[1], d[2], d[3]}; }
+TC_DEVICE void tc_put_sums(f32 *d, tc_four_f32 v) { d[0] = v.x, d[1] = v.y, d[2] = v.z, d[3] = v.w; }
+TC_DEVICE void tc_mfma_f16(f32 *d, const u32 *a, const u32 *b) {
+  tc_four_f16 x = __builtin_bit_cast(tc_four_f16, (tc_vector_2){a[0], a[1]}), y = __builtin_bit_cast(tc_four_f16, (tc_vector_2){b[0], b[1]});
+  tc_put_sums(d, __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, tc_sums(d), 0, 0, 0));
+}
+TC_DEVICE void tc_mfma_bf16(f32 *d, const u32 *a, const u32 *b) {
+#ifdef __gfx908__
+  // Its instruction makes 8 steps, of which each thread has two: any steps, if they are the same of both operands.
+  for (i32 i = 0; i < 2; i++) {
+    tc_two_bf16 x = __builtin_bit_cast(tc_two_bf16, a[i]), y = __builtin_bit_cast(tc_two_bf16, b[i]);
+    tc_put_sums(d, __builtin_amdgcn_mfma_f32_16x16x8bf16(x, y, tc_sums(d), 0, 0, 0));
+  }
+#else
+  tc_four_bf16 x = __builtin_bit_cast(tc_four_bf16, (tc_vector_2){a[0], a[1]}), y = __builtin_bit_cast(tc_four_bf16, (tc_vector_2){b[0], b[1]});
+  tc_put_sums(d, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x, y, tc_sums(d), 0, 0, 0));
+#endif
+}
+#else
+#define TC_HAS_MFMA 0
+#endif

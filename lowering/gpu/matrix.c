@@ -19,17 +19,19 @@ static tc_gpu_name words_of(tc_gpu_text *t, uint32_t at, int k, unsigned n) {
   return name;
 }
 
-static void mma(tc_gpu_text *t, uint32_t at) {
+// By the word, whose left operand has so many u32s.
+static void product(tc_gpu_text *t, uint32_t at, const char *word, unsigned left) {
   const tc_ninst *i = &t->nest->inst[at];
-  const tc_gpu_name a = words_of(t, at, 0, 4), b = words_of(t, at, 1, 2);
+  const tc_gpu_name a = words_of(t, at, 0, left), b = words_of(t, at, 1, 2);
   tc_gpu_line(t, "f32 v%u[4] = {", at);
   for (unsigned k = 0; k < 4; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[2], k).text);
-  tc_gpu_put(&t->body, "}; tc_mma_%s(v%u, %s, %s);\n", tc_gpu_type_name(t->nest->inst[i->src[0]].dtype), at, a.text, b.text);
+  tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_gpu_type_name(t->nest->inst[i->src[0]].dtype), at, a.text, b.text);
 }
 
 void tc_gpu_matrix(tc_gpu_text *t, uint32_t at) {
-  if (t->nest->inst[at].op == TC_N_LDMATRIX)
-    ldmatrix(t, at);
-  else
-    mma(t, at);
+  switch (t->nest->inst[at].op) {
+    case TC_N_LDMATRIX: ldmatrix(t, at); break;
+    case TC_N_MMA: product(t, at, "tc_mma", 4); break;
+    default: product(t, at, "tc_mfma", 2);
+  }
 }

@@ -24,9 +24,10 @@ static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
   return tc_gpu_named(tc_gpu_is_of_lanes(t->nest, buffer) ? "own%d" : "tile%d", (int)tile);
 }
 
-// Pieces that save instructions, of an access with elements side by side whose first is a multiple of `multiple`.
-static void choose_pieces(access *a, uint32_t multiple) {
-  const unsigned all = a->n * a->bytes, piece = all >= 16 ? 16 : all >= 4 ? all : 0;
+// Pieces that save instructions, of an access with elements side by side whose first is a multiple of `multiple`. In a tile that is all there is to know of
+// it: rows may begin at multiples of 8 bytes.
+static void choose_pieces(access *a, uint32_t multiple, bool tile) {
+  const unsigned all = a->n * a->bytes, piece = all >= 16 ? tile && multiple == 8 / a->bytes ? 8 : 16 : all >= 4 ? all : 0;
   if (a->n == 1 || piece == 0) return;
   a->known = multiple >= piece / a->bytes;
   if (a->known || a->n >= 4 || all >= 8) a->piece = piece;
@@ -45,7 +46,7 @@ static access describe(const tc_gpu_text *t, uint32_t at) {
   a.first = e;
   if (!indexed && i->lanes > 1 && t->nest->threads > 1)
     a.first = a.n == 1 ? tc_gpu_named("%s + lane", e.text) : tc_gpu_named("%s + %u * lane", e.text, a.n);
-  choose_pieces(&a, t->multiple[address]);
+  choose_pieces(&a, t->multiple[address], i->imm >= t->nest->n_buf);
   if (a.piece > 0 && !a.known) a.aligned = tc_gpu_named("(%s & %u) == 0", e.text, a.piece / a.bytes - 1);
   return a;
 }

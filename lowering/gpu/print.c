@@ -157,7 +157,8 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
     case TC_N_COMMIT: tc_gpu_line(t, "tc_copy_commit();\n"); break;
     case TC_N_WAIT: print_wait(t, i->imm); break;
     case TC_N_LDMATRIX:
-    case TC_N_MMA: tc_gpu_matrix(t, at); break;
+    case TC_N_MMA:
+    case TC_N_MFMA: tc_gpu_matrix(t, at); break;
     default: tc_gpu_arith(t, at); break;
   }
 }

@@ -1,7 +1,7 @@
 // Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
 //
-// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c) where the device has
-// them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share
+// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c,
+// product_mfma.c) where the device has them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share
 // rows and columns, so that what they read is in the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (product_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
@@ -33,10 +33,16 @@ static int64_t tiles_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
-// Bytes of the block's memory: with matrix instructions four chunks of both operands, else two in the accumulators' type; and rows of results.
-static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c, bool matrix) {
+// Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and rows of results.
+static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
-  return matrix ? lines * steps * 8 + (size_t)c->down * 16 * row * each : ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
+  size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
+  switch (p->way) {
+    case TC_GEMM_MMA: return 4 * halves + sums;
+    case TC_GEMM_MFMA: return 2 * (halves + TC_MAX_OF(lines, 2 * steps) * TC_GEMM_MFMA_PAD * 2) + sums;
+    case TC_GEMM_SIMT: break;
+  }
+  return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
 }
 
 static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
@@ -45,13 +51,13 @@ static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
 }
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
-static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix, const tc_cut *given) {
+static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
   const tc_gemm_cut *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given(given, &cut[i]) || shared_of(p, &cut[i], matrix) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (!is_given(given, &cut[i]) || shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least)) continue;
     best = &cut[i], least = time;
   }
   return best;
@@ -66,10 +72,10 @@ static bool asked(tc_cut *out) {
   return true;
 }
 
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix) {
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
   tc_cut given;
-  const tc_gemm_cut *best = !p->s->cut && asked(&given) ? choose(p, cut, n, matrix, &given) : NULL;
-  return best ? best : choose(p, cut, n, matrix, p->s->cut);
+  const tc_gemm_cut *best = !p->s->cut && asked(&given) ? choose(p, cut, n, &given) : NULL;
+  return best ? best : choose(p, cut, n, p->s->cut);
 }
 
 // ---- what follows ----
@@ -144,10 +150,28 @@ static void make_tiles(tc_gemm *p) {
   p->sums = tc_ex_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
 }
 
+typedef struct multiplier {
+  bool (*plan)(tc_gemm *p);
+  void (*run)(tc_gemm *p);
+} multiplier;
+
+static const multiplier ways[] = {
+    [TC_GEMM_SIMT] = {tc_gemm_simt_plan, tc_gemm_simt},
+    [TC_GEMM_MMA] = {tc_gemm_mma_plan, tc_gemm_mma},
+    [TC_GEMM_MFMA] = {tc_gemm_mfma_plan, tc_gemm_mfma},
+};
+
+// By the operands' type and the device alone.
+static tc_gemm_way way_of(const tc_gemm *p) {
+  tc_type type = tc_gemm_type_of(p, &p->a);
+  if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0) return TC_GEMM_SIMT;
+  return p->s->target->mma ? TC_GEMM_MMA : p->s->target->mfma ? TC_GEMM_MFMA : TC_GEMM_SIMT;
+}
+
 static void tiled(tc_gemm *p) {
   tc_ex *s = p->s;
-  bool matrix = tc_gemm_mma_fits(p);
-  if (!(matrix ? tc_gemm_mma_plan(p) : tc_gemm_simt_plan(p))) {
+  p->way = way_of(p);
+  if (!ways[p->way].plan(p)) {
     tc_ex_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
     return;
   }
@@ -155,10 +179,7 @@ static void tiled(tc_gemm *p) {
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, p->threads);
   enter_unit(p, tc_gemm_units(s));
-  if (matrix)
-    tc_gemm_mma(p);
-  else
-    tc_gemm_simt(p);
+  ways[p->way].run(p);
   end(s);
   s->x->extent = tiles_of(p, &p->by);
 }

@@ -8,6 +8,7 @@
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
 #define TC_GEMM_PIECES 32  // of an operand that a thread stages at a time
 #define TC_GEMM_CONDS 8
+#define TC_GEMM_MFMA_PAD 4  // elements behind a row of a tile of halves: then what 64 threads read of it lies in all banks alike
 
 // What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid: of as many accumulators each, or of warps.
 typedef struct tc_gemm_cut {
@@ -15,6 +16,13 @@ typedef struct tc_gemm_cut {
   int down, across;  // accumulators of a thread; with matrix instructions warps of the block
   double speed;  // of a large product, relative to others of its kind
 } tc_gemm_cut;
+
+// How products are multiplied, and so how their operands lie in the block's memory.
+typedef enum tc_gemm_way {
+  TC_GEMM_SIMT,  // by multiply-adds: rows of steps of k, padded
+  TC_GEMM_MMA,   // m16n8k16 of a warp: rows as they lie in memory, swizzled
+  TC_GEMM_MFMA,  // 16x16x16 of 64 threads: rows as they lie in memory, padded
+} tc_gemm_way;
 
 // An operand: rows of the left one or columns of the right one, "lines", by steps of k.
 typedef struct tc_gemm_side {
@@ -40,6 +48,7 @@ typedef struct tc_gemm_side {
   bool along;      // a thread's run of elements follows k
   int run;         // elements side by side
   bool copied;     // by copies that are under way while others are multiplied
+  bool by_line;    // a row of a tile is a line; else a step of k
   bool swizzled;   // 16-byte chunks of a row change places, so that those of 8 rows lie in different banks
   tc_type type;    // in the tile
   int stages;      // tiles that there is room for
@@ -51,6 +60,7 @@ typedef struct tc_gemm_side {
 typedef struct tc_gemm {
   tc_ex *s;
   uint32_t node;
+  tc_gemm_way way;
   tc_type acc;  // of the accumulators
   tc_extent3 of;
   bool fused;   // multiply-add in one rounding
@@ -101,8 +111,8 @@ tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
 bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x);
 // How far apart neighbours of the range lie; INT64_MAX where no stride says it.
 int64_t tc_gemm_stride_of(const tc_index *x, uint8_t range);
-// How the operand is staged, its tile included: size lines of `steps`. of: the type in the tile; matrix: laid out for matrix instructions.
-void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type, bool matrix);
+// How the operand is staged, its tile included: size lines of `steps`. type: in the tile.
+void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type);
 // The element of a stage's tile that holds step k of a line, both numbered from the tile's first.
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k);
 // Loads or makes the tile's elements from step k0 on, a piece per value. may_end: steps may reach beyond the last.
@@ -111,22 +121,37 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
 // Begins copies of the same.
 void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage);
 
+// A chunk of k that both operands' tiles hold in `stage`, while the next one is on its way to registers.
+typedef struct tc_gemm_chunk {
+  tc_val k0, stage;  // its first step
+  tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES];
+} tc_gemm_chunk;
+
+// Begins the loop over all of them, between two stages; what the chunk is multiplied by follows.
+void tc_gemm_chunks_begin(tc_gemm *p, tc_gemm_chunk *c);
+void tc_gemm_chunks_end(tc_gemm *p, const tc_gemm_chunk *c);
+
 // ---- the ways to multiply: the present tile, finished ----
 
 bool tc_gemm_simt_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n);
 void tc_gemm_simt(tc_gemm *p);
-bool tc_gemm_mma_fits(const tc_gemm *p);
 bool tc_gemm_mma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_mma_cuts(int *n);
 void tc_gemm_mma(tc_gemm *p);
+bool tc_gemm_mfma_plan(tc_gemm *p);
+const tc_gemm_cut *tc_gemm_mfma_cuts(int *n);
+void tc_gemm_mfma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
 // The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
 // TC_GPU_TILE asks for, if there is one. NULL: none fits.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, bool matrix);
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
+  return p->s->g->node[x->node].type;
+}
 // Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
 // them.
 static inline void tc_gemm_operands_read(tc_gemm *p) {

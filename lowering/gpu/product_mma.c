@@ -23,15 +23,6 @@ static const tc_gemm_cut made[] = {
     {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
 };
 
-static tc_type type_of(const tc_gemm *p, const tc_gemm_side *x) {
-  return p->s->g->node[x->node].type;
-}
-
-bool tc_gemm_mma_fits(const tc_gemm *p) {
-  tc_type type = type_of(p, &p->a);
-  return p->s->target->mma && (type == TC_F16 || type == TC_BF16) && type_of(p, &p->b) == type && p->acc == TC_F32 && p->of.k > 0;
-}
-
 const tc_gemm_cut *tc_gemm_mma_cuts(int *n) {
   return *n = COUNT(copied), copied;
 }
@@ -40,14 +31,14 @@ static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
   if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.down * p->by.across * WARP;
-  tc_gemm_side_plan(p, &p->a, p->by.rows, type_of(p, &p->a), true);
-  tc_gemm_side_plan(p, &p->b, p->by.columns, type_of(p, &p->b), true);
+  tc_gemm_side_plan(p, &p->a, p->by.rows, tc_gemm_type_of(p, &p->a));
+  tc_gemm_side_plan(p, &p->b, p->by.columns, tc_gemm_type_of(p, &p->b));
   return true;
 }
 
 bool tc_gemm_mma_plan(tc_gemm *p) {
-  if (!plan(p, tc_gemm_choose(p, copied, COUNT(copied), true))) return false;
-  if ((!p->a.copied || !p->b.copied) && !plan(p, tc_gemm_choose(p, made, COUNT(made), true))) return false;
+  if (!plan(p, tc_gemm_choose(p, copied, COUNT(copied)))) return false;
+  if ((!p->a.copied || !p->b.copied) && !plan(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;

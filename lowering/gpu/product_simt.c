@@ -25,12 +25,12 @@ const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n) {
 
 bool tc_gemm_simt_plan(tc_gemm *p) {
   int n;
-  const tc_gemm_cut *all = tc_gemm_simt_cuts(p, &n), *cut = tc_gemm_choose(p, all, n, false);
+  const tc_gemm_cut *all = tc_gemm_simt_cuts(p, &n), *cut = tc_gemm_choose(p, all, n);
   if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
-  tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc, false);
-  tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc, false);
+  tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc);
+  tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc);
   p->a.stages = p->b.stages = 2;
   p->sums_rows = p->by.rows / p->by.down * TC_MIN(TOGETHER, wide(p, p->by.down));
   return true;
@@ -81,24 +81,6 @@ static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const t
   end(s);
 }
 
-static void accumulate(tc_gemm *p, const grid *g, const tc_val *acc) {
-  tc_ex *s = p->s;
-  tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
-  (void)tc_gemm_side_load(p, &p->a, zero, p->of.k < p->by.steps, a);
-  (void)tc_gemm_side_load(p, &p->b, zero, p->of.k < p->by.steps, b);
-  tc_gemm_side_put(p, &p->a, zero, a);
-  tc_gemm_side_put(p, &p->b, zero, b);
-  tc_val k0 = loop(s, zero, i64(s, p->of.k), p->by.steps), next = add(s, k0, i64(s, p->by.steps));
-  tc_val stage = tc_gemm_low(s, tc_gemm_high(s, k0, p->by.steps), 2);
-  (void)tc_gemm_side_load(p, &p->a, next, true, a);
-  (void)tc_gemm_side_load(p, &p->b, next, true, b);
-  multiply(p, g, k0, stage, acc);
-  tc_val other = sub(s, i64(s, 1), stage);
-  tc_gemm_side_put(p, &p->a, other, a);
-  tc_gemm_side_put(p, &p->b, other, b);
-  end(s);
-}
-
 // The accumulators of rows first to first + n of every thread, as rows of the tile `sums`.
 static void put_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
   tc_ex *s = p->s;
@@ -120,7 +102,12 @@ void tc_gemm_simt(tc_gemm *p) {
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
   g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
   for (int i = 0; i < p->by.down * p->by.across; i++) acc[i] = tc_emit_var(&s->e, zero);
-  if (p->of.k > 0) accumulate(p, &g, acc);
+  if (p->of.k > 0) {
+    tc_gemm_chunk chunk;
+    tc_gemm_chunks_begin(p, &chunk);
+    multiply(p, &g, chunk.k0, chunk.stage, acc);
+    tc_gemm_chunks_end(p, &chunk);
+  }
   tc_gemm_operands_read(p);
   for (int i = 0; i < p->by.down && s->st == TC_OK; i += n) {
     put_rows(p, &g, i, n, acc);

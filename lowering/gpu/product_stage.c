@@ -122,20 +122,31 @@ static int pieces_of(const tc_gemm *p, const tc_gemm_side *x) {
   return (int)tc_ceil_div(groups_of(p, x), p->threads);
 }
 
-void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type, bool matrix) {
+// Elements behind a tile's row, so that neighbouring rows begin in different banks.
+static int pad_of(const tc_gemm *p, const tc_gemm_side *x) {
+  switch (p->way) {
+    case TC_GEMM_MMA: return 0;
+    case TC_GEMM_MFMA: return TC_GEMM_MFMA_PAD;
+    case TC_GEMM_SIMT: break;
+  }
+  return TC_MAX_OF(TC_GEMM_COPIED / (int)tc_type_bytes(p->acc), x->along ? 1 : x->run);
+}
+
+void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
   const tc_gnode *y = &p->s->g->node[x->plain ? x->source : x->node];
-  x->size = size, x->type = type, x->swizzled = matrix;
+  x->size = size, x->type = type, x->swizzled = p->way == TC_GEMM_MMA;
   int each = TC_MAX_OF(size * p->by.steps / p->threads, 1), widest = x->leans ? TC_GEMM_COPIED / x->bytes : 1;
   int whole = TC_MIN(widest, WIDEST), most = TC_MIN(whole, each);
   int by_k = run_along(x, TC_RANGE_K0, p->of.k, whole), by_line = run_along(x, x->range, x->extent, whole);
   x->along = by_k > by_line || (by_k == by_line && x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) < tc_gemm_stride_of(&x->lean, x->range));
   x->run = x->along ? by_k : by_line;
   uint8_t range = x->along ? TC_RANGE_K0 : x->range;
-  x->copied = matrix && x->plain && y->type == type && x->run * (int)tc_type_bytes(type) == TC_GEMM_COPIED && conds_hold(x, range);
+  x->copied = p->way == TC_GEMM_MMA && x->plain && y->type == type && x->run * (int)tc_type_bytes(type) == TC_GEMM_COPIED && conds_hold(x, range);
   if (!x->copied) x->run = TC_MIN(x->run, most);
-  int pad = TC_MAX_OF(TC_GEMM_COPIED / (int)tc_type_bytes(p->acc), x->along ? 1 : x->run);  // so that rows begin in different banks
-  x->row = !matrix ? size + pad : x->along ? p->by.steps : size;
-  x->stage = x->row * (matrix && x->along ? x->size : p->by.steps);
+  // Elements that are stored one by one are stored where fragments are read whole.
+  x->by_line = (p->way == TC_GEMM_MMA && x->along) || (p->way == TC_GEMM_MFMA && (x->along || x->run == 1));
+  x->row = (x->by_line ? p->by.steps : size) + pad_of(p, x);
+  x->stage = x->row * (x->by_line ? size : p->by.steps);
   if (x->copied) x->stage = TC_MAX_OF(x->stage, (int64_t)pieces_of(p, x) * p->threads * x->run);
 }
 
@@ -147,8 +158,8 @@ static tc_val swizzled(tc_gemm *p, const tc_gemm_side *x, tc_val row, tc_val c) 
 
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k) {
   tc_ex *s = p->s;
-  if (!x->swizzled) return add(s, times(s, k, x->row), line);
-  tc_val row = x->along ? line : k, in = x->along ? k : line;
+  tc_val row = x->by_line ? line : k, in = x->by_line ? k : line;
+  if (!x->swizzled) return add(s, times(s, row, x->row), in);
   tc_val chunk = swizzled(p, x, row, tc_gemm_high(s, in, 8));
   return add(s, add(s, times(s, row, x->row), times(s, chunk, 8)), tc_gemm_low(s, in, 8));
 }
@@ -208,7 +219,7 @@ int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_v
 void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v) {
   tc_ex *s = p->s;
   tc_val from = times(s, stage, x->stage);
-  bool side_by_side = x->run > 1 && x->along == (x->swizzled && x->along);
+  bool side_by_side = x->run > 1 && x->along == x->by_line;
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
     piece at = piece_of(p, x, i);
     if (x->run == 1 || side_by_side) {
@@ -244,4 +255,27 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
     if (!s->e.failed) s->x->nest.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
     leave(p, x);
   }
+}
+
+// ---- chunks of k through registers ----
+
+void tc_gemm_chunks_begin(tc_gemm *p, tc_gemm_chunk *c) {
+  tc_ex *s = p->s;
+  tc_val zero = i64(s, 0);
+  (void)tc_gemm_side_load(p, &p->a, zero, p->of.k < p->by.steps, c->a);
+  (void)tc_gemm_side_load(p, &p->b, zero, p->of.k < p->by.steps, c->b);
+  tc_gemm_side_put(p, &p->a, zero, c->a);
+  tc_gemm_side_put(p, &p->b, zero, c->b);
+  c->k0 = loop(s, zero, i64(s, p->of.k), p->by.steps);
+  c->stage = tc_gemm_low(s, tc_gemm_high(s, c->k0, p->by.steps), 2);
+  tc_val next = add(s, c->k0, i64(s, p->by.steps));
+  (void)tc_gemm_side_load(p, &p->a, next, true, c->a);
+  (void)tc_gemm_side_load(p, &p->b, next, true, c->b);
+}
+
+void tc_gemm_chunks_end(tc_gemm *p, const tc_gemm_chunk *c) {
+  tc_val other = sub(p->s, i64(p->s, 1), c->stage);
+  tc_gemm_side_put(p, &p->a, other, c->a);
+  tc_gemm_side_put(p, &p->b, other, c->b);
+  end(p->s);
 }

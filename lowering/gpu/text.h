@@ -93,7 +93,7 @@ void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
 // HREDUCE and TRADE (reduce.c).
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
 void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
-// LDMATRIX and MMA (matrix.c).
+// LDMATRIX, MMA and MFMA (matrix.c).
 void tc_gpu_matrix(tc_gpu_text *t, uint32_t at);
 // A barrier of the group, as a line.
 void tc_gpu_sync(tc_gpu_text *t);

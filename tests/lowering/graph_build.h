@@ -22,6 +22,7 @@ typedef struct work {
 } work;
 
 __attribute__((unused)) static const tc_target ampere = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+__attribute__((unused)) static const tc_target cdna = {.threads_most = 1024, .warp = 64, .shared_bytes = 64 << 10, .processors = 104, .mfma = true};
 __attribute__((unused)) static const tc_target plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4, .mma = false};
 
 __attribute__((unused)) static work begin(void) {

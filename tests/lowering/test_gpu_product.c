@@ -14,14 +14,14 @@
 // ---- running ----
 
 typedef struct seen {
-  int n_mma, n_ldmatrix, n_copies, n_wide;
+  int n_mma, n_mfma, n_ldmatrix, n_copies, n_wide;
   int64_t extent;
 } seen;
 
 static void look(const tc_nest *n, seen *s) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *x = &n->inst[i];
-    s->n_mma += x->op == TC_N_MMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
+    s->n_mma += x->op == TC_N_MMA, s->n_mfma += x->op == TC_N_MFMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
     int bytes = x->lanes / TC_MAX_OF(n->threads, 1) * (int)tc_type_bytes((tc_type)x->dtype);
     s->n_wide += x->op == TC_N_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
   }
@@ -156,6 +156,8 @@ Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_s
     seen s = {0};
     check(&problems[i], &ampere, &s);
     cr_expect(s.n_mma > 0 && s.n_ldmatrix > 0, "%s: %d matrix instructions", problems[i].name, s.n_mma);
+    check(&problems[i], &cdna, &s);
+    cr_expect(s.n_mfma > 0, "%s: none of AMD's matrix instructions", problems[i].name);
   }
 }
 
@@ -223,6 +225,10 @@ Test(gpu_product, windows_of_an_image_are_read_where_they_lie) {
     cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
     s = check_convolution(TC_BF16, 6, stride, &ampere);
     cr_expect(s.n_mma > 0);
+    s = check_convolution(TC_BF16, 6, stride, &cdna);
+    cr_expect(s.n_mfma > 0);
+    s = check_convolution(TC_F16, 16, stride, &cdna);
+    cr_expect(s.n_mfma > 0);
     s = check_convolution(TC_BF16, 32, stride, &ampere);
     cr_expect(s.n_copies > 0 && s.n_mma > 0, "%d copies", s.n_copies);
   }
@@ -243,17 +249,20 @@ Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
   for (int i = 0; i < 3; i++)
     for (int turn = 0; turn < 2; turn++)
       for (int type = 0; type < 2; type++) {
-        work host = begin(), device = begin();
+        work host = begin();
         tc_type t = type ? TC_BF16 : TC_F32;
         build_scaled(&host, t, shape[i][0], shape[i][1], shape[i][2], turn, false);
-        build_scaled(&device, t, shape[i][0], shape[i][1], shape[i][2], turn, true);
         run_graph(&host, NULL, "scaled", NULL);
-        run_graph(&device, &ampere, "scaled", NULL);
-        for (uint32_t n = 0; n < device.g.n; n++)
-          if (device.g.node[n].prologue) cr_expect_null(device.memory[n], "node %u is stored", n);
-        expect_same(&device, &host, "scaled");
+        for (int k = 0; k < 2; k++) {
+          work device = begin();
+          build_scaled(&device, t, shape[i][0], shape[i][1], shape[i][2], turn, true);
+          run_graph(&device, k ? &cdna : &ampere, "scaled", NULL);
+          for (uint32_t n = 0; n < device.g.n; n++)
+            if (device.g.node[n].prologue) cr_expect_null(device.memory[n], "node %u is stored", n);
+          expect_same(&device, &host, "scaled");
+          release(&device);
+        }
         release(&host);
-        release(&device);
       }
 }
 
@@ -289,7 +298,7 @@ Test(gpu_product, random_shapes) {
     snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
              (long long)p.k, bits);
     p.name = name;
-    check(&p, bits & 8 ? &ampere : &plain, NULL);
+    check(&p, bits & 8 ? bits & 128 ? &cdna : &ampere : &plain, NULL);
   }
 }
 
@@ -374,6 +383,8 @@ Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
   for (int i = 0; i < 2; i++) {
     const tc_gemm_cut *cut = tc_gemm_mma_cuts(&n);
     cr_expect_geq(check_tiles(&halves[i], &ampere, cut, n), 6, "%s", halves[i].name);
+    cut = tc_gemm_mfma_cuts(&n);
+    cr_expect_eq(check_tiles(&halves[i], &cdna, cut, n), n, "%s", halves[i].name);
     cut = tc_gemm_simt_cuts(&(tc_gemm){.acc = floats[i].type}, &n);
     cr_expect_eq(check_tiles(&floats[i], &ampere, cut, n), n, "%s", floats[i].name);
   }

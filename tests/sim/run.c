@@ -174,7 +174,7 @@ static void run_warp(int warp) {
 }
 
 static const char *meeting_name(sim_meeting m) {
-  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32", "ldmatrix", "mma"};
+  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32", "ldmatrix", "mma", "mfma"};
   return name[m];
 }
 

@@ -13,7 +13,7 @@ void *sim_word(const char *name);
 enum { SIM_STACK_BYTES = 64 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
 enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
 
-typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA } sim_meeting;
+typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA, SIM_MFMA } sim_meeting;
 typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_DONE } sim_thread_state;
 
 // An asynchronous copy of a thread's that has not landed.
@@ -106,5 +106,7 @@ void *sim_hook(const char *name);
 // Conversions and matrices (run_words.c, run_mma.c).
 // d += a b for 16 x 8 x 16 of a whole warp, from and to its threads. is_half: f16; else bf16.
 void sim_mma(sim_thread *const *who, bool is_half);
+// 16 x 16 x 16 of a wave of 64.
+void sim_mfma(sim_thread *const *who, bool is_half);
 
 #endif

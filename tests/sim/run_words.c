@@ -156,6 +156,7 @@ bool sim_meet(sim_warp *w, sim_thread *const *who, int n) {
     case SIM_FROM: return exchange(who, n);
     case SIM_LDMATRIX: load_matrices(who); return true;
     case SIM_MMA: sim_mma(who, who[0]->width); return true;
+    case SIM_MFMA: sim_mfma(who, who[0]->width); return true;
     case SIM_NO_MEETING: break;
   }
   return true;
@@ -176,21 +177,29 @@ static void ldmatrix_word(uint32_t *r, const void *row, int n, int turned, int l
   memcpy(r, t->result, (size_t)n * 4);
 }
 
-static void mma(float *d, const uint32_t *a, const uint32_t *b, int line, bool is_half, const void *site) {
+static void mma(float *d, const uint32_t *a, const uint32_t *b, int line, sim_meeting meeting, bool is_half, const void *site) {
   sim_thread *t = B->now;
   memcpy(t->d, d, sizeof t->d);
-  memcpy(t->a, a, sizeof t->a);
+  memcpy(t->a, a, meeting == SIM_MMA ? sizeof t->a : sizeof t->b);
   memcpy(t->b, b, sizeof t->b);
-  meet(SIM_MMA, ~0ull, is_half, line, site);
+  meet(meeting, ~0ull, is_half, line, site);
   memcpy(d, t->d, sizeof t->d);
 }
 
 static void mma_bf16_word(float *d, const uint32_t *a, const uint32_t *b, int line) {
-  mma(d, a, b, line, false, SITE);
+  mma(d, a, b, line, SIM_MMA, false, SITE);
 }
 
 static void mma_f16_word(float *d, const uint32_t *a, const uint32_t *b, int line) {
-  mma(d, a, b, line, true, SITE);
+  mma(d, a, b, line, SIM_MMA, true, SITE);
+}
+
+static void mfma_bf16_word(float *d, const uint32_t *a, const uint32_t *b, int line) {
+  mma(d, a, b, line, SIM_MFMA, false, SITE);
+}
+
+static void mfma_f16_word(float *d, const uint32_t *a, const uint32_t *b, int line) {
+  mma(d, a, b, line, SIM_MFMA, true, SITE);
 }
 
 // ---- memory ----
@@ -334,6 +343,8 @@ void *sim_word(const char *name) {
       W(sim_ldmatrix, ldmatrix_word),
       W(sim_mma_bf16, mma_bf16_word),
       W(sim_mma_f16, mma_f16_word),
+      W(sim_mfma_bf16, mfma_bf16_word),
+      W(sim_mfma_f16, mfma_f16_word),
       W(tc_f16_f32, f16_f32),
       W(tc_f32_f16, f32_f16),
       W(tc_f64_f16, sim_half_of),

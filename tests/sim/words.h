@@ -182,6 +182,14 @@ void *sim_of_block(const void *shared, i32 rank);
 
 // ---- matrices ----
 
+#define TC_HAS_MFMA SIM_MFMA
+#if TC_HAS_MFMA
+void sim_mfma_bf16(f32 *d, const u32 *a, const u32 *b, i32 line);
+void sim_mfma_f16(f32 *d, const u32 *a, const u32 *b, i32 line);
+#define tc_mfma_bf16(d, a, b) sim_mfma_bf16(d, a, b, __LINE__)
+#define tc_mfma_f16(d, a, b) sim_mfma_f16(d, a, b, __LINE__)
+#endif
+
 #define TC_HAS_MMA (SIM_ARCH >= 80)
 #if TC_HAS_MMA
 void sim_ldmatrix(u32 *r, const void *row, i32 n, i32 turned, i32 line);
