@@ -227,7 +227,7 @@ static void put_head(const tc_gpu_text *t, const char *name, tc_gpu_out *out) {
   else
     tc_gpu_put(out, "TC_KERNEL(%s, %u) {\n", name, n->threads * n->groups);
   if (t->shared_bytes > 0) tc_gpu_put(out, "  TC_SHARED(%u);\n", t->shared_bytes);
-  tc_gpu_put(out, "  const u64 *const fault = (const u64 *)tc_table[%u];\n", word + TC_GPU_WORD_FAULT);
+  tc_gpu_put(out, "  const u64 *const fault = (const u64 *)tc_global(tc_table[%u]);\n", word + TC_GPU_WORD_FAULT);
   tc_gpu_put(out, "  if (fault != 0 && *fault != ~(u64)0) return;\n");
   if (n->groups > 1)
     tc_gpu_put(out, "  const i32 lane = TC_THREAD %% %u;\n", n->threads);

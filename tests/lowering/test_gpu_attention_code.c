@@ -1,7 +1,8 @@
-// Printed and compiled by the real NVRTC, where one is installed, attention uses the instructions it was scheduled for, in registers alone. Compiled only: no
-// GPU is used.
+// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, attention uses the instructions it was scheduled for, in registers
+// alone. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
 
+#include "tests/lowering/amd_code.h"
 #include "tests/lowering/gpu_code.h"
 
 typedef struct expected {
@@ -72,4 +73,22 @@ Test(gpu_attention_code, floats_are_read_16_bytes_at_a_time_and_fused) {
       {"gradients, f32, heads of 128", TC_F32, 512, 512, 128, true, true, {NULL}, 0},
   };
   check_all(all, sizeof all / sizeof *all);
+}
+
+Test(gpu_attention_code, is_compiled_in_registers_for_amd) {
+  static const struct {
+    expected x;
+    const char *archs;
+  } all[] = {
+      {{"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, {AMD_TILE_16}, 0}, "gfx90a gfx1100"},
+      {{"f32, heads of 64", TC_F32, 2048, 2048, 64, true, false, {AMD_LOAD_16, AMD_TILE_16}, 0}, "gfx906 gfx942"},
+      {{"gradients, f32, heads of 64", TC_F32, 512, 512, 64, true, true, {AMD_LOAD_16}, 0}, "gfx908 gfx1030"},
+  };
+  find_clang();
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    work w = begin();
+    build(&w, &all[i].x);
+    expect_amd_kernels(&w, TC_GROUP_ATTENTION, all[i].x.name, all[i].archs, all[i].x.word, NULL);
+    release(&w);
+  }
 }

@@ -1,7 +1,8 @@
-// Printed and compiled by the real NVRTC, where one is installed, products use the instructions they were scheduled for, in registers alone. Compiled only: no
-// GPU is used.
+// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, products use the instructions they were scheduled for, in registers
+// alone. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
 
+#include "tests/lowering/amd_code.h"
 #include "tests/lowering/gpu_code.h"
 
 typedef struct expected {
@@ -50,4 +51,47 @@ Test(gpu_product_code, few_rows_read_a_weight_16_bytes_at_a_time) {
   };
   find_nvrtc();
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) check(&all[i]);
+}
+
+// ---- AMD ----
+
+typedef struct amd_expected {
+  problem p;
+  const char *archs, *word[4], *mfma;  // as expect_amd_kernels says
+} amd_expected;
+
+static void check_amd(const amd_expected *x, size_t n) {
+  find_clang();
+  for (size_t i = 0; i < n; i++) {
+    work w = begin();
+    build_product(&w, &x[i].p);
+    expect_amd_kernels(&w, TC_GROUP_GEMM, x[i].p.name, x[i].archs, x[i].word, x[i].mfma);
+    release(&w);
+  }
+}
+
+#define MULTIPLY_ADDS "v_fma_f32|v_fmac_f32|v_pk_fma_f32|v_dual_fmac_f32"
+
+Test(gpu_product_code, halves_go_through_amds_matrix_instructions) {
+  static const amd_expected all[] = {
+      {{"bf16, along k", TC_BF16, 1, 4096, 4096, 4096, false, true, false},
+       "gfx908 gfx90a gfx942",
+       {AMD_LOAD_16, AMD_STORE_16, MULTIPLY_ADDS},
+       "v_mfma_f32_16x16x"},
+      {{"f16, along columns", TC_F16, 1, 4096, 4096, 4096, false, false, true},
+       "gfx908 gfx90a",
+       {AMD_LOAD_16, AMD_STORE_16, MULTIPLY_ADDS},
+       "v_mfma_f32_16x16x16"},
+      {{"bf16, odd", TC_BF16, 1, 1023, 1025, 1027, false, true, true}, "gfx942 gfx1030", {MULTIPLY_ADDS}, "v_mfma_f32_16x16x"},
+  };
+  check_amd(all, sizeof all / sizeof *all);
+}
+
+Test(gpu_product_code, floats_are_read_16_bytes_at_a_time_and_fused_for_amd) {
+  static const amd_expected all[] = {
+      {{"f32", TC_F32, 1, 4096, 4096, 4096, false, false, false}, "gfx906 gfx90a gfx1100", {AMD_LOAD_16, AMD_STORE_16, AMD_TILE_16}, NULL},
+      {{"f32, odd", TC_F32, 1, 1023, 1025, 1027, false, false, true}, "gfx1030", {MULTIPLY_ADDS}, NULL},
+      {{"one row, bf16, along k", TC_BF16, 1, 1, 4096, 4096, false, true, true}, "gfx908 gfx942 gfx1100", {AMD_LOAD_16, MULTIPLY_ADDS}, NULL},
+  };
+  check_amd(all, sizeof all / sizeof *all);
 }

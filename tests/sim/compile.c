@@ -109,10 +109,13 @@ static char *prepared(const char *name, const char *source) {
   return text;
 }
 
+static bool has_mfma(const char *arch) {
+  return strcspn(arch, ":") == 6 && (strncmp(arch, "gfx908", 6) == 0 || strncmp(arch, "gfx90a", 6) == 0 || strncmp(arch, "gfx942", 6) == 0);
+}
+
 static bool run_compiler(const char *source_path, const char *object_path, const char *log_path, const char *arch, int warp, bool contract) {
   const char *args[MAX_ARGS];
   char arch_arg[32], warp_arg[32];
-  const bool mfma = strcmp(arch, "gfx908") == 0 || strcmp(arch, "gfx90a") == 0 || strcmp(arch, "gfx942") == 0;
   int n = 0;
   snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", strncmp(arch, "gfx", 3) == 0 ? 0 : atoi(arch + strcspn(arch, "0123456789")));
   snprintf(warp_arg, sizeof warp_arg, "-DSIM_WARP=%d", warp);
@@ -125,7 +128,7 @@ static bool run_compiler(const char *source_path, const char *object_path, const
 #endif
   args[n++] = arch_arg;
   args[n++] = warp_arg;
-  args[n++] = mfma ? "-DSIM_MFMA=1" : "-DSIM_MFMA=0";
+  args[n++] = has_mfma(arch) ? "-DSIM_MFMA=1" : "-DSIM_MFMA=0";
   args[n++] = "-o";
   args[n++] = object_path;
   args[n++] = source_path;

@@ -1,0 +1,112 @@
+// What clang makes of printed kernels for AMD's architectures, by the words that hiprtc gets: for tests that look at its assembly. Compiled only: no GPU is
+// used. Tests only.
+#ifndef TC_TESTS_LOWERING_AMD_CODE_H
+#define TC_TESTS_LOWERING_AMD_CODE_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "device/hip/hiprtc.h"
+#include "tests/lowering/kernel_texts.h"
+
+#define CLANG "clang-19"
+
+typedef struct amd_arch {
+  const char *name;
+  int warp;
+  bool mfma;
+} amd_arch;
+static const amd_arch amd_archs[] = {{"gfx906", 64, false}, {"gfx908", 64, true},   {"gfx90a", 64, true},
+                                     {"gfx942", 64, true},  {"gfx1030", 32, false}, {"gfx1100", 32, false}};
+enum { N_AMD = sizeof amd_archs / sizeof *amd_archs };
+
+// One that knows these architectures; hiprtc of HIP 5.2 does not.
+static inline void find_clang(void) {
+  if (system(CLANG " -print-targets 2>/dev/null | grep -q amdgcn") != 0)
+    cr_skip_test(CLANG " with AMD's architectures is not installed: nothing was compiled for them");
+}
+
+static inline void put_file(const char *path, const char *text) {
+  FILE *f = fopen(path, "w");
+  cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", path);
+}
+
+// The caller's, free.
+static inline char *amd_assembly(const char *arch, const char *what, const char *source) {
+  char dir[] = "/tmp/tc-amd-XXXXXX", words[64], file[64], command[512], *text = NULL;
+  size_t bytes, n;
+  char piece[4096];
+  cr_assert(mkdtemp(dir));
+  snprintf(words, sizeof words, "%s/tc_words.h", dir);
+  snprintf(file, sizeof file, "%s/kernel.hip", dir);
+  put_file(words, tc_hip_words);
+  put_file(file, source);
+  snprintf(command, sizeof command,
+           CLANG " -x hip --offload-arch=%s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1", arch, file);
+  FILE *from = popen(command, "r"), *to = open_memstream(&text, &bytes);
+  cr_assert(from && to);
+  while ((n = fread(piece, 1, sizeof piece, from)) > 0) fwrite(piece, 1, n, to);
+  fclose(to);
+  int status = pclose(from);
+  unlink(words), unlink(file), rmdir(dir);
+  cr_assert_eq(status, 0, "%s for %s: %s", what, arch, text);
+  return text;
+}
+
+// How often any of the words is there, which are separated by '|'.
+static inline int count_any(const char *text, const char *words) {
+  char word[64];
+  int n = 0;
+  for (size_t long_ = 0; *words; words += long_ + (words[long_] == '|')) {
+    long_ = strcspn(words, "|");
+    snprintf(word, sizeof word, "%.*s", (int)long_, words);
+    n += count(text, word);
+  }
+  return n;
+}
+
+// In registers alone, without a stack, and all accesses are known to be to global memory or the block's.
+static inline void expect_lean(const char *arch, const char *what, const char *text) {
+  static const char *const none[] = {".private_segment_fixed_size: 0\n", ".vgpr_spill_count: 0\n", ".sgpr_spill_count: 0\n"};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    const char *at = strstr(text, "    .private_segment_fixed_size"), *end = at ? strstr(at, ".end_amdgpu_metadata") : NULL;
+    cr_expect_eq(count(text, none[i]), 1, "%s for %s: not %.*s, but:\n%.*s", what, arch, (int)strlen(none[i]) - 1, none[i], at && end ? (int)(end - at) : 0, at);
+  }
+  cr_expect_eq(count_any(text, "\tscratch_|\tbuffer_load|\tbuffer_store"), 0, "%s for %s: scratch memory", what, arch);
+  cr_expect_eq(count(text, "\tflat_"), 0, "%s for %s: accesses that may be to any memory", what, arch);
+}
+
+#define AMD_LOAD_16 "global_load_dwordx4|global_load_b128"
+#define AMD_STORE_16 "global_store_dwordx4|global_store_b128"
+#define AMD_TILE_16 "ds_read_b128|ds_load_b128"
+
+// What a kernel's assembly must have once at least, words as of count_any, ending with NULL; and instead of the last, where the architecture has matrix
+// instructions, `mfma`, if that is not NULL.
+typedef struct amd_words {
+  const amd_arch *arch;
+  const char *const *word;
+  const char *mfma;
+} amd_words;
+
+static inline void expect_assembly(const void *arg, const char *what, const char *source) {
+  const amd_words *x = arg;
+  char *text = amd_assembly(x->arch->name, what, source);
+  expect_lean(x->arch->name, what, text);
+  for (const char *const *word = x->word; *word; word++) {
+    const char *wanted = x->mfma && x->arch->mfma && !word[1] ? x->mfma : *word;
+    cr_expect_gt(count_any(text, wanted), 0, "%s for %s: no %s", what, x->arch->name, wanted);
+  }
+  free(text);
+}
+
+// Of every kernel of this kind that the graph is grouped into, for the architectures that `archs` names; with TC_TEST_ALL=1, or NULL: for all.
+static inline void expect_amd_kernels(work *w, tc_group_kind kind, const char *what, const char *archs, const char *const *word, const char *mfma) {
+  for (int i = 0; i < N_AMD; i++) {
+    const amd_arch *a = &amd_archs[i];
+    if (archs && !getenv("TC_TEST_ALL") && !strstr(archs, a->name)) continue;
+    const tc_target target = {.threads_most = 1024, .warp = a->warp, .shared_bytes = 64 << 10, .processors = 104, .mfma = a->mfma};
+    take_kernels(w, &target, kind, what, expect_assembly, &(amd_words){a, word, mfma});
+  }
+}
+
+#endif

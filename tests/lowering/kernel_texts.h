@@ -1,0 +1,41 @@
+// The text of kernels that a graph is grouped into, for tests that look at what compilers make of it. Tests only.
+#ifndef TC_TESTS_LOWERING_KERNEL_TEXTS_H
+#define TC_TESTS_LOWERING_KERNEL_TEXTS_H
+
+#include <criterion/criterion.h>
+
+#include "lowering/gpu/print.h"
+#include "tests/lowering/graph_build.h"
+
+typedef void take_text(const void *arg, const char *what, const char *source);  // of a kernel by the name of "kernel"
+
+static inline int count(const char *text, const char *word) {
+  int n = 0;
+  for (; (text = strstr(text, word)); text++) n++;
+  return n;
+}
+
+// Gives the text of every kernel of this kind that the graph is grouped into for the target; there is one at least.
+static inline void take_kernels(work *w, const tc_target *target, tc_group_kind kind, const char *what, take_text *take, const void *arg) {
+  tc_grouping gr;
+  int n = 0;
+  w->g.target = *target;
+  uint8_t *forced = calloc(w->g.n, 1);
+  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
+  for (uint32_t g = 0; g < gr.n_group; g++) {
+    tc_expansion e;
+    tc_gpu_shape shape;
+    char *source;
+    if (gr.group[g].kind != kind || gr.group[g].merged != TC_GROUP_NONE) continue;
+    cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_gpu_print(&e.nest, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
+    take(arg, what, source);
+    tc_free(source);
+    tc_nest_destroy(&e.nest);
+    n++;
+  }
+  free(forced);
+  cr_expect_gt(n, 0, "%s: no kernel", what);
+}
+
+#endif
