@@ -29,6 +29,7 @@ static void waves(const char *gfx, uint32_t wave) {
   simulate_hip(gfx);
   OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
   const tc_gpu_facts *f = tc_gpu_facts_of(g);
+  cr_expect_eq(f->matrix, strcmp(gfx, "gfx90a") == 0 ? TC_GPU_MFMA : TC_GPU_NO_MATRIX);
   cr_expect(f->simulated && f->warp == (int)wave && strcmp(f->arch, gfx) == 0, "%s, %s, %d", f->name, f->arch, f->warp);
   OK(tc_gpu_compile(g, "waves", source, &c));
   OK(tc_gpu_alloc(g, sizeof got, &out));
@@ -61,6 +62,69 @@ Test(hip, waves_of_64_threads_are_replayed) {
 
 Test(hip, waves_of_32_threads_are_replayed) {
   waves("gfx1100", 32);
+}
+
+// A product of 16 x 32 by 32 x 16, in two instructions, each thread reading its parts of the operands as AMD's manuals lay them out.
+static const char product_source[] =
+    "#include \"tc_words.h\"\n"
+    "TC_KERNEL(product, 64) {\n"
+    "  const u16 *a = (const u16 *)tc_table[0], *b = (const u16 *)tc_table[1];\n"
+    "  f32 *out = (f32 *)tc_table[2], d[4] = {0, 0, 0, 0};\n"
+    "  i32 line = TC_THREAD % 16, four = TC_THREAD / 16 * 4;\n"
+    "  for (i32 k = four; k < 32; k += 16) {\n"
+    "    u32 x[2], y[2];\n"
+    "    for (i32 i = 0; i < 2; i++) x[i] = a[line * 32 + k + 2 * i] | (u32)a[line * 32 + k + 2 * i + 1] << 16;\n"
+    "    for (i32 i = 0; i < 2; i++) y[i] = b[(k + 2 * i) * 16 + line] | (u32)b[(k + 2 * i + 1) * 16 + line] << 16;\n"
+    "    WORD(d, x, y);\n"
+    "  }\n"
+    "  for (i32 i = 0; i < 4; i++) out[(four + i) * 16 + line] = d[i];\n"
+    "}\n";
+
+// Of whole numbers, whose sums are exact.
+static void matrix_product(const char *gfx, bool f16) {
+  enum { M = 16, N = 16, K = 32 };
+  char source_of_type[sizeof product_source + 40];
+  uint16_t a[M * K], b[K * N];
+  float want[M * N] = {0}, got[M * N];
+  tc_gpu *g;
+  tc_gpu_code *c;
+  tc_gpu_sequence *s;
+  void *at[3];
+  for (int i = 0; i < M * K; i++) {
+    float x = (float)(i * 7 % 31 - 15), y = (float)(i * 11 % 29 - 14);
+    uint32_t bits[2];
+    _Float16 half[2] = {(_Float16)x, (_Float16)y};
+    memcpy(&bits[0], &x, 4), memcpy(&bits[1], &y, 4);
+    a[i] = (uint16_t)(bits[0] >> 16), b[i] = (uint16_t)(bits[1] >> 16);
+    if (f16) memcpy(&a[i], &half[0], 2), memcpy(&b[i], &half[1], 2);
+  }
+  for (int i = 0; i < M * N; i++)
+    for (int k = 0; k < K; k++) want[i] += (float)((i / N * K + k) * 7 % 31 - 15) * (float)((k * N + i % N) * 11 % 29 - 14);
+  simulate_hip(gfx);
+  snprintf(source_of_type, sizeof source_of_type, "#define WORD tc_mfma_%s\n%s", f16 ? "f16" : "bf16", product_source);
+  OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
+  cr_expect_eq(tc_gpu_facts_of(g)->matrix, TC_GPU_MFMA);
+  OK(tc_gpu_compile(g, "product", source_of_type, &c));
+  const size_t bytes[3] = {sizeof a, sizeof b, sizeof got};
+  for (int i = 0; i < 3; i++) OK(tc_gpu_alloc(g, bytes[i], &at[i]));
+  OK(tc_gpu_write(g, at[0], a, sizeof a));
+  OK(tc_gpu_write(g, at[1], b, sizeof b));
+  OK(tc_gpu_sequence_create(g, &(tc_gpu_launch){c, 1, 64, 0, 0}, 1, 3, &s));
+  OK(tc_gpu_sequence_run(s, (uint64_t[]){(uintptr_t)at[0], (uintptr_t)at[1], (uintptr_t)at[2]}));
+  OK(tc_gpu_read(g, got, at[2], sizeof got));
+  for (int i = 0; i < M * N; i++) cr_expect_eq(got[i], want[i], "%d: %g, not %g", i, (double)got[i], (double)want[i]);
+  tc_gpu_sequence_destroy(s);
+  for (int i = 0; i < 3; i++) tc_gpu_free(g, at[i]);
+  tc_gpu_code_release(c);
+  tc_gpu_shutdown();
+}
+
+Test(hip, waves_multiply_matrices_of_bf16) {
+  matrix_product("gfx908", false);
+}
+
+Test(hip, waves_multiply_matrices_of_f16) {
+  matrix_product("gfx942:sramecc+:xnack-", true);
 }
 
 Test(hip, an_older_library_takes_no_graphs_and_launches_kernel_by_kernel) {

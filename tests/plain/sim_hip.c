@@ -57,6 +57,16 @@ typedef struct sum_value {
   uint64_t add;
 } sum_value;
 
+// A matrix instruction that a quarter of the wave does not reach.
+static const char parted_text[] =
+    "typedef struct { f32 *out; u64 unused; } value;\n"
+    "TC_KERNEL_OF(parted, 64, value) {\n"
+    "  u32 x[2] = {0, 0};\n"
+    "  f32 d[4] = {1, 2, 3, 4};\n"
+    "  if (TC_THREAD < 48) tc_mfma_f16(d, x, x);\n"
+    "  tc_value->out[TC_THREAD] = d[0];\n"
+    "}\n";
+
 typedef struct waves {
   const char *gfx, *other;  // the device, and another architecture
   unsigned wave;
@@ -120,6 +130,30 @@ static int test_waves(const void *arg) {
   return child_failed();
 }
 
+static int test_parted(const void *unused) {
+  (void)unused;
+  setenv("TC_SIM_GFX", "gfx90a", 1);
+  use_hip = use_open("libsim-hip.so");
+  if (!freopen("/dev/null", "w", stderr)) return 1;
+  tc_hip_stream s;
+  tc_hip_pool pool;
+  tc_hip_pool_properties p = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, 0}};
+  void *out;
+  EXPECT(HIP(hipInit)(0) == 0 && HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0, "failed");
+  EXPECT(HIP(hipMallocFromPoolAsync)(&out, 256, pool, s) == 0, "failed");
+  tc_hip_function f = kernel("parted", parted_text, "--offload-arch=gfx90a");
+  EXPECT(f != NULL, "not loaded");
+  if (!f) return 1;
+  sum_value v = {out, 0};
+  void *parameters[] = {&v};
+  EXPECT(HIP(hipModuleLaunchKernel)(f, 1, 1, 1, 64, 1, 1, 0, s, parameters, NULL) == 0, "failed");
+  EXPECT(HIP(hipStreamSynchronize)(s) != 0, "it ends");
+  const char *text = HIP(sim_fault_text)();
+  EXPECT(strstr(text, "divergent warp: mfma with mask 0xffffffffffffffff in line 6"), "%s", text);
+  HIP(sim_forget)();
+  return child_failed();
+}
+
 int main(void) {
   int status = child_status(test_waves, &(waves){"gfx90a", "gfx908", 64, 0});
   if (status == 77) {
@@ -131,5 +165,7 @@ int main(void) {
   EXPECT(status == 0, "gfx1100: %d", status);
   status = child_status(test_waves, &(waves){"gfx90a", "gfx906", 64, 1});
   EXPECT(status == 0, "a dropped barrier: %d", status);
+  status = child_status(test_parted, NULL);
+  EXPECT(status == 0, "a parted wave: %d", status);
   return expect_done("sim_hip");
 }
