@@ -182,17 +182,15 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }
 
-#define KEY_WORDS 7  // before the lists
+#define KEY_WORDS 6  // before the lists
 
 static size_t key_bytes(const tc_nest *n) {
   return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + (n->n_buf + 7) / 8 * 8;
 }
 
-// A GPU's code is of one device.
-static void write_key(const tc_nest *n, const tc_gpu *gpu, uint64_t *key) {
+static void write_key(const tc_nest *n, uint64_t *key) {
   char *p = (char *)(key + KEY_WORDS);
-  key[4] = (uint64_t)n->cluster << 32 | (uint64_t)n->threads << 16 | n->groups, key[5] = (uint64_t)(uintptr_t)gpu;
-  key[6] = n->over;
+  key[4] = (uint64_t)n->cluster << 32 | (uint64_t)n->threads << 16 | n->groups, key[5] = n->over;
   key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
   memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);
   p += n->n_inst * sizeof n->inst[0];
@@ -214,9 +212,9 @@ static tc_kernel *evict_locked(void) {
   return k;
 }
 
-static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes) {
+static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
   for (tc_kernel *k = self.bucket[hash.lo % N_BUCKETS]; k; k = k->next)
-    if (k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && memcmp(k->key, key, bytes) == 0) return k;
+    if (k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0) return k;
   return NULL;
 }
 
@@ -238,7 +236,7 @@ static tc_status make(tc_kernel *k, const origin *from) {
 static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin *from, tc_kernel **out, uint32_t *compiled) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   pthread_mutex_lock(&self.lock);
-  tc_kernel *k = find_locked(hash, key, bytes);
+  tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
     k->used = ++self.clock;
@@ -250,7 +248,7 @@ static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin
     return tc_free(key), *out = k, TC_OK;
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
-  k->key = key, k->key_bytes = bytes, k->hash = hash;
+  k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
   if (!self.llvm && !from->gpu && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
@@ -280,7 +278,7 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
   size_t bytes = key_bytes(nest);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  write_key(nest, gpu, key);
+  write_key(nest, key);
   return get(key, bytes, stem, &(origin){.nest = nest, .gpu = gpu}, out, compiled);
 }
 
@@ -290,7 +288,7 @@ tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_
   size_t length = strlen(text), bytes = KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  key[1] = length, key[5] = (uint64_t)(uintptr_t)gpu;
+  key[1] = length;
   memcpy(key + KEY_WORDS, text, length);
   return get(key, bytes, name, &(origin){.text = text, .name = name, .gpu = gpu}, out, compiled);
 }

@@ -22,6 +22,7 @@ typedef struct tc_kernel {
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
+  tc_gpu *gpu;             // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in every process alike
   tc_gpu_code *gpu_code;   // of a GPU's kernel, which has no fn
   tc_gpu_shape gpu_shape;
   uint64_t used;

@@ -7,6 +7,7 @@
 
 #include "device/cuda/nvrtc.h"
 #include "lowering/gpu/print.h"
+#include "lowering/kernel.h"
 #include "lowering/nest_math.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
@@ -370,6 +371,20 @@ Test(gpu_print, matrix_instructions) {
 #undef C
 #undef I
   }
+}
+
+// Else no process would find on the disk what another compiled.
+Test(gpu_print, a_kernel_is_named_by_what_it_is_not_where) {
+  tc_kernel *k[3];
+  uint32_t compiled = 0;
+  simulate((const char *[]){"TC_SIM_DEVICES=2", NULL});
+  tc_gpu *g[2] = {open_gpu(0), open_gpu(1)};
+  tc_nest n = rows(TC_F32, 32, 4, 4, 512, KEEP_IN_REGISTERS);
+  for (int i = 0; i < 3; i++) OK(tc_kernel_get(&n, "rows", g[i % 2], &k[i], &compiled));
+  cr_expect(k[0] == k[2] && k[0] != k[1] && compiled == 2, "%u compiled", compiled);
+  cr_expect_str_eq(k[0]->name, k[1]->name);
+  for (int i = 0; i < 3; i++) tc_kernel_release(k[i]);
+  tc_nest_destroy(&n);
 }
 
 // ---- texts ----
