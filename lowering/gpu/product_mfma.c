@@ -13,8 +13,9 @@
 
 // Speeds are guessed, by what is read for each element: none was measured.
 static const tc_gemm_cut cuts[] = {
-    {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65}, {32, 128, STEPS, 1, 4, 0.55},
-    {128, 32, STEPS, 4, 1, 0.55}, {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
+    {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85},
+    {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
+    {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 
 const tc_gemm_cut *tc_gemm_mfma_cuts(int *n) {
@@ -34,9 +35,9 @@ bool tc_gemm_mfma_plan(tc_gemm *p) {
 }
 
 typedef struct waves {
-  tc_val line, four;   // of the thread in a fragment: its line, and the first of its four steps
+  tc_val line, four;  // of the thread in a fragment: its line, and the first of its four steps
   tc_val row, column;  // the first of its wave
-  int down, across;    // tiles of a wave
+  int down, across;  // tiles of a wave
 } waves;
 
 // Where each thread's part of the operand's first fragment begins in the tile at element `from`: an address, or four where its steps lie in rows of their own.

@@ -42,7 +42,8 @@ static inline char *amd_assembly(const char *arch, const char *what, const char 
   put_file(words, tc_hip_words);
   put_file(file, source);
   snprintf(command, sizeof command,
-           CLANG " -x hip --offload-arch=%s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1", arch, file);
+           CLANG " -x hip --offload-arch=%s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1",
+           arch, file);
   FILE *from = popen(command, "r"), *to = open_memstream(&text, &bytes);
   cr_assert(from && to);
   while ((n = fread(piece, 1, sizeof piece, from)) > 0) fwrite(piece, 1, n, to);
@@ -70,7 +71,8 @@ static inline void expect_lean(const char *arch, const char *what, const char *t
   static const char *const none[] = {".private_segment_fixed_size: 0\n", ".vgpr_spill_count: 0\n", ".sgpr_spill_count: 0\n"};
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
     const char *at = strstr(text, "    .private_segment_fixed_size"), *end = at ? strstr(at, ".end_amdgpu_metadata") : NULL;
-    cr_expect_eq(count(text, none[i]), 1, "%s for %s: not %.*s, but:\n%.*s", what, arch, (int)strlen(none[i]) - 1, none[i], at && end ? (int)(end - at) : 0, at);
+    cr_expect_eq(count(text, none[i]), 1, "%s for %s: not %.*s, but:\n%.*s", what, arch, (int)strlen(none[i]) - 1, none[i],
+                 at && end ? (int)(end - at) : 0, at);
   }
   cr_expect_eq(count_any(text, "\tscratch_|\tbuffer_load|\tbuffer_store"), 0, "%s for %s: scratch memory", what, arch);
   cr_expect_eq(count(text, "\tflat_"), 0, "%s for %s: accesses that may be to any memory", what, arch);

@@ -167,7 +167,8 @@ __attribute__((unused)) static void build_product(work *w, const problem *p) {
   want(w, sum), want(w, other);
 }
 
-__attribute__((unused)) static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side, int64_t channels, int64_t taps, int64_t stride) {
+__attribute__((unused)) static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side, int64_t channels, int64_t taps,
+                                                       int64_t stride) {
   tc_type type = w->g.node[image].type;
   int64_t out = (side + 2 - taps) / stride + 1;
   uint32_t a = node(w, TC_OP_PAD, type, TC_SHAPE(batch, side + 2, side + 2, channels), 1, &image, 8, (uint64_t[]){0, 1, 1, 0, 0, 1, 1, 0});
