@@ -15,7 +15,8 @@ import sys
 from count_tests import count_tap
 
 # What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. All others ran on the simulated drivers.
-COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_product_code", "lowering-gpu_row_texts", "plain-cuda_header", "plain-hip_header"]
+COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-gpu_attention_code", "lowering-gpu_product_code", "lowering-gpu_row_texts",
+            "plain-blaslt_header", "plain-cuda_header", "plain-hip_header"]
 SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu"]  # and the suite gpu
 
 

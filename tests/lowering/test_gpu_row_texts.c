@@ -1,5 +1,5 @@
-// The text of row kernels through the real NVRTC, where one is installed: what the simulated compiler takes is CUDA C++ too. Compiled only. One type for one
-// architecture, or with TC_TEST_ALL=1 all types for five.
+// The text of row kernels through the real NVRTC, and through clang for AMD, where these are installed: what the simulated compiler takes is CUDA and HIP C++
+// too. Compiled only. Those of one type, each for one architecture of NVIDIA's, every second one for one of AMD's; with TC_TEST_ALL=1 all for all.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "lowering/gpu/rows.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "tests/lowering/amd_code.h"
 
 #define NO_DRIVER 99  // a driver's major version that no NVRTC is above
 #define DIMS(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
@@ -81,21 +82,41 @@ static void make_others(texts *t) {
   add(t, &row);
 }
 
-Test(gpu_row_texts, the_real_compiler_takes_every_kernel) {
+static void make_all(texts *t, bool all) {
+  for (tc_type type = 0; type < TC_N_TYPES; type++)
+    if (all || type == TC_F16) make_of_type(t, type);
+  make_others(t);
+}
+
+Test(gpu_row_texts, nvrtc_takes_every_kernel) {
   static const char *const arch[] = {"sm_90a", "sm_80", "sm_90", "sm_100", "sm_120"};
   static texts t;
   bool all = getenv("TC_TEST_ALL") != NULL;
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
   char why[320];
-  for (tc_type type = 0; type < TC_N_TYPES; type++)
-    if (all || type == TC_F16) make_of_type(&t, type);
-  make_others(&t);
+  make_all(&t, all);
   if (!tc_nvrtc_choose_arch(NO_DRIVER, &facts, why, sizeof why)) cr_skip_test("%s", why);
   for (int i = 0; i < (all ? N(arch) : 1); i++)
     for (int k = 0; k < t.n; k++) {
       tc_gpu_image image;
       cr_expect_eq(tc_nvrtc_compile(arch[i], t.kernel[k]->name, t.kernel[k]->source, &image), TC_OK, "%s", tc_last_error()->message);
       tc_free(image.data);
+    }
+  tc_arena_fini(&t.arena);
+}
+
+Test(gpu_row_texts, clang_takes_kernels_for_amd) {
+  static texts t;
+  bool all = getenv("TC_TEST_ALL") != NULL;
+  find_clang();
+  make_all(&t, all);
+  for (int k = 0; k < t.n; k++)
+    for (int i = 0; i < N_AMD; i++) {
+      if (!all && (k % 2 || i != k / 2 % N_AMD)) continue;
+      char *text = amd_assembly(amd_archs[i].name, t.kernel[k]->name, t.kernel[k]->source);
+      // Functions of the device library, which are not there to be looked at, have a stack.
+      if (!strstr(t.kernel[k]->source, "tc_math_")) expect_lean(amd_archs[i].name, t.kernel[k]->name, text);
+      free(text);
     }
   tc_arena_fini(&t.arena);
 }
