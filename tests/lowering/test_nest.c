@@ -214,6 +214,23 @@ static tc_nest wide(void) {
   OP3(&n, MMA, TC_F32, 128, 0, W_A, W_B, W_ZERO);
   return n;
 }
+// A product of matrices by 64 threads.
+static tc_nest wave(void) {
+  tc_nest n = {.threads = 64, .groups = 1};
+  put_buffer(&n, TC_F16);
+  OP0(&n, LANES, TC_I64, 64, 0);
+  OP1(&n, GATHER, TC_F16, 256, 0, 0);
+  OP0(&n, CONST, TC_F32, 256, 0);
+  OP3(&n, MFMA, TC_F32, 256, 0, 1, 1, 2);
+  return n;
+}
+
+#define BREAK_WAVE(change, what) \
+  do { \
+    tc_nest n = wave(); \
+    change; \
+    expect(&n, what); \
+  } while (0)
 #define BREAK_WIDE(change, what) \
   do { \
     tc_nest n = wide(); \
@@ -250,6 +267,7 @@ Test(nest, threads) {
   BREAK_WIDE(n.inst[W_A].dtype = TC_F16, "holds bf16");
   BREAK_WIDE(n.inst[W_MMA].lanes = 256, "not 4 a thread");
   BREAK_WIDE(n.inst[W_MMA].src[1] = W_A, "256 lanes, not 128");
+  BREAK_WIDE(OP3(&n, MFMA, TC_F32, 128, 0, W_B, W_B, W_ZERO), "not whole warps");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 128, 16, W_ZERO), NULL);
   BREAK_WIDE(OP1(&n, EXP2, TC_F32, 128, 0, W_ZERO), NULL);
   BREAK_WIDE(OP1(&n, EXP2, TC_F32, 64, 0, W_ZERO), "128 lanes, not 64");
@@ -259,6 +277,10 @@ Test(nest, threads) {
   BREAK_WIDE(OP2(&n, ZIP, TC_F32, 128, 0, W_ZERO, W_ZERO), "between threads");
   BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
   BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
+  BREAK_WAVE((void)0, NULL);
+  BREAK_WAVE(n.inst[3].lanes = 512, "not 4 a thread");
+  BREAK_WAVE(n.inst[3].src[0] = 2, "type f32 is not allowed");
+  BREAK_WAVE(n.inst[3].src[1] = TC_NONE, "operand 1");
   BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");
   BREAK(OP0(&n, COMMIT, TC_BOOL, 1, 0), "without threads");
   BREAK(n.tile[0].of_lanes = 1, "without threads");
