@@ -4,9 +4,9 @@
 #define TC_TESTS_LOWERING_AMD_CODE_H
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "device/hip/hiprtc.h"
+#include "tests/amd.h"
 #include "tests/lowering/kernel_texts.h"
 
 #define CLANG "clang-19"
@@ -26,31 +26,13 @@ static inline void find_clang(void) {
     cr_skip_test(CLANG " with AMD's architectures is not installed: nothing was compiled for them");
 }
 
-static inline void put_file(const char *path, const char *text) {
-  FILE *f = fopen(path, "w");
-  cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", path);
-}
-
-// The caller's, free.
-static inline char *amd_assembly(const char *arch, const char *what, const char *source) {
-  char dir[] = "/tmp/tc-amd-XXXXXX", words[64], file[64], command[512], *text = NULL;
-  size_t bytes, n;
-  char piece[4096];
-  cr_assert(mkdtemp(dir));
-  snprintf(words, sizeof words, "%s/tc_words.h", dir);
-  snprintf(file, sizeof file, "%s/kernel.hip", dir);
-  put_file(words, tc_hip_words);
-  put_file(file, source);
-  snprintf(command, sizeof command,
-           CLANG " -x hip --offload-arch=%s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1",
-           arch, file);
-  FILE *from = popen(command, "r"), *to = open_memstream(&text, &bytes);
-  cr_assert(from && to);
-  while ((n = fread(piece, 1, sizeof piece, from)) > 0) fwrite(piece, 1, n, to);
-  fclose(to);
-  int status = pclose(from);
-  unlink(words), unlink(file), rmdir(dir);
-  cr_assert_eq(status, 0, "%s for %s: %s", what, arch, text);
+// The caller's, free. In registers alone.
+static inline char *lean_assembly(const char *arch, const char *what, const char *source) {
+  bool ok;
+  char why[128], *text = amd_assembly(CLANG, arch, tc_hip_words, source, &ok);
+  cr_assert(ok && text, "%s for %s: %s", what, arch, text ? text : "no place for files");
+  bool lean = amd_is_lean(text, why, sizeof why);
+  cr_expect(lean, "%s for %s: %s", what, arch, why);
   return text;
 }
 
@@ -64,18 +46,6 @@ static inline int count_any(const char *text, const char *words) {
     n += count(text, word);
   }
   return n;
-}
-
-// In registers alone, without a stack, and all accesses are known to be to global memory or the block's.
-static inline void expect_lean(const char *arch, const char *what, const char *text) {
-  static const char *const none[] = {".private_segment_fixed_size: 0\n", ".vgpr_spill_count: 0\n", ".sgpr_spill_count: 0\n"};
-  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-    const char *at = strstr(text, "    .private_segment_fixed_size"), *end = at ? strstr(at, ".end_amdgpu_metadata") : NULL;
-    cr_expect_eq(count(text, none[i]), 1, "%s for %s: not %.*s, but:\n%.*s", what, arch, (int)strlen(none[i]) - 1, none[i],
-                 at && end ? (int)(end - at) : 0, at);
-  }
-  cr_expect_eq(count_any(text, "\tscratch_|\tbuffer_load|\tbuffer_store"), 0, "%s for %s: scratch memory", what, arch);
-  cr_expect_eq(count(text, "\tflat_"), 0, "%s for %s: accesses that may be to any memory", what, arch);
 }
 
 #define AMD_LOAD_16 "global_load_dwordx4|global_load_b128"
@@ -92,8 +62,7 @@ typedef struct amd_words {
 
 static inline void expect_assembly(const void *arg, const char *what, const char *source) {
   const amd_words *x = arg;
-  char *text = amd_assembly(x->arch->name, what, source);
-  expect_lean(x->arch->name, what, text);
+  char *text = lean_assembly(x->arch->name, what, source);
   for (const char *const *word = x->word; *word; word++) {
     const char *wanted = x->mfma && x->arch->mfma && !word[1] ? x->mfma : *word;
     cr_expect_gt(count_any(text, wanted), 0, "%s for %s: no %s", what, x->arch->name, wanted);

@@ -14,7 +14,8 @@ unsigned sim_program_create(sim_program **out, const char *source, const char *n
   if (!p) return SIM_RTC_OUT_OF_MEMORY;
   p->source = strdup(source);
   p->name = strdup(name ? name : "default_program");
-  for (int i = 0; i < n_headers; i++) p->has_words |= strcmp(header_name[i], "tc_words.h") == 0 && header[i][0];
+  for (int i = 0; i < n_headers && !p->words; i++)
+    if (strcmp(header_name[i], "tc_words.h") == 0 && header[i][0]) p->words = strdup(header[i]);
   if (!p->source || !p->name) {
     sim_program_destroy(p);
     return SIM_RTC_OUT_OF_MEMORY;
@@ -25,6 +26,7 @@ unsigned sim_program_create(sim_program **out, const char *source, const char *n
 
 void sim_program_destroy(sim_program *p) {
   free(p->source);
+  free(p->words);
   free(p->name);
   free(p->log);
   free(p->text);
@@ -44,7 +46,7 @@ unsigned sim_program_fail(sim_program *p, unsigned result, const char *format, .
 }
 
 bool sim_program_lacks_words(const sim_program *p) {
-  return !p->has_words && strstr(p->source, "\"tc_words.h\"");
+  return !p->words && strstr(p->source, "\"tc_words.h\"");
 }
 
 unsigned sim_program_compile(sim_program *p, const char *arch, int warp, bool contract) {

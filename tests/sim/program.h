@@ -18,9 +18,9 @@ enum {
 
 typedef struct sim_program {
   char *source, *name, *log;
+  char *words;  // the header "tc_words.h", or NULL: it was not given
   char *text;  // of the image, made when it is asked for
   sim_image *image;  // NULL: not compiled
-  bool has_words;  // the header "tc_words.h" was given
   bool has_cubin;  // compiled for a device, not for text alone
 } sim_program;
 
