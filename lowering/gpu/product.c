@@ -1,8 +1,8 @@
 // Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
 //
-// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c,
-// product_mfma.c) where the device has them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share
-// rows and columns, so that what they read is in the second-level cache.
+// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c, product_mfma.c) where
+// the device has them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring
+// units share rows and columns, so that what they read is in the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (product_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
 // Order: see the ways to multiply. The size of a tile changes no bit.
@@ -39,7 +39,7 @@ static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
   switch (p->way) {
     case TC_GEMM_MMA: return 4 * halves + sums;
-    case TC_GEMM_MFMA: return 2 * (halves + TC_MAX_OF(lines, 2 * steps) * TC_GEMM_MFMA_PAD * 2) + sums;
+    case TC_GEMM_MFMA: return 2 * (halves + (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) + sums;
     case TC_GEMM_SIMT: break;
   }
   return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;

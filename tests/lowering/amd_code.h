@@ -40,9 +40,9 @@ static inline char *lean_assembly(const char *arch, const char *what, const char
 static inline int count_any(const char *text, const char *words) {
   char word[64];
   int n = 0;
-  for (size_t long_ = 0; *words; words += long_ + (words[long_] == '|')) {
-    long_ = strcspn(words, "|");
-    snprintf(word, sizeof word, "%.*s", (int)long_, words);
+  for (size_t length = 0; *words; words += length + (words[length] == '|')) {
+    length = strcspn(words, "|");
+    snprintf(word, sizeof word, "%.*s", (int)length, words);
     n += count(text, word);
   }
   return n;
