@@ -1,5 +1,5 @@
-// The simulated compilers' one compiler: the host's. -fsanitize=thread makes it call the simulator before every access; only an object file is made, which
-// object.c loads, for linking would take half as long again.
+// The simulated compilers' one compiler. What the simulator runs itself (code.h) is only looked at. Else it is the host's: -fsanitize=thread makes it call the
+// simulator before every access; only an object file is made, which object.c loads, for linking would take half as long again.
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sim/code.h"
 #include "tests/sim/image.h"
 
 extern char **environ;
@@ -117,7 +118,7 @@ static bool run_compiler(const char *source_path, const char *object_path, const
   const char *args[MAX_ARGS];
   char arch_arg[32], warp_arg[32];
   int n = 0;
-  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", strncmp(arch, "gfx", 3) == 0 ? 0 : atoi(arch + strcspn(arch, "0123456789")));
+  snprintf(arch_arg, sizeof arch_arg, "-DSIM_ARCH=%d", sim_arch_number(arch));
   snprintf(warp_arg, sizeof warp_arg, "-DSIM_WARP=%d", warp);
   args[n++] = compiler();
   for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++) args[n++] = common_args[i];
@@ -157,18 +158,16 @@ static uint64_t key_of(const char *text, const char *arch, int warp, bool contra
   return key;
 }
 
-static sim_image *pack(const char *object_path, const char *source, const char *arch) {
-  size_t bytes = 0, source_bytes = strlen(source);
-  char *object = read_file(object_path, &bytes);
-  sim_image *image = object ? malloc(sizeof *image + bytes + source_bytes) : NULL;
-  if (image) {
-    *image = (sim_image){.magic = SIM_IMAGE_MAGIC, .object_bytes = bytes, .source_bytes = source_bytes};
-    snprintf(image->arch, sizeof image->arch, "%s", arch);
-    memcpy(image + 1, object, bytes);
-    memcpy((char *)(image + 1) + bytes, source, source_bytes);
-    image->hash = sim_hash(image + 1, bytes + source_bytes, 0);
-  }
-  free(object);
+// object NULL: none.
+static sim_image *pack(const void *object, size_t bytes, const char *source, const char *arch) {
+  size_t source_bytes = strlen(source);
+  sim_image *image = malloc(sizeof *image + bytes + source_bytes);
+  if (!image) return NULL;
+  *image = (sim_image){.magic = SIM_IMAGE_MAGIC, .object_bytes = bytes, .source_bytes = source_bytes};
+  snprintf(image->arch, sizeof image->arch, "%s", arch);
+  if (object) memcpy(image + 1, object, bytes);
+  memcpy((char *)(image + 1) + bytes, source, source_bytes);
+  image->hash = sim_hash(image + 1, bytes + source_bytes, 0);
   return image;
 }
 
@@ -195,7 +194,10 @@ static sim_image *make(const char *dir, const char *path, const char *text, cons
   sim_image *image = NULL;
   size_t n;
   if (write_file(source_path, text, strlen(text)) && run_compiler(source_path, object_path, log_path, arch, warp, contract)) {
-    image = pack(object_path, source, arch);
+    size_t bytes = 0;
+    char *object = read_file(object_path, &bytes);
+    if (object) image = pack(object, bytes, source, arch);
+    free(object);
     if (image && write_file(base, image, sim_image_bytes(image))) rename(base, path);
   }
   *log = read_file(log_path, &n);
@@ -205,9 +207,8 @@ static sim_image *make(const char *dir, const char *path, const char *text, cons
   return image;
 }
 
-sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log) {
+static sim_image *compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log) {
   char dir[PATH_BYTES], path[PATH_BYTES + 32];
-  *out_log = NULL;
   char *text = prepared(name, source);
   if (!text || !cache_dir(dir)) {
     free(text);
@@ -218,6 +219,20 @@ sim_image *sim_compile(const char *name, const char *source, const char *arch, i
   sim_image *image = cached(path);
   if (!image) image = make(dir, path, text, source, arch, warp, contract, out_log);
   free(text);
+  return image;
+}
+
+// Does the simulator run it itself? Not with contraction, nor where a compiler was named.
+static bool is_understood(const char *source, const char *arch, int warp, bool contract) {
+  const char *cc = getenv("TC_SIM_CC");
+  sim_code *c = contract || (cc && *cc) ? NULL : sim_code_new(source, sim_arch_number(arch), warp);
+  sim_code_free(c);
+  return c != NULL;
+}
+
+sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log) {
+  *out_log = NULL;
+  sim_image *image = is_understood(source, arch, warp, contract) ? pack(NULL, 0, source, arch) : compile(name, source, arch, warp, contract, out_log);
   if (!*out_log) *out_log = strdup(image ? "" : "the simulated compiler could not be run");
   return image;
 }

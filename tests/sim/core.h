@@ -89,6 +89,7 @@ SIM_EXPORT uint64_t sim_hash(const void *p, size_t bytes, uint64_t seed);
 
 typedef struct sim_module {
   sim_object object;
+  struct sim_code *steps;  // what the simulator runs itself (code.h); NULL: the host's code
   uint8_t *code;  // mapped
   size_t code_bytes;
   void *image;  // the object file, for the places of faults
@@ -102,13 +103,14 @@ typedef struct sim_kernel {
   sim_module *module;
   struct sim_kernel *next;
   char *name;
-  void (*entry)(void *params);
+  void (*entry)(void *params);  // of the host's code
+  const struct sim_function *function;  // of steps
   int threads, param_bytes;
   int cluster;  // blocks that run together, 1: each is alone
   int shared_limit;  // of dynamic shared memory, by attribute
 } sim_kernel;
 
-// An image as the simulated compilers make it: this header, the object file, the source.
+// An image as the simulated compilers make it: this header, the object file, the source. Without an object the simulator runs the source itself.
 typedef struct sim_image {
   char magic[8];
   char arch[16];

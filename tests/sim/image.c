@@ -11,6 +11,10 @@ size_t sim_image_bytes(const sim_image *image) {
   return sizeof *image + image->object_bytes + image->source_bytes;
 }
 
+int sim_arch_number(const char *arch) {
+  return strncmp(arch, "gfx", 3) == 0 ? 0 : atoi(arch + strcspn(arch, "0123456789"));
+}
+
 char *sim_image_to_text(const sim_image *image, int version) {
   size_t bytes = sim_image_bytes(image);
   char *text = malloc(2 * bytes + 256), *at = text;

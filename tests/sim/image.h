@@ -18,6 +18,8 @@ static inline int sim_image_text_version_of(int cuda) {
 // To be freed; NULL: not such a text, or no memory.
 sim_image *sim_image_from_text(const char *text);
 size_t sim_image_bytes(const sim_image *image);
+// 90 for "sm_90a"; 0: AMD's.
+int sim_arch_number(const char *arch);
 
 // The source compiled by the host's compiler, as for devices of this architecture ("sm_90a") and warps of so many threads. Kept in a directory by what it was
 // made of, so that the processes of a test suite compile each kernel once. No function of the core is called; many threads may compile.

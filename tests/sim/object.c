@@ -1,4 +1,4 @@
-// Loads what the simulated compilers make: a relocatable x86-64 or AArch64 object, into executable memory. What it calls is looked up in the simulator's
+// Loads what the simulated compilers make: a source that the simulator runs itself, or a relocatable x86-64 or AArch64 object, into executable memory. What it calls is looked up in the simulator's
 // own table of words (run_words.c) and nowhere else, so that a kernel cannot reach the process, nor the thread sanitizer where that is linked.
 #include <elf.h>
 #include <stdio.h>
@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/sim/code.h"
 #include "tests/sim/core.h"
+#include "tests/sim/image.h"
 #include "tests/sim/run.h"
 
 #if defined(__x86_64__)
@@ -177,6 +179,19 @@ static bool relocate(const loader *l) {
   return true;
 }
 
+static sim_kernel *add_kernel(sim_module *m, const char *name, int threads, int param_bytes, int cluster) {
+  sim_kernel *n = sim_object_new(SIM_KERNEL, m->object.device, sizeof *n);
+  if (!n) return NULL;
+  n->module = m;
+  n->name = strdup(name);
+  n->threads = threads;
+  n->param_bytes = param_bytes;
+  n->cluster = cluster;
+  n->shared_limit = sim_is_hip ? (int)sim_option.shared_optin : 48 << 10;
+  n->next = m->kernel;
+  return m->kernel = n;
+}
+
 // TC_KERNEL leaves { threads, bytes of parameters, blocks of a cluster } as sim_kernel_NAME beside the function NAME.
 static bool list_kernels(const loader *l, sim_module *m) {
   static const char mark[] = "sim_kernel_";
@@ -189,19 +204,22 @@ static bool list_kernels(const loader *l, sim_module *m) {
       if (strcmp(l->names + l->symbol[k].st_name, name) != 0 || l->symbol[k].st_shndx == SHN_UNDEF) continue;
       int facts[3];
       memcpy(facts, (const void *)address_of(l, (uint32_t)i), sizeof facts);
-      sim_kernel *n = sim_object_new(SIM_KERNEL, m->object.device, sizeof *n);
+      sim_kernel *n = add_kernel(m, name, facts[0], facts[1], facts[2]);
       if (!n) return false;
-      n->module = m;
-      n->name = strdup(name);
       void *entry = (void *)address_of(l, (uint32_t)k);
       memcpy(&n->entry, &entry, sizeof entry);
-      n->threads = facts[0];
-      n->param_bytes = facts[1];
-      n->cluster = facts[2];
-      n->shared_limit = sim_is_hip ? (int)sim_option.shared_optin : 48 << 10;
-      n->next = m->kernel;
-      m->kernel = n;
     }
+  }
+  return true;
+}
+
+static bool list_functions(sim_module *m) {
+  for (int i = 0; i < m->steps->n_functions; i++) {
+    const sim_function *f = &m->steps->function[i];
+    if (!f->threads) continue;
+    sim_kernel *n = add_kernel(m, f->name, f->threads, f->param_bytes, 1);
+    if (!n) return false;
+    n->function = f;
   }
   return true;
 }
@@ -213,6 +231,16 @@ static bool runs_here(const char *arch, bool was_text) {
   char *end;
   long n = strtol(arch + strcspn(arch, "0123456789"), &end, 10);
   return was_text && *end == 0 ? n <= sim_option.arch : n == sim_option.arch;
+}
+
+static bool load_object(sim_module *m) {
+  loader l = {.file = m->image};
+  bool good = read_sections(&l) && map_sections(&l);
+  m->code = l.base;
+  m->code_bytes = l.bytes;
+  good = good && relocate(&l) && list_kernels(&l, m) && mprotect(l.base, l.bytes, PROT_READ | PROT_EXEC) == 0;
+  if (good) __builtin___clear_cache((char *)l.base, (char *)l.base + l.bytes);
+  return good;
 }
 
 sim_error sim_module_load(sim_device *d, const void *image, bool was_text, sim_module **out) {
@@ -228,18 +256,18 @@ sim_error sim_module_load(sim_device *d, const void *image, bool was_text, sim_m
   m->image_bytes = head->object_bytes;
   m->image = malloc(head->object_bytes + 1);
   m->source = malloc(head->source_bytes + 1);
-  loader l = {.file = m->image};
   bool good = m->image && m->source;
   if (good) {
     memcpy(m->image, object, head->object_bytes);
     memcpy(m->source, object + head->object_bytes, head->source_bytes);
     m->source[head->source_bytes] = 0;
-    good = read_sections(&l) && map_sections(&l);
-    m->code = l.base;
-    m->code_bytes = l.bytes;
-    good = good && relocate(&l) && list_kernels(&l, m) && mprotect(l.base, l.bytes, PROT_READ | PROT_EXEC) == 0;
+    if (head->object_bytes) {
+      good = load_object(m);
+    } else {
+      m->steps = sim_code_new(m->source, sim_arch_number(head->arch), sim_option.warp);
+      good = m->steps && list_functions(m);
+    }
   }
-  if (good) __builtin___clear_cache((char *)l.base, (char *)l.base + l.bytes);
   if (!good) {
     sim_module_unload(m);
     return SIM_INVALID_IMAGE;
@@ -255,8 +283,10 @@ void sim_module_unload(sim_module *m) {
     sim_object_end(k);
   }
   if (m->code) munmap(m->code, m->code_bytes);
+  sim_code_free(m->steps);
   free(m->image);
   free(m->source);
+  m->steps = NULL;
   m->code = NULL;
   m->image = m->source = NULL;
   sim_object_end(m);
@@ -285,12 +315,18 @@ static int line_of(const sim_module *m, size_t offset) {
   return colon ? atoi(colon + 1) : 0;
 }
 
+// Of the host's code, what a call comes back to.
+static int line_at(const sim_module *m, const void *address) {
+  size_t offset = (size_t)((const uint8_t *)address - m->code);
+  if (!m->steps) return m->code && offset < m->code_bytes ? line_of(m, offset - 1) : 0;
+  offset = (size_t)((const uint8_t *)address - (const uint8_t *)m->steps->step) / sizeof(sim_inst);
+  return offset < m->steps->n_steps ? m->steps->line[offset] : 0;
+}
+
 const char *sim_place(const sim_module *m, const void *address) {
   static char text[256];
-  size_t offset = (size_t)((const uint8_t *)address - m->code);
   text[0] = 0;
-  if (!m->code || offset >= m->code_bytes) return text;
-  int line = line_of(m, offset - 1);
+  int line = line_at(m, address);
   const char *at = m->source;
   for (int i = 1; i < line && at; i++) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
   if (line <= 0 || !at) return text;

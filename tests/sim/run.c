@@ -65,7 +65,12 @@ void sim_turn_to(sim_thread *t) {
 }
 
 static void fiber_main(void) {
-  B->launch->kernel->entry(B->launch->params);
+  const sim_kernel *k = B->launch->kernel;
+  if (k->function) {
+    sim_run_code(k->module->steps, k->function, B->launch->params);
+  } else {
+    k->entry(B->launch->params);
+  }
   B->n_done[B->now->rank]++;
   for (;;) sim_yield(SIM_DONE);
 }
@@ -81,6 +86,7 @@ static void fiber_init(sim_thread *t) {
   t->state = SIM_RUNNING;
   t->meeting = SIM_NO_MEETING;
   t->n_landing = t->group = 0;
+  t->at = NULL;
 }
 
 // Stacks for so many threads; a page between two cannot be touched.

@@ -7,10 +7,12 @@
 
 // Runs a launch whose limits were checked. The error a device would have from now on, or SIM_OK; mistakes that a device would not notice are faults only.
 sim_error sim_run(sim_device *d, const sim_launch *l);
+// A kernel of a module's code, as the running thread.
+void sim_run_code(const struct sim_code *c, const struct sim_function *f, void *params);
 // The address of a function that kernels may call, or NULL.
 void *sim_word(const char *name);
 
-enum { SIM_STACK_BYTES = 64 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
+enum { SIM_STACK_BYTES = 256 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
 enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
 
 typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA, SIM_MFMA } sim_meeting;
@@ -35,6 +37,7 @@ typedef struct sim_thread {
   int arg, width;
   const void *row;
   const void *site;
+  const struct sim_inst *at;  // of a kernel that the simulator runs itself: the word that it calls
   float d[4];
   uint32_t a[4], b[2], result[4];
   // Asynchronous copies:

@@ -9,7 +9,7 @@
 #include "tests/sim/run.h"
 
 #define B (&sim_run_block)
-#define SITE __builtin_return_address(0)
+#define SITE (B->now->at ? (const void *)B->now->at : __builtin_return_address(0))
 
 // ---- where a thread is ----
 
