@@ -44,8 +44,8 @@ void sim_expect(parser *p, uint32_t sign) {
 // ---- names ----
 
 const name *sim_find(const parser *p, const token *t) {
-  for (int i = p->n_names; i-- > 0;) {
-    if (same_text(&p->name[i].name, t->at, t->length)) return &p->name[i];
+  for (int i = p->chain[t->hash % NAME_CHAINS]; i >= 0; i = p->name[i].older) {
+    if (p->name[i].name.hash == t->hash && same_text(&p->name[i].name, t->at, t->length)) return &p->name[i];
   }
   return NULL;
 }
@@ -63,12 +63,22 @@ static name *add_name(parser *p, token t) {
   const name *old = sim_find(p, &t);
   if (t.kind != NAME || (old && old->depth == p->depth)) sim_refuse(p);
   SIM_GROW(p, p->name, p->n_names, p->cap_names);
-  p->name[p->n_names] = (name){.name = t, .depth = p->depth};
+  int *chain = &p->chain[t.hash % NAME_CHAINS];
+  p->name[p->n_names] = (name){.name = t, .depth = p->depth, .older = *chain};
+  *chain = p->n_names;
   return &p->name[p->n_names++];
 }
 
+// Forgets names until there are n.
+static void forget_names(parser *p, int n) {
+  while (p->n_names > n) {
+    const name *last = &p->name[--p->n_names];
+    p->chain[last->name.hash % NAME_CHAINS] = last->older;
+  }
+}
+
 static name *add_text_name(parser *p, const char *text) {
-  return add_name(p, (token){.kind = NAME, .at = text, .length = (unsigned)strlen(text)});
+  return add_name(p, sim_name_token(text, (unsigned)strlen(text)));
 }
 
 static void add_type(parser *p, const char *text, const type *t) {
@@ -80,8 +90,7 @@ static void add_type(parser *p, const char *text, const type *t) {
 static const type *wide_type(parser *p, int n) {
   static const char *const member[] = {"x", "y", "z", "w"};
   field *f = sim_take(p, sizeof *f * (size_t)n);
-  for (int i = 0; i < n; i++)
-    f[i] = (field){{.kind = NAME, .at = member[i], .length = 1}, sim_basic(SIM_U32), (size_t)i * 4};
+  for (int i = 0; i < n; i++) f[i] = (field){sim_name_token(member[i], 1), sim_basic(SIM_U32), (size_t)i * 4};
   type *t = sim_take(p, sizeof *t);
   *t = (type){.kind = STRUCT, .n = n, .bytes = (size_t)n * 4, .align = (size_t)n * 4, .field = f};
   return t;
@@ -227,14 +236,21 @@ static void declare_one(parser *p, const type *base) {
       } else {
         p->top = start;  // a value that is made for it is made in its place
         operand x = sim_as(p, sim_value(p, sim_assignment(p)), t);
-        sim_move(p, v.at, x);
+        if (t->is_const && (x.lasting || x.place == NUMBER)) {  // no other variable is needed
+          p->top = start;
+          x.type = t;
+          add_name(p, is)->is = x;
+          return;
+        }
+        p->top = v.at;
+        sim_move(p, sim_slots(p, slots_of(t)), x);
       }
       p->top = start + slots_of(t);
-      if (p->top > p->most) p->most = p->top;
     } else if (t->is_const) {
       sim_refuse(p);
     }
   }
+  v.lasting = t->is_const && t->kind != ARRAY && t->kind != STRUCT;
   add_name(p, is)->is = v;
 }
 
@@ -250,7 +266,7 @@ static void declaration(parser *p) {
 static bool statement(parser *p);
 
 static void leave_names(parser *p, int n, int top) {
-  p->n_names = n;
+  forget_names(p, n);
   p->top = top;
 }
 
@@ -494,7 +510,7 @@ static void helper(parser *p) {
   p->depth++;  // the body's names may not be the arguments' either in C++, but hiding them is seen by the compilers of GPUs
   body(p, f);
   p->depth -= 2;
-  p->n_names = n;
+  forget_names(p, n);
 }
 
 static void kernel(parser *p, bool of_value) {
@@ -514,13 +530,14 @@ static void kernel(parser *p, bool of_value) {
   f->param_bytes = of_value ? (int)of->bytes : 8;
   p->depth++;
   const char *at = of_value ? "tc_value" : "tc_table";
-  add_argument(p, f, (token){.kind = NAME, .at = at, .length = 8}, sim_pointer(p, sim_const(p, of)));
+  add_argument(p, f, sim_name_token(at, 8), sim_pointer(p, sim_const(p, of)));
   body(p, f);
   p->depth--;
-  p->n_names = n;
+  forget_names(p, n);
 }
 
 static void read_all(parser *p, const char *source) {
+  for (int i = 0; i < NAME_CHAINS; i++) p->chain[i] = -1;
   sim_tokens(p, source);
   add_types_of_dialect(p);
   while (p->now->kind != END) {

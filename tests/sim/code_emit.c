@@ -8,11 +8,9 @@
 
 #define BASIC(kind, bytes, constant) {kind, constant, NULL, 0, bytes, bytes, NULL}
 #define BASICS(constant) \
-  { \
-    BASIC(SIM_VOID, 0, constant), BASIC(SIM_I8, 1, constant), BASIC(SIM_U8, 1, constant), BASIC(SIM_I16, 2, constant), BASIC(SIM_U16, 2, constant), \
-        BASIC(SIM_I32, 4, constant), BASIC(SIM_U32, 4, constant), BASIC(SIM_I64, 8, constant), BASIC(SIM_U64, 8, constant), \
-        BASIC(SIM_F32, 4, constant), BASIC(SIM_F64, 8, constant) \
-  }
+  {BASIC(SIM_VOID, 0, constant), BASIC(SIM_I8, 1, constant),  BASIC(SIM_U8, 1, constant),  BASIC(SIM_I16, 2, constant), \
+   BASIC(SIM_U16, 2, constant),  BASIC(SIM_I32, 4, constant), BASIC(SIM_U32, 4, constant), BASIC(SIM_I64, 8, constant), \
+   BASIC(SIM_U64, 8, constant),  BASIC(SIM_F32, 4, constant), BASIC(SIM_F64, 8, constant)}
 static const type basic[] = BASICS(false), const_basic[] = BASICS(true);
 
 const type *sim_basic(int kind) {
@@ -183,8 +181,8 @@ static bool is_signed(int kind) {
 
 // From an i64 of any value, or bits of a u64; MOVE: every value of `from` is one of `to`, or both are of 64 bits.
 static sim_step_kind integer_conversion(int from, int to) {
-  static const sim_step_kind cut[] = {[SIM_I8] = SIM_DO_SEXT8,   [SIM_U8] = SIM_DO_ZEXT8,   [SIM_I16] = SIM_DO_SEXT16, [SIM_U16] = SIM_DO_ZEXT16,
-                                      [SIM_I32] = SIM_DO_SEXT32, [SIM_U32] = SIM_DO_ZEXT32};
+  static const sim_step_kind cut[] = {[SIM_I8] = SIM_DO_SEXT8,   [SIM_U8] = SIM_DO_ZEXT8,   [SIM_I16] = SIM_DO_SEXT16,
+                                      [SIM_U16] = SIM_DO_ZEXT16, [SIM_I32] = SIM_DO_SEXT32, [SIM_U32] = SIM_DO_ZEXT32};
   size_t have = sim_basic(from)->bytes, want = sim_basic(to)->bytes;
   if (want == 8 || from == to || (have < want && (is_signed(to) || !is_signed(from)))) return SIM_DO_MOVE;
   return cut[to];
@@ -192,8 +190,10 @@ static sim_step_kind integer_conversion(int from, int to) {
 
 // In one step. Of reals to integers of fewer than 32 bits there are two, to i32 and on.
 sim_step_kind sim_conversion(int from, int to) {
-  static const sim_step_kind of_f32[] = {[SIM_I32] = SIM_DO_I32_F32, [SIM_U32] = SIM_DO_U32_F32, [SIM_I64] = SIM_DO_I64_F32, [SIM_U64] = SIM_DO_U64_F32};
-  static const sim_step_kind of_f64[] = {[SIM_I32] = SIM_DO_I32_F64, [SIM_U32] = SIM_DO_U32_F64, [SIM_I64] = SIM_DO_I64_F64, [SIM_U64] = SIM_DO_U64_F64};
+  static const sim_step_kind of_f32[] = {
+      [SIM_I32] = SIM_DO_I32_F32, [SIM_U32] = SIM_DO_U32_F32, [SIM_I64] = SIM_DO_I64_F32, [SIM_U64] = SIM_DO_U64_F32};
+  static const sim_step_kind of_f64[] = {
+      [SIM_I32] = SIM_DO_I32_F64, [SIM_U32] = SIM_DO_U32_F64, [SIM_I64] = SIM_DO_I64_F64, [SIM_U64] = SIM_DO_U64_F64};
   if (from == to) return SIM_DO_MOVE;
   if (to == SIM_F32) return from == SIM_F64 ? SIM_DO_F32_F64 : from == SIM_U64 ? SIM_DO_F32_U64 : SIM_DO_F32_I;
   if (to == SIM_F64) return from == SIM_F32 ? SIM_DO_F64_F32 : from == SIM_U64 ? SIM_DO_F64_U64 : SIM_DO_F64_I;
@@ -222,7 +222,7 @@ operand sim_convert(parser *p, operand v, const type *to) {
   if ((from_kind == SIM_F32 || from_kind == SIM_F64) && to_kind < SIM_I32) v = sim_convert(p, v, sim_basic(SIM_I32)), from_kind = SIM_I32;
   sim_step_kind step = sim_conversion(from_kind, to_kind);
   if (step == SIM_DO_MOVE && v.place == NUMBER) return (operand){.place = NUMBER, .type = to, .bits = v.bits};
-  if (step == SIM_DO_MOVE) return (operand){.place = VALUE, .type = to, .at = v.at};
+  if (step == SIM_DO_MOVE) return (operand){.place = VALUE, .type = to, .at = v.at, .lasting = v.lasting};
   int from = sim_slot(p, v), d = sim_slots(p, 1);
   sim_emit(p, step, 0, d, from, 0);
   return (operand){.place = VALUE, .type = to, .at = d};

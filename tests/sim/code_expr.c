@@ -12,9 +12,9 @@ const sim_word_row sim_word_rows[] = {
 #undef SIM_WORD
 };
 
-int sim_word_find(const char *name, unsigned length) {
+int sim_word_find(const char *text, unsigned length) {
   for (size_t i = 0; i < sizeof sim_word_rows / sizeof *sim_word_rows; i++) {
-    if (strlen(sim_word_rows[i].name) == length && memcmp(sim_word_rows[i].name, name, length) == 0) return (int)i;
+    if (strlen(sim_word_rows[i].name) == length && memcmp(sim_word_rows[i].name, text, length) == 0) return (int)i;
   }
   return -1;
 }
@@ -89,7 +89,7 @@ static operand call_function(parser *p, const prototype *f, int index) {
 
 // (p), and for the second form (p, v): of the words that are accesses.
 static operand access_word(parser *p, const char *wide, bool store) {
-  token of = {.kind = NAME, .at = wide, .length = 8};
+  token of = sim_name_token(wide, 8);
   const name *t = sim_find(p, &of);
   int start = p->top;
   sim_expect(p, S1('('));
@@ -107,7 +107,7 @@ static operand access_word(parser *p, const char *wide, bool store) {
   return v;
 }
 
-// Words that are a step, or none: one or two numbers of these types.
+// Words that are a step, or none: one to three numbers of a type. The third lies where the result goes.
 static bool step_word(parser *p, const token *t, operand *out) {
   static const struct {
     const char *name;
@@ -115,29 +115,28 @@ static bool step_word(parser *p, const token *t, operand *out) {
     sim_type arg, result;
     int n;
   } row[] = {
-      {"tc_bits_f32", SIM_DO_MOVE, SIM_F32, SIM_U32, 1},     {"tc_f32_bits", SIM_DO_MOVE, SIM_U32, SIM_F32, 1},
-      {"tc_bits_f64", SIM_DO_MOVE, SIM_F64, SIM_U64, 1},     {"tc_f64_bits", SIM_DO_MOVE, SIM_U64, SIM_F64, 1},
-      {"tc_div_f32", SIM_DO_DIV_F32, SIM_F32, SIM_F32, 2},   {"tc_div_f64", SIM_DO_DIV_F64, SIM_F64, SIM_F64, 2},
+      {"tc_bits_f32", SIM_DO_MOVE, SIM_F32, SIM_U32, 1},       {"tc_f32_bits", SIM_DO_MOVE, SIM_U32, SIM_F32, 1},
+      {"tc_bits_f64", SIM_DO_MOVE, SIM_F64, SIM_U64, 1},       {"tc_f64_bits", SIM_DO_MOVE, SIM_U64, SIM_F64, 1},
+      {"tc_div_f32", SIM_DO_DIV_F32, SIM_F32, SIM_F32, 2},     {"tc_div_f64", SIM_DO_DIV_F64, SIM_F64, SIM_F64, 2},
+      {"tc_fma_f32", SIM_DO_FMA_F32, SIM_F32, SIM_F32, 3},     {"tc_fma_f64", SIM_DO_FMA_F64, SIM_F64, SIM_F64, 3},
       {"tc_mulhi_u32", SIM_DO_MULHI_U32, SIM_U32, SIM_U32, 2},
   };
-  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    if (!same_text(t, row[i].name, (unsigned)strlen(row[i].name))) continue;
-    int start = p->top;
-    operand a, b = {0};
-    sim_expect(p, S1('('));
-    a = sim_as(p, sim_value(p, sim_assignment(p)), sim_basic(row[i].arg));
-    if (row[i].n == 2) {
-      sim_expect(p, S1(','));
-      b = sim_as(p, sim_value(p, sim_assignment(p)), sim_basic(row[i].arg));
-    }
-    sim_expect(p, S1(')'));
-    int x = sim_slot(p, a), y = row[i].n == 2 ? sim_slot(p, b) : 0;
-    p->top = start;
-    *out = fresh(p, sim_basic(row[i].result));
-    sim_emit(p, row[i].step, 0, out->at, x, y);
-    return true;
+  size_t i = 0;
+  while (i < sizeof row / sizeof *row && !same_text(t, row[i].name, (unsigned)strlen(row[i].name))) i++;
+  if (i == sizeof row / sizeof *row) return false;
+  operand arg[3], result = fresh(p, sim_basic(row[i].result));
+  int start = p->top;
+  sim_expect(p, S1('('));
+  for (int k = 0; k < row[i].n; k++) {
+    if (k) sim_expect(p, S1(','));
+    arg[k] = sim_as(p, sim_value(p, sim_assignment(p)), sim_basic(row[i].arg));
   }
-  return false;
+  sim_expect(p, S1(')'));
+  if (row[i].n == 3) sim_move(p, result.at, arg[2]);
+  sim_emit(p, row[i].step, 0, result.at, sim_slot(p, arg[0]), row[i].n > 1 ? sim_slot(p, arg[1]) : 0);
+  p->top = start;
+  *out = result;
+  return true;
 }
 
 static operand global_word(parser *p) {
@@ -157,7 +156,7 @@ static operand place_word(parser *p, sim_step_kind step) {
 static operand named(parser *p) {
   token t = *p->now++;
   const name *n = sim_find(p, &t);
-  if (n && !n->is_type) return n->is;
+  if (n && !n->is_type) return n->is;  // a constant may be a number
   if (n) sim_refuse(p);
   if (IS(&t, "TC_THREAD")) return place_word(p, SIM_DO_THREAD);
   if (IS(&t, "TC_BLOCK")) return place_word(p, SIM_DO_BLOCK);
@@ -431,9 +430,9 @@ static operand conditional(parser *p) {
 // ---- assignment ----
 
 static uint32_t operator_of(uint32_t sign) {
-  static const uint32_t with[][2] = {{S2('+', '='), S1('+')}, {S2('-', '='), S1('-')}, {S2('*', '='), S1('*')},
-                                     {S2('/', '='), S1('/')}, {S2('%', '='), S1('%')}, {S2('&', '='), S1('&')},
-                                     {S2('|', '='), S1('|')}, {S2('^', '='), S1('^')}, {S3('<', '<', '='), S2('<', '<')},
+  static const uint32_t with[][2] = {{S2('+', '='), S1('+')},          {S2('-', '='), S1('-')}, {S2('*', '='), S1('*')},
+                                     {S2('/', '='), S1('/')},          {S2('%', '='), S1('%')}, {S2('&', '='), S1('&')},
+                                     {S2('|', '='), S1('|')},          {S2('^', '='), S1('^')}, {S3('<', '<', '='), S2('<', '<')},
                                      {S3('>', '>', '='), S2('>', '>')}};
   for (int i = 0; i < 10; i++) {
     if (with[i][0] == sign) return with[i][1];

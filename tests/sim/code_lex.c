@@ -13,6 +13,13 @@ static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+token sim_name_token(const char *text, unsigned length) {
+  token t = {.kind = NAME, .at = text, .length = length, .hash = length};
+  for (unsigned i = 0; i < length; i++) t.hash = (t.hash ^ (uint8_t)text[i]) * 0x9e3779b1u;
+  t.hash ^= t.hash >> 16;
+  return t;
+}
+
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -58,10 +65,10 @@ static token number(parser *p, lexer *l) {
 }
 
 static token sign(parser *p, lexer *l) {
-  static const char *const longer[] = {"<<=", ">>=", "...", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>",
-                                       "<=",  ">=",  "==",  "!=", "&&", "||", "++", "--", "->", "##", NULL};
+  static const char *const longer[] = {"<<=", ">>=", "...", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<",
+                                       ">>",  "<=",  ">=",  "==", "!=", "&&", "||", "++", "--", "->", "##", NULL};
   token t = {.kind = SIGN, .at = l->at, .line = l->line, .length = 1};
-  for (int i = 0; longer[i] && t.length == 1; i++) {
+  for (int i = 0; longer[i] && t.length == 1 && strchr("=<>&|+-#.", l->at[1]); i++) {
     size_t n = strlen(longer[i]);
     if (strncmp(l->at, longer[i], n) == 0) t.length = (unsigned)n;
   }
@@ -89,9 +96,10 @@ static token next_in_line(parser *p, lexer *l) {
   if (*l->at == 0 || *l->at == '\n') return (token){.kind = END, .at = l->at, .line = l->line};
   if (is_digit(*l->at) || (*l->at == '.' && is_digit(l->at[1]))) return number(p, l);
   if (!is_letter(*l->at)) return sign(p, l);
-  token t = {.kind = NAME, .at = l->at, .line = l->line};
+  const char *first = l->at;
   while (is_letter(*l->at) || is_digit(*l->at)) l->at++;
-  t.length = (unsigned)(l->at - t.at);
+  token t = sim_name_token(first, (unsigned)(l->at - first));
+  t.line = l->line;
   return t;
 }
 
@@ -237,7 +245,7 @@ static bool directive(parser *p, lexer *l, bool on, nested *in, int *depth) {
 
 static void predefine(parser *p, const char *text, int n, int64_t value) {
   macro *m = &p->macro[p->n_macros++];
-  *m = (macro){.name = {.kind = NAME, .at = text, .length = (unsigned)strlen(text)}, .first = p->n_macro_tokens, .n = n};
+  *m = (macro){.name = sim_name_token(text, (unsigned)strlen(text)), .first = p->n_macro_tokens, .n = n};
   if (n == 0) return;
   SIM_GROW(p, p->macro_token, p->n_macro_tokens, p->cap_macro_tokens);
   p->macro_token[p->n_macro_tokens++] = (token){.kind = INTEGER, .bits = (uint64_t)value, .type = SIM_I32};

@@ -15,6 +15,7 @@ typedef struct token {
   const char *at;
   unsigned length;
   int line;
+  uint32_t hash;  // of a name
   uint32_t sign;  // its characters, the first in the low byte
   uint64_t bits;  // of a number
   sim_type type;  // of a number
@@ -54,11 +55,13 @@ typedef struct operand {
   const type *type;
   int at;
   uint64_t bits;
+  bool lasting;  // the slot of a variable that is const
 } operand;
 
+enum { NAME_CHAINS = 512 };
 typedef struct name {
   token name;
-  int depth;
+  int depth, older;  // older: of its chain, by hash; -1: none
   bool is_type;
   const type *type;  // if it is one
   operand is;
@@ -86,7 +89,7 @@ typedef struct parser {
   token *now;
   void *blocks;  // of memory that goes when all is done
   name *name;
-  int n_names, cap_names, depth;
+  int n_names, cap_names, depth, chain[NAME_CHAINS];
   prototype *prototype;  // of each of code->function
   int cap_functions;
   sim_code *code;
@@ -110,6 +113,7 @@ void *sim_take(parser *p, size_t bytes);  // zeroed, until the end
 #define SIM_GROW(p, array, n, cap) ((array) = sim_grow((p), (array), (n), &(cap), sizeof *(array)))
 void *sim_grow(parser *p, void *array, int n, int *cap, size_t each);
 void sim_tokens(parser *p, const char *source);
+token sim_name_token(const char *text, unsigned length);
 static inline bool same_text(const token *t, const char *text, unsigned length) {
   return t->length == length && __builtin_memcmp(t->at, text, length) == 0;
 }
