@@ -1,5 +1,6 @@
 // Trains a 64 -> 256 -> 10 network on the UCI digits and tells its accuracy on 360 held-out rows: the mean over some seeds. Exits 1 below 97 %.
-//   example-digits [seeds = 5] [file = examples/data/digits.csv]
+//   example-digits [--small] [seeds = 5] [file = examples/data/digits.csv]
+// --small, for slow devices: 32 units, and of everything else a part; then below 40 %.
 // The shape of an efficient loop: batches of one size, so that every step has one plan; a step records and never waits; an epoch reads one loss.
 // At the end comes what every sync point cost (TC_PROFILE), and how many kernels were compiled after the second epoch: none.
 #include <math.h>
@@ -9,9 +10,10 @@
 #include <tc/tc.h>
 #include <time.h>
 
-enum { SIDE = 8, PIXELS = 64, CLASSES = 10, HIDDEN = 256, ROWS = 1797, HELD_OUT = 360, COPIES = 5, BATCH = 64, EPOCHS = 12 };
+enum { SIDE = 8, PIXELS = 64, CLASSES = 10, ROWS = 1797, HELD_OUT = 360, COPIES = 5, BATCH = 64 };
 enum { NO_INDEX = -1 };  // a class that no row has: none is ignored
 enum { TRAIN = (ROWS - HELD_OUT) * COPIES, STEPS = TRAIN / BATCH };
+static int n_hidden = 256, n_epochs = 12, n_steps = STEPS, n_held = HELD_OUT;  // n_steps: of an epoch
 
 static float train_x[TRAIN][PIXELS], held_x[HELD_OUT][PIXELS];
 static int64_t train_y[TRAIN], held_y[HELD_OUT];
@@ -114,10 +116,10 @@ static float train_epoch(const net *m, tc_tensor x, tc_tensor y, uint64_t seed) 
   shuffle(order, TRAIN, seed);
   tc_scope scope = tc_scope_begin();
   tc_tensor total = tc_scalar(0);
-  for (int k = 0; k < STEPS; k++) step(m, x, y, order + k * BATCH, total);
+  for (int k = 0; k < n_steps; k++) step(m, x, y, order + k * BATCH, total);
   check(tc_item_f32(total, &loss));
   tc_scope_end(scope);
-  return loss / STEPS;
+  return loss / (float)n_steps;
 }
 
 static double accuracy(const net *m, tc_tensor x, tc_tensor y) {
@@ -125,7 +127,7 @@ static double accuracy(const net *m, tc_tensor x, tc_tensor y) {
   tc_scope scope = tc_scope_begin();
   check(tc_item_i64(tc_sum(tc_eq(tc_argmax(forward(m, x), 1, false), y), TC_ALL, false), &n_right));
   tc_scope_end(scope);
-  return (double)n_right / HELD_OUT;
+  return (double)n_right / n_held;
 }
 
 // Uniform within 1 / sqrt(in), as PyTorch's Linear starts.
@@ -135,21 +137,23 @@ static tc_tensor uniform(tc_dims shape, int in) {
 
 static net net_create(void) {
   tc_scope scope = tc_scope_begin();
-  net m = {.p = {uniform(TC_SHAPE(HIDDEN, PIXELS), PIXELS), uniform(TC_SHAPE(HIDDEN), PIXELS), uniform(TC_SHAPE(CLASSES, HIDDEN), HIDDEN),
-                 uniform(TC_SHAPE(CLASSES), HIDDEN)}};
+  net m = {.p = {uniform(TC_SHAPE(n_hidden, PIXELS), PIXELS), uniform(TC_SHAPE(n_hidden), PIXELS), uniform(TC_SHAPE(CLASSES, n_hidden), n_hidden),
+                 uniform(TC_SHAPE(CLASSES), n_hidden)}};
   m.opt = tc_adam(m.p, 4, (tc_adam_options){.lr = learning_rate, TC_ADAM_DEFAULTS});
   tc_scope_end(scope);
   return m;
 }
 
 int main(int argc, char **argv) {
+  bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
+  if (small) argc--, argv++, n_hidden = 32, n_epochs = 3, n_steps = 6, n_held = 60;
   int n_seeds = argc > 1 ? atoi(argv[1]) : 5;
   const char *path = argc > 2 ? argv[2] : "examples/data/digits.csv";
   setenv("TC_PROFILE", "1", 0);  // before the first call
-  if (n_seeds < 1) return fprintf(stderr, "usage: %s [seeds] [digits.csv]\n", argv[0]), 1;
+  if (n_seeds < 1) return fprintf(stderr, "usage: %s [--small] [seeds] [digits.csv]\n", argv[0]), 1;
   if (!read_data(path)) return fprintf(stderr, "%s: not the digits data, or not readable\n", path), 1;
   tc_tensor x = tc_from_host(train_x, TC_SHAPE(TRAIN, PIXELS), TC_F32), y = tc_from_host(train_y, TC_SHAPE(TRAIN), TC_I64);
-  tc_tensor hx = tc_from_host(held_x, TC_SHAPE(HELD_OUT, PIXELS), TC_F32), hy = tc_from_host(held_y, TC_SHAPE(HELD_OUT), TC_I64);
+  tc_tensor hx = tc_from_host(held_x, TC_SHAPE(n_held, PIXELS), TC_F32), hy = tc_from_host(held_y, TC_SHAPE(n_held), TC_I64);
 
   tc_cache_info warm = {0};
   double sum = 0, start = now_s();
@@ -157,9 +161,9 @@ int main(int argc, char **argv) {
     tc_seed((uint64_t)seed);
     net m = net_create();
     double right = 0;
-    for (int epoch = 1; epoch <= EPOCHS; epoch++) {
-      check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / EPOCHS)) / 2));  // an argument of the plan: never a new one
-      float loss = train_epoch(&m, x, y, (uint64_t)(seed * EPOCHS + epoch));
+    for (int epoch = 1; epoch <= n_epochs; epoch++) {
+      check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / n_epochs)) / 2));  // an argument of the plan: never a new one
+      float loss = train_epoch(&m, x, y, (uint64_t)(seed * n_epochs + epoch));
       right = accuracy(&m, hx, hy);
       printf("\rseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", seed, epoch, (double)loss, 100 * right);
       fflush(stdout);
@@ -174,5 +178,5 @@ int main(int argc, char **argv) {
   printf("mean held-out accuracy %.2f %% over %d seeds, %.1f s on %s\n", 100 * sum / n_seeds, n_seeds, now_s() - start, tc_get_default_device());
   printf("plans: %zu, hit %llu times; kernels: %zu; compiled after the second epoch: %llu\n", end.n_plans, (unsigned long long)end.plan_hits,
          end.n_kernels, (unsigned long long)(end.compiles - warm.compiles));
-  return sum / n_seeds >= 0.97 ? 0 : 1;
+  return sum / n_seeds >= (small ? 0.4 : 0.97) ? 0 : 1;
 }

@@ -1,11 +1,12 @@
 // Trains a 10 -> 128 -> 1 network with Adam to give the sum of the sines of its inputs. Exits 1 if the loss does not fall tenfold.
-//   example-mlp_regression [steps = 500]
+//   example-mlp_regression [--small] [steps = 500]     --small: fewer rows, units and steps (60), for slow devices
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tc/tc.h>
 
-enum { N_ROWS = 256, N_IN = 10, N_HIDDEN = 128 };
+enum { N_IN = 10 };
 
 static void check(tc_status st) {
   if (st == TC_OK) return;
@@ -19,15 +20,17 @@ static tc_tensor uniform(tc_dims shape, double bound) {
 }
 
 int main(int argc, char **argv) {
-  int n_steps = argc > 1 ? atoi(argv[1]) : 500;
+  bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
+  if (small) argc--, argv++;
+  int n_steps = argc > 1 ? atoi(argv[1]) : small ? 60 : 500, n_rows = small ? 32 : 256, n_hidden = small ? 32 : 128;
   tc_seed(1);
-  tc_tensor x = tc_randn(TC_SHAPE(N_ROWS, N_IN), TC_F32);
+  tc_tensor x = tc_randn(TC_SHAPE(n_rows, N_IN), TC_F32);
   tc_tensor y = tc_sum(tc_sin(x), TC_AXES(1), true);
-  double in = 1 / sqrt(N_IN), hidden = 1 / sqrt(N_HIDDEN);
-  tc_tensor p[] = {uniform(TC_SHAPE(N_HIDDEN, N_IN), in), uniform(TC_SHAPE(N_HIDDEN), in), uniform(TC_SHAPE(1, N_HIDDEN), hidden),
+  double in = 1 / sqrt(N_IN), hidden = 1 / sqrt(n_hidden);
+  tc_tensor p[] = {uniform(TC_SHAPE(n_hidden, N_IN), in), uniform(TC_SHAPE(n_hidden), in), uniform(TC_SHAPE(1, n_hidden), hidden),
                    uniform(TC_SHAPE(1), hidden)};
   check(tc_eval(2, (tc_tensor[]){x, y}));
-  tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = 3e-3, TC_ADAM_DEFAULTS});
+  tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = small ? 3e-2 : 3e-3, TC_ADAM_DEFAULTS});
 
   float first = 0, now = 0;
   for (int i = 0; i < n_steps; i++) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it prints: examples.py NAME PROGRAM WAY, from the root of the sources.
 
-WAY is llvm, interp, ref (the reference device), cuda or hip (the device that the environment names); verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
+WAY is llvm, interp or ref (the reference device); gpu: on the device that the environment names the example prints what it prints on tc:cpu, with as many sync
+points of the same graphs, in its small sizes where it has them; verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
 allocates and memory does not grow (COUNT_ALLOCS is the library of tests/preload/count_allocs.c). Expected values come from Python and PyTorch, never from
 the library.
 """
@@ -11,7 +12,7 @@ import re
 import subprocess
 import sys
 
-WAYS = {"llvm": {}, "interp": {"TC_COMPILER": "interp"}, "ref": {"TC_DEVICE": "tc:ref"}, "cuda": {}, "hip": {}}
+WAYS = {"llvm": {}, "interp": {"TC_COMPILER": "interp"}, "ref": {"TC_DEVICE": "tc:ref"}}
 # tools/char_gpt_torch.py 41 LICENSE, PyTorch 2.15.
 GPT_LOSSES = {0: 4.3338, 20: 3.0019, 40: 2.9307}
 
@@ -108,6 +109,31 @@ def char_gpt(program, way):
     assert len(dropped.split("---- sample ----\n")[1]) >= 200, dropped
 
 
+# Arguments, lines to compare, and by how much f32's rounding and other orders of adding may move a number in them.
+SMALL = {
+    "sin_cos": ([], r".*", 1e-6),
+    "linear_relu": ([], r".*", 1e-5),
+    "existing_code": ([], r"mean entropy.*", 1e-3),
+    "mlp_regression": (["--small"], r"^step.*", 2e-3),
+    "digits": (["--small", "1"], r"epoch .*?loss [\d.]+", 2e-3),
+    "char_gpt": (["--small", "21", "0", "LICENSE"], r"^step.*", 2e-3),
+}
+
+
+def sync_points(log):
+    """Why and where each was, and how many nodes its graph had and which of the recorded ones were left."""
+    return re.findall(r"\[sync\] (\w+ at \S+): ok, graph \w+ of (\d+ nodes, \d+ left)", log)
+
+
+def gpu(name, program):
+    args, lines, tolerance = SMALL[name]
+    got, want = (run_in({**device, "TC_LOG": "sync"}, program, *args) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
+    a, b = (numbers("\n".join(re.findall(lines, out, re.M))) for out, _ in (got, want))
+    assert len(a) == len(b) > 0 and all(abs(x - y) <= tolerance * max(1, abs(y)) for x, y in zip(a, b)), (got[0], want[0])
+    assert sync_points(got[1]) == sync_points(want[1]) and sync_points(got[1]), (got[1][-4000:], want[1][-4000:])
+    assert re.search(r"kernels \(gpu\)", got[1]) and not re.search(r"kernels \(gpu\)", want[1]), got[1][-4000:]
+
+
 VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
 
 
@@ -137,7 +163,7 @@ def steady(name, program):
     assert int(grown) <= 512, f"{grown} KiB"
 
 
-if sys.argv[3] in ("verify", "steady"):
+if sys.argv[3] in ("verify", "steady", "gpu"):
     globals()[sys.argv[3]](*sys.argv[1:3])
 else:
     globals()[sys.argv[1]](*sys.argv[2:4])

@@ -225,11 +225,6 @@ static bool is_turn(int n) {
   return takes_all() || next_case++ % n == 0;
 }
 
-// Whether to compare a type: on a slow device f32 and a third of the others, another third for the next row.
-static bool takes_type(const op_row *op, tc_type type) {
-  return !near_is_slow() || takes_all() || type == TC_F32 || ((size_t)type + strlen(op->name)) % 3 == 0;
-}
-
 static void run_elements(const op_row *op, const struct sample *s, tc_type type) {
   int n_targets = op->signature == SIG_X_TYPE ? TC_N_TYPES : 1;
   for (int target = 0; target < n_targets; target++)
@@ -329,7 +324,7 @@ static void run_row(const op_row *op) {
   for (int t = 0; t < TC_N_TYPES; t++) {
     seed = 0x9e3779b97f4a7c15u + (uint64_t)t;
     next_case = 5 * t + (int)strlen(op->name);
-    if (!has_type(s->types, (tc_type)t) || !takes_type(op, (tc_type)t)) continue;
+    if (!has_type(s->types, (tc_type)t)) continue;
     switch (s->shapes) {
       case SHAPES_elements: run_elements(op, s, (tc_type)t); break;
       case SHAPES_pairs: run_pairs(op, s, (tc_type)t); break;
