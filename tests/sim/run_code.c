@@ -76,11 +76,14 @@ static void store_wide(uint64_t at, const uint64_t *from, int n) {
 
 // ---- words ----
 
+// clang-format off
 // By what they take and give, without the numbers that are given unwritten: those are arguments like others.
 #define SIGNATURES(X) \
   X(V, "v") \
-  X(V_I, "vi") X(P_I, "Pi") X(V_LI, "vli") X(U_LUIII, "uluiii") X(V_PL, "vpl") X(V_PPI, "vppi") X(V_PPIII, "vppiii") X(V_PPPI, "vpppi") X(F_F, "ff") \
-      X(D_D, "dd") X(D_DD, "ddd") X(F_U, "fu") X(H_F, "hf") X(H_D, "hd")
+  X(V_I, "vi") \
+  X(P_I, "Pi") \
+  X(V_LI, "vli") X(U_LUIII, "uluiii") X(V_PL, "vpl") X(V_PPI, "vppi") X(V_PPIII, "vppiii") X(V_PPPI, "vpppi") X(F_F, "ff") X(D_D, "dd") \
+      X(D_DD, "ddd") X(F_U, "fu") X(H_F, "hf") X(H_D, "hd")
 typedef enum signature {
 #define X(name, types) name,
   SIGNATURES(X)
@@ -88,6 +91,7 @@ typedef enum signature {
       UNKNOWN
 } signature;
 
+// clang-format on
 typedef struct word {
   signature signature;
   void *at;
@@ -184,6 +188,7 @@ static void run(const sim_code *c, const sim_function *f, const uint64_t *args, 
       SIM_STEPS(X)
 #undef X
   };
+  // clang-format off
   // Where a step has no such operand its number is 0 or none of a slot's, and it is not looked at.
 #define A R[s->a]
 #define C R[s->b]
@@ -293,6 +298,7 @@ static void run(const sim_code *c, const sim_function *f, const uint64_t *args, 
   STEP(THREAD, *d = (uint64_t)B->now->id)
   STEP(BLOCK, *d = (uint64_t)B->block)
   STEP(BLOCKS, *d = (uint64_t)B->n_blocks)
+// clang-format on
 do_RETURN:
   for (int i = 0; i < s->n; i++) out[i] = (&A)[i];
 }
