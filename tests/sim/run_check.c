@@ -1,5 +1,5 @@
 // Looks at every access of a kernel: is the memory there, aligned, written, and does no other thread write it without an order between the two.
-// The calls come from the compiler (-fsanitize=thread), which knows these names.
+// The calls come from run_code.c, or from the compiler (-fsanitize=thread), which knows these names.
 //
 // Order. For every four bytes a cell keeps who wrote and who read them last: threads `lo` to `hi` of one warp, or of several. Two accesses have an order if a
 // barrier of the block lies between them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between them (its clock). Blocks
