@@ -172,6 +172,8 @@ static operand named(parser *p) {
   if (IS(&t, "tc_load_nc_8")) return access_word(p, "tc_u32x2", false);
   if (IS(&t, "tc_store_16")) return access_word(p, "tc_u32x4", true);
   if (IS(&t, "tc_store_8")) return access_word(p, "tc_u32x2", true);
+  bool of_warps = t.length > 6 && (memcmp(t.at, "tc_mma", 6) == 0 || memcmp(t.at, "tc_ldm", 6) == 0);
+  if (of_warps && p->arch < 80) sim_refuse(p);
   index = IS(&t, "TC_SHARED") ? -1 : sim_word_find(t.at, t.length);
   if (index < 0) sim_refuse(p);
   return call_word(p, index);

@@ -285,6 +285,12 @@ float sim_bfloat_value(uint16_t h) {
   return v;
 }
 
+// As the device's instruction, without subnormal results.
+static float exp2_f32(float v) {
+  float x = exp2f(v);
+  return x < 0x1p-126f ? 0 : x;
+}
+
 static float f16_f32(uint32_t v) {
   return sim_half_value((uint16_t)v);
 }
@@ -351,7 +357,7 @@ void *sim_word(const char *name) {
       W(tc_bf16_f32, bf16_f32),
       W(tc_f32_bf16, f32_bf16),
       W(tc_f64_bf16, sim_bfloat_of),
-      F(exp2f),
+      W(tc_exp2_f32, exp2_f32),
       F(fmaf),
       F(fma),
       F(sqrtf),
