@@ -33,6 +33,7 @@ tc_type tc_emit_type(const tc_emit *e, tc_val v) {
 tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes) {
   int n = tc_emit_lanes(e, v);
   if (n == lanes) return v;
+  if (n > lanes) return e->failed = e->uneven = true, 0;
   if (n == 1) return tc_emit_raw(e, TC_N_SPLAT, tc_emit_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
   return tc_emit_splat(e, tc_emit_raw(e, TC_N_INTERLEAVE, tc_emit_type(e, v), 2 * n, v, v, TC_NONE, 0), lanes);
 }

@@ -1,5 +1,5 @@
-// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes, one of a lane a thread to several. After running out of memory every call
-// returns 0 and `failed` is set. Thread-compatible.
+// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes, one of a lane a thread to several. After running
+// out of memory, or what `uneven` says, every call returns 0 and `failed` is set. Thread-compatible.
 #ifndef TC_LOWERING_EMIT_H
 #define TC_LOWERING_EMIT_H
 
@@ -8,6 +8,7 @@
 typedef struct tc_emit {
   tc_nest *nest;
   bool failed;
+  bool uneven;  // a vector was to be spread over lanes that are not its own times a power of two; then `failed` is set too
 } tc_emit;
 
 typedef uint32_t tc_val;

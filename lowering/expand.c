@@ -735,8 +735,8 @@ static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
   int lanes, buf = tc_ex_buffer(s, n);
   tc_type type = s->g->node[n].type;
   tc_val at = run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
-  if (lanes < tc_emit_lanes(&s->e, v))
-    lanes = tc_emit_lanes(&s->e, v), at = tc_emit_splat(&s->e, at, lanes);  // one place: the mask leaves one thread
+  int wanted = TC_MAX_OF(tc_emit_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask));
+  if (lanes < wanted) lanes = wanted, at = tc_emit_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
   if (mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
   (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);
@@ -1403,6 +1403,9 @@ static bool is_assigned(const tc_ex *s, uint32_t n) {
 
 static tc_status finish(tc_ex *s) {
   tc_expansion *x = s->x;
+  const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
+  snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
+  if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num;
   for (uint32_t i = 0; i < x->nest.n_inst; i++) {  // tiles are numbered behind the buffers
     tc_ninst *inst = &x->nest.inst[i];
@@ -1432,8 +1435,6 @@ static tc_status finish(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++)
     if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)domain * TC_DRAW_NS;
   x->work += (double)TC_MAX_OF(elements, domain) * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
-  snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(s->g->node[s->gp->member[s->gp->n_member - 1]].type),
-           tc_op_names[s->g->node[s->gp->member[s->gp->n_member - 1]].op], s->gp->n_member);
   char why[256];
 #ifndef NDEBUG
   tc_status st = tc_nest_verify(&x->nest, why, sizeof why);
@@ -1445,7 +1446,7 @@ static tc_status finish(tc_ex *s) {
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   *out = (tc_expansion){.unsaid = TC_NONE};
-  tc_ex s = {.e = {&out->nest, false}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .target = &gr->graph->target, .arena = arena};
+  tc_ex s = {.e = {.nest = &out->nest}, .x = out, .gr = gr, .g = gr->graph, .gp = group, .cut = cut, .target = &gr->graph->target, .arena = arena};
   s.ext = tc_view_extents(group->a, group->f, group->k);
   s.memo = tc_arena_alloc(arena, (s.g->n + 1) * sizeof s.memo[0]);
   s.memo_depth = tc_arena_alloc(arena, s.g->n + 1);

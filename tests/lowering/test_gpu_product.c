@@ -180,6 +180,26 @@ Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
   }
 }
 
+// What follows a product of one element and is made without it: a value that is the same for all threads, of which one stores it.
+static void build_one_element(work *w) {
+  tc_dims one = TC_SHAPE(1, 1);
+  uint32_t a = leaf(w, TC_F32, one), b = leaf(w, TC_F32, one), c = leaf(w, TC_F32, one);
+  uint32_t y = node(w, TC_OP_MATMUL, TC_F32, one, 2, (uint32_t[]){a, b}, 0, NULL);
+  uint32_t beside = elem(w, TC_OP_NEG, TC_F32, one, c, 0);
+  want(w, beside), want(w, elem(w, TC_OP_ADD, TC_F32, one, y, beside));
+}
+
+Test(gpu_product, a_result_beside_a_product_of_one_element_is_stored_by_one_thread) {
+  work host = begin(), device = begin();
+  build_one_element(&host);
+  build_one_element(&device);
+  run_graph(&host, NULL, "one element", NULL);
+  run_graph(&device, &plain, "one element", NULL);
+  expect_same(&device, &host, "one element");
+  release(&host);
+  release(&device);
+}
+
 // ---- operands that are made ----
 
 static seen check_convolution(tc_type type, int64_t channels, int64_t stride, const tc_target *target) {

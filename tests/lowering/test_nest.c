@@ -1,6 +1,7 @@
-// The verifier accepts what the header allows and refuses each kind of malformed nest; the printer and the names.
+// The verifier accepts what the header allows and refuses each kind of malformed nest; the printer and the names; what cannot be emitted.
 #include <criterion/criterion.h>
 
+#include "lowering/emit.h"
 #include "tests/lowering/nest_build.h"
 
 // One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.
@@ -284,4 +285,24 @@ Test(nest, threads) {
   BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");
   BREAK(OP0(&n, COMMIT, TC_BOOL, 1, 0), "without threads");
   BREAK(n.tile[0].of_lanes = 1, "without threads");
+}
+
+static bool spreads(int from, int lanes) {
+  tc_nest n = {.n_num = 0};
+  tc_emit e = {.nest = &n};
+  tc_val v = tc_emit_splat(&e, tc_emit_raw(&e, TC_N_LANES, TC_I64, from, TC_NONE, TC_NONE, TC_NONE, 0), lanes);
+  bool spread = !e.failed;
+  cr_expect_eq(e.uneven, e.failed);
+  cr_expect_eq(tc_emit_lanes(&e, v), spread ? lanes : 1);
+  tc_nest_destroy(&n);
+  return spread;
+}
+
+Test(nest, a_vector_is_spread_over_its_lanes_times_a_power_of_two_and_nothing_else) {
+  cr_expect(spreads(1, 12));
+  cr_expect(spreads(8, 8));
+  cr_expect(spreads(8, 32));
+  cr_expect_not(spreads(8, 4));
+  cr_expect_not(spreads(8, 1));
+  cr_expect_not(spreads(8, 24));
 }
