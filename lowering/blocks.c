@@ -161,7 +161,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->pack = given_or(given, TC_CUT_PACK, pack);
   bool pack_a = can_pack_a(b, of, left) && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64;
   b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
-  bool large = of->m * of->k * (int64_t)tc_type_bytes(acc) >= PANEL_CACHES * cache;
+  bool large = of->m * of->k * (int64_t)tc_type_bytes(acc) > PANEL_CACHES * cache;
   b->by_panel = given_or(given, TC_CUT_BY_PANEL, large && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = given_or(given, TC_CUT_CHUNK, of->k);

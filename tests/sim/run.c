@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -97,7 +96,7 @@ static bool stacks_init(int n_threads) {
   size_t each = SIM_STACK_BYTES + 4096, bytes = each * SIM_MAX_FIBERS;
   if (!stacks) {
     void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    landing = malloc((size_t)SIM_MAX_FIBERS * SIM_MAX_COPIES * sizeof *landing);
+    landing = sim_pages((size_t)SIM_MAX_FIBERS * SIM_MAX_COPIES * sizeof *landing);
     if (p == MAP_FAILED || !landing) return false;
     stacks = p;
   }

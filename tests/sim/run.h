@@ -103,6 +103,8 @@ void sim_turn_to(sim_thread *t);
 void sim_kernel_fault(const char *what, const void *site, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sim_check_begin(unsigned shared_bytes);
 bool sim_check_setup(void);
+// Zeros for good, of which a process pays for what it touches; NULL: no memory.
+void *sim_pages(size_t bytes);
 // A function that the compiler makes a kernel call for its accesses, or NULL.
 void *sim_hook(const char *name);
 

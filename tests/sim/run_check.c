@@ -5,7 +5,6 @@
 // barrier of the block lies between them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between them (its clock). Blocks
 // have none, but those of a cluster by its barrier. Where threads touched different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is invented.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -30,15 +29,18 @@ enum {
 enum { SHARED = 1 << 16 };  // with the kind of an access: of shared memory
 #define FIELD(side, at, bits) ((side) >> (at) & ((1u << (bits)) - 1))
 
+void *sim_pages(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
 bool sim_check_setup(void) {
   if (B->cell) return true;
   size_t shared_bytes = (size_t)SIM_SHARED_STRIDE * SIM_MAX_CLUSTER;
-  size_t bytes = sim_memory_size / 4 * sizeof(sim_cell);
-  void *cells = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  B->all_shared = aligned_alloc(4096, shared_bytes);
-  B->all_state = malloc(shared_bytes);
-  B->all_cell = calloc(shared_bytes / 4, sizeof(sim_cell));
-  if (cells == MAP_FAILED || !B->all_shared || !B->all_state || !B->all_cell) return false;
+  sim_cell *cells = sim_pages(sim_memory_size / 4 * sizeof *cells);
+  B->all_shared = sim_pages(shared_bytes), B->all_state = sim_pages(shared_bytes);
+  B->all_cell = sim_pages(shared_bytes / 4 * sizeof *B->all_cell);
+  if (!cells || !B->all_shared || !B->all_state || !B->all_cell) return false;
   B->cell = cells;
   return true;
 }
