@@ -152,6 +152,14 @@ static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
 
+// Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
+static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
+  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE;
+  if (b->by_panel) return CHUNK_PANEL;
+  if (b->pack_a) return CHUNK_A;
+  return apart ? CHUNK_APART : deep;
+}
+
 static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                            const tc_cut *given) {
   int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
@@ -168,11 +176,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
-  int64_t most = b->once       ? (b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE)
-                 : b->by_panel ? CHUNK_PANEL
-                 : b->pack_a   ? CHUNK_A
-                 : apart       ? CHUNK_APART
-                               : deep;
+  int64_t most = most_of_chunk(b, apart, deep);
   bool streams = b->once && can_stream(b, of, acc, left, right);
   bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > 2 * deep);
   if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;

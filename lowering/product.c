@@ -434,8 +434,9 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
 
 // What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its part of k. Where that
 // begins for the tile and the present panel; TC_NONE: nothing is asked for.
-static tc_val next_of(product *p, const unit *u, tc_val tile) {
+static tc_val next_of(product *p, const rows_at *r, const unit *u) {
   if (!p->by.pack || p->by.by_panel || p->b.col != 1 || p->of.m > ASKING_ROWS) return TC_NONE;
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n));
   tc_val row = add(p->s, p->chunks ? u->k1 : u->k0, times(p->s, tile, tc_ceil_div(p->by.chunk, p->by.unit_tiles)));
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
   return add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), column);
@@ -459,7 +460,7 @@ static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc
   enter_panel(p, panel);
   if (p->by.by_panel) r.row = loop(p->s, first, last, rows);
   if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
-  r.next = next_of(p, u, tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, rows)));
+  r.next = next_of(p, &r, u);
   multiply_panel(p, r, u, panel);
   end(p->s);
   end(p->s);

@@ -183,6 +183,7 @@ TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 #define tc_copy_wait(n) ((void)(n))
 
 #define TC_HAS_CLUSTERS 0
+
 // ---- matrix instructions ----
 
 #define TC_HAS_MMA 0

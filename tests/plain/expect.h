@@ -32,6 +32,16 @@ static atomic_int expect_n_failed, expect_n_checked;
     tc_clear_error(); \
   } while (0)
 
+// The elements of t as floats, at most so many; returns how many.
+static inline int64_t expect_floats(tc_tensor t, float *out, int64_t most) {
+  tc_dims d = tc_shape(t);
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
+  EXPECT(n <= most, "%lld", (long long)n);
+  EXPECT_OK(tc_to_host(tc_cast(t, TC_F32), out, (size_t)n * sizeof *out));
+  return n;
+}
+
 static inline int expect_done(const char *name) {
   int failed = atomic_load(&expect_n_failed), checked = atomic_load(&expect_n_checked);
   failed ? printf("%s: %d of %d checks failed\n", name, failed, checked) : printf("%s: %d checks ok\n", name, checked);

@@ -138,15 +138,6 @@ static const struct row {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], MOST = 4096 };
 
-static int64_t values(tc_tensor t, float *out) {
-  tc_dims d = tc_shape(t);
-  int64_t n = 1;
-  for (int i = 0; i < d.rank; i++) n *= d.dim[i];
-  EXPECT(n <= MOST, "%lld", (long long)n);
-  EXPECT_OK(tc_to_host(tc_cast(t, TC_F32), out, (size_t)n * sizeof *out));
-  return n;
-}
-
 // The row's values on the processor and on the device: how many differ.
 static int compare(const struct row *r, int *kernels) {
   static float want[MOST], got[MOST];
@@ -154,12 +145,12 @@ static int compare(const struct row *r, int *kernels) {
   tc_sync_point point;
   int wrong = 0;
   EXPECT_OK(tc_push_device("tc:cpu"));
-  int64_t n = values(r->make(), want);
+  int64_t n = expect_floats(r->make(), want, MOST);
   EXPECT_OK(tc_pop_device());
   tc_tensor t = r->make();
   EXPECT_OK(tc_eval(1, &t));
   *kernels = tc_sync_points(1, &point) == 1 ? (int)point.n_kernels : -1;
-  (void)values(t, got);
+  (void)expect_floats(t, got, MOST);
   for (int64_t i = 0; i < n; i++) wrong += !(fabsf(got[i] - want[i]) <= 1e-5f * fabsf(want[i]));
   tc_scope_end(s);
   return wrong;
