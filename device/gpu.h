@@ -65,7 +65,10 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
 
-// ---- matrix products by a vendor's library ----
+// ---- what a vendor's library does: matrix products ----
+
+typedef enum tc_gpu_library { TC_GPU_PRODUCTS } tc_gpu_library;
+#define TC_GPU_N_LIBRARIES 1
 
 typedef enum tc_gpu_epilogue { TC_GPU_NO_EPILOGUE, TC_GPU_BIAS } tc_gpu_epilogue;  // BIAS: a row of n is added to each of the result's, in f32
 
@@ -84,40 +87,48 @@ typedef struct tc_gpu_product_facts {
   uint32_t alignment;  // in bytes, that all addresses have; a power of two
 } tc_gpu_product_facts;
 
-// The library's own words for how it computes a product: the same bits for the same device and version of the library.
+// The library's own words for how it computes something: the same bits for the same device and version of the library.
 typedef struct tc_gpu_algorithm {
   uint64_t data[8];
   uint64_t workspace_bytes;
 } tc_gpu_algorithm;
 
-typedef struct tc_gpu_product tc_gpu_product;  // by one algorithm; counted
+// What a library is asked for.
+typedef struct tc_gpu_work {
+  tc_gpu_library library;
+  union {
+    tc_gpu_product_facts product;
+  };
+} tc_gpu_work;
 
-// NULL if the device has a library of products, which opens at the first call; else why not, in one sentence. No error is recorded.
-const char *tc_gpu_products_absent(tc_gpu *g);
+typedef struct tc_gpu_call tc_gpu_call;  // work by one algorithm; counted
+
+// NULL if the device has a library of this kind, which opens at the first call; else why not, in one sentence. No error is recorded.
+const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library);
 // Its name and version: "cuBLASLt 13.1.0".
-const char *tc_gpu_products_name(const tc_gpu *g);
+const char *tc_gpu_library_name(const tc_gpu *g, tc_gpu_library library);
 // What the library thinks best, best first. None is no error.
-tc_status tc_gpu_product_find(tc_gpu *g, const tc_gpu_product_facts *f, tc_gpu_algorithm *out, int most, int *n);
-// TC_ERR_DEVICE if the library does not compute this product so. One reference.
-tc_status tc_gpu_product_create(tc_gpu *g, const tc_gpu_product_facts *f, const tc_gpu_algorithm *a, tc_gpu_product **out);
-void tc_gpu_product_retain(tc_gpu_product *p);
-void tc_gpu_product_release(tc_gpu_product *p);  // NULL is fine
-size_t tc_gpu_product_workspace(const tc_gpu_product *p);
+tc_status tc_gpu_call_find(tc_gpu *g, const tc_gpu_work *w, tc_gpu_algorithm *out, int most, int *n);
+// TC_ERR_DEVICE if the library does not compute it so. One reference.
+tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algorithm *a, tc_gpu_call **out);
+void tc_gpu_call_retain(tc_gpu_call *c);
+void tc_gpu_call_release(tc_gpu_call *c);  // NULL is fine; runs under way are not disturbed
+size_t tc_gpu_call_workspace(const tc_gpu_call *c);
 
 // ---- sequences of launches ----
 
-// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's product has five words: left,
-// right, result, bias (or 0) and workspace, of which it is told when it is launched. So a graph replays it for these addresses alone: a sequence keeps graphs
+// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's call has five words: its
+// first and second operand, result, bias (or 0) and workspace, of which it is told when it is launched. So a graph replays it for these addresses alone: a sequence keeps graphs
 // for a few sets of them, each made when a set comes for the second time.
 typedef struct tc_gpu_launch {
   tc_gpu_code *code;
   uint32_t blocks, threads;  // blocks: whole clusters, where the kernel has them
   uint32_t shared_bytes;  // of a block
   uint32_t first_word;
-  tc_gpu_product *product;  // NULL: a kernel. Else of the others first_word alone counts
+  tc_gpu_call *call;  // NULL: a kernel. Else of the others first_word alone counts
 } tc_gpu_launch;
 
-// The launches are copied, their code and products retained. words: of the table.
+// The launches are copied, their code and calls retained. words: of the table.
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
 // replayed graph where the driver can. Many threads may run one sequence.

@@ -50,7 +50,7 @@ typedef struct builder {
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;  // the node to force next, or TC_NONE
   bool full;  // a group was more than a kernel can name
-  tc_gpu_product **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not
+  tc_gpu_call **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not
   bool apart;  // another one was found, so that groups are made again
 } builder;
 
@@ -257,16 +257,16 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
 }
 
 // What a library makes of the group. Takes the product.
-static bool add_product(builder *b, const tc_vendor_product *v, tc_gpu_product *product) {
+static bool add_product(builder *b, const tc_vendor_product *v, tc_gpu_call *product) {
   tc_program *p = b->p;
   const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
   const tc_gpu_product_facts *f = &v->facts;
   b->wave = 0;
   for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, in[i]->node));
-  tc_step *s = add_step(b, p, TC_STEP_PRODUCT);
-  if (!s) return tc_gpu_product_release(product), false;
-  s->product = product, s->op = TC_OP_MATMUL, s->node = v->result;
+  tc_step *s = add_step(b, p, TC_STEP_CALL);
+  if (!s) return tc_gpu_call_release(product), false;
+  s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
   s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
@@ -285,11 +285,11 @@ static bool add_product(builder *b, const tc_vendor_product *v, tc_gpu_product *
 // *taken: there is nothing left to do, or there was a failure.
 static bool try_library(builder *b, const tc_group *gp, bool *taken) {
   tc_vendor_product v;
-  tc_gpu_product *product;
+  tc_gpu_call *product;
   *taken = false;
   if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_GROUP_GEMM || !tc_vendor_find(&b->gr, gp, &v)) return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
-    tc_gpu_product_retain(b->alone[v.node]);
+    tc_gpu_call_retain(b->alone[v.node]);
     return *taken = true, add_product(b, &v, b->alone[v.node]);
   }
   if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &product)) return true;
@@ -404,7 +404,7 @@ static uint32_t count_kernels(const tc_program *p, const uint64_t *skip) {
   for (uint32_t w = 0; w < p->n_wave; w++)
     for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
       bool first = p->step[i].kernel && !(skip && skip[i]);
-      n += p->step[i].product != NULL;
+      n += p->step[i].call != NULL;
       for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel || (skip && skip[j]);
       n += first;
     }
@@ -470,7 +470,7 @@ static void choose_homes(builder *b) {
     uint32_t leaf = assigned_leaf(plan, o, hazard), wave = 0;
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(p, plan->n_leaf + o) : NULL;
     // Other rows may fail half way; a library does not look whether a run has failed.
-    if (!writer || writer->kind == TC_STEP_PRODUCT || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;
+    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;
     wave = writer->wave;
     bool safe = true;
     for (uint32_t i = 0; i < p->n_step && safe; i++)
@@ -512,7 +512,7 @@ static bool build_steps(builder *b, tc_status *st) {
 static void drop_made(tc_program *p) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_kernel_release(p->step[i].kernel);
-    tc_gpu_product_release(p->step[i].product);
+    tc_gpu_call_release(p->step[i].call);
     drop_draft(&p->step[i]);
   }
 }
@@ -633,11 +633,11 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     fprintf(out, "  %s %u %s", what, s->wave,
-            s->kind == TC_STEP_KERNEL    ? s->kernel->name
-            : s->kind == TC_STEP_CHECK   ? "check"
-            : s->kind == TC_STEP_ZERO    ? "zero"
-            : s->kind == TC_STEP_PRODUCT ? "library's matmul"
-                                         : tc_op_names[s->op]);
+            s->kind == TC_STEP_KERNEL  ? s->kernel->name
+            : s->kind == TC_STEP_CHECK ? "check"
+            : s->kind == TC_STEP_ZERO  ? "zero"
+            : s->kind == TC_STEP_CALL  ? "library's matmul"
+                                       : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];
       fprintf(out, tc_step_writes(s, j) ? " >" : " ");
@@ -685,7 +685,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   builder b = {.p = p, .plan = plan, .prepare = tc_options_get()->prepare != 0};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
-  for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_product_release(b.alone[n]);
+  for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_call_release(b.alone[n]);
   tc_arena_fini(&b.grouping);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;

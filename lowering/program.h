@@ -15,7 +15,7 @@
 
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
-  TC_STEP_PRODUCT,  // a GPU vendor's library makes a matrix product
+  TC_STEP_CALL,  // a GPU vendor's library makes something
   TC_STEP_ROW,  // a reference kernel, in shares where it can be split
   TC_STEP_ZERO,  // zeros over a whole tensor
   TC_STEP_CHECK,  // indices of operand 0 lie within the extent in arg
@@ -35,15 +35,15 @@ typedef struct tc_step {
   tc_kernel *kernel;  // KERNEL: retained
   tc_draft *draft;  // KERNEL: owned, until it is compiled
   tc_op op;  // ROW
-  tc_gpu_product *product;  // PRODUCT: retained
-  uint64_t offset[3];  // PRODUCT: where in their places its operands begin, in bytes
-  uint32_t first_bind, n_bind;  // places; ROW, PRODUCT: operands, then the result; ZERO: the result
+  tc_gpu_call *call;  // CALL: retained
+  uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes
+  uint32_t first_bind, n_bind;  // places; ROW, CALL: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
   int64_t lead, n_lead;  // units of each of the first n_lead tasks, which are longer
   uint32_t wave;
-  uint32_t node;  // the node a ROW, PRODUCT or ZERO gives, and a CHECK is for
+  uint32_t node;  // the node a ROW, CALL or ZERO gives, and a CHECK is for
   double work;  // estimated nanoseconds on one thread
   bool is_product;
   bool asks_next;  // a unit asks memory for what the next one reads

@@ -12,8 +12,9 @@
 static void print_products(tc_device d) {
   tc_gpu *g;
   if (tc_gpu_get(d, &g) != TC_OK) return;
-  const char *why = tc_gpu_products_absent(g);
-  printf("  %-10s %s%s\n", "", why ? "generated products alone: " : "products beside generated ones: ", why ? why : tc_gpu_products_name(g));
+  const char *why = tc_gpu_library_absent(g, TC_GPU_PRODUCTS);
+  printf("  %-10s %s%s\n", "",
+         why ? "generated products alone: " : "products beside generated ones: ", why ? why : tc_gpu_library_name(g, TC_GPU_PRODUCTS));
 }
 
 static void print_devices(void) {

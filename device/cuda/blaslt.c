@@ -112,13 +112,13 @@ tc_gpu_verdict tc_blaslt_judge(int result, const char **name) {
 int tc_blaslt_open(tc_gpu_port *p) {
   tc_blaslt_handle handle = NULL;
   int result = result_of(lt.cublasLtCreate(&handle));
-  p->products = result == 0 ? handle : NULL;
+  p->library[TC_GPU_PRODUCTS] = result == 0 ? handle : NULL;
   return result;
 }
 
 void tc_blaslt_close(tc_gpu_port *p) {
-  if (p->products) (void)lt.cublasLtDestroy(p->products);
-  p->products = NULL;
+  if (p->library[TC_GPU_PRODUCTS]) (void)lt.cublasLtDestroy(p->library[TC_GPU_PRODUCTS]);
+  p->library[TC_GPU_PRODUCTS] = NULL;
 }
 
 // ---- a product ----
@@ -152,7 +152,8 @@ static tc_blaslt_status point_at_bias(made *x, const void *bias) {
   return lt.cublasLtMatmulDescSetAttribute(x->product, TC_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
-int tc_blaslt_make(tc_gpu_port *p, const tc_gpu_product_facts *f, void **out) {
+int tc_blaslt_make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+  const tc_gpu_product_facts *f = &w->product;
   (void)p;
   *out = NULL;
   made *x = tc_calloc(1, sizeof *x);
@@ -210,8 +211,8 @@ int tc_blaslt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most,
   tc_blaslt_status status = lt.cublasLtMatmulPreferenceCreate(&preference);
   if (status == 0) status = prefer(x, preference);
   if (status == 0)
-    status = lt.cublasLtMatmulAlgoGetHeuristic(p->products, x->product, x->right, x->left, x->result, x->result, preference, TC_MIN(most, MOST_FOUND),
-                                               found, &n_found);
+    status = lt.cublasLtMatmulAlgoGetHeuristic(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result, preference,
+                                               TC_MIN(most, MOST_FOUND), found, &n_found);
   for (int i = 0; i < n_found && status == 0; i++)
     if (found[i].state == TC_CUBLAS_STATUS_SUCCESS) take(&out[(*n)++], &found[i].algo, found[i].workspaceSize);
   if (preference) (void)lt.cublasLtMatmulPreferenceDestroy(preference);
@@ -223,20 +224,22 @@ int tc_blaslt_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   tc_blaslt_algorithm algorithm;
   tc_blaslt_found found = {.state = 0};
   memcpy(algorithm.data, a->data, sizeof algorithm.data);
-  tc_blaslt_status status = lt.cublasLtMatmulAlgoCheck(p->products, x->product, x->right, x->left, x->result, x->result, &algorithm, &found);
+  tc_blaslt_status status =
+      lt.cublasLtMatmulAlgoCheck(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result, &algorithm, &found);
   if (status == 0 && found.workspaceSize > MOST_WORKSPACE) status = TC_CUBLAS_STATUS_NOT_SUPPORTED;
   a->workspace_bytes = found.workspaceSize;
   return result_of(status);
 }
 
-int tc_blaslt_run(tc_gpu_port *p, const tc_gpu_product_call *call) {
-  made *x = call->made;
+int tc_blaslt_run(tc_gpu_port *p, const tc_gpu_request *request) {
+  made *x = request->made;
   static const float one = 1, zero = 0;
   tc_blaslt_algorithm algorithm;
-  memcpy(algorithm.data, call->algorithm->data, sizeof algorithm.data);
-  tc_blaslt_status status = x->bias ? point_at_bias(x, call->bias) : TC_CUBLAS_STATUS_SUCCESS;
+  memcpy(algorithm.data, request->algorithm->data, sizeof algorithm.data);
+  tc_blaslt_status status = x->bias ? point_at_bias(x, request->bias) : TC_CUBLAS_STATUS_SUCCESS;
   if (status == 0)
-    status = lt.cublasLtMatmul(p->products, x->product, &one, call->right, x->right, call->left, x->left, &zero, call->result, x->result,
-                               call->result, x->result, &algorithm, call->workspace, call->algorithm->workspace_bytes, p->stream);
+    status =
+        lt.cublasLtMatmul(p->library[TC_GPU_PRODUCTS], x->product, &one, request->right, x->right, request->left, x->left, &zero, request->result,
+                          x->result, request->result, x->result, &algorithm, request->workspace, request->algorithm->workspace_bytes, p->stream);
   return result_of(status);
 }

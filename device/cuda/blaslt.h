@@ -42,10 +42,10 @@ tc_gpu_verdict tc_blaslt_judge(int result, const char **name);
 const char *tc_blaslt_name(void);  // "cuBLASLt 13.1.0"
 int tc_blaslt_open(tc_gpu_port *p);
 void tc_blaslt_close(tc_gpu_port *p);
-int tc_blaslt_make(tc_gpu_port *p, const tc_gpu_product_facts *f, void **out);
+int tc_blaslt_make(tc_gpu_port *p, const tc_gpu_work *w, void **out);
 void tc_blaslt_drop(void *made);
 int tc_blaslt_find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
 int tc_blaslt_check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);
-int tc_blaslt_run(tc_gpu_port *p, const tc_gpu_product_call *call);
+int tc_blaslt_run(tc_gpu_port *p, const tc_gpu_request *request);
 
 #endif

@@ -139,6 +139,17 @@ static bool products_ready(const tc_gpu_facts *facts, char *why, size_t bytes) {
   return tc_blaslt_ready(version / 1000, why, bytes);
 }
 
+static const tc_gpu_library_driver products = {
+    .ready = products_ready,
+    .name = tc_blaslt_name,
+    .open = tc_blaslt_open,
+    .make = tc_blaslt_make,
+    .drop = tc_blaslt_drop,
+    .find = tc_blaslt_find,
+    .check = tc_blaslt_check,
+    .run = tc_blaslt_run,
+};
+
 // ---- a device ----
 
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
@@ -351,7 +362,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->product) return tc_blaslt_run(p, n->product);
+  if (n->request) return tc_cuda_driver.library[n->request->library]->run(p, n->request);
   return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
 }
 
@@ -380,12 +391,12 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What the library does for the product, captured and put into the graph as one node.
-static tc_cu_result add_product(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_product_call *call) {
+// What a library does, captured and put into the graph as one node.
+static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   tc_cu_graph captured = NULL;
   tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream, TC_CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != TC_CUDA_SUCCESS) return result;
-  int asked = tc_blaslt_run(p, call);
+  int asked = tc_cuda_driver.library[request->library]->run(p, request);
   result = cu.cuStreamEndCapture(p->stream, &captured);
   if (result == TC_CUDA_SUCCESS && asked == 0)
     result = cu.cuGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
@@ -401,7 +412,7 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
   for (uint32_t i = 0; i < n && result == TC_CUDA_SUCCESS; i++) {
     void *parameters[] = {node[i].parameter};
     tc_cu_node_params params = node_params(&node[i], parameters);
-    result = node[i].product ? add_product(p, r, i, node[i].product)
+    result = node[i].request ? add_request(p, r, i, node[i].request)
                              : cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
@@ -458,13 +469,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
-    .products_ready = products_ready,
-    .products_name = tc_blaslt_name,
-    .products_open = tc_blaslt_open,
-    .product_make = tc_blaslt_make,
-    .product_drop = tc_blaslt_drop,
-    .product_find = tc_blaslt_find,
-    .product_check = tc_blaslt_check,
+    .library = {[TC_GPU_PRODUCTS] = &products},
     .no_replay = no_replay,
     .replay_create = replay_create,
     .replay_set = replay_set,

@@ -11,7 +11,7 @@
 typedef struct tc_gpu_port {
   int ordinal;
   void *context, *stream, *pool;
-  void *products;  // the library's handle, once it is open
+  void *library[TC_GPU_N_LIBRARIES];  // handles, once they are open
 } tc_gpu_port;
 
 typedef enum tc_gpu_verdict {
@@ -31,23 +31,36 @@ typedef struct tc_gpu_loaded {
   void *module, *function;
 } tc_gpu_loaded;
 
-// A library's product as it is asked for.
-typedef struct tc_gpu_product_call {
+// A library's work as it is asked for.
+typedef struct tc_gpu_request {
+  tc_gpu_library library;
   void *made;
   const tc_gpu_algorithm *algorithm;
   const void *left, *right, *bias;
   void *result, *workspace;
-} tc_gpu_product_call;
-#define TC_GPU_PRODUCT_WORDS 5
+} tc_gpu_request;
+#define TC_GPU_CALL_WORDS 5
 
 typedef struct tc_gpu_node {
   void *function;
   uint32_t blocks, threads, shared_bytes;
   void *parameter;  // where its one parameter lies; read before the call that is given it returns
-  const tc_gpu_product_call *product;  // in the place of all these; NULL: a kernel
+  const tc_gpu_request *request;  // in the place of all these; NULL: a kernel
 } tc_gpu_node;
 
 typedef struct tc_gpu_replay tc_gpu_replay;  // a graph that can be launched: nodes one after the other
+
+// A library, as its driver's port names it. What it answers is judged with the driver's results.
+typedef struct tc_gpu_library_driver {
+  bool (*ready)(const tc_gpu_facts *facts, char *why, size_t bytes);  // opens it once, a thread at a time; false with why not, in one sentence
+  const char *(*name)(void);
+  int (*open)(tc_gpu_port *p);  // for this device; closed by the driver's close
+  int (*make)(tc_gpu_port *p, const tc_gpu_work *w, void **out);  // what the library is told of it
+  void (*drop)(void *made);
+  int (*find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
+  int (*check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refused, or its workspace
+  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);
+} tc_gpu_library_driver;
 
 typedef struct tc_gpu_driver {
   const char *name;  // "CUDA"
@@ -103,15 +116,8 @@ typedef struct tc_gpu_driver {
   int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more of a block's memory than usual
   int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
 
-  // ---- a library of products; products_ready NULL: there is none, and so are the others ----
-  bool (*products_ready)(const tc_gpu_facts *facts, char *why,
-                         size_t bytes);  // opens it once, a thread at a time; false with why not, in one sentence
-  const char *(*products_name)(void);
-  int (*products_open)(tc_gpu_port *p);  // for this device; closed by close
-  int (*product_make)(tc_gpu_port *p, const tc_gpu_product_facts *f, void **out);  // what the library is told of it
-  void (*product_drop)(void *made);
-  int (*product_find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
-  int (*product_check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refused, or its workspace
+  // ---- libraries; NULL: there is none of this kind ----
+  const tc_gpu_library_driver *library[TC_GPU_N_LIBRARIES];
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can

@@ -129,13 +129,19 @@ static void destroy_list(tc_gpu *g, tc_gpu_retired *list) {
     tc_gpu_retired *r = list;
     list = r->next;
     if (r->replay) g->driver->replay_destroy(&g->port, r->replay, lost);
+    if (r->made) g->driver->library[r->library]->drop(r->made);
     if (r->loaded.module && !lost) tc_gpu_note(g, g->driver->unload(&g->port, &r->loaded), "unloading a kernel");
     tc_free(r);
   }
 }
 
+// In their order: graphs before what they were captured from.
 static tc_gpu_retired *take_retired(tc_gpu *g) {
-  tc_gpu_retired *list = g->retired;
+  tc_gpu_retired *list = NULL;
+  for (tc_gpu_retired *r = g->retired, *next; r; r = next) {
+    next = r->next;
+    r->next = list, list = r;
+  }
   g->retired = NULL, g->n_retired = 0;
   return list;
 }
@@ -223,7 +229,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
            driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks, which ran simulated only" : "",
            g->facts.simulated ? "; simulated" : "");
   g->opened++;
-  g->products = TC_GPU_UNTRIED;
+  for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) g->library[i].is = TC_GPU_UNTRIED;
   return true;
 }
 

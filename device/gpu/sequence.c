@@ -3,7 +3,7 @@
 // Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
 // can be asked for while this one runs. The stream's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
-// A library's product cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
+// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
 // Threads: under the device's lock, so two threads in one sequence take turns.
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 // age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000.
 #define FILL_HEAD_WORDS 2
 #define NO_GRAPH "the driver refused to make or launch its graph"
-// Graphs of a sequence, each for other addresses of its products: results that the program keeps take turns with those before. One is given up for others'
+// Graphs of a sequence, each for other addresses of its calls: results that the program keeps take turns with those before. One is given up for others'
 // sake when it was not launched for many runs.
 #define GRAPHS 4
 #define UNUSED_RUNS 64
@@ -37,7 +37,7 @@ typedef struct graph {
 struct tc_gpu_sequence {
   tc_gpu *g;
   uint64_t opened, runs;
-  uint32_t n, n_words, n_fills, n_products, n_guard;
+  uint32_t n, n_words, n_fills, n_calls, n_guard;
   bool refused;  // refused: no second try to make the graph
   const char *_Atomic plain;  // why the last run was no replay
   uint64_t *table;  // on the device
@@ -45,8 +45,8 @@ struct tc_gpu_sequence {
   fill *fill;
   tc_gpu_launch *launch;
   uint64_t **first;  // per launch: its words, what its kernel's parameter is
-  tc_gpu_product_call *call;  // of each product, in order
-  graph graph[GRAPHS];  // without products, whose guard is empty, one
+  tc_gpu_request *request;  // of each library's call, in order
+  graph graph[GRAPHS];  // without calls, whose guard is empty, one
 };
 
 // ---- the kernels that write tables ----
@@ -103,14 +103,15 @@ static void *pointer(uint64_t word) {
   return (void *)(uintptr_t)word;
 }
 
-// *product counts those before.
-static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *product) {
+// *n_before counts a library's calls.
+static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_before) {
   const tc_gpu_launch *l = &s->launch[i];
-  if (l->product) {
+  const tc_gpu_call *c = l->call;
+  if (c) {
     const uint64_t *w = words + l->first_word;
-    tc_gpu_product_call *c = &s->call[(*product)++];
-    *c = (tc_gpu_product_call){l->product->made, &l->product->algorithm, pointer(w[0]), pointer(w[1]), pointer(w[3]), pointer(w[2]), pointer(w[4])};
-    return (tc_gpu_node){.product = c};
+    tc_gpu_request *r = &s->request[(*n_before)++];
+    *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, pointer(w[0]), pointer(w[1]), pointer(w[3]), pointer(w[2]), pointer(w[4])};
+    return (tc_gpu_node){.request = r};
   }
   return (tc_gpu_node){l->code->loaded.function, l->blocks, l->threads, l->shared_bytes, &s->first[i], NULL};
 }
@@ -118,17 +119,17 @@ static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *w
 // ---- making one ----
 
 static const char *name_of(const tc_gpu_launch *l) {
-  return l->product ? l->product->name : l->code->name;
+  return l->call ? l->call->name : l->code->name;
 }
 
 static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_words) {
   const tc_gpu_facts *f = &g->facts;
   const char *name = name_of(l);
-  const tc_gpu *of = l->product ? l->product->g : l->code->g;
+  const tc_gpu *of = l->call ? l->call->g : l->code->g;
   if (of != g) return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(of->device), tc_device_name(g->device));
-  if (l->product && (l->first_word > n_words || n_words - l->first_word < TC_GPU_PRODUCT_WORDS))
+  if (l->call && (l->first_word > n_words || n_words - l->first_word < TC_GPU_CALL_WORDS))
     return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
-  if (l->product) return TC_OK;
+  if (l->call) return TC_OK;
   if (l->blocks == 0 || l->blocks > INT32_MAX) return TC_FAIL(TC_ERR_ARG, "%s: a grid of %u blocks", name, l->blocks);
   if (l->threads == 0 || l->threads > (uint32_t)f->most_threads)
     return TC_FAIL(TC_ERR_ARG, "%s: blocks of %u threads, where %s has at most %d", name, l->threads, f->name, f->most_threads);
@@ -151,13 +152,13 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
   for (uint32_t i = 0; i < s->n; i++) TC_TRY(launch_check(s->g, &launch[i], s->n_words));
   TC_TRY(tc_gpu_begin(s->g, "making a sequence"));
   for (uint32_t i = 0; i < s->n && st == TC_OK; i++)
-    if (!launch[i].product) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
+    if (!launch[i].call) st = allow_shared(s->g, launch[i].code, launch[i].shared_bytes);
   tc_gpu_end(s->g);
   if (st != TC_OK) return st;
   for (uint32_t i = 0; i < s->n; i++) {
     s->launch[i] = launch[i];
-    if (launch[i].product)
-      tc_gpu_product_retain(launch[i].product);
+    if (launch[i].call)
+      tc_gpu_call_retain(launch[i].call);
     else
       tc_gpu_code_retain(launch[i].code);
     s->first[i] = s->table + launch[i].first_word;
@@ -165,13 +166,13 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
   return TC_OK;
 }
 
-// Room for what products and their graphs need. False: no memory.
-static bool products_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
-  for (uint32_t i = 0; i < s->n; i++) s->n_products += launch[i].product != NULL;
-  s->n_guard = s->n_products * TC_GPU_PRODUCT_WORDS;
-  s->call = tc_calloc(TC_MAX_OF(s->n_products, 1u), sizeof *s->call);
-  bool room = s->call != NULL;
-  for (uint32_t i = 0; i < (s->n_products ? GRAPHS : 1) && room; i++) {
+// Room for what a library's calls and their graphs need. False: no memory.
+static bool calls_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
+  for (uint32_t i = 0; i < s->n; i++) s->n_calls += launch[i].call != NULL;
+  s->n_guard = s->n_calls * TC_GPU_CALL_WORDS;
+  s->request = tc_calloc(TC_MAX_OF(s->n_calls, 1u), sizeof *s->request);
+  bool room = s->request != NULL;
+  for (uint32_t i = 0; i < (s->n_calls ? GRAPHS : 1) && room; i++) {
     graph *x = &s->graph[i];
     x->guard = tc_calloc(TC_MAX_OF(s->n_guard, 1u), sizeof *x->guard);
     x->retired = tc_calloc(1, sizeof *x->retired);
@@ -189,7 +190,7 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
   s->g = g, s->opened = g->opened, s->n = n, s->n_words = n_words, s->plain = "it has not run";
   s->launch = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->launch);
   s->first = tc_calloc(TC_MAX_OF(n, 1u), sizeof *s->first);
-  if (!s->launch || !s->first || !products_plan(s, launch)) {
+  if (!s->launch || !s->first || !calls_plan(s, launch)) {
     st = TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", n);
     goto done;
   }
@@ -227,10 +228,10 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
   if (reach) tc_gpu_end(g);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
   for (uint32_t i = 0; i < s->n && s->launch; i++) {
-    if (s->launch[i].product) tc_gpu_product_release(s->launch[i].product);
+    if (s->launch[i].call) tc_gpu_call_release(s->launch[i].call);
     if (s->launch[i].code) tc_gpu_code_release(s->launch[i].code);
   }
-  tc_free(s->call);
+  tc_free(s->request);
   tc_free(s->first);
   tc_free(s->launch);
   tc_free(s->fill);
@@ -253,12 +254,12 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *co
     TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
   }
   TC_TRY(record_timer(g, timer ? timer[0] : NULL));
-  for (uint32_t i = 0, product = 0; i < s->n; i++) {
-    tc_gpu_node node = launch_node(s, i, words, &product);
+  for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
+    tc_gpu_node node = launch_node(s, i, words, &n_calls);
     int result = g->driver->launch(&g->port, &node);
     if (TC_UNLIKELY(result != 0)) {
       char what[160];
-      snprintf(what, sizeof what, node.product ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(&s->launch[i]),
+      snprintf(what, sizeof what, node.request ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(&s->launch[i]),
                node.blocks, node.threads);
       return tc_gpu_check(g, result, what);
     }
@@ -283,7 +284,7 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
       memcpy(own, s->value, (fill_words[s->fill[i].size] + FILL_HEAD_WORDS) * sizeof *own);
       node[i].parameter = own;
     }
-    for (uint32_t i = 0, product = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i, words, &product);
+    for (uint32_t i = 0, n_calls = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i, words, &n_calls);
     int result = g->driver->replay_create(&g->port, node, n, &x->replay);
     made = result == 0;
     tc_gpu_note(g, result, "making a graph");
@@ -316,18 +317,18 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
 static bool guards(const tc_gpu_sequence *s, const graph *x, const uint64_t *words) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < s->n && at < s->n_guard; i++) {
-    if (!s->launch[i].product) continue;
-    if (memcmp(x->guard + at, words + s->launch[i].first_word, TC_GPU_PRODUCT_WORDS * sizeof *words) != 0) return false;
-    at += TC_GPU_PRODUCT_WORDS;
+    if (!s->launch[i].call) continue;
+    if (memcmp(x->guard + at, words + s->launch[i].first_word, TC_GPU_CALL_WORDS * sizeof *words) != 0) return false;
+    at += TC_GPU_CALL_WORDS;
   }
   return true;
 }
 
 static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   for (uint32_t i = 0, at = 0; i < s->n && at < s->n_guard; i++) {
-    if (!s->launch[i].product) continue;
-    memcpy(x->guard + at, words + s->launch[i].first_word, TC_GPU_PRODUCT_WORDS * sizeof *words);
-    at += TC_GPU_PRODUCT_WORDS;
+    if (!s->launch[i].call) continue;
+    memcpy(x->guard + at, words + s->launch[i].first_word, TC_GPU_CALL_WORDS * sizeof *words);
+    at += TC_GPU_CALL_WORDS;
   }
 }
 
@@ -351,10 +352,10 @@ static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
 // pre: begun. Static text why it is to be launched plainly, or NULL: *st says how the replay went.
 static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
   graph *x = graph_of(s, words);
-  if (!x) return "its library's products are at ever other addresses";
+  if (!x) return "its libraries' operands are at ever other addresses";
   bool first = x->last == 0, fresh = !x->replay;
   x->last = s->runs;
-  if (first) return s->runs > 1 ? "its library's products are at new addresses" : "its first run launches kernel by kernel";
+  if (first) return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
   const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words);
   return plain ? plain : replay_run(s, x, words, fresh, st);
 }

@@ -24,7 +24,9 @@ typedef struct tc_gpu_retired tc_gpu_retired;
 struct tc_gpu_retired {
   tc_gpu_retired *next;
   tc_gpu_loaded loaded;   // of code, or
-  tc_gpu_replay *replay;  // of a sequence
+  tc_gpu_replay *replay;  // of a sequence, or
+  void *made;             // of a call of this library
+  tc_gpu_library library;
 };
 
 // Runs of sequences on their way, in two halves.
@@ -33,6 +35,12 @@ typedef struct tc_gpu_ahead {
   uint32_t newest;  // the one recorded last
   uint32_t n;       // runs behind it
 } tc_gpu_ahead;
+
+// A library, since the device was opened.
+typedef struct tc_gpu_opened {
+  enum { TC_GPU_UNTRIED, TC_GPU_THERE, TC_GPU_NONE } is;
+  char why[320];  // NONE
+} tc_gpu_opened;
 
 typedef struct tc_gpu_later tc_gpu_later;  // a copy to the host that is waited for later
 
@@ -55,8 +63,7 @@ struct tc_gpu {
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
-  enum { TC_GPU_UNTRIED, TC_GPU_THERE, TC_GPU_NONE } products;  // the library of products; since the device was opened
-  char products_why[320];  // NONE
+  tc_gpu_opened library[TC_GPU_N_LIBRARIES];
 };
 
 // Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
@@ -86,14 +93,15 @@ void tc_gpu_ahead_fini(tc_gpu *g);
 bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);
 void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image);
 
-struct tc_gpu_product {
+struct tc_gpu_call {
   _Atomic uint32_t refs;
   tc_gpu *g;
   uint64_t opened;  // the device's when it was made
-  tc_gpu_product_facts facts;
+  tc_gpu_work work;
   tc_gpu_algorithm algorithm;
   void *made;
-  char name[64];  // "library_bf16_64x128x32", and "_by3" of a batch
+  tc_gpu_retired *retired;  // taken ahead, so that release cannot fail
+  char name[96];  // "library_bf16_64x128x32", and "_by3" of a batch
 };
 
 struct tc_gpu_code {

@@ -87,13 +87,13 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
   return ok ? TC_OK : no_room();
 }
 
-// A library's product. Its workspace is scratch, as of rows: steps run one after the other.
-static tc_status add_product(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  size_t workspace = tc_gpu_product_workspace(s->product);
+// A library's call. Its workspace is scratch, as of rows: steps run one after the other.
+static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  size_t workspace = tc_gpu_call_workspace(s->call);
   const uint32_t *bind = p->bind + s->first_bind;
   tc_gpu_launch *x = add_launch(l, sequence);
   if (!x) return no_room();
-  x->product = s->product;
+  x->call = s->call;
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (workspace + 63) & ~(size_t)63);
   bool biased = s->n_bind == 4, ok = add_place(l, bind[0], s->offset[0]) && add_place(l, bind[1], s->offset[1]);
   ok = ok && add_place(l, bind[s->n_bind - 1], 0);
@@ -171,7 +171,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
   tc_arena_reset(&l->arena);
   switch ((tc_step_kind)s->kind) {
     case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
-    case TC_STEP_PRODUCT: return add_product(l, p, s, sequence);
+    case TC_STEP_CALL: return add_call(l, p, s, sequence);
     case TC_STEP_ROW: return add_row(l, p, s, sequence);
     case TC_STEP_CHECK: return add_check(l, p, s, sequence);
     case TC_STEP_ZERO: break;  // of devices that compute nothing

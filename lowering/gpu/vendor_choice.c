@@ -100,7 +100,8 @@ static void write_verdict(const verdict *v, char text[TC_CHOICE_VALUE]) {
 // The device's sentence has its architecture, driver and compiler.
 static tc_choice_book book_of(tc_device d, tc_gpu *g) {
   tc_choice_book book = {.stem = "gpu-products", .valid = is_verdict};
-  snprintf(book.head, sizeof book.head, "tc %s products of GPUs %d: %s; %s", tc_version(), FORMAT, tc_gpu_sentence(d), tc_gpu_products_name(g));
+  snprintf(book.head, sizeof book.head, "tc %s products of GPUs %d: %s; %s", tc_version(), FORMAT, tc_gpu_sentence(d),
+           tc_gpu_library_name(g, TC_GPU_PRODUCTS));
   return book;
 }
 
@@ -119,25 +120,25 @@ static void tell(const char *key, const verdict *v, const char *how) {
   tc_contest_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
 }
 
-static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_product **out) {
-  bool clean = tc_last_error()->status == TC_OK, made = tc_gpu_product_create(g, &v->facts, a, out) == TC_OK;
+static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  bool clean = tc_last_error()->status == TC_OK, made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
   if (clean) tc_clear_error();
   return made;
 }
 
 // The library's first choice.
-static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_product **out) {
+static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out) {
   tc_gpu_algorithm a;
   int n = 0;
   bool clean = tc_last_error()->status == TC_OK;
-  if (tc_gpu_product_find(g, &v->facts, &a, 1, &n) != TC_OK)
+  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
   if (clean) tc_clear_error();
   return n > 0 && make(v, g, &a, out);
 }
 
-static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_product **out) {
+static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_choice_book book = book_of(gr->graph->node[v->node].dev, g);
   char key[TC_CHOICE_KEY], value[TC_CHOICE_VALUE];
@@ -170,7 +171,7 @@ static void tell_absent(const char *why) {
   told = true;
 }
 
-bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_product **out) {
+bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
   const tc_options *o = tc_options_get();
   tc_gpu *g = gr->graph->target.gpu;
   const tc_gpu_product_facts *f = &v->facts;
@@ -181,7 +182,7 @@ bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const t
   // What the library could not gain by, it is not opened for.
   if (!always && measures && (double)(f->batch * f->m * f->n) * (double)f->k < LEAST_STEPS) return false;
   if (!always && !measures && gain_ns(v, tc_gpu_facts_of(g)) < LEAST_GAIN_NS) return false;
-  const char *why = tc_gpu_products_absent(g);
+  const char *why = tc_gpu_library_absent(g, TC_GPU_PRODUCTS);
   if (why) return tell_absent(why), false;
   return measures && !always ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
 }

@@ -119,23 +119,23 @@ static uint64_t time_generated(trial *t, const tc_expansion *e) {
 }
 
 static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gpu_algorithm *a) {
-  tc_gpu_product *p;
+  tc_gpu_call *p;
   size_t bytes = tc_type_bytes(v->facts.type);
   void *workspace = NULL;
   uint64_t ns = 0;
-  if (tc_gpu_product_create(t->g, &v->facts, a, &p) != TC_OK) return 0;
-  size_t room = tc_gpu_product_workspace(p);
+  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, &p) != TC_OK) return 0;
+  size_t room = tc_gpu_call_workspace(p);
   bool biased = v->after == TC_AFTER_BIAS;
   char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
        *bias = biased ? operand(t, v->bias.node) : NULL;
   if (left && right && result && (bias || !biased) && (room == 0 || tc_gpu_alloc(t->g, room, &workspace) == TC_OK)) {
     const uint64_t words[] = {word(left) + (uint64_t)v->left.first * bytes, word(right) + (uint64_t)v->right.first * bytes, word(result),
                               biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0, word(workspace)};
-    tc_gpu_launch launch = {.product = p};
+    tc_gpu_launch launch = {.call = p};
     ns = time_launch(t->g, &launch, words, 5);
   }
   tc_gpu_free(t->g, workspace);
-  tc_gpu_product_release(p);
+  tc_gpu_call_release(p);
   return ns;
 }
 
@@ -163,7 +163,9 @@ static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e,
   int n = 0;
   uint64_t after = 0;
   *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
-  if (out->generated_ns == 0 || tc_gpu_product_find(t->g, &v->facts, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
+  if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
+      n == 0)
+    return false;
   if (v->after == TC_AFTER_MORE && (after = time_after(t, v->result)) == 0) return false;
   for (int i = 0; i < n; i++) {
     uint64_t ns = time_algorithm(t, v, &a[i]);

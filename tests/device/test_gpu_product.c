@@ -4,6 +4,10 @@
 #include "runtime/arena.h"
 #include "tests/device/simulated.h"
 
+#define WORK(f) \
+  &(tc_gpu_work) { \
+    TC_GPU_PRODUCTS, .product = (f) \
+  }
 enum { MOST = 8, GUARD = 64 };  // algorithms; elements behind a result that nobody may touch
 
 // Settings of the simulator, and its library of products.
@@ -114,16 +118,16 @@ static tc_status run(const problem *p, tc_gpu_sequence *s) {
   return st;
 }
 
-static tc_gpu_product *product_of(problem *p, const tc_gpu_algorithm *a) {
-  tc_gpu_product *x;
-  OK(tc_gpu_product_create(p->g, &p->f, a, &x));
-  if (!p->at[4] && tc_gpu_product_workspace(x)) OK(tc_gpu_alloc(p->g, tc_gpu_product_workspace(x), &p->at[4]));
+static tc_gpu_call *product_of(problem *p, const tc_gpu_algorithm *a) {
+  tc_gpu_call *x;
+  OK(tc_gpu_call_create(p->g, WORK(p->f), a, &x));
+  if (!p->at[4] && tc_gpu_call_workspace(x)) OK(tc_gpu_alloc(p->g, tc_gpu_call_workspace(x), &p->at[4]));
   return x;
 }
 
-static tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_product *x) {
+static tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
   tc_gpu_sequence *s;
-  tc_gpu_launch launch = {.product = x};
+  tc_gpu_launch launch = {.call = x};
   OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
   return s;
 }
@@ -144,7 +148,7 @@ static const tc_gpu_product_facts usual = {
 typedef struct one {
   tc_gpu *g;
   problem p;
-  tc_gpu_product *x;
+  tc_gpu_call *x;
   tc_gpu_sequence *s;
 } one;
 
@@ -153,7 +157,7 @@ static one one_make(void) {
   tc_gpu_algorithm a[MOST];
   int n;
   o.p = problem_make(o.g, &usual);
-  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
   cr_assert(n > 0);
   o.x = product_of(&o.p, &a[0]);
   o.s = sequence_of(o.g, o.x);
@@ -162,7 +166,7 @@ static one one_make(void) {
 
 static void one_end(one *o) {
   tc_gpu_sequence_destroy(o->s);
-  tc_gpu_product_release(o->x);
+  tc_gpu_call_release(o->x);
   problem_end(&o->p);
 }
 
@@ -171,8 +175,8 @@ static void one_end(one *o) {
 Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed) {
   simulate_library(NULL);
   tc_gpu *g = open_gpu(0);
-  cr_assert_null(tc_gpu_products_absent(g), "%s", tc_gpu_products_absent(g));
-  cr_expect_str_eq(tc_gpu_products_name(g), "cuBLASLt 13.1.0");
+  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_PRODUCTS), "%s", tc_gpu_library_absent(g, TC_GPU_PRODUCTS));
+  cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_PRODUCTS), "cuBLASLt 13.1.0");
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
   for (int i = 0; i < 24; i++) {
     tc_gpu_product_facts f = facts(types[i % 3], i % 5 == 4 ? 3 : 1, 5 + i, 9, 7, i & 1, i & 2, i & 4);
@@ -180,13 +184,13 @@ Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed
     f.alignment = i & 8 ? 4 : 16;
     tc_gpu_algorithm a[MOST];
     int n;
-    OK(tc_gpu_product_find(g, &f, a, MOST, &n));
+    OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
     cr_expect_eq(n, i & 8 ? 1 : 4, "algorithms of problem %d: %d", i, n);
     for (int k = 0; k < n; k++) {
       problem p = problem_make(g, &f);
-      tc_gpu_product *x = product_of(&p, &a[k]);
+      tc_gpu_call *x = product_of(&p, &a[k]);
       tc_gpu_sequence *s = sequence_of(g, x);
-      tc_gpu_product_release(x);  // the sequence has its own
+      tc_gpu_call_release(x);  // the sequence has its own
       for (int time = 0; time < 3; time++) {
         OK(run(&p, s));
         cr_expect_eq(tc_gpu_sequence_plain(s) == NULL, time > 0, "%s", tc_gpu_sequence_plain(s));
@@ -213,7 +217,7 @@ Test(gpu_product, it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
   float got[8][35];
   void *kept[8];
   OK(tc_gpu_compile(o.g, "fill", source, &c));
-  tc_gpu_launch launch[2] = {{c, 1, 64, 0, 5, NULL}, {.product = o.x, .first_word = 0}};
+  tc_gpu_launch launch[2] = {{c, 1, 64, 0, 5, NULL}, {.call = o.x, .first_word = 0}};
   OK(tc_gpu_sequence_create(o.g, launch, 2, 8, &s));
   for (int i = 0; i < 8; i++) {
     uint64_t words[8] = {[5] = (uint64_t)(uintptr_t)o.p.at[0], 45, (uint64_t)i};
@@ -274,14 +278,14 @@ Test(gpu_product, each_device_has_a_library_of_its_own) {
   for (int i = 0; i < 2; i++) {
     tc_gpu *g = open_gpu(i);
     problem p = problem_make(g, &usual);
-    OK(tc_gpu_product_find(g, &usual, a, MOST, &n));
-    tc_gpu_product *x = product_of(&p, &a[0]);
+    OK(tc_gpu_call_find(g, WORK(usual), a, MOST, &n));
+    tc_gpu_call *x = product_of(&p, &a[0]);
     tc_gpu_sequence *s = sequence_of(g, x), *other;
     for (int time = 0; time < 3; time++) OK(run(&p, s));
-    tc_gpu_launch launch = {.product = x};
+    tc_gpu_launch launch = {.call = x};
     FAILS(tc_gpu_sequence_create(open_gpu(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
     tc_gpu_sequence_destroy(s);
-    tc_gpu_product_release(x);
+    tc_gpu_call_release(x);
     problem_end(&p);
   }
   cr_expect_eq(CALL(uint64_t (*)(const char *), "sim_calls")("cublasLtCreate"), 2);
@@ -293,11 +297,11 @@ Test(gpu_product, after_shutdown_the_library_opens_again) {
   for (int i = 0; i < 2; i++) {
     one o = one_make();
     for (int time = 0; time < 2; time++) OK(run(&o.p, o.s));
-    tc_gpu_product *x = o.x;
-    tc_gpu_product_retain(x);
+    tc_gpu_call *x = o.x;
+    tc_gpu_call_retain(x);
     one_end(&o);
     tc_gpu_shutdown();
-    tc_gpu_product_release(x);  // what the library was told is of the host
+    tc_gpu_call_release(x);  // what the library was told is of the host
     finish();
   }
 }
@@ -308,22 +312,22 @@ Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
   simulate_library(NULL);
   one o = one_make();
   tc_gpu_algorithm a[MOST];
-  tc_gpu_product *x;
+  tc_gpu_call *x;
   tc_gpu_product_facts f = usual;
   int n;
-  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
-  OK(tc_gpu_product_create(o.g, &usual, &a[1], &x));
-  cr_expect(tc_gpu_product_workspace(x) > 0);
-  tc_gpu_product_release(x);
+  OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
+  OK(tc_gpu_call_create(o.g, WORK(usual), &a[1], &x));
+  cr_expect(tc_gpu_call_workspace(x) > 0);
+  tc_gpu_call_release(x);
   f.k = 8;
-  FAILS(tc_gpu_product_create(o.g, &f, &a[0], &x), TC_ERR_DEVICE, "asking for a product by an algorithm: CUBLAS_STATUS_NOT_SUPPORTED");
+  FAILS(tc_gpu_call_create(o.g, WORK(f), &a[0], &x), TC_ERR_DEVICE, "asking a library for an algorithm: CUBLAS_STATUS_NOT_SUPPORTED");
   cr_expect_null(x);
   memset(&a[0], 0, sizeof a[0]);
-  FAILS(tc_gpu_product_create(o.g, &usual, &a[0], &x), TC_ERR_DEVICE, "CUBLAS_STATUS_INVALID_VALUE");
+  FAILS(tc_gpu_call_create(o.g, WORK(usual), &a[0], &x), TC_ERR_DEVICE, "CUBLAS_STATUS_INVALID_VALUE");
   f = usual, f.type = TC_F64;
-  FAILS(tc_gpu_product_find(o.g, &f, a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
   f = usual, f.left.row = 3;
-  FAILS(tc_gpu_product_find(o.g, &f, a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
   one_end(&o);
   finish();
 }
@@ -335,7 +339,7 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
   say(&o.p, words);
   words[0] += 4;  // of an algorithm that asks for 16
   FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_INVALID_VALUE");
-  tc_gpu_launch launch = {.product = o.x, .first_word = 1};
+  tc_gpu_launch launch = {.call = o.x, .first_word = 1};
   tc_gpu_sequence *s;
   FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 5");
   OK(run(&o.p, o.s));
@@ -354,7 +358,7 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
   FAILS(tc_gpu_wait(o.g), TC_ERR_DEVICE, "700");  // a bad address: the device is lost
   cr_expect(strstr(CALL(const char *(*)(void), "sim_fault_text")(), "freed memory"));
   CALL(void (*)(void), "sim_forget")();
-  cr_expect(strstr(tc_gpu_products_absent(o.g), "lost"));
+  cr_expect(strstr(tc_gpu_library_absent(o.g, TC_GPU_PRODUCTS), "lost"));
   one_end(&o);
   tc_gpu_shutdown();
 }
@@ -364,11 +368,11 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
 static const char *absent(const char *path, const char *const *setting) {
   if (path) setenv("TC_CUBLASLT_LIBRARY", path, 1);
   simulate(setting);
-  const char *why = tc_gpu_products_absent(open_gpu(0));
+  const char *why = tc_gpu_library_absent(open_gpu(0), TC_GPU_PRODUCTS);
   cr_assert(why);
   tc_gpu_algorithm a[MOST];
   int n;
-  FAILS(tc_gpu_product_find(open_gpu(0), &usual, a, MOST, &n), TC_ERR_DEVICE, why);
+  FAILS(tc_gpu_call_find(open_gpu(0), WORK(usual), a, MOST, &n), TC_ERR_DEVICE, why);
   cr_expect_eq(n, 0);
   return why;
 }
@@ -407,15 +411,15 @@ Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
   tc_gpu_algorithm a[MOST];
   int n;
   cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=14"));
-  FAILS(tc_gpu_product_find(o.g, &usual, a, MOST, &n), TC_ERR_DEVICE, "asking for a product's algorithms: CUBLAS_STATUS_INTERNAL_ERROR");
+  FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_DEVICE, "asking for a library's algorithms: CUBLAS_STATUS_INTERNAL_ERROR");
   cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=15"));
-  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));  // there is none
+  OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));  // there is none
   cr_expect_eq(n, 0);
   static const char *const making[] = {"cublasLtMatmulDescCreate:1=3", "cublasLtMatmulDescSetAttribute:2=3", "cublasLtMatrixLayoutCreate:3=3",
                                        "cublasLtMatmulPreferenceCreate:1=3", "cublasLtMatmulPreferenceSetAttribute:5=3"};
   for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
     cr_assert(fail_at(making[i]));
-    FAILS(tc_gpu_product_find(o.g, &usual, a, MOST, &n), TC_ERR_MEMORY, "CUBLAS_STATUS_ALLOC_FAILED");
+    FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_MEMORY, "CUBLAS_STATUS_ALLOC_FAILED");
   }
   cr_assert(fail_at("cublasLtMatmul:1=13"));
   FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED");
@@ -431,23 +435,23 @@ Test(gpu_product, every_allocation_may_fail) {
   one o = one_make();
   tc_gpu_algorithm a[MOST];
   int n, failed = 0;
-  OK(tc_gpu_product_find(o.g, &usual, a, MOST, &n));
+  OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
   bool done = false;
   for (int k = 1; !done; k++) {
     cr_assert(k < 1000);
-    tc_gpu_product *x;
+    tc_gpu_call *x;
     tc_gpu_sequence *s = NULL;
     tc_gpu_launch launch = {.code = NULL};
     tc_alloc_fail_at(k, 0);
-    tc_status st = tc_gpu_product_create(o.g, &usual, &a[0], &x);
-    launch.product = x;
+    tc_status st = tc_gpu_call_create(o.g, WORK(usual), &a[0], &x);
+    launch.call = x;
     if (st == TC_OK) st = tc_gpu_sequence_create(o.g, &launch, 1, 5, &s);
     for (int time = 0; time < 3 && st == TC_OK; time++) st = run(&o.p, s);
     done = tc_alloc_fail_at(0, 0) < k;
     cr_expect(st == TC_OK || st == TC_ERR_MEMORY, "allocation %d: %s", k, tc_last_error()->message);
     failed += st != TC_OK;
     tc_gpu_sequence_destroy(s);
-    tc_gpu_product_release(x);
+    tc_gpu_call_release(x);
     tc_clear_error();
   }
   cr_expect(failed > 3, "%d", failed);

@@ -54,7 +54,7 @@ static void describe(void) {
     f.left = (tc_gpu_operand){kind >> 3 & 1, kind & 8 ? 64 : 256, 64 * 256}, f.right = (tc_gpu_operand){kind >> 4 & 1, kind & 16 ? 256 : 128, 0};
     f.epilogue = kind & 1 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
     void *made = NULL;
-    int result = tc_blaslt_make(&port, &f, &made);
+    int result = tc_blaslt_make(&port, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = f}, &made);
     const char *name = "";
     if (result) (void)tc_blaslt_judge(result, &name);
     EXPECT(result == 0 && made, "kind %d: %s", kind, name);

@@ -245,13 +245,13 @@ static void test_failures(void) {
 static bool by_rule(tc_type type, int64_t size, tc_vendor_after after) {
   tc_graph graph = {.n = 0};
   tc_grouping gr = {.graph = &graph};
-  tc_gpu_product *product;
+  tc_gpu_call *product;
   EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
   tc_vendor_product v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}, .after = after};
   v.facts.left.row = v.facts.right.row = size;
   bool library = tc_vendor_choose(&v, &gr, NULL, NULL, &product);
   EXPECT(library == (product != NULL), "a product where it is chosen");
-  tc_gpu_product_release(product);
+  tc_gpu_call_release(product);
   return library;
 }
 

@@ -367,7 +367,7 @@ void check_kernels(void) {
       }
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     products(&sizes[i]);
-    bool vendor = check.gpu && !tc_gpu_products_absent(check.gpu) && (check.timed || i < 2);
+    bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_PRODUCTS) && (check.timed || i < 2);
     for (int k = 0; k < N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, makers[k].name});
   }
   for (int gradients = 0; gradients < 2; gradients++)

@@ -1,0 +1,151 @@
+// What a vendor's library does: opening it, its algorithms, and calls that sequences launch.
+//
+// A call is what the library is told of its work, made once, and the algorithm. The libraries' own results are told from the driver's by their numbers (driver.h),
+// so that all become statuses in one place. Threads: thread-safe; the library is called under the device's lock.
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/gpu/state.h"
+#include "runtime/arena.h"
+
+// ---- the libraries ----
+
+static const char *const kinds[] = {"products"};
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
+
+// pre: begun.
+static void open_library(tc_gpu *g, tc_gpu_library library) {
+  const tc_gpu_library_driver *d = g->driver->library[library];
+  tc_gpu_opened *o = &g->library[library];
+  const char *name;
+  o->is = TC_GPU_NONE;
+  pthread_mutex_lock(&opening);
+  bool ready = d && d->ready(&g->facts, o->why, sizeof o->why);
+  pthread_mutex_unlock(&opening);
+  if (!d) {
+    snprintf(o->why, sizeof o->why, "no library of %s is used with %s", kinds[library], g->driver->name);
+  } else if (ready) {
+    int result = d->open(&g->port);
+    if (result == 0) {
+      o->is = TC_GPU_THERE;
+    } else {
+      (void)g->driver->judge(result, &name);
+      snprintf(o->why, sizeof o->why, "%s does not start on %s: %s", d->name(), tc_device_name(g->device), name);
+    }
+  }
+}
+
+const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
+  bool clean = tc_last_error()->status == TC_OK;
+  if (tc_gpu_begin(g, "opening a library") != TC_OK) {
+    if (clean) tc_clear_error();
+    return "the device is lost, shut down or the parent's";
+  }
+  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
+  bool there = g->library[library].is == TC_GPU_THERE;
+  tc_gpu_end(g);
+  return there ? NULL : g->library[library].why;
+}
+
+const char *tc_gpu_library_name(const tc_gpu *g, tc_gpu_library library) {
+  return g->driver->library[library]->name();
+}
+
+// ---- work ----
+
+// Whether f is said in full: which rows there are, and how long, is the caller's to know.
+static tc_status product_check(const tc_gpu_product_facts *f) {
+  bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
+  int64_t left = f->left.turned ? f->m : f->k, right = f->right.turned ? f->k : f->n;
+  if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left || f->right.row < right ||
+      f->left.batch < 0 || f->right.batch < 0 || f->alignment < tc_type_bytes(f->type) || (f->alignment & (f->alignment - 1)))
+    return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld by a library is said wrongly", (long long)f->m, (long long)f->n, (long long)f->k);
+  return TC_OK;
+}
+
+static tc_status work_check(const tc_gpu_work *w) {
+  return product_check(&w->product);
+}
+
+static void name_product(const tc_gpu_product_facts *f, char *out, size_t bytes) {
+  int n = snprintf(out, bytes, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n, (long long)f->k);
+  if (f->batch > 1 && n < (int)bytes) snprintf(out + n, bytes - (size_t)n, "_by%lld", (long long)f->batch);
+}
+
+// pre: begun.
+static tc_status library_there(tc_gpu *g, tc_gpu_library library) {
+  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
+  return g->library[library].is == TC_GPU_THERE ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
+}
+
+// pre: begun. *made is given up by drop, whatever the status.
+static tc_status make(tc_gpu *g, const tc_gpu_work *w, void **made) {
+  *made = NULL;
+  TC_TRY(library_there(g, w->library));
+  return tc_gpu_check(g, g->driver->library[w->library]->make(&g->port, w, made), "describing work to its library");
+}
+
+tc_status tc_gpu_call_find(tc_gpu *g, const tc_gpu_work *w, tc_gpu_algorithm *out, int most, int *n) {
+  void *made;
+  *n = 0;
+  TC_TRY(work_check(w));
+  TC_TRY(tc_gpu_begin(g, "asking for a library's algorithms"));
+  const tc_gpu_library_driver *d = g->driver->library[w->library];
+  tc_status st = make(g, w, &made);
+  if (st == TC_OK) st = tc_gpu_check(g, d->find(&g->port, made, out, most, n), "asking for a library's algorithms");
+  if (made) d->drop(made);
+  tc_gpu_end(g);
+  return st;
+}
+
+// ---- calls ----
+
+tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  *out = NULL;
+  TC_TRY(work_check(w));
+  tc_gpu_call *c = tc_calloc(1, sizeof *c);
+  if (c) c->retired = tc_calloc(1, sizeof *c->retired);
+  if (!c || !c->retired) {
+    tc_free(c);
+    return TC_FAIL(TC_ERR_MEMORY, "no memory for a library's call");
+  }
+  c->refs = 1, c->g = g, c->work = *w, c->algorithm = *a;
+  name_product(&w->product, c->name, sizeof c->name);
+  tc_status st = tc_gpu_begin(g, "making a library's call");
+  if (st == TC_OK) {
+    c->opened = g->opened;
+    st = make(g, w, &c->made);
+    if (st == TC_OK)
+      st = tc_gpu_check(g, g->driver->library[w->library]->check(&g->port, c->made, &c->algorithm), "asking a library for an algorithm");
+    tc_gpu_end(g);
+  }
+  if (st != TC_OK) return tc_gpu_call_release(c), st;
+  *out = c;
+  return TC_OK;
+}
+
+void tc_gpu_call_retain(tc_gpu_call *c) {
+  atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+}
+
+// Runs under way may still use what the library made, as code. Where the device is out of reach there are none, and it is memory of the host.
+void tc_gpu_call_release(tc_gpu_call *c) {
+  if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+  tc_gpu *g = c->g;
+  if (c->made && tc_gpu_reach(g)) {
+    if (c->opened == g->opened) {
+      c->retired->made = c->made, c->retired->library = c->work.library;
+      tc_gpu_retire(g, c->retired);
+      c->made = NULL, c->retired = NULL;
+    }
+    tc_gpu_end(g);
+  }
+  if (c->made) g->driver->library[c->work.library]->drop(c->made);
+  tc_free(c->retired);
+  tc_free(c);
+}
+
+size_t tc_gpu_call_workspace(const tc_gpu_call *c) {
+  return c->algorithm.workspace_bytes;
+}
