@@ -36,13 +36,14 @@ static const tc_library_row rows[] = {
 
 static int version;  // 13000: of the driver
 static char version_text[32];
+static const tc_lt_library *blaslt;  // once it is open
 
 // ---- the library ----
 
 static tc_gpu_verdict judge(int result, const char **name) {
   *name = NULL;
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
-  if (result >= TC_BLASLT_RESULTS) return tc_blaslt_judge(result, name);
+  if (result >= TC_LT_RESULTS) return tc_lt_judge(blaslt, result, name);
   // A stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
   switch (result) {
@@ -136,18 +137,33 @@ static bool products_ready(const tc_gpu_facts *facts, char *why, size_t bytes) {
     snprintf(why, bytes, "a simulated device has no library of products but one that TC_CUBLASLT_LIBRARY names");
     return false;
   }
-  return tc_blaslt_ready(version / 1000, why, bytes);
+  blaslt = tc_blaslt_ready(version / 1000, why, bytes);
+  return blaslt != NULL;
+}
+
+static const char *products_name(const tc_gpu_port *p) {
+  (void)p;
+  return tc_blaslt_name();
+}
+
+static int products_open(tc_gpu_port *p) {
+  return tc_lt_open(blaslt, p);
+}
+
+static int product_make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+  (void)p;
+  return tc_lt_make(blaslt, w, out);
 }
 
 static const tc_gpu_library_driver products = {
     .ready = products_ready,
-    .name = tc_blaslt_name,
-    .open = tc_blaslt_open,
-    .make = tc_blaslt_make,
-    .drop = tc_blaslt_drop,
-    .find = tc_blaslt_find,
-    .check = tc_blaslt_check,
-    .run = tc_blaslt_run,
+    .name = products_name,
+    .open = products_open,
+    .make = product_make,
+    .drop = tc_lt_drop,
+    .find = tc_lt_find,
+    .check = tc_lt_check,
+    .run = tc_lt_run,
 };
 
 // ---- a device ----
@@ -215,7 +231,7 @@ static void leave(tc_gpu_port *p) {
 static void close_port(tc_gpu_port *p, bool lost) {
   tc_cu_device device;
   if (p->context && !lost && enter(p) == 0) {
-    tc_blaslt_close(p);
+    if (blaslt) tc_lt_close(blaslt, p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
     leave(p);

@@ -31,7 +31,7 @@ static void open_library(tc_gpu *g, tc_gpu_library library) {
       o->is = TC_GPU_THERE;
     } else {
       (void)g->driver->judge(result, &name);
-      snprintf(o->why, sizeof o->why, "%s does not start on %s: %s", d->name(), tc_device_name(g->device), name);
+      snprintf(o->why, sizeof o->why, "%s does not start on %s: %s", d->name(&g->port), tc_device_name(g->device), name);
     }
   }
 }
@@ -49,7 +49,7 @@ const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
 }
 
 const char *tc_gpu_library_name(const tc_gpu *g, tc_gpu_library library) {
-  return g->driver->library[library]->name();
+  return g->driver->library[library]->name(&g->port);
 }
 
 // ---- work ----
