@@ -132,7 +132,8 @@ static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
 }
 
 // The vendor's own would not know a simulated device's memory.
-static bool products_ready(const tc_gpu_facts *facts, char *why, size_t bytes) {
+static bool products_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  (void)p;
   if (facts->simulated && !tc_options_get()->cublaslt_library) {
     snprintf(why, bytes, "a simulated device has no library of products but one that TC_CUBLASLT_LIBRARY names");
     return false;

@@ -21,7 +21,7 @@ static void open_library(tc_gpu *g, tc_gpu_library library) {
   const char *name;
   o->is = TC_GPU_NONE;
   pthread_mutex_lock(&opening);
-  bool ready = d && d->ready(&g->facts, o->why, sizeof o->why);
+  bool ready = d && d->ready(&g->port, &g->facts, o->why, sizeof o->why);
   pthread_mutex_unlock(&opening);
   if (!d) {
     snprintf(o->why, sizeof o->why, "no library of %s is used with %s", kinds[library], g->driver->name);

@@ -52,7 +52,8 @@ typedef struct tc_gpu_replay tc_gpu_replay;  // a graph that can be launched: no
 
 // A library, as its driver's port names it. What it answers is judged with the driver's results.
 typedef struct tc_gpu_library_driver {
-  bool (*ready)(const tc_gpu_facts *facts, char *why, size_t bytes);  // opens it once, a thread at a time; false with why not, in one sentence
+  // Opens it once, a thread at a time; false with why not, in one sentence.
+  bool (*ready)(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes);
   const char *(*name)(const tc_gpu_port *p);  // and its version: "cuBLASLt 13.1.0"
   int (*open)(tc_gpu_port *p);  // for this device; closed by the driver's close
   int (*make)(tc_gpu_port *p, const tc_gpu_work *w, void **out);  // what the library is told of it

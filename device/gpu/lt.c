@@ -191,8 +191,8 @@ int tc_lt_run(tc_gpu_port *p, const tc_gpu_request *request) {
   static const float one = 1, zero = 0;
   tc_lt_status status = x->bias ? point_at_bias(x, request->bias) : 0;
   if (status == 0)
-    status = x->lt->f.Matmul(p->library[TC_GPU_PRODUCTS], x->product, &one, request->right, x->right, request->left, x->left, &zero, request->result, x->result, request->result,
-                             x->result, (const tc_lt_algorithm *)(const void *)request->algorithm->data, request->workspace,
-                             request->algorithm->workspace_bytes, p->stream);
+    status = x->lt->f.Matmul(p->library[TC_GPU_PRODUCTS], x->product, &one, request->right, x->right, request->left, x->left, &zero, request->result,
+                             x->result, request->result, x->result, (const tc_lt_algorithm *)(const void *)request->algorithm->data,
+                             request->workspace, request->algorithm->workspace_bytes, p->stream);
   return result_of(status);
 }

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind;  // enums, unsigned there
+typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind, tc_hip_capture_mode;  // enums, unsigned there
 typedef unsigned tc_hiprtc_result;
 typedef unsigned long long tc_hip_flags;
 typedef struct ihipModule_t *tc_hip_module;

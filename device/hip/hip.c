@@ -7,6 +7,8 @@
 #include "device/gpu/library.h"
 #include "device/hip/api.h"
 #include "device/hip/hiprtc.h"
+#include "device/hip/places.h"
+#include "device/hip/products.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
@@ -45,6 +47,7 @@ static char version_text[32];
 static tc_gpu_verdict judge(int result, const char **name) {
   *name = NULL;
   if (result == TC_hipSuccess) return TC_GPU_FINE;
+  if (result >= TC_HIP_PRODUCTS_RESULTS) return tc_hip_products_judge(result, name);
   *name = hip.hipGetErrorName ? hip.hipGetErrorName((tc_hip_result)result) : NULL;
   if (!*name) *name = "an error without a name";
   switch (result) {
@@ -66,22 +69,15 @@ static tc_gpu_verdict judge(int result, const char **name) {
   }
 }
 
-static bool open_path(const char *path, void *handle) {
-  char why[192];
-  return (*(void **)handle = tc_library_open(path, why, sizeof why)) != NULL;
-}
-
 // The newest as the loader finds it, or below /opt/rocm.
 static void *find_library(char *why, size_t bytes) {
-  static const char *const where[] = {"/opt/rocm/lib", "/opt/rocm-*/lib"};
   const char *path = tc_options_get()->hip_library;
   void *handle = NULL;
   if (path) return tc_library_open(path, why, bytes);
   for (int major = NEWEST_MAJOR; major >= OLDEST_MAJOR && !handle; major--) {
     char name[32];
     snprintf(name, sizeof name, "libamdhip64.so.%d", major);
-    handle = tc_library_open(name, why, bytes);
-    if (!handle) (void)tc_library_search(name, where, sizeof where / sizeof *where, open_path, &handle);
+    handle = tc_hip_places_open(name);
   }
   if (!handle) snprintf(why, bytes, "there is no libamdhip64.so.%d to .%d among the loader's libraries or in /opt/rocm", OLDEST_MAJOR, NEWEST_MAJOR);
   return handle;
@@ -112,6 +108,7 @@ static bool open_library(char *why, size_t bytes) {
     return false;
   }
   snprintf(version_text, sizeof version_text, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+  tc_hip_products_of(version / 10000000);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 
@@ -188,6 +185,7 @@ static void leave(tc_gpu_port *p) {
 
 static void close_port(tc_gpu_port *p, bool lost) {
   if (!lost && enter(p) == 0) {
+    tc_hip_products_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
     if (p->stream) (void)hip.hipStreamDestroy(p->stream);
     leave(p);
@@ -322,6 +320,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
+  if (n->request) return tc_hip_driver.library[n->request->library]->run(p, n->request);
   return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
 }
 
@@ -336,7 +335,8 @@ struct tc_gpu_replay {
 static const char *no_replay(void) {
   if (version < GRAPHS_SINCE) return "graphs of HIP before 6.0 take no functions of modules";
   if (!hip.hipGraphCreate || !hip.hipGraphDestroy || !hip.hipGraphAddKernelNode || !hip.hipGraphInstantiateWithFlags ||
-      !hip.hipGraphExecKernelNodeSetParams || !hip.hipGraphLaunch || !hip.hipGraphExecDestroy)
+      !hip.hipGraphExecKernelNodeSetParams || !hip.hipGraphLaunch || !hip.hipGraphExecDestroy || !hip.hipGraphAddChildGraphNode ||
+      !hip.hipStreamBeginCapture || !hip.hipStreamEndCapture)
     return "this HIP has no functions for graphs";
   return NULL;
 }
@@ -352,6 +352,19 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
+// What a library does, captured and put into the graph as one node.
+static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
+  tc_hip_graph captured = NULL;
+  tc_hip_result result = hip.hipStreamBeginCapture(p->stream, TC_hipStreamCaptureModeRelaxed);
+  if (result != TC_hipSuccess) return result;
+  int asked = tc_hip_driver.library[request->library]->run(p, request);
+  result = hip.hipStreamEndCapture(p->stream, &captured);
+  if (result == TC_hipSuccess && asked == 0)
+    result = hip.hipGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
+  if (captured) (void)hip.hipGraphDestroy(captured);  // the node has a copy
+  return asked ? (tc_hip_result)asked : result;
+}
+
 static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
   tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
   *out = NULL;
@@ -360,7 +373,8 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
   for (uint32_t i = 0; i < n && result == TC_hipSuccess; i++) {
     void *parameters[] = {node[i].parameter};
     tc_hip_node_params params = node_params(&node[i], parameters);
-    result = hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+    result = node[i].request ? add_request(p, r, i, node[i].request)
+                             : hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_hipSuccess) result = hip.hipGraphInstantiateWithFlags(&r->exec, r->graph, 0);
   if (result != TC_hipSuccess) return replay_destroy(p, r, false), (int)result;
@@ -416,6 +430,7 @@ const tc_gpu_driver tc_hip_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
+    .library = {[TC_GPU_PRODUCTS] = &tc_hip_products},
     .no_replay = no_replay,
     .replay_create = replay_create,
     .replay_set = replay_set,

@@ -28,8 +28,9 @@ typedef struct tc_vendor_product {
 
 // Whether a library could make the group's product.
 bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product *out);
-// Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts. scratch is reset.
-bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out);
+// Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts; a bias becomes such where the library
+// adds none. scratch is reset.
+bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out);
 
 // ---- between the files of this ----
 

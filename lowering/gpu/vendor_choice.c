@@ -15,29 +15,39 @@
 
 // ---- the rule: a roofline ----
 
-// Of a processor, by the number of its architecture: operations a nanosecond of its matrix units for half types, and of its multiply-adds in f32; the shares of the
-// first that are expected of a library's large products and of generated ones. From the vendor's data sheets and others' reports; nothing of it was
-// measured here. What is generated for (mma.sync) reaches 63 % of what sm_90 has for others, and less of what came after.
+// Of a processor: operations a nanosecond of its matrix units for half types, and of its multiply-adds in f32; the shares of the first that are expected of a
+// library's large products and of generated ones; bytes of memory a nanosecond. From the vendors' data sheets and others' reports; nothing of it was measured
+// here. What is generated for NVIDIA's (mma.sync) reaches 63 % of what sm_90 has for others, and less of what came after; RDNA's matrix instructions are not
+// generated for, so its kernels have the rate of f32.
 typedef struct roof {
-  int arch;
+  const char *arch;
   double half, single;
   double library, generated;
+  double bytes;
 } roof;
 static const roof roofs[] = {
-    {80, 2900, 180, 0.85, 0.65}, {86, 900, 360, 0.85, 0.7},    {89, 1300, 640, 0.85, 0.7},
-    {90, 7500, 500, 0.85, 0.5},  {100, 15000, 500, 0.85, 0.3}, {120, 2500, 640, 0.85, 0.7},
+    {"sm_80", 2900, 180, 0.85, 0.65, 25}, {"sm_86", 900, 360, 0.85, 0.7, 25},    {"sm_89", 1300, 640, 0.85, 0.7, 25},
+    {"sm_90", 7500, 500, 0.85, 0.5, 25},  {"sm_100", 15000, 500, 0.85, 0.3, 25}, {"sm_120", 2500, 640, 0.85, 0.7, 25},
+};
+static const roof amds[] = {
+    {"gfx908", 1500, 190, 0.75, 0.5, 10}, {"gfx90a", 1700, 220, 0.75, 0.5, 14}, {"gfx942", 4300, 540, 0.65, 0.4, 17},
+    {"gfx11", 1280, 640, 0.6, 0.25, 10},  {"gfx12", 1500, 640, 0.6, 0.2, 10},   {"gfx", 580, 290, 0.7, 0.45, 8},
 };
 #define SINGLE_LIBRARY 0.85
 #define SINGLE_GENERATED 0.7
-#define PROCESSOR_BYTES 25.0  // of memory, a nanosecond and processor
 #define LEAST_GAIN_NS 5000.0  // of one product: below, not worth a graph that knows addresses
 
+static int number_of(const char *arch) {
+  return atoi(arch + strcspn(arch, "0123456789"));
+}
+
+// Of NVIDIA's the last that is not newer, of AMD's the first whose name it begins with.
 static const roof *roof_of(const tc_gpu_facts *g) {
-  const char *number = strchr(g->arch, '_');
-  int arch = number ? atoi(number + 1) : 0;
   const roof *r = roofs;
+  for (size_t i = 0; i < sizeof amds / sizeof *amds; i++)
+    if (strncmp(g->arch, amds[i].arch, strlen(amds[i].arch)) == 0) return &amds[i];
   for (size_t i = 0; i < sizeof roofs / sizeof *roofs; i++)
-    if (roofs[i].arch <= arch) r = &roofs[i];
+    if (number_of(roofs[i].arch) <= number_of(g->arch)) r = &roofs[i];
   return r;
 }
 
@@ -49,7 +59,7 @@ static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
   bool single = f->type == TC_F32;
   double saved =
       work / ((single ? r->single : r->half) * n) * (1 / (single ? SINGLE_GENERATED : r->generated) - 1 / (single ? SINGLE_LIBRARY : r->library));
-  return saved - (v->after == TC_AFTER_MORE ? 2 * result * (double)tc_type_bytes(f->type) / (PROCESSOR_BYTES * n) : 0);
+  return saved - (v->after == TC_AFTER_MORE ? 2 * result * (double)tc_type_bytes(f->type) / (r->bytes * n) : 0);
 }
 
 // ---- choices ----
@@ -171,10 +181,20 @@ static void tell_absent(const char *why) {
   told = true;
 }
 
-bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
+// Whether the library adds the bias, too; without, the product is made alone, and the sum by a kernel.
+static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
+  tc_gpu_algorithm a;
+  int n = 0;
+  bool clean = tc_last_error()->status == TC_OK;
+  tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n);
+  if (clean) tc_clear_error();
+  return st != TC_OK || n > 0;
+}
+
+bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
   const tc_options *o = tc_options_get();
   tc_gpu *g = gr->graph->target.gpu;
-  const tc_gpu_product_facts *f = &v->facts;
+  tc_gpu_product_facts *f = &v->facts;
   bool always = strcmp(o->gpu_libraries, "always") == 0, measures = o->autotune && !o->deterministic;
   *out = NULL;
   // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
@@ -184,5 +204,9 @@ bool tc_vendor_choose(const tc_vendor_product *v, const tc_grouping *gr, const t
   if (!always && !measures && gain_ns(v, tc_gpu_facts_of(g)) < LEAST_GAIN_NS) return false;
   const char *why = tc_gpu_library_absent(g, TC_GPU_PRODUCTS);
   if (why) return tell_absent(why), false;
+  if (v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
+    v->after = TC_AFTER_MORE, v->result = v->node, f->epilogue = TC_GPU_NO_EPILOGUE;
+    if (!always && !measures && gain_ns(v, tc_gpu_facts_of(g)) < LEAST_GAIN_NS) return false;
+  }
   return measures && !always ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
 }

@@ -1,4 +1,6 @@
-// Matrix products by a vendor's library (device/gpu.h), on the simulated driver and its cuBLASLt.
+// Matrix products by a vendor's library (device/gpu.h), on the simulated drivers and their cuBLASLt, hipBLASLt and rocBLAS.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <pthread.h>
 
 #include "runtime/arena.h"
@@ -10,21 +12,102 @@
   }
 enum { MOST = 8, GUARD = 64 };  // algorithms; elements behind a result that nobody may touch
 
+// A library on a simulated device: what it is called, and its words for what goes wrong.
+typedef struct face {
+  int row;
+  const char *driver, *gfx, *variable, *library;
+  const char *name;
+  bool bias;  // it adds one
+  int n, n_unaligned;  // algorithms that it finds; for addresses at multiples of 4
+  const char *create, *run, *graph, *other_product, *no_algorithm, *misaligned;
+  const char *no_find[2], *no_run[2];  // calls that fail, and how
+  const char *not_found;  // there is none
+  const char *making[5], *no_memory;
+  const char *capturing[3];
+} face;
+#define CUDA .row = TC_DEVICE_CUDA, .driver = "libsim-cuda.so", .graph = "cuGraphInstantiateWithFlags"
+#define HIP .row = TC_DEVICE_HIP, .driver = "libsim-hip.so", .graph = "hipGraphInstantiateWithFlags"
+#define HIPBLASLT \
+  HIP, .variable = "TC_HIPBLASLT_LIBRARY", .library = "libsim-hipblaslt.so", .name = "hipBLASLt 1.0.0", .bias = true, .n = 4, \
+      .create = "hipblasLtCreate", .run = "hipblasLtMatmul", .other_product = "HIPBLAS_STATUS_NOT_SUPPORTED", \
+      .no_algorithm = "HIPBLAS_STATUS_NOT_SUPPORTED", .misaligned = "HIPBLAS_STATUS_INVALID_VALUE", \
+      .no_find = {"hipblasLtMatmulAlgoGetHeuristic:1=6", "HIPBLAS_STATUS_INTERNAL_ERROR"}, .not_found = "hipblasLtMatmulAlgoGetHeuristic:1=7", \
+      .making = {"hipblasLtMatmulDescCreate:1=2", "hipblasLtMatmulDescSetAttribute:2=2", "hipblasLtMatrixLayoutCreate:3=2", \
+                 "hipblasLtMatmulPreferenceCreate:1=2", "hipblasLtMatmulPreferenceSetAttribute:1=2"}, \
+      .no_memory = "HIPBLAS_STATUS_ALLOC_FAILED", .no_run = {"hipblasLtMatmul:1=5", "HIPBLAS_STATUS_EXECUTION_FAILED"}, \
+      .capturing = {"hipblasLtMatmul:1=6", "hipStreamBeginCapture:1=900", "hipGraphAddChildGraphNode:1=1"}
+#define ROCBLAS \
+  HIP, .variable = "TC_ROCBLAS_LIBRARY", .library = "libsim-rocblas.so", .name = "rocBLAS 4.2.1", .n = 5, .n_unaligned = 5, \
+      .create = "rocblas_create_handle", .run = "rocblas_gemm_strided_batched_ex", .other_product = "rocblas_status_invalid_value", \
+      .no_algorithm = "rocblas_status_invalid_value", .misaligned = "rocblas_status_invalid_pointer", \
+      .no_find = {"rocblas_gemm_strided_batched_ex_get_solutions:1=6", "rocblas_status_internal_error"}, \
+      .making = {"rocblas_gemm_strided_batched_ex_get_solutions:2=5"}, .no_memory = "rocblas_status_memory_error", \
+      .no_run = {"rocblas_set_workspace:1=6", "rocblas_status_internal_error"}, \
+      .capturing = {"rocblas_gemm_strided_batched_ex:1=6", "hipStreamBeginCapture:1=900", "hipGraphAddChildGraphNode:1=1"}
+// Waves of 64 and of 32.
+static const face faces[] = {
+    {CUDA, .variable = "TC_CUBLASLT_LIBRARY", .library = "libsim-cublaslt.so", .name = "cuBLASLt 13.1.0", .bias = true, .n = 4, .n_unaligned = 1,
+     .create = "cublasLtCreate", .run = "cublasLtMatmul", .other_product = "CUBLAS_STATUS_NOT_SUPPORTED",
+     .no_algorithm = "CUBLAS_STATUS_INVALID_VALUE", .misaligned = "CUBLAS_STATUS_INVALID_VALUE",
+     .no_find = {"cublasLtMatmulAlgoGetHeuristic:1=14", "CUBLAS_STATUS_INTERNAL_ERROR"}, .not_found = "cublasLtMatmulAlgoGetHeuristic:1=15",
+     .making = {"cublasLtMatmulDescCreate:1=3", "cublasLtMatmulDescSetAttribute:2=3", "cublasLtMatrixLayoutCreate:3=3",
+                "cublasLtMatmulPreferenceCreate:1=3", "cublasLtMatmulPreferenceSetAttribute:5=3"},
+     .no_memory = "CUBLAS_STATUS_ALLOC_FAILED", .no_run = {"cublasLtMatmul:1=13", "CUBLAS_STATUS_EXECUTION_FAILED"},
+     .capturing = {"cublasLtMatmul:1=14", "cuStreamBeginCapture:1=900", "cuGraphAddChildGraphNode:1=1"}},
+    {HIPBLASLT, .gfx = "gfx90a"},
+    {HIPBLASLT, .gfx = "gfx1100"},
+    {ROCBLAS, .gfx = "gfx906"},
+    {ROCBLAS, .gfx = "gfx1030"},
+};
+enum { N_FACES = sizeof faces / sizeof faces[0] };
+static const face *on = faces;
+
+// A test that runs on each.
+#define EACH(name) \
+  static void name(void); \
+  ParameterizedTestParameters(gpu_product, name) { \
+    static int index[N_FACES]; \
+    for (int i = 0; i < N_FACES; i++) index[i] = i; \
+    return cr_make_param_array(int, index, N_FACES); \
+  } \
+  ParameterizedTest(const int *index, gpu_product, name) { \
+    on = &faces[*index]; \
+    name(); \
+  } \
+  static void name(void)
+
+#define SIM(type, name) ((type)symbol_of(on->driver, name))
+
 // Settings of the simulator, and its library of products.
 static void simulate_library(const char *const *setting) {
+  if (on->gfx) setenv("TC_SIM_GFX", on->gfx, 1), built_kernels(on->gfx);
   simulate(setting);
-  setenv("TC_CUBLASLT_LIBRARY", built("libsim-cublaslt.so"), 1);
+  setenv(on->variable, built(on->library), 1);
+  setenv("TC_GPU_LIBRARIES", "always", 1);
   tc_options_reload();
+}
+
+static tc_gpu *open_one(int ordinal) {
+  tc_gpu *g;
+  cr_assert_eq(tc_gpu_get(tc_device_of_row(on->row, ordinal), &g), TC_OK, "%s", tc_last_error()->message);
+  return g;
 }
 
 static void finish(void) {
   tc_gpu_shutdown();
-  cr_expect_eq(CALL(int (*)(void), "sim_faults")(), 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
-  cr_expect_eq(CALL(int (*)(void), "sim_live_objects")(), 0);
+  cr_expect_eq(SIM(int (*)(void), "sim_faults")(), 0, "%s", SIM(const char *(*)(void), "sim_fault_text")());
+  cr_expect_eq(SIM(int (*)(void), "sim_live_objects")(), 0);
+}
+
+// "what: how", until the next call.
+static const char *said(const char *what, const char *how) {
+  static char text[160];
+  snprintf(text, sizeof text, "%s: %s", what, how);
+  return text;
 }
 
 static bool fail_at(const char *spec) {
-  return CALL(bool (*)(const char *), "sim_fail")(spec);
+  return SIM(bool (*)(const char *), "sim_fail")(spec);
 }
 
 // ---- numbers: small whole ones, whose sums every type holds exactly ----
@@ -153,7 +236,7 @@ typedef struct one {
 } one;
 
 static one one_make(void) {
-  one o = {.g = open_gpu(0)};
+  one o = {.g = open_one(0)};
   tc_gpu_algorithm a[MOST];
   int n;
   o.p = problem_make(o.g, &usual);
@@ -172,11 +255,11 @@ static void one_end(one *o) {
 
 // ---- results ----
 
-Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed) {
+EACH(every_type_and_layout_by_every_algorithm_launched_and_replayed) {
   simulate_library(NULL);
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_one(0);
   cr_assert_null(tc_gpu_library_absent(g, TC_GPU_PRODUCTS), "%s", tc_gpu_library_absent(g, TC_GPU_PRODUCTS));
-  cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_PRODUCTS), "cuBLASLt 13.1.0");
+  cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_PRODUCTS), on->name);
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
   for (int i = 0; i < 24; i++) {
     tc_gpu_product_facts f = facts(types[i % 3], i % 5 == 4 ? 3 : 1, 5 + i, 9, 7, i & 1, i & 2, i & 4);
@@ -185,7 +268,8 @@ Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed
     tc_gpu_algorithm a[MOST];
     int n;
     OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
-    cr_expect_eq(n, i & 8 ? 1 : 4, "algorithms of problem %d: %d", i, n);
+    int known = f.epilogue == TC_GPU_BIAS && !on->bias ? 0 : i & 8 ? on->n_unaligned : on->n;
+    cr_expect_eq(n, known, "algorithms of problem %d: %d", i, n);
     for (int k = 0; k < n; k++) {
       problem p = problem_make(g, &f);
       tc_gpu_call *x = product_of(&p, &a[k]);
@@ -203,7 +287,7 @@ Test(gpu_product, every_type_and_layout_by_every_algorithm_launched_and_replayed
 }
 
 // Kernels before and behind it in one graph, words patched, addresses guarded.
-Test(gpu_product, it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
+EACH(it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
   static const char source[] =
       "#include \"tc_words.h\"\n"
       "TC_KERNEL(fill, 64) {\n"
@@ -240,11 +324,11 @@ Test(gpu_product, it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
   finish();
 }
 
-Test(gpu_product, addresses_that_take_turns_have_a_graph_each_and_new_ones_run_plainly_first) {
+EACH(addresses_that_take_turns_have_a_graph_each_and_new_ones_run_plainly_first) {
   enum { SETS = 6 };
   simulate_library(NULL);
   one o = one_make();
-  uint64_t (*calls)(const char *) = CALL(uint64_t (*)(const char *), "sim_calls");
+  uint64_t (*calls)(const char *) = SIM(uint64_t (*)(const char *), "sim_calls");
   void *result[SETS];
   for (int i = 0; i < SETS; i++) OK(tc_gpu_alloc(o.g, o.p.result_bytes, &result[i]));
   void *own = o.p.at[2];
@@ -253,13 +337,13 @@ Test(gpu_product, addresses_that_take_turns_have_a_graph_each_and_new_ones_run_p
     OK(run(&o.p, o.s));
     cr_expect_eq(tc_gpu_sequence_plain(o.s) == NULL, i > 1, "run %d: %s", i, tc_gpu_sequence_plain(o.s));
   }
-  cr_expect_eq(calls("cuGraphInstantiateWithFlags"), 2);
+  cr_expect_eq(calls(on->graph), 2);
   for (int i = 0; i < 2 * SETS; i++) {  // more than there are graphs for
     o.p.at[2] = result[i % SETS];
     OK(run(&o.p, o.s));
   }
   cr_expect(strstr(tc_gpu_sequence_plain(o.s), "new addresses"), "%s", tc_gpu_sequence_plain(o.s));
-  cr_expect_eq(calls("cuGraphInstantiateWithFlags"), 2);
+  cr_expect_eq(calls(on->graph), 2);
   for (int i = 0; i < 70; i++) {  // the first two are met no more, and make room
     o.p.at[2] = result[2 + i % 4];
     OK(run(&o.p, o.s));
@@ -271,28 +355,28 @@ Test(gpu_product, addresses_that_take_turns_have_a_graph_each_and_new_ones_run_p
   finish();
 }
 
-Test(gpu_product, each_device_has_a_library_of_its_own) {
+EACH(each_device_has_a_library_of_its_own) {
   simulate_library((const char *[]){"TC_SIM_DEVICES=2", NULL});
   tc_gpu_algorithm a[MOST];
   int n;
   for (int i = 0; i < 2; i++) {
-    tc_gpu *g = open_gpu(i);
+    tc_gpu *g = open_one(i);
     problem p = problem_make(g, &usual);
     OK(tc_gpu_call_find(g, WORK(usual), a, MOST, &n));
     tc_gpu_call *x = product_of(&p, &a[0]);
     tc_gpu_sequence *s = sequence_of(g, x), *other;
     for (int time = 0; time < 3; time++) OK(run(&p, s));
     tc_gpu_launch launch = {.call = x};
-    FAILS(tc_gpu_sequence_create(open_gpu(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
+    FAILS(tc_gpu_sequence_create(open_one(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
     tc_gpu_sequence_destroy(s);
     tc_gpu_call_release(x);
     problem_end(&p);
   }
-  cr_expect_eq(CALL(uint64_t (*)(const char *), "sim_calls")("cublasLtCreate"), 2);
+  cr_expect_eq(SIM(uint64_t (*)(const char *), "sim_calls")(on->create), 2);
   finish();
 }
 
-Test(gpu_product, after_shutdown_the_library_opens_again) {
+EACH(after_shutdown_the_library_opens_again) {
   simulate_library(NULL);
   for (int i = 0; i < 2; i++) {
     one o = one_make();
@@ -308,7 +392,7 @@ Test(gpu_product, after_shutdown_the_library_opens_again) {
 
 // ---- algorithms ----
 
-Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
+EACH(an_algorithm_holds_for_its_product_and_for_no_other) {
   simulate_library(NULL);
   one o = one_make();
   tc_gpu_algorithm a[MOST];
@@ -320,10 +404,10 @@ Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
   cr_expect(tc_gpu_call_workspace(x) > 0);
   tc_gpu_call_release(x);
   f.k = 8;
-  FAILS(tc_gpu_call_create(o.g, WORK(f), &a[0], &x), TC_ERR_DEVICE, "asking a library for an algorithm: CUBLAS_STATUS_NOT_SUPPORTED");
+  FAILS(tc_gpu_call_create(o.g, WORK(f), &a[1], &x), TC_ERR_DEVICE, said("asking a library for an algorithm", on->other_product));
   cr_expect_null(x);
   memset(&a[0], 0, sizeof a[0]);
-  FAILS(tc_gpu_call_create(o.g, WORK(usual), &a[0], &x), TC_ERR_DEVICE, "CUBLAS_STATUS_INVALID_VALUE");
+  FAILS(tc_gpu_call_create(o.g, WORK(usual), &a[0], &x), TC_ERR_DEVICE, on->no_algorithm);
   f = usual, f.type = TC_F64;
   FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
   f = usual, f.left.row = 3;
@@ -332,13 +416,13 @@ Test(gpu_product, an_algorithm_holds_for_its_product_and_for_no_other) {
   finish();
 }
 
-Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
+EACH(memory_that_is_not_as_it_was_said_is_found) {
   simulate_library(NULL);
   one o = one_make();
   uint64_t words[5];
   say(&o.p, words);
-  words[0] += 4;  // of an algorithm that asks for 16
-  FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_INVALID_VALUE");
+  words[0] += 2;
+  FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, said("asking a library for library_f32_5x7x9", on->misaligned));
   tc_gpu_launch launch = {.call = o.x, .first_word = 1};
   tc_gpu_sequence *s;
   FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 5");
@@ -348,16 +432,16 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
   words[2] = words[0];  // over its own operand
   OK(tc_gpu_sequence_run(o.s, words));
   OK(tc_gpu_wait(o.g));
-  cr_expect(strstr(CALL(const char *(*)(void), "sim_fault_text")(), "its first operand and its result overlap") ||
-            strstr(CALL(const char *(*)(void), "sim_fault_text")(), "its second operand and its result overlap"));
-  CALL(void (*)(void), "sim_forget")();
+  cr_expect(strstr(SIM(const char *(*)(void), "sim_fault_text")(), "its first operand and its result overlap") ||
+            strstr(SIM(const char *(*)(void), "sim_fault_text")(), "its second operand and its result overlap"));
+  SIM(void (*)(void), "sim_forget")();
   say(&o.p, words);
   tc_gpu_free(o.g, o.p.at[1]);
   o.p.at[1] = NULL;
   OK(tc_gpu_sequence_run(o.s, words));
   FAILS(tc_gpu_wait(o.g), TC_ERR_DEVICE, "700");  // a bad address: the device is lost
-  cr_expect(strstr(CALL(const char *(*)(void), "sim_fault_text")(), "freed memory"));
-  CALL(void (*)(void), "sim_forget")();
+  cr_expect(strstr(SIM(const char *(*)(void), "sim_fault_text")(), "freed memory"));
+  SIM(void (*)(void), "sim_forget")();
   cr_expect(strstr(tc_gpu_library_absent(o.g, TC_GPU_PRODUCTS), "lost"));
   one_end(&o);
   tc_gpu_shutdown();
@@ -368,11 +452,11 @@ Test(gpu_product, memory_that_is_not_as_it_was_said_is_found) {
 static const char *absent(const char *path, const char *const *setting) {
   if (path) setenv("TC_CUBLASLT_LIBRARY", path, 1);
   simulate(setting);
-  const char *why = tc_gpu_library_absent(open_gpu(0), TC_GPU_PRODUCTS);
+  const char *why = tc_gpu_library_absent(open_one(0), TC_GPU_PRODUCTS);
   cr_assert(why);
   tc_gpu_algorithm a[MOST];
   int n;
-  FAILS(tc_gpu_call_find(open_gpu(0), WORK(usual), a, MOST, &n), TC_ERR_DEVICE, why);
+  FAILS(tc_gpu_call_find(open_one(0), WORK(usual), a, MOST, &n), TC_ERR_DEVICE, why);
   cr_expect_eq(n, 0);
   return why;
 }
@@ -405,24 +489,135 @@ Test(gpu_product, a_library_that_does_not_start_is_told) {
   finish();
 }
 
-Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
+// Of HIP's libraries each says why it is not used.
+static const char *absent_on_hip(const char *hipblaslt, const char *rocblas, const char *const *setting) {
+  static const face hip = {HIP};
+  on = &hip;
+  if (hipblaslt) setenv("TC_HIPBLASLT_LIBRARY", hipblaslt, 1);
+  if (rocblas) setenv("TC_ROCBLAS_LIBRARY", rocblas, 1);
+  built_kernels("gfx90a");
+  setenv("TC_GPU_LIBRARIES", "always", 1);
+  return absent(NULL, setting);
+}
+
+Test(gpu_product, without_a_library_of_amds_one_sentence_says_so) {
+  SAYS(absent_on_hip(NULL, NULL, NULL),
+       "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
+  finish();
+}
+
+Test(gpu_product, libraries_of_amds_that_do_not_open_are_told) {
+  const char *why = absent_on_hip("/nowhere/libhipblaslt.so", "/nowhere/librocblas.so", NULL);
+  SAYS(why, "hipBLASLt cannot be opened: /nowhere/libhipblaslt.so");
+  SAYS(why, "; rocBLAS cannot be opened: /nowhere/librocblas.so");
+  finish();
+}
+
+Test(gpu_product, libraries_of_something_else_are_told_on_hip) {
+  const char *why = absent_on_hip(built("libsim-hip.so"), NULL, NULL);
+  SAYS(why, "libsim-hip.so has no hipblasLtCreate: hipBLASLt 0.6 or newer is needed");
+  finish();
+}
+
+Test(gpu_product, a_rocblas_without_its_functions_is_told) {
+  SAYS(absent_on_hip(NULL, built("libsim-hip.so"), NULL), "rocBLAS has no rocblas_get_version_string: it is older than 2.40, or another library");
+  finish();
+}
+
+// They would end the process where they find no kernels.
+Test(gpu_product, a_device_without_kernels_is_not_asked_for) {
+  const char *why = absent_on_hip(built("libsim-hipblaslt.so"), NULL, (const char *[]){"TC_SIM_GFX=gfx1012", NULL});
+  SAYS(why, "hipBLASLt has no kernels for gfx1012");
+  cr_expect_eq(SIM(uint64_t (*)(const char *), "sim_calls")("hipblasLtCreate"), 0);
+  finish();
+}
+
+Test(gpu_product, a_rocblas_without_kernels_is_not_asked_for) {
+  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"), (const char *[]){"TC_SIM_GFX=gfx1012", NULL}), "rocBLAS has no kernels for gfx1012");
+  finish();
+}
+
+Test(gpu_product, a_hipblaslt_that_is_too_old_is_told) {
+  SAYS(absent_on_hip(built("libsim-hipblaslt.so"), NULL, (const char *[]){"TC_SIM_HIPBLASLT=0.5.2", NULL}),
+       "hipBLASLt 0.5.2 does not start on tc:hip: it is older than 0.6");
+  finish();
+}
+
+// It ends the process where it gets no memory for itself.
+Test(gpu_product, hipblaslt_is_not_opened_where_memory_is_short) {
+  SAYS(absent_on_hip(built("libsim-hipblaslt.so"), NULL, (const char *[]){"TC_SIM_MEMORY_MIB=32", NULL}),
+       "hipBLASLt does not start on tc:hip: HIPBLAS_STATUS_ALLOC_FAILED");
+  cr_expect_eq(SIM(uint64_t (*)(const char *), "sim_calls")("hipblasLtCreate"), 0);
+  finish();
+}
+
+Test(gpu_product, a_rocblas_that_does_not_start_is_told) {
+  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"), (const char *[]){"TC_SIM_FAIL=rocblas_set_atomics_mode:*=6", NULL}),
+       "rocBLAS 4.2.1 does not start on tc:hip: rocblas_status_internal_error");
+  finish();
+}
+
+// Both are there. settings: NULL or "NAME=VALUE".
+static const char *taken(const char *gfx, const char *const *setting) {
+  static const face both = {ROCBLAS};
+  on = &both;
+  setenv("TC_HIPBLASLT_LIBRARY", built("libsim-hipblaslt.so"), 1);
+  setenv("TC_ROCBLAS_LIBRARY", built("libsim-rocblas.so"), 1);
+  setenv("TC_SIM_GFX", gfx, 1);
+  built_kernels(gfx);
+  simulate(setting);
+  tc_gpu *g = open_one(0);
+  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_PRODUCTS), "%s", tc_gpu_library_absent(g, TC_GPU_PRODUCTS));
+  return tc_gpu_library_name(g, TC_GPU_PRODUCTS);
+}
+
+Test(gpu_product, of_both_libraries_hipblaslt_is_taken_where_products_are_measured) {
+  cr_expect_str_eq(taken("gfx90a", (const char *[]){"TC_AUTOTUNE=1", NULL}), "hipBLASLt 1.0.0");
+  finish();
+}
+
+Test(gpu_product, of_both_libraries_rocblas_is_taken_by_rule) {
+  cr_expect_str_eq(taken("gfx90a", NULL), "rocBLAS 4.2.1");
+  finish();
+}
+
+Test(gpu_product, of_both_libraries_rocblas_is_taken_where_it_alone_has_kernels) {
+  cr_expect_str_eq(taken("gfx1030", (const char *[]){"TC_AUTOTUNE=1", "HIPBLASLT_TENSILE_LIBPATH=/nowhere", NULL}), "rocBLAS 4.2.1");
+  finish();
+}
+
+Test(gpu_product, of_both_libraries_rocblas_is_taken_where_results_must_be_the_same) {
+  cr_expect_str_eq(taken("gfx90a", (const char *[]){"TC_AUTOTUNE=1", "TC_DETERMINISTIC=1", NULL}), "rocBLAS 4.2.1");
+  finish();
+}
+
+Test(gpu_product, hipblaslt_alone_is_not_used_by_rule) {
+  static const face hip = {HIP};
+  on = &hip;
+  setenv("TC_HIPBLASLT_LIBRARY", built("libsim-hipblaslt.so"), 1);
+  built_kernels("gfx90a");
+  SAYS(absent(NULL, NULL), "hipBLASLt may add in any order, so that it is used where it was measured alone");
+  finish();
+}
+
+EACH(calls_that_fail_are_errors_and_the_next_ones_work) {
   simulate_library(NULL);
   one o = one_make();
   tc_gpu_algorithm a[MOST];
   int n;
-  cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=14"));
-  FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_DEVICE, "asking for a library's algorithms: CUBLAS_STATUS_INTERNAL_ERROR");
-  cr_assert(fail_at("cublasLtMatmulAlgoGetHeuristic:1=15"));
-  OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));  // there is none
-  cr_expect_eq(n, 0);
-  static const char *const making[] = {"cublasLtMatmulDescCreate:1=3", "cublasLtMatmulDescSetAttribute:2=3", "cublasLtMatrixLayoutCreate:3=3",
-                                       "cublasLtMatmulPreferenceCreate:1=3", "cublasLtMatmulPreferenceSetAttribute:5=3"};
-  for (size_t i = 0; i < sizeof making / sizeof *making; i++) {
-    cr_assert(fail_at(making[i]));
-    FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_MEMORY, "CUBLAS_STATUS_ALLOC_FAILED");
+  cr_assert(fail_at(on->no_find[0]));
+  FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_DEVICE, said("asking for a library's algorithms", on->no_find[1]));
+  if (on->not_found) {
+    cr_assert(fail_at(on->not_found));
+    OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
+    cr_expect_eq(n, 0);
   }
-  cr_assert(fail_at("cublasLtMatmul:1=13"));
-  FAILS(run(&o.p, o.s), TC_ERR_DEVICE, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED");
+  for (size_t i = 0; i < 5 && on->making[i]; i++) {
+    cr_assert(fail_at(on->making[i]));
+    FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_MEMORY, on->no_memory);
+  }
+  cr_assert(fail_at(on->no_run[0]));
+  FAILS(run(&o.p, o.s), TC_ERR_DEVICE, said("asking a library for library_f32_5x7x9", on->no_run[1]));
   cr_assert(fail_at(NULL));
   for (int i = 0; i < 3; i++) OK(run(&o.p, o.s));
   one_end(&o);
@@ -430,7 +625,7 @@ Test(gpu_product, calls_that_fail_are_errors_and_the_next_ones_work) {
 }
 
 // Without memory of the host at any place: a status, or no graph, and nothing is lost.
-Test(gpu_product, every_allocation_may_fail) {
+EACH(every_allocation_may_fail) {
   simulate_library(NULL);
   one o = one_make();
   tc_gpu_algorithm a[MOST];
@@ -481,7 +676,7 @@ static void *run_often(void *arg) {
   return NULL;
 }
 
-Test(gpu_product, threads_in_one_sequence_have_their_own_addresses) {
+EACH(threads_in_one_sequence_have_their_own_addresses) {
   simulate_library(NULL);
   one o = one_make();
   pthread_t thread[3];
@@ -501,16 +696,15 @@ Test(gpu_product, threads_in_one_sequence_have_their_own_addresses) {
 }
 
 // A capture that fails is ended, and the sequence goes on launching.
-Test(gpu_product, what_cannot_be_captured_is_launched) {
-  static const char *const failing[] = {"cublasLtMatmul:1=14", "cuStreamBeginCapture:1=900", "cuGraphAddChildGraphNode:1=1"};
+EACH(what_cannot_be_captured_is_launched) {
   simulate_library(NULL);
   for (int i = 0; i < 3; i++) {
     one o = one_make();
     OK(run(&o.p, o.s));
-    cr_assert(fail_at(failing[i]));
+    cr_assert(fail_at(on->capturing[i]));
     for (int k = 0; k < 2; k++) {
       OK(run(&o.p, o.s));
-      cr_expect(tc_gpu_sequence_plain(o.s) && strstr(tc_gpu_sequence_plain(o.s), "refused"), "%s", failing[i]);
+      cr_expect(tc_gpu_sequence_plain(o.s) && strstr(tc_gpu_sequence_plain(o.s), "refused"), "%s", on->capturing[i]);
     }
     cr_assert(fail_at(NULL));
     one_end(&o);

@@ -1,5 +1,6 @@
-// Matrix products of tensors by a GPU vendor's library, simulated: the same values as generated ones, whatever lies where and follows; replayed; who makes them
-// by rule and by measurement, which other processes find again; what is absent or fails. The program runs itself for what another process must see.
+// Matrix products of tensors by a GPU vendor's library, simulated (cuBLASLt, or what TC_TEST_LIBRARY names): the same values as generated ones, whatever lies
+// where and follows; replayed; who makes them by rule and by measurement, which other processes find again; what is absent or fails. The program runs itself for
+// what another process must see.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,46 @@
 #include "tests/plain/files.h"
 #include "tests/sim/built.h"
 
+// A library, by TC_TEST_LIBRARY: its name, and the device that is simulated for it.
+static const struct face {
+  const char *name, *device, *gfx, *driver;
+  const char *variable, *library, *version;  // version: another one of the simulator's
+  const char *product;  // the call that makes one
+  bool bias;  // it adds one
+  int n;  // algorithms
+  const char *making[4], *running, *refused;  // calls that fail
+} faces[] = {
+#define HIPBLASLT \
+  "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so", "TC_SIM_HIPBLASLT=1.1.0", "hipblasLtMatmul", true, 4, \
+      {"hipblasLtMatmulAlgoGetHeuristic:*=6", "hipblasLtMatmulAlgoGetHeuristic:*=7", "hipblasLtMatmulPreferenceCreate:*=2", \
+       "hipblasLtMatmulDescCreate:*=2"}, \
+      "hipblasLtMatmul:*=5", "HIPBLAS_STATUS_EXECUTION_FAILED"
+#define ROCBLAS \
+  "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so", "TC_SIM_ROCBLAS=4.3.0", "rocblas_gemm_strided_batched_ex", false, 5, \
+      {"rocblas_gemm_strided_batched_ex_get_solutions:*=6", "rocblas_gemm_strided_batched_ex_get_solutions:*=5"}, \
+      "rocblas_gemm_strided_batched_ex:*=6", "rocblas_status_internal_error"
+    {"cublaslt",
+     "tc:cuda",
+     "",
+     "libsim-cuda.so",
+     "TC_CUBLASLT_LIBRARY",
+     "libsim-cublaslt.so",
+     "TC_SIM_CUBLASLT=13.2.0",
+     "cublasLtMatmul",
+     true,
+     4,
+     {"cublasLtMatmulAlgoGetHeuristic:*=14", "cublasLtMatmulAlgoGetHeuristic:*=15", "cublasLtMatmulAlgoCheck:*=15", "cublasLtMatmulDescCreate:*=3"},
+     "cublasLtMatmul:*=13",
+     "CUBLAS_STATUS_EXECUTION_FAILED"},
+    {"hipblaslt64", "tc:hip", "gfx90a", "libsim-hip.so", HIPBLASLT},
+    {"hipblaslt32", "tc:hip", "gfx1100", "libsim-hip.so", HIPBLASLT},
+    {"rocblas64", "tc:hip", "gfx906", "libsim-hip.so", ROCBLAS},
+    {"rocblas32", "tc:hip", "gfx1030", "libsim-hip.so", ROCBLAS},
+};
+static const struct face *on = faces;
+
 static void *simulated(const char *name) {
-  void *handle = dlopen(built("libsim-cuda.so"), RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
+  void *handle = dlopen(built(on->driver), RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
   EXPECT(at, "no %s", name);
   return at;
 }
@@ -162,11 +201,12 @@ static void test_values(const char *algorithm, int times) {
   for (int i = 0; i < N_ROWS; i++) {
     const struct row *r = &rows[i];
     for (int time = 0; time < times; time++) {
-      uint64_t before = calls("cublasLtMatmul");
-      int kernels, wrong = compare(r, &kernels), products = (int)(calls("cublasLtMatmul") - before);
+      uint64_t before = calls(on->product);
+      int kernels, wrong = compare(r, &kernels), products = (int)(calls(on->product) - before);
       EXPECT(wrong == 0, "%s, algorithm %s, time %d: %d values", r->name, algorithm, time, wrong);
       if (time == 0) EXPECT(products == r->products, "%s: %d products by the library", r->name, products);
-      if (time == 0 && r->kernels >= 0) EXPECT(kernels == r->kernels, "%s: %d kernels", r->name, kernels);
+      int expected = r->kernels + (r->make == bias && !on->bias);
+      if (time == 0 && r->kernels >= 0) EXPECT(kernels == expected, "%s: %d kernels", r->name, kernels);
     }
   }
 }
@@ -176,7 +216,7 @@ static void test_replay(void) {
   set("TC_GPU_LIBRARIES", "always");
   tc_scope s = tc_scope_begin();
   tc_tensor x = tc_retain(N(TC_F32, 16, 32)), w = tc_retain(N(TC_F32, 32, 16)), b = tc_retain(N(TC_F32, 16));
-  uint64_t asked = calls("cublasLtMatmul"), last = 0;
+  uint64_t asked = calls(on->product), last = 0;
   float first = 0;
   for (int i = 0; i < 10; i++) {
     tc_scope step = tc_scope_begin();
@@ -184,10 +224,10 @@ static void test_replay(void) {
     EXPECT_OK(tc_item_f32(tc_sum(tc_gelu(tc_add(tc_matmul(x, w), b)), TC_ALL, false), &v));
     if (i == 0) first = v;
     EXPECT(v == first, "step %d: %g, %g", i, v, first);
-    if (i == 5) last = calls("cublasLtMatmul");
+    if (i == 5) last = calls(on->product);
     tc_scope_end(step);
   }
-  EXPECT(last > asked && calls("cublasLtMatmul") == last, "asked %d times, then %d", (int)(last - asked), (int)(calls("cublasLtMatmul") - last));
+  EXPECT(last > asked && calls(on->product) == last, "asked %d times, then %d", (int)(last - asked), (int)(calls(on->product) - last));
   tc_release(x), tc_release(w), tc_release(b);
   tc_scope_end(s);
 }
@@ -214,30 +254,28 @@ static void test_bad_index(void) {
 static void test_failures(void) {
   int kernels;
   set("TC_GPU_LIBRARIES", "always");
-  static const char *const making[] = {"cublasLtMatmulAlgoGetHeuristic:*=14", "cublasLtMatmulAlgoGetHeuristic:*=15", "cublasLtMatmulAlgoCheck:*=15",
-                                       "cublasLtMatmulDescCreate:*=3"};
-  for (size_t i = 0; i < sizeof making / sizeof *making; i++) {  // then they are generated
+  for (size_t i = 0; i < 4 && on->making[i]; i++) {  // then they are generated
     tc_cache_clear();
-    fail(making[i]);
-    uint64_t before = calls("cublasLtMatmul");
-    EXPECT(compare(&rows[0], &kernels) == 0 && calls("cublasLtMatmul") == before, "%s", making[i]);
-    EXPECT(tc_last_error()->status == TC_OK, "%s", making[i]);
+    fail(on->making[i]);
+    uint64_t before = calls(on->product);
+    EXPECT(compare(&rows[0], &kernels) == 0 && calls(on->product) == before, "%s", on->making[i]);
+    EXPECT(tc_last_error()->status == TC_OK, "%s", on->making[i]);
   }
   fail(NULL);
   tc_cache_clear();
-  fail("cublasLtMatmul:*=13");
+  fail(on->running);
   tc_scope s = tc_scope_begin();
   tc_tensor t = straight();
-  EXPECT(
-      tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_5x7x9: CUBLAS_STATUS_EXECUTION_FAILED"),
-      "told");
+  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_5x7x9: ") &&
+             strstr(tc_last_error()->message, on->refused),
+         "told");
   tc_clear_error();
   tc_scope_end(s);
   fail(NULL);
   EXPECT(compare(&rows[0], &kernels) == 0, "works again");
   set("TC_GPU_LIBRARIES", "never");
-  uint64_t before = calls("cublasLtMatmul");
-  EXPECT(compare(&rows[0], &kernels) == 0 && calls("cublasLtMatmul") == before, "never");
+  uint64_t before = calls(on->product);
+  EXPECT(compare(&rows[0], &kernels) == 0 && calls(on->product) == before, "never");
 }
 
 // ---- the rule ----
@@ -260,8 +298,8 @@ static void test_rule(void) {
   EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "large products of halves");
   EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS) && !by_rule(TC_F32, 256, TC_AFTER_BIAS), "large products of f32");
   int64_t least = 512, least_before_more = 512;
-  while (!by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 64;
-  while (!by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 64;
+  while (!by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 8;
+  while (!by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 8;
   EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
   set("TC_GPU_LIBRARIES", "never");
   EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "never");
@@ -281,7 +319,7 @@ static int run_child(const char *expected) {
   tc_scope_end(s);
   char made[64], *text = NULL;
   size_t bytes;
-  bool library = calls("cublasLtMatmulAlgoCheck") > 0 && tc_cache_stats().n_choices == 1;
+  bool library = calls(on->product) > 0 && tc_cache_stats().n_choices == 1;
   snprintf(made, sizeof made, "%s, %d timed", library ? "chosen" : "by rule", (int)tc_cache_stats().cuts_timed);
   EXPECT(strcmp(made, expected) == 0, "%s instead of %s", made, expected);
   FILE *to = open_memstream(&text, &bytes);
@@ -310,26 +348,40 @@ static bool edit_choice(const char *expression) {
 }
 
 static void test_measurement(void) {
-  child("", "chosen, 4 timed");
+  char timed[32], missing[96];
+  snprintf(timed, sizeof timed, "chosen, %d timed", on->n);
+  snprintf(missing, sizeof missing, "%s=/nowhere.so", on->variable);
+  child("", timed);
   child("", "chosen, 0 timed");  // by the file
   EXPECT(edit_choice("2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
-  child("", "chosen, 4 timed");  // no choice
+  child("", timed);  // no choice
   EXPECT(edit_choice(
              "2s/= .*/= library 5 4 0 "
              "00000000000000010000000000000001000000000000000100000000000000010000000000000001000000000000000100000000000000010000000000000001/"),
          "the file is there");
-  child("", "chosen, 4 timed");  // no algorithm of the library's
-  child("TC_SIM_CUBLASLT=13.2.0", "chosen, 4 timed");  // another version, another file
+  child("", timed);  // no algorithm of the library's
+  child(on->version, timed);  // another version, another file
+  if (strstr(on->name, "hipblaslt")) child("TC_SIM_HIPBLASLT=1.2.0 TC_SIM_ATOMICS=1", "chosen, 3 timed");  // one does not repeat its results
   child("TC_DETERMINISTIC=1", "by rule, 0 timed");
   child("TC_AUTOTUNE=0", "by rule, 0 timed");
-  child("TC_CUBLASLT_LIBRARY=/nowhere.so", "by rule, 0 timed");
+  child(missing, "by rule, 0 timed");
   (void)files_fini();
 }
 
+// The library that the environment names, simulated.
+static bool simulate_library(void) {
+  const char *name = getenv("TC_TEST_LIBRARY");
+  for (size_t i = 0; i < sizeof faces / sizeof *faces; i++)
+    if (name && strcmp(faces[i].name, name) == 0) on = &faces[i];
+  if (!built_simulators() || !built_kernels(on->gfx)) return false;
+  setenv("TC_SIM_GFX", on->gfx, 1);
+  setenv(on->variable, built(on->library), 0);
+  return true;
+}
+
 int main(int argc, char **argv) {
-  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUBLASLT_LIBRARY", built("libsim-cublaslt.so"), 0);
-  EXPECT_OK(tc_set_default_device("tc:cuda"));
+  if (!simulate_library()) return puts("skipped: the simulated driver was not built"), 77;
+  EXPECT_OK(tc_set_default_device(on->device));
   if (argc > 1) return run_child(argv[1]);
   test_values("0", 3);
   test_values("1", 1);  // with a workspace

@@ -78,7 +78,7 @@ typedef struct sim_object {
   struct sim_object *next;  // every object there ever was
 } sim_object;
 
-// What is exported here and below is for simulated libraries (cublaslt.c), which are libraries of their own.
+// What is exported here and below is for simulated libraries (lt.c, rocblas.c), which are libraries of their own.
 SIM_EXPORT void *sim_object_new(sim_kind kind, sim_device *device, size_t bytes);  // zeroed
 SIM_EXPORT void sim_object_end(void *object);
 SIM_EXPORT bool sim_alive(const void *object, sim_kind kind);

@@ -360,3 +360,32 @@ tc_hip_result hipGraphExecDestroy(tc_hip_exec exec) {
   sim_exec_end((sim_exec *)exec);
   return SIM_OK;
 }
+
+tc_hip_result hipGraphAddChildGraphNode(tc_hip_node *node, tc_hip_graph graph, const tc_hip_node *before, size_t n_before, tc_hip_graph child) {
+  ENTER(USUAL);
+  if (!sim_alive(graph, SIM_GRAPH) || !sim_alive(child, SIM_GRAPH) || child == graph) return SIM_INVALID;
+  sim_plan *p = sim_plan_new((sim_graph *)child);
+  sim_node *n;
+  if (!p) return SIM_MEMORY;
+  SIM_TRY(sim_graph_add((sim_graph *)graph, (sim_node *const *)before, n_before, &(sim_op){.kind = SIM_OP_CHILD, .child = p}, &n));
+  *node = (tc_hip_node)n;
+  return SIM_OK;
+}
+
+// ---- capture ----
+
+tc_hip_result hipStreamBeginCapture(tc_hip_stream stream, tc_hip_capture_mode mode) {
+  ENTER(USUAL);
+  STREAM(s, stream);
+  if (mode > TC_hipStreamCaptureModeRelaxed) return SIM_INVALID;
+  return sim_capture_begin(s, mode == TC_hipStreamCaptureModeRelaxed, NULL, NULL, 0);
+}
+
+tc_hip_result hipStreamEndCapture(tc_hip_stream stream, tc_hip_graph *graph) {
+  ENTER(USUAL);
+  STREAM(s, stream);
+  sim_graph *g;
+  sim_error e = sim_capture_end(s, &g);
+  *graph = (tc_hip_graph)g;
+  return e;
+}

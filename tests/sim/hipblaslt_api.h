@@ -1,4 +1,4 @@
-// What the simulated hipBLASLt has of hipblaslt.h and hipblas-common.h, declared anew; compared with real ones as cublaslt_api.h is.
+// What the simulated hipBLASLt has of the real one's header, declared anew; compared with real ones as cublaslt_api.h is.
 #ifndef TC_TESTS_SIM_HIPBLASLT_API_H
 #define TC_TESTS_SIM_HIPBLASLT_API_H
 

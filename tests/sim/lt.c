@@ -309,6 +309,9 @@ lt_status LT(Matmul)(lt_handle handle, lt_product x, const void *alpha, const vo
   p.bias = x->epilogue == NUMBER(EPILOGUE_BIAS) ? (uintptr_t)x->bias : 0;
   p.alignment = sim_product_alignment(number, &p), p.workspace_bytes = sim_product_workspace(number, &p);
   p.workspace = p.workspace_bytes ? (uintptr_t)workspace : 0;
+#ifdef SIM_LT_HIP
+  p.atomics = number == 0 && getenv("TC_SIM_ATOMICS") != NULL;  // NVIDIA's is told which sums it may make
+#endif
   if (p.workspace_bytes > workspace_bytes || !sim_product_aligned(&p)) return BLAS(STATUS_INVALID_VALUE);
   return status_of(sim_product_enqueue(s, &p));
 }

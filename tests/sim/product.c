@@ -26,7 +26,7 @@ uint64_t sim_product_name(const sim_product *p, uint64_t seed) {
   sim_product key = *p;
   key.a.at = key.b.at = key.d.at = key.bias = key.workspace = 0;
   key.alignment = key.workspace_bytes = 0;
-  key.function = NULL;
+  key.function = NULL, key.atomics = 0;
   return sim_hash(&key, sizeof key, seed);
 }
 
@@ -129,6 +129,8 @@ static sim_error multiply(sim_device *device, const void *data) {
       }
     }
   }
+  static uint8_t order;  // of one piece of work after the other
+  if (p->atomics) *(uint8_t *)p->d.at ^= ++order & 1;
   // What was there is lost, and what is there now is nobody's.
   if (p->workspace_bytes) {
     memset((void *)p->workspace, 0xa5, p->workspace_bytes);

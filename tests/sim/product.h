@@ -23,6 +23,7 @@ typedef struct sim_product {
   sim_matrix a, b, d;
   uintptr_t bias, workspace;
   uint64_t alignment, workspace_bytes;  // of the algorithm
+  uint64_t atomics;  // 1: parts of a sum are added in any order: its first element has another last bit each time
   const char *function;  // that was called, for the texts of mistakes
 } sim_product;
 

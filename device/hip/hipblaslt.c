@@ -1,0 +1,159 @@
+// See hipblaslt.h. TC_HIPBLASLT_LIBRARY in its place.
+#include "device/hip/hipblaslt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/gpu/library.h"
+#include "device/hip/places.h"
+#include "runtime/options.h"
+
+#define NEEDED true
+#define ABSENT false
+#define OLDEST_HIP 6
+#define OLDEST 600    // hipBLASLt 0.6: since then its types are those of other libraries
+#define TOO_OLD 0x1000  // as a status
+// It ends the process where it gets none for itself.
+#define LEAST_ROOM ((size_t)64 << 20)
+
+static struct {
+  tc_lt_status (*hipblasLtGetVersion)(tc_lt_handle handle, int *version);
+} more;
+
+static const tc_library_row more_rows[] = {TC_LIBRARY_ROW(more, hipblasLtGetVersion, true)};
+
+static const tc_library_row rows[] = {
+#define TC_LT_ROW(name, cuda, hip, parameters) {"hipblasLt" #name, offsetof(tc_lt_library, f.name), hip},
+#include "device/gpu/lt.def"
+#undef TC_LT_ROW
+};
+
+static const char *status_name(tc_lt_status status) {
+#define NAME(name) \
+  case TC_HIPBLAS_STATUS_##name: return "HIPBLAS_STATUS_" #name
+  switch (status) {
+    NAME(NOT_INITIALIZED);
+    NAME(ALLOC_FAILED);
+    NAME(INVALID_VALUE);
+    NAME(MAPPING_ERROR);
+    NAME(EXECUTION_FAILED);
+    NAME(INTERNAL_ERROR);
+    NAME(NOT_SUPPORTED);
+    NAME(ARCH_MISMATCH);
+    NAME(HANDLE_IS_NULLPTR);
+    NAME(INVALID_ENUM);
+    case TOO_OLD: return "it is older than 0.6";
+    default: return "HIPBLAS_STATUS_UNKNOWN";
+  }
+#undef NAME
+}
+
+static tc_lt_library lt = {
+    .name = "hipBLASLt",
+    .status_name = status_name,
+    .algorithm_bytes = 24,
+    .short_of_memory = TC_HIPBLAS_STATUS_ALLOC_FAILED,
+    .not_supported = TC_HIPBLAS_STATUS_NOT_SUPPORTED,
+    .compute_f32 = TC_HIPBLAS_COMPUTE_32F,
+    .f32 = TC_HIP_R_32F,
+    .f16 = TC_HIP_R_16F,
+    .bf16 = TC_HIP_R_16BF,
+    .straight = TC_HIPBLAS_OP_N,
+    .turned = TC_HIPBLAS_OP_T,
+    .bias = TC_HIPBLASLT_EPILOGUE_BIAS,
+    .operation_a = TC_HIPBLASLT_MATMUL_DESC_TRANSA,
+    .operation_b = TC_HIPBLASLT_MATMUL_DESC_TRANSB,
+    .epilogue = TC_HIPBLASLT_MATMUL_DESC_EPILOGUE,
+    .bias_pointer = TC_HIPBLASLT_MATMUL_DESC_BIAS_POINTER,
+    .batch_count = TC_HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+    .batch_stride = TC_HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+    .workspace = TC_HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+};
+
+static int driver_major;
+static char name_text[32] = "hipBLASLt";
+
+void tc_hipblaslt_of(int hip_major) {
+  driver_major = hip_major;
+}
+
+// The loader has one library of HIP's, so this one must be of the same version.
+static bool open_library(char *why, size_t bytes) {
+  const char *path = tc_options_get()->hipblaslt_library, *missing;
+  char name[32], text[192];
+  snprintf(name, sizeof name, "libhipblaslt.so.%d", driver_major - OLDEST_HIP);
+  if (!path && driver_major < OLDEST_HIP) {
+    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, driver_major);
+    return false;
+  }
+  void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(name);
+  if (!handle && path) snprintf(why, bytes, "hipBLASLt cannot be opened: %s", text);
+  if (!handle && !path) snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
+  if (!handle) return false;
+  if (tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &lt, &missing) &&
+      tc_library_fill(handle, more_rows, sizeof more_rows / sizeof *more_rows, &more, &missing))
+    return true;
+  snprintf(why, bytes, "%s has no %s: hipBLASLt 0.6 or newer is needed", path ? path : name, missing);
+  return false;
+}
+
+static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  static enum { UNTRIED, THERE, NONE } state;
+  static char said[320];
+  const tc_options *o = tc_options_get();
+  (void)p;
+  if (o->deterministic || (!o->autotune && strcmp(o->gpu_libraries, "always") != 0)) {
+    snprintf(why, bytes, "hipBLASLt may add in any order, so that it is used where it was measured alone (TC_AUTOTUNE=1, without TC_DETERMINISTIC)");
+    return false;
+  }
+  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
+  if (state == NONE)
+    snprintf(why, bytes, "%s", said);
+  else if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch))
+    return true;
+  else
+    snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
+  return false;
+}
+
+static const char *name_of(const tc_gpu_port *p) {
+  (void)p;
+  return name_text;
+}
+
+void tc_hipblaslt_close(tc_gpu_port *p) {
+  tc_lt_close(&lt, p);
+}
+
+static int open(tc_gpu_port *p) {
+  size_t room = 0;
+  int version = 0, result = tc_hip_driver.room(p, &room);
+  if (result == 0 && room < LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
+  if (result == 0) result = tc_lt_open(&lt, p);
+  if (result != 0) return result;
+  tc_lt_status status = more.hipblasLtGetVersion(p->library[TC_GPU_PRODUCTS], &version);
+  if (status == 0) snprintf(name_text, sizeof name_text, "hipBLASLt %d.%d.%d", version / 100000, version / 100 % 1000, version % 100);
+  if (status == 0 && version < OLDEST) status = TOO_OLD;
+  if (status != 0) tc_hipblaslt_close(p);
+  return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);
+}
+
+static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+  (void)p;
+  return tc_lt_make(&lt, w, out);
+}
+
+tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name) {
+  return tc_lt_judge(&lt, result, name);
+}
+
+const tc_gpu_library_driver tc_hipblaslt = {
+    .ready = ready,
+    .name = name_of,
+    .open = open,
+    .make = make,
+    .drop = tc_lt_drop,
+    .find = tc_lt_find,
+    .check = tc_lt_check,
+    .run = tc_lt_run,
+};

@@ -1,0 +1,22 @@
+// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/lt.h. tests/plain/hipblaslt_header.c compares all declarations
+// with its header.
+//
+// It cannot be told to leave out algorithms that add with atomics, whose results are not the same each time. So it is not used by rule, but where algorithms are
+// timed, and with it looked at whether they repeat their results (TC_AUTOTUNE), or where it is wanted whatever it does (TC_GPU_LIBRARIES=always).
+#ifndef TC_DEVICE_HIP_HIPBLASLT_H
+#define TC_DEVICE_HIP_HIPBLASLT_H
+
+#include "device/gpu/lt.h"
+
+enum {
+#define TC_HIPBLASLT_NUMBER(name, value) TC_##name = value,
+#include "device/hip/hipblaslt_numbers.def"
+#undef TC_HIPBLASLT_NUMBER
+};
+
+extern const tc_gpu_library_driver tc_hipblaslt;  // its functions, but drop, are called for ports for which it is ready
+void tc_hipblaslt_of(int hip_major);  // before ready
+void tc_hipblaslt_close(tc_gpu_port *p);
+tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name);
+
+#endif

@@ -1,0 +1,27 @@
+// AMD's library rocBLAS: matrix products in f32, f16 and bf16, summed in f32 without atomics, for GPUs that hipBLASLt has no kernels for.
+//
+// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the right operand is its first one. It adds no bias. An algorithm is
+// its own choice, or a solution by its number. Own declarations; functions are rows of rocblas.def. tests/plain/rocblas_header.c compares them with its header.
+#ifndef TC_DEVICE_HIP_ROCBLAS_H
+#define TC_DEVICE_HIP_ROCBLAS_H
+
+#include "device/gpu/driver.h"
+#include "device/hip/api.h"
+
+typedef unsigned tc_rocblas_status, tc_rocblas_operation, tc_rocblas_type, tc_rocblas_atomics, tc_rocblas_choice;
+typedef struct _rocblas_handle *tc_rocblas_handle;
+
+enum {
+#define TC_ROCBLAS_NUMBER(name, value) TC_##name = value,
+#include "device/hip/rocblas_numbers.def"
+#undef TC_ROCBLAS_NUMBER
+};
+
+extern const tc_gpu_library_driver tc_rocblas;  // its functions, but drop, are called for ports for which it is ready
+void tc_rocblas_of(int hip_major);  // before ready
+void tc_rocblas_close(tc_gpu_port *p);
+// What its functions answer, where it is not the driver's, is from TC_ROCBLAS_RESULTS on.
+#define TC_ROCBLAS_RESULTS 0x20000
+tc_gpu_verdict tc_rocblas_judge(int result, const char **name);
+
+#endif
