@@ -110,7 +110,8 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
     tc_free(c);
     return TC_FAIL(TC_ERR_MEMORY, "no memory for a library's call");
   }
-  c->refs = 1, c->g = g, c->work = *w, c->algorithm = *a;
+  c->refs = 1;
+  c->g = g, c->work = *w, c->algorithm = *a;
   name_product(&w->product, c->name, sizeof c->name);
   tc_status st = tc_gpu_begin(g, "making a library's call");
   if (st == TC_OK) {

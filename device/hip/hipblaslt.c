@@ -1,6 +1,8 @@
 // See hipblaslt.h. TC_HIPBLASLT_LIBRARY in its place.
 #include "device/hip/hipblaslt.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +73,7 @@ static tc_lt_library lt = {
 };
 
 static int driver_major;
-static char name_text[32] = "hipBLASLt";
+static _Atomic(const char *) own_name = "hipBLASLt";  // with its version, once a device has been opened
 
 void tc_hipblaslt_of(int hip_major) {
   driver_major = hip_major;
@@ -103,7 +105,7 @@ static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, si
   const tc_options *o = tc_options_get();
   (void)p;
   if (o->deterministic || (!o->autotune && strcmp(o->gpu_libraries, "always") != 0)) {
-    snprintf(why, bytes, "hipBLASLt may add in any order, so that it is used where it was measured alone (TC_AUTOTUNE=1, without TC_DETERMINISTIC)");
+    snprintf(why, bytes, "hipBLASLt may add in any order, so it is used only where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)");
     return false;
   }
   if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
@@ -118,7 +120,16 @@ static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, si
 
 static const char *name_of(const tc_gpu_port *p) {
   (void)p;
-  return name_text;
+  return atomic_load(&own_name);
+}
+
+static void set_name(int version) {
+  static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+  static char text[32];
+  pthread_mutex_lock(&naming);
+  if (!text[0]) snprintf(text, sizeof text, "hipBLASLt %d.%d.%d", version / 100000, version / 100 % 1000, version % 100);
+  atomic_store(&own_name, text);
+  pthread_mutex_unlock(&naming);
 }
 
 void tc_hipblaslt_close(tc_gpu_port *p) {
@@ -132,7 +143,7 @@ static int open(tc_gpu_port *p) {
   if (result == 0) result = tc_lt_open(&lt, p);
   if (result != 0) return result;
   tc_lt_status status = more.hipblasLtGetVersion(p->library[TC_GPU_PRODUCTS], &version);
-  if (status == 0) snprintf(name_text, sizeof name_text, "hipBLASLt %d.%d.%d", version / 100000, version / 100 % 1000, version % 100);
+  if (status == 0) set_name(version);
   if (status == 0 && version < OLDEST) status = TOO_OLD;
   if (status != 0) tc_hipblaslt_close(p);
   return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);

@@ -5,6 +5,7 @@
 
 #include "runtime/arena.h"
 #include "tests/device/simulated.h"
+#include "tests/sim/rocblas_api.h"
 
 #define WORK(f) \
   &(tc_gpu_work) { \
@@ -596,7 +597,30 @@ Test(gpu_product, hipblaslt_alone_is_not_used_by_rule) {
   on = &hip;
   setenv("TC_HIPBLASLT_LIBRARY", built("libsim-hipblaslt.so"), 1);
   built_kernels("gfx90a");
-  SAYS(absent(NULL, NULL), "hipBLASLt may add in any order, so that it is used where it was measured alone");
+  SAYS(absent(NULL, NULL), "hipBLASLt may add in any order, so it is used only where it is measured");
+  finish();
+}
+
+// The simulated library looks at how it is asked.
+Test(gpu_product, a_rocblas_that_may_add_with_atomics_is_a_mistake) {
+  on = &faces[N_FACES - 1];
+  simulate_library(NULL);
+  unsetenv("TC_SIM_ABORT");
+  problem p = problem_make(open_one(0), &usual);
+  rocblas_handle handle;
+  const float one = 1, zero = 0;
+#define ROCBLAS_CALL(name) ((__typeof__(&name))symbol_of("libsim-rocblas.so", #name))
+  cr_assert_eq(ROCBLAS_CALL(rocblas_create_handle)(&handle), rocblas_status_success);
+  cr_expect_eq(ROCBLAS_CALL(rocblas_gemm_strided_batched_ex)(handle, rocblas_operation_none, rocblas_operation_none, 7, 5, 9, &one, p.at[1],
+                                                             rocblas_datatype_f32_r, 7, 0, p.at[0], rocblas_datatype_f32_r, 9, 0, &zero, p.at[2],
+                                                             rocblas_datatype_f32_r, 7, 35, p.at[2], rocblas_datatype_f32_r, 7, 35, 1,
+                                                             rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0),
+               rocblas_status_success);
+  cr_expect_eq(SIM(int (*)(void), "sim_faults")(), 2);
+  SAYS(SIM(const char *(*)(void), "sim_fault_text")(), "rocblas_gemm_strided_batched_ex: ");
+  SIM(void (*)(void), "sim_forget")();
+  cr_expect_eq(ROCBLAS_CALL(rocblas_destroy_handle)(handle), rocblas_status_success);
+  problem_end(&p);
   finish();
 }
 

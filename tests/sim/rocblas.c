@@ -109,13 +109,13 @@ static bool matrix(rocblas_operation operation, rocblas_int rows, rocblas_int co
 // What is asked for, as a problem; addresses are left out.
 static rocblas_status problem_of(SIM_ROCBLAS_PROBLEM, sim_product *p) {
   float scale[2];
-  (void)a, (void)b, (void)choice;
+  (void)choice;
   HANDLE(handle);
   if (handle->object.device != sim_here()) return rocblas_status_invalid_handle;
   if (operation_a != rocblas_operation_none && operation_a != rocblas_operation_transpose) return rocblas_status_invalid_value;
   if (operation_b != rocblas_operation_none && operation_b != rocblas_operation_transpose) return rocblas_status_invalid_value;
   if (m < 1 || n < 1 || k < 1 || batch < 1) return rocblas_status_invalid_size;
-  if (!alpha || !beta) return rocblas_status_invalid_pointer;
+  if (!alpha || !beta || !a || !b || !d) return rocblas_status_invalid_pointer;
   memcpy(&scale[0], alpha, 4);
   memcpy(&scale[1], beta, 4);
   if (scale[0] != 1 || scale[1] != 0 || compute != rocblas_datatype_f32_r || b_type != a_type || c_type != a_type || d_type != a_type)
@@ -155,7 +155,6 @@ rocblas_status rocblas_gemm_strided_batched_ex(SIM_ROCBLAS_PROBLEM, int32_t solu
   sim_product p;
   rocblas_status status = PROBLEM(&p);
   if (status != rocblas_status_success) return status;
-  if (!a || !b || !d) return rocblas_status_invalid_pointer;
   if (flags || choice > rocblas_gemm_algo_solution_index) return rocblas_status_invalid_value;
   bool by_number = choice == rocblas_gemm_algo_solution_index && solution != 0;
   int algorithm = by_number ? solution % SIM_PRODUCT_ALGORITHMS : sim_product_first() % SIM_PRODUCT_ALGORITHMS;
