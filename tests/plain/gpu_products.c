@@ -298,8 +298,8 @@ static void test_rule(void) {
   EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "large products of halves");
   EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS) && !by_rule(TC_F32, 256, TC_AFTER_BIAS), "large products of f32");
   int64_t least = 512, least_before_more = 512;
-  while (!by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 8;
-  while (!by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 8;
+  while (least < 4096 && !by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 8;
+  while (least_before_more < 4096 && !by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 8;
   EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
   set("TC_GPU_LIBRARIES", "never");
   EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "never");
