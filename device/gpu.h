@@ -62,6 +62,7 @@ tc_status tc_gpu_wait_all(void);  // for every device that is open, and not lost
 // Source in the dialect of device/gpu/README.md, with one TC_KERNEL of this name. Compiled, or taken from the disk cache, and loaded. One reference.
 // A source that does not compile is TC_ERR_COMPILE, with the compiler's log in the message.
 tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out);
+bool tc_gpu_code_is_from_disk(const tc_gpu_code *c);  // and was not compiled
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
 

@@ -1,18 +1,20 @@
 // Compiles nests once, by whichever compiler there is, and keeps them. See kernel.h.
 #include "lowering/kernel.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lowering/elf.h"
-#include "lowering/llvm/codegen.h"
+#include "lowering/host.h"
+#include "lowering/plugin.h"
 #include "runtime/arena.h"
+#include "runtime/disk.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
+#include "runtime/team.h"
 
 #define N_BUCKETS 1024
 
@@ -20,81 +22,77 @@ static struct {
   pthread_mutex_t lock;
   tc_kernel *bucket[N_BUCKETS];
   size_t n;
-  uint64_t clock, hits, misses, compiles;
+  uint64_t clock, hits, misses, n_compiled;
+  // Known without opening the compiler.
   pthread_once_t once;
+  bool wanted;            // a compiler
+  const tc_isa *isa;      // what kernels are planned for, and compiled for if there is a compiler
+  const tc_isa *foreign;  // that, if it is another machine's: kernels are interpreted
+  bool compiles;          // kernels of this machine; false: they are interpreted
+  char build[TC_BUILD_BYTES];  // of the compiler; "": not known
+  // Known from opening it on.
+  pthread_once_t opened;
   const tc_llvm_plugin *llvm;  // NULL: there is none
-  atomic_bool missing;         // a compiler was wanted and not found, and nobody was told yet
-  const tc_isa *isa;           // what kernels are planned for, and compiled for if there is a compiler
+  bool other;                  // than was found before: nothing is kept on disk
   char cpu[64], features[4096], sentence[256];
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+  atomic_bool told;  // that there is none
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .opened = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 3)
 
-// Held for reading while a compiler runs, whose own locks no fork can take. A fork that waits is let through before new compiles.
+static tc_disk kept = TC_DISK("cpu");
+
+// Held for reading while a compiler is opened or runs, whose own locks no fork can take. A fork that waits is let through before new compiles.
 static pthread_rwlock_t compiling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 TC_FORK_WAITS(&compiling, 2)
 
 // ---- the compiler ----
 
-static void *open_in(const char *path, const char *name) {  // in the directory of the file `path`
-  char beside[4096];
-  const char *slash = strrchr(path, '/');
-  snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash - path + 1) : 0, path, name);
-  return dlopen(beside, RTLD_NOW | RTLD_LOCAL);
-}
-
-// The plug-in of this machine, or the one beside it that makes objects for another.
-static void *open_plugin(const tc_isa *foreign, const char **why) {
-  const char *path = tc_options_get()->llvm_path;
-  char name[64];
-  snprintf(name, sizeof name, foreign ? "libtc-llvm-%s.so" : "libtc-llvm.so", foreign ? foreign->name : "");
-  void *lib = !path ? NULL : foreign ? open_in(path, name) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  Dl_info info;
-  if (path && lib) return lib;
-  if (path && !foreign) tc_log_line(TC_LOG_WARN, "TC_LLVM_PATH cannot be opened and is ignored: %s", dlerror());
-  if (dladdr(&self, &info) && info.dli_fname) lib = open_in(info.dli_fname, name);  // next to the library itself
-#ifdef TC_LLVM_PLUGIN_DIR
-  if (!lib) lib = open_in(TC_LLVM_PLUGIN_DIR "/", name);
-#endif
-  if (!lib) lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!lib) *why = dlerror();
-  return lib;
-}
-
 // Sets cpu and features: for this machine the host's, less what the chosen set is without.
-static void choose_isa(const tc_isa *asked) {
-  if (asked && !tc_isa_is_of_host(asked)) {
-    self.isa = asked;
-    snprintf(self.cpu, sizeof self.cpu, "%s", asked->cpu);
-    snprintf(self.features, sizeof self.features, "%s", asked->features);
+static void choose_target(void) {
+  if (self.foreign) {
+    snprintf(self.cpu, sizeof self.cpu, "%s", self.foreign->cpu);
+    snprintf(self.features, sizeof self.features, "%s", self.foreign->features);
     return;
   }
   self.llvm->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
-  self.isa = tc_isa_of_host(self.features, asked);
   size_t n = strlen(self.features);
   snprintf(self.features + n, sizeof self.features - n, "%s", self.isa->without);
 }
 
-static void init(void) {
-  const char *why = "TC_COMPILER asks for the interpreter";
-  const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL,
-               *foreign = asked && !tc_isa_is_of_host(asked) ? asked : NULL;
-  bool wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
-  void *lib = wanted ? open_plugin(foreign, &why) : NULL;
-  const tc_llvm_plugin *(*get)(void) = NULL;
-  if (lib) *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
-  if (lib && !get) why = "the plug-in lacks its symbol";
-  const tc_llvm_plugin *p = get ? get() : NULL;
-  if (p && p->abi != TC_LLVM_ABI) p = NULL, why = "the compiler plug-in is of another version";
-  if (!p) {
-    snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why ? why : "no reason given");
-    self.isa = asked ? asked : &tc_isa_interpreted;
-    atomic_store(&self.missing, wanted);
+static void open_compiler(void) {
+  char why[TC_WHY_BYTES] = "TC_COMPILER asks for the interpreter", build[TC_BUILD_BYTES] = "";
+  if (self.wanted) self.llvm = tc_plugin_open(self.foreign, build, why);
+  if (!self.llvm) {
+    snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why);
     return;
   }
-  self.llvm = p;
-  choose_isa(asked);
-  snprintf(self.sentence, sizeof self.sentence, "%s for %s, %d-bit vectors%s%s", p->version, self.cpu, self.isa->vector_bytes * 8,
-           foreign ? ": not this machine, kernels are interpreted as they are for " : "", foreign ? foreign->name : "");
+  if (!*self.build) memcpy(self.build, build, sizeof build);
+  self.other = strcmp(self.build, build) != 0;
+  choose_target();
+  snprintf(self.sentence, sizeof self.sentence, "%s for %s, %d-bit vectors%s%s", self.llvm->version, self.cpu, self.isa->vector_bytes * 8,
+           self.foreign ? ": not this machine, kernels are interpreted as they are for " : "", self.foreign ? self.foreign->name : "");
+}
+
+static void init(void) {
+  const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL;
+  char features[TC_HOST_FEATURES_BYTES];
+  tc_host_features(features);
+  self.foreign = asked && !tc_isa_is_of_host(asked) ? asked : NULL;
+  self.isa = self.foreign ? self.foreign : tc_isa_of_host(features, asked);
+  self.wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
+  if (self.wanted) tc_plugin_find(self.foreign, self.build);
+  self.compiles = !self.foreign;
+  if (*self.build) return;
+  pthread_once(&self.opened, open_compiler);
+  if (self.llvm) return;
+  self.compiles = false;
+  self.isa = asked ? asked : &tc_isa_interpreted;
+}
+
+// The compiler, opened if it was not; NULL: there is none. pre: compiling.
+static const tc_llvm_plugin *compiler(void) {
+  pthread_once(&self.opened, open_compiler);
+  return self.llvm;
 }
 
 const tc_isa *tc_kernel_isa(void) {
@@ -108,6 +106,9 @@ int tc_kernel_vector_bytes(void) {
 
 const char *tc_kernel_compiler(void) {
   pthread_once(&self.once, init);
+  pthread_rwlock_rdlock(&compiling);
+  (void)compiler();
+  pthread_rwlock_unlock(&compiling);
   return self.sentence;
 }
 
@@ -121,50 +122,172 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
     tc_log_end(&m, TC_LOG_NEST);
   }
   char *text = NULL, why[256];
-  if (tc_log_on(TC_LOG_ASM) && self.llvm && !for_gpu &&
+  if (tc_log_on(TC_LOG_ASM) && !for_gpu && compiler() &&
       self.llvm->assembly(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, &text, why, sizeof why) == TC_OK)
     tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
   free(text);
 }
 
-tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
+// pre: compiling.
+static tc_status object_of(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
   char why[512] = "";
-  pthread_once(&self.once, init);
   *out = NULL;
-  if (!self.llvm) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.sentence);
+  if (!compiler()) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.sentence);
   tc_status st = self.llvm->compile(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, out, bytes, why, sizeof why);
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
-static tc_status compile_for_gpu(tc_kernel *k, const tc_nest *nest, tc_gpu *gpu) {
-  char *source;
-  TC_TRY(tc_gpu_print(nest, k->name, &source, &k->gpu_shape));
-  if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, source);
-  tc_status st = tc_gpu_compile(gpu, k->name, source, &k->gpu_code);
-  tc_free(source);
+tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
+  pthread_once(&self.once, init);
+  pthread_rwlock_rdlock(&compiling);
+  tc_status st = object_of(nest, name, out, bytes);
+  pthread_rwlock_unlock(&compiling);
   return st;
 }
 
-static tc_status compile(tc_kernel *k, const tc_nest *nest, tc_gpu *gpu) {
-  void *object = NULL, *fn = NULL;
-  size_t bytes = 0;
-  dump(nest, k->name, gpu != NULL);
-  if (gpu) return compile_for_gpu(k, nest, gpu);
-  if (!self.llvm || !tc_isa_is_of_host(self.isa)) {
-    TC_TRY(tc_interp_create(nest, &k->interp));
-    k->ctx = k->interp;
-    k->scratch_bytes = tc_interp_scratch(k->interp);
-    atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
-    return TC_OK;
-  }
-  TC_TRY(tc_kernel_object(nest, k->name, &object, &bytes));
-  tc_status st = tc_elf_load(object, bytes, k->name, &k->code, &fn);
-  free(object);
-  if (st != TC_OK) return st;
+// ---- making a kernel ----
+
+// What a kernel is made of: a nest, or a GPU's text.
+typedef struct origin {
+  const tc_nest *nest;
+  const char *text, *stem;
+  tc_gpu *gpu;
+} origin;
+
+// A kernel that is being made.
+typedef struct making {
+  tc_kernel *k;
+  origin from;
+  bool done;
+} making;
+
+static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
+  if (self.wanted && !self.foreign && !atomic_exchange(&self.told, true)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
+  TC_TRY(tc_interp_create(nest, &k->interp));
+  k->ctx = k->interp;
+  k->scratch_bytes = tc_interp_scratch(k->interp);
+  atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
+  return TC_OK;
+}
+
+static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
+  void *fn = NULL;
+  TC_TRY(tc_elf_load(object, bytes, k->name, &k->code, &fn));
   tc_kernel_fn *code;
   *(void **)&code = fn;
   k->scratch_bytes = (size_t)nest->scratch_bytes;
   atomic_store_explicit(&k->fn, code, memory_order_release);
+  return TC_OK;
+}
+
+// All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
+static char *disk_key(const tc_kernel *k, size_t *bytes) {
+  char facts[TC_HOST_FACTS_BYTES], head[512];
+  if (!*self.build || self.foreign || !tc_disk_is_on()) return NULL;
+  tc_host_facts(facts);
+  int n = snprintf(head, sizeof head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n%s\n", tc_version(), self.build, TC_LLVM_ABI,
+                   TC_NEST_VERSION, self.isa->name, facts, k->name);
+  if (n < 0 || n >= (int)sizeof head) return NULL;
+  *bytes = (size_t)n + k->key_bytes;
+  char *key = tc_malloc(*bytes);
+  if (key) memcpy(key, head, (size_t)n), memcpy(key + n, k->key, k->key_bytes);
+  return key;
+}
+
+// Whether its object was on disk, and could be loaded.
+static bool load_kept(tc_kernel *k, const tc_nest *nest) {
+  size_t key_bytes, bytes;
+  char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
+  tc_free(key);
+  if (!object) return false;
+  bool clean = tc_last_error()->status == TC_OK;
+  k->from_disk = load(k, nest, object, bytes) == TC_OK;
+  if (!k->from_disk) {
+    tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
+    if (clean) tc_clear_error();
+  }
+  tc_free(object);
+  return k->from_disk;
+}
+
+// pre: compiling.
+static tc_status compile(tc_kernel *k, const tc_nest *nest) {
+  void *object;
+  size_t bytes = 0, key_bytes;
+  TC_TRY(object_of(nest, k->name, &object, &bytes));
+  tc_status st = load(k, nest, object, bytes);
+  char *key = st == TC_OK && !self.other ? disk_key(k, &key_bytes) : NULL;
+  if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
+  tc_free(key);
+  free(object);
+  return st;
+}
+
+static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
+  char *source = NULL;
+  if (from->nest) {
+    TC_TRY(tc_gpu_print(from->nest, k->name, &source, &k->gpu_shape));
+    if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, source);
+  }
+  tc_status st = tc_gpu_compile(from->gpu, from->nest ? k->name : from->stem, source ? source : from->text, &k->gpu_code);
+  if (st == TC_OK) k->from_disk = tc_gpu_code_is_from_disk(k->gpu_code);
+  tc_free(source);
+  return st;
+}
+
+// Without a compiler that would have to run: from the disk, or interpreted.
+static tc_status make_quickly(making *m) {
+  tc_status st = TC_OK;
+  pthread_rwlock_rdlock(&compiling);
+  if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
+  if (!m->from.gpu && self.compiles)
+    m->done = load_kept(m->k, m->from.nest);
+  else if (!m->from.gpu)
+    st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
+  pthread_rwlock_unlock(&compiling);
+  return st;
+}
+
+static tc_status make_slowly(making *m) {
+  pthread_rwlock_rdlock(&compiling);
+  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : compiler() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
+  pthread_rwlock_unlock(&compiling);
+  m->done = st == TC_OK;
+  return st;
+}
+
+// An error of a worker's is nobody's.
+static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  making *m = ((making **)arg)[index];
+  bool clean = tc_last_error()->status == TC_OK;
+  (void)wave, (void)worker;
+  if (make_slowly(m) != TC_OK && clean) tc_clear_error();
+}
+
+static int longer_first(const void *a, const void *b) {
+  const making *x = *(making *const *)a, *y = *(making *const *)b;
+  uint32_t nx = x->from.nest ? x->from.nest->n_inst : 0, ny = y->from.nest ? y->from.nest->n_inst : 0;
+  return nx != ny ? nx < ny ? 1 : -1 : x < y ? -1 : x > y;
+}
+
+// What must be compiled is shared by the team. What fails there is made again here, in order, so that the first error is told, by the thread that asked.
+static tc_status make_all(making *list, uint32_t n) {
+  int64_t n_slow = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    TC_TRY(make_quickly(&list[i]));
+    n_slow += !list[i].done;
+  }
+  making **slow = n_slow > 1 ? tc_malloc((size_t)n_slow * sizeof *slow) : NULL;
+  if (slow) {
+    n_slow = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (!list[i].done) slow[n_slow++] = &list[i];
+    qsort(slow, (size_t)n_slow, sizeof(making *), longer_first);
+    (void)tc_team_run(&(tc_job){.task = make_task, .arg = slow, .n_waves = 1, .n_tasks = &n_slow});
+    tc_free(slow);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (!list[i].done) TC_TRY(make_slowly(&list[i]));
   return TC_OK;
 }
 
@@ -212,31 +335,24 @@ static tc_kernel *evict_locked(void) {
   return k;
 }
 
+static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
+  return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0;
+}
+
+// pre: locked.
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
-  for (tc_kernel *k = self.bucket[hash.lo % N_BUCKETS]; k; k = k->next)
-    if (k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0) return k;
-  return NULL;
+  tc_kernel *k = self.bucket[hash.lo % N_BUCKETS];
+  while (k && !is_kernel(k, hash, key, bytes, gpu)) k = k->next;
+  return k;
 }
 
-// What a kernel is made of: a nest, or a GPU's text.
-typedef struct origin {
-  const tc_nest *nest;
-  const char *text, *name;
-  tc_gpu *gpu;
-} origin;
-
-static tc_status make(tc_kernel *k, const origin *from) {
-  pthread_rwlock_rdlock(&compiling);
-  tc_status st = from->nest ? compile(k, from->nest, from->gpu) : tc_gpu_compile(from->gpu, from->name, from->text, &k->gpu_code);
-  pthread_rwlock_unlock(&compiling);
-  return st;
-}
-
-// pre: key is tc_malloc'ed, and taken.
-static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin *from, tc_kernel **out, uint32_t *compiled) {
+// pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
+static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *list, uint32_t *n, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
+  for (uint32_t i = 0; i < *n && !k; i++)
+    if (is_kernel(list[i].k, hash, key, bytes, from->gpu)) k = list[i].k;
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
     k->used = ++self.clock;
@@ -249,48 +365,98 @@ static tc_status get(uint64_t *key, size_t bytes, const char *stem, const origin
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu;
-  atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the cache's and the caller's
-  snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", stem, (unsigned)hash.lo);
-  if (!self.llvm && !from->gpu && atomic_exchange(&self.missing, false)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
-  tc_status st = make(k, from);
-  if (st != TC_OK) return destroy(k), st;
-  tc_log_line(TC_LOG_KERNEL, "compiled %s: %u instructions", k->name, from->nest ? from->nest->n_inst : 0);
-  (*compiled)++;
+  atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
+  snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
+  list[(*n)++] = (making){.k = k, .from = *from};
+  return *out = k, TC_OK;
+}
+
+// Puts one that was made into the cache, unless another thread was faster.
+static void add(const making *m, uint32_t *compiled) {
+  tc_kernel *k = m->k, *gone = k;
+  const char *how = k->from_disk ? "from disk" : "compiled";
+  tc_log_line(TC_LOG_KERNEL, "%s: %s, %u instructions", k->name, how, m->from.nest ? m->from.nest->n_inst : 0);
+  if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: miss, %s", k->name, how);
+  *compiled += !k->from_disk;
   pthread_mutex_lock(&self.lock);
-  self.misses++, self.compiles++;
+  self.misses++, self.n_compiled += !k->from_disk;
   k->used = ++self.clock;
-  k->next = self.bucket[hash.lo % N_BUCKETS];
-  self.bucket[hash.lo % N_BUCKETS] = k;
-  tc_kernel *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->kernel_cache, 1) ? evict_locked() : NULL;
-  pthread_mutex_unlock(&self.lock);
-  if (tc_log_on(TC_LOG_CACHE)) {
-    tc_log_line(TC_LOG_CACHE, "kernel %s: miss", k->name);
-    if (gone) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
+  bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
+  if (added) {
+    k->next = self.bucket[k->hash.lo % N_BUCKETS];
+    self.bucket[k->hash.lo % N_BUCKETS] = k;
+    gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->kernel_cache, 1) ? evict_locked() : NULL;
   }
+  pthread_mutex_unlock(&self.lock);
+  if (added && gone && tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
   tc_kernel_release(gone);
-  *out = k;
-  return TC_OK;
+}
+
+static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
+  tc_status st = make_all(list, n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (list[i].done)
+      add(&list[i], compiled);
+    else
+      tc_kernel_release(list[i].k);
+  }
+  return st;
+}
+
+static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_kernel **out) {
+  size_t bytes = key_bytes(from->nest);
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
+  write_key(from->nest, key);
+  return seek(from, key, bytes, list, n, out);
+}
+
+tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
+  uint32_t n_new = 0;
+  tc_status st = TC_OK;
+  pthread_once(&self.once, init);
+  for (uint32_t i = 0; i < n; i++) wish[i].kernel = NULL;
+  making *list = tc_calloc(n, sizeof *list);
+  if (n && !list) return TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
+  for (uint32_t i = 0; i < n && st == TC_OK; i++)
+    st = seek_nest(&(origin){.nest = wish[i].nest, .stem = wish[i].stem, .gpu = gpu}, list, &n_new, &wish[i].kernel);
+  if (st == TC_OK) {
+    st = make_and_add(list, n_new, compiled);
+  } else {
+    for (uint32_t i = 0; i < n_new; i++) tc_kernel_release(list[i].k);
+  }
+  for (uint32_t i = 0; i < n && st != TC_OK; i++) {
+    tc_kernel_release(wish[i].kernel);
+    wish[i].kernel = NULL;
+  }
+  tc_free(list);
+  return st;
 }
 
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
-  *out = NULL;
-  pthread_once(&self.once, init);
-  size_t bytes = key_bytes(nest);
-  uint64_t *key = tc_calloc(1, bytes);
-  if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  write_key(nest, key);
-  return get(key, bytes, stem, &(origin){.nest = nest, .gpu = gpu}, out, compiled);
+  tc_kernel_wish wish = {.nest = nest, .stem = stem};
+  tc_status st = tc_kernel_get_all(&wish, 1, gpu, compiled);
+  *out = wish.kernel;
+  return st;
 }
 
 // A nest's key begins with a number of instructions that is not 0.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  making list[1];
+  uint32_t n = 0;
   *out = NULL;
   size_t length = strlen(text), bytes = KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
   memcpy(key + KEY_WORDS, text, length);
-  return get(key, bytes, name, &(origin){.text = text, .name = name, .gpu = gpu}, out, compiled);
+  TC_TRY(seek(&(origin){.text = text, .stem = name, .gpu = gpu}, key, bytes, list, &n, out));
+  tc_status st = make_and_add(list, n, compiled);
+  if (st != TC_OK) {
+    tc_kernel_release(*out);
+    *out = NULL;
+  }
+  return st;
 }
 
 void tc_kernel_cache_clear(void) {
@@ -301,7 +467,7 @@ void tc_kernel_cache_clear(void) {
 
 void tc_kernel_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
-  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.compiles, info->n_kernels = self.n;
+  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.n;
   pthread_mutex_unlock(&self.lock);
 }
 

@@ -25,15 +25,25 @@ typedef struct tc_kernel {
   tc_gpu *gpu;             // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in every process alike
   tc_gpu_code *gpu_code;   // of a GPU's kernel, which has no fn
   tc_gpu_shape gpu_shape;
+  bool from_disk;          // and not compiled by this process
   uint64_t used;
   struct tc_kernel *next;  // in its bucket
   char name[48];
 } tc_kernel;
 
-// The kernel of a nest: found by the nest's bytes, or compiled (interpreted without a compiler). nest is borrowed. stem: part of the name.
+// The kernel of a nest: found by the nest's bytes in this process or on disk, or compiled (interpreted without a compiler). nest is borrowed. stem: part of
+// the name.
 // compiled is added to when a compile was needed.
 // gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
+// The kernels of many nests; those that must be compiled are, by the threads of the team. Each kernel is a reference; on failure there is none, and the
+// error is that of the first nest that has one.
+typedef struct tc_kernel_wish {
+  const tc_nest *nest;  // borrowed, as stem is
+  const char *stem;
+  tc_kernel *kernel;
+} tc_kernel_wish;
+tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
 // The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);

@@ -314,16 +314,26 @@ static void tune(builder *b, tc_program *p, tc_step *s) {
   if (clean) tc_clear_error();
 }
 
-// Kernels are compiled once the steps are settled.
+// Kernels are compiled once the steps are settled, those of a program beside each other.
 static tc_status compile(builder *b, tc_program *p) {
+  uint32_t n = 0, compiled = 0;
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    uint32_t compiled = 0;
-    if (!s->draft) continue;
-    if (s->draft->is_product && tc_options_get()->autotune) tune(b, p, s);
-    TC_TRY(tc_kernel_get(&s->draft->nest, s->draft->stem, b->p->graph.target.gpu, &s->kernel, &compiled));
-    b->plan->n_compiled += compiled;
-    drop_draft(s);
+    if (s->draft && s->draft->is_product && tc_options_get()->autotune) tune(b, p, s);
+    n += s->draft != NULL;
+  }
+  if (n == 0) return TC_OK;
+  tc_arena_reset(&b->expansion);
+  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, n * sizeof *wish), *next = wish;
+  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].draft) *next++ = (tc_kernel_wish){.nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem};
+  TC_TRY(tc_kernel_get_all(wish, n, b->p->graph.target.gpu, &compiled));
+  b->plan->n_compiled += compiled;
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    if (!p->step[i].draft) continue;
+    p->step[i].kernel = wish++->kernel;
+    drop_draft(&p->step[i]);
   }
   return TC_OK;
 }

@@ -7,6 +7,9 @@
 #include "runtime/arena.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
+#include "runtime/disk.h"
+
+static tc_disk kept = TC_DISK("gpu");
 
 // All that an image depends on, as text; NULL without memory. To be freed.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
@@ -26,7 +29,7 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
 static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out, bool *from_disk) {
   size_t key_bytes = 0;
   char *key = key_of(g, name, source, &key_bytes);
-  *from_disk = key && !afresh && tc_gpu_images_find(key, key_bytes, out);
+  *from_disk = key && !afresh && (out->data = tc_disk_find(&kept, key, key_bytes, &out->bytes)) != NULL;
   tc_status st = TC_OK;
   if (!*from_disk) {
     uint64_t began = tc_now_ns();
@@ -34,7 +37,7 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
     if (st == TC_OK) {
       tc_log_line(TC_LOG_KERNEL, "%s: %s compiled for %s in %.1f ms, %zu bytes", tc_device_name(g->device), name, g->facts.arch,
                   (double)(tc_now_ns() - began) * 1e-6, out->bytes);
-      if (key) tc_gpu_images_keep(key, key_bytes, out);
+      if (key) tc_disk_keep(&kept, key, key_bytes, out->data, out->bytes);
     }
   }
   tc_free(key);
@@ -76,6 +79,7 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
     if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load(g, &image, name, c, NULL);
   }
   if (st != TC_OK) goto done;
+  c->from_disk = from_disk;
   *out = c, c = NULL;  // handed over
 done:
   tc_free(image.data);
@@ -86,6 +90,10 @@ done:
 
 void tc_gpu_code_retain(tc_gpu_code *c) {
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+}
+
+bool tc_gpu_code_is_from_disk(const tc_gpu_code *c) {
+  return c->from_disk;
 }
 
 void tc_gpu_code_release(tc_gpu_code *c) {

@@ -89,10 +89,6 @@ void tc_gpu_later_fini(tc_gpu *g, bool reached);
 tc_status tc_gpu_ahead_wait(tc_gpu *g);
 void tc_gpu_ahead_fini(tc_gpu *g);
 
-// The image of a kernel from the disk; false: none. key is all that it depends on.
-bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out);
-void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image);
-
 struct tc_gpu_call {
   _Atomic uint32_t refs;
   tc_gpu *g;
@@ -108,6 +104,7 @@ struct tc_gpu_code {
   _Atomic uint32_t refs;
   tc_gpu *g;
   uint64_t opened;        // the device's when it was loaded
+  bool from_disk;         // and not compiled
   tc_gpu_loaded loaded;
   uint32_t shared_bytes;  // allowed; under the device's lock
   tc_gpu_retired *retired;  // taken ahead, so that release cannot fail

@@ -2,15 +2,18 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tc/tc.h>
 #include <unistd.h>
 
-#include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
+#include "runtime/disk.h"
 
+static tc_disk some = TC_DISK("some"), other = TC_DISK("other");
 static char dir[64];
 static int n_warnings;
 
@@ -21,7 +24,7 @@ static void count_line(const char *line, void *arg) {
 
 // bytes: the cap, as text.
 static void begin(const char *bytes) {
-  snprintf(dir, sizeof dir, "/tmp/tc-images-XXXXXX");
+  snprintf(dir, sizeof dir, "/tmp/tc-disk-XXXXXX");
   cr_assert(mkdtemp(dir));
   setenv("TC_CACHE_DIR", dir, 1);
   setenv("TC_CACHE_BYTES", bytes, 1);
@@ -36,30 +39,30 @@ static void finish(void) {
 }
 
 static void keep(const char *key, const char *data, size_t bytes) {
-  tc_gpu_images_keep(key, strlen(key), &(tc_gpu_image){(void *)data, bytes});
+  tc_disk_keep(&some, key, strlen(key), data, bytes);
 }
 
 static bool holds(const char *key, const char *data, size_t bytes) {
-  tc_gpu_image image;
-  bool found = tc_gpu_images_find(key, strlen(key), &image);
-  bool same = found && image.bytes == bytes && memcmp(image.data, data, bytes) == 0;
-  if (found) tc_free(image.data);
+  size_t n;
+  char *found = tc_disk_find(&some, key, strlen(key), &n);
+  bool same = found && n == bytes && memcmp(found, data, bytes) == 0 && found[n] == 0;
+  tc_free(found);
   return same;
 }
 
 // The path of the n-th file; how many there are.
 static int files(int n, char *path, size_t bytes) {
-  char gpu[80];
+  char where[80];
   int count = 0;
-  snprintf(gpu, sizeof gpu, "%s/gpu", dir);
-  DIR *d = opendir(gpu);
+  snprintf(where, sizeof where, "%s/some", dir);
+  DIR *d = opendir(where);
   for (struct dirent *f; d && (f = readdir(d)) != NULL;)
-    if (f->d_name[0] != '.' && count++ == n) snprintf(path, bytes, "%s/%.80s", gpu, f->d_name);
+    if (f->d_name[0] != '.' && count++ == n) snprintf(path, bytes, "%s/%.80s", where, f->d_name);
   if (d) closedir(d);
   return count;
 }
 
-Test(images, what_was_kept_is_found_and_nothing_else) {
+Test(disk, what_was_kept_is_found_and_nothing_else) {
   struct stat info;
   char path[256];
   begin("1000000");
@@ -71,13 +74,15 @@ Test(images, what_was_kept_is_found_and_nothing_else) {
   cr_expect(!holds("a third", "code", 4));
   cr_expect_eq(files(0, path, sizeof path), 2);
   cr_expect(stat(path, &info) == 0 && (info.st_mode & 0777) == 0600);
-  snprintf(path, sizeof path, "%s/gpu", dir);
+  snprintf(path, sizeof path, "%s/some", dir);
   cr_expect(stat(path, &info) == 0 && (info.st_mode & 0777) == 0700);
   cr_expect_eq(n_warnings, 0);
+  size_t n;
+  cr_expect(!tc_disk_find(&other, "a key", 5, &n), "another name finds it");
   finish();
 }
 
-Test(images, a_file_with_any_byte_changed_or_cut_off_is_as_none) {
+Test(disk, a_file_with_any_byte_changed_or_cut_off_is_as_none) {
   char path[256], whole[512];
   begin("1000000");
   keep("a key", "some code of a kernel", 21);
@@ -103,7 +108,7 @@ Test(images, a_file_with_any_byte_changed_or_cut_off_is_as_none) {
   finish();
 }
 
-Test(images, a_file_that_others_may_write_is_not_trusted) {
+Test(disk, a_file_that_others_may_write_is_not_trusted) {
   char path[256];
   begin("1000000");
   keep("a key", "code", 4);
@@ -113,10 +118,10 @@ Test(images, a_file_that_others_may_write_is_not_trusted) {
   finish();
 }
 
-Test(images, a_directory_that_cannot_be_written_is_one_line_in_the_log) {
+Test(disk, a_directory_that_cannot_be_written_is_one_line_in_the_log) {
   char path[256];
   begin("1000000");
-  snprintf(path, sizeof path, "%s/gpu", dir);
+  snprintf(path, sizeof path, "%s/some", dir);
   int fd = open(path, O_CREAT | O_WRONLY, 0600);  // a file where the directory should be: for root, too
   cr_assert(fd >= 0);
   close(fd);
@@ -127,7 +132,7 @@ Test(images, a_directory_that_cannot_be_written_is_one_line_in_the_log) {
   finish();
 }
 
-Test(images, no_more_is_kept_than_the_cap_says_and_the_latest_stay) {
+Test(disk, no_more_is_kept_than_the_cap_says_and_the_latest_stay) {
   static char data[1000];
   char key[16], path[256];
   begin("20000");
@@ -143,7 +148,7 @@ Test(images, no_more_is_kept_than_the_cap_says_and_the_latest_stay) {
   finish();
 }
 
-Test(images, a_cap_of_nothing_keeps_nothing) {
+Test(disk, a_cap_of_nothing_keeps_nothing) {
   char path[256];
   begin("0");
   keep("a key", "code", 4);

@@ -1,7 +1,6 @@
-// Compiled code kept on disk for later processes: <directory>/gpu/<hash of the key>.bin, a head and then the key, which is compared, and the image.
-//
-// A file that is damaged, of another key or not this user's own is as none; one that cannot be written is a line in the log. What was used least recently
-// goes when the files together are larger than TC_CACHE_BYTES. Threads: thread-safe; processes may share the directory, for files are replaced whole.
+// Files by the hash of their keys, and how many are kept. See disk.h.
+#include "runtime/disk.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,55 +10,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/files.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/status.h"
 
-#define MAGIC UINT64_C(0x3130756770676374)  // "tcgpgu01", of this layout
+#define MAGIC UINT64_C(0x3130746b65706374)  // of this layout
 #define MOST_BYTES ((size_t)64 << 20)  // of a file that is read
 
 typedef struct head {
-  uint64_t magic, key_bytes, image_bytes;
-  tc_hash sum;  // of key and image
+  uint64_t magic, key_bytes, data_bytes;
+  tc_hash sum;  // of key and data
 } head;
 
+bool tc_disk_is_on(void) {
+  char dir[TC_DIR_BYTES];
+  return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir);
+}
+
 // False where there is no place for it.
-static bool path_of(const char *key, size_t key_bytes, char out[TC_PATH_BYTES]) {
+static bool path_of(const tc_disk *s, const void *key, size_t key_bytes, char out[TC_PATH_BYTES]) {
   char dir[TC_DIR_BYTES];
   tc_hash hash = tc_hash_bytes(key, key_bytes);
   return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir) &&
-         snprintf(out, TC_PATH_BYTES, "%s/gpu/%016" PRIx64 "%016" PRIx64 ".bin", dir, hash.hi, hash.lo) < TC_PATH_BYTES;
+         snprintf(out, TC_PATH_BYTES, "%s/%s/%016" PRIx64 "%016" PRIx64 ".bin", dir, s->name, hash.hi, hash.lo) < TC_PATH_BYTES;
 }
 
 static bool is_whole(const char *file, size_t bytes, const head *h) {
   size_t rest = bytes - sizeof *h;
-  if (h->magic != MAGIC || h->key_bytes > rest || h->image_bytes != rest - h->key_bytes) return false;
+  if (h->magic != MAGIC || h->key_bytes > rest || h->data_bytes != rest - h->key_bytes) return false;
   tc_hash sum = tc_hash_bytes(file + sizeof *h, rest);
   return sum.lo == h->sum.lo && sum.hi == h->sum.hi;
 }
 
-bool tc_gpu_images_find(const char *key, size_t key_bytes, tc_gpu_image *out) {
+char *tc_disk_find(const tc_disk *s, const void *key, size_t key_bytes, size_t *bytes) {
   char path[TC_PATH_BYTES];
-  size_t bytes;
+  size_t file_bytes;
   head h = {0};
-  *out = (tc_gpu_image){0};
-  char *file = path_of(key, key_bytes, path) ? tc_file_read(path, MOST_BYTES, true, &bytes) : NULL;
-  if (!file) return false;
-  if (bytes >= sizeof h) memcpy(&h, file, sizeof h);
-  if (bytes < sizeof h || !is_whole(file, bytes, &h)) {
+  *bytes = 0;
+  char *file = path_of(s, key, key_bytes, path) ? tc_file_read(path, MOST_BYTES, true, &file_bytes) : NULL;
+  if (!file) return NULL;
+  if (file_bytes >= sizeof h) memcpy(&h, file, sizeof h);
+  if (file_bytes < sizeof h || !is_whole(file, file_bytes, &h)) {
     tc_log_line(TC_LOG_WARN, "%s is damaged and is made again", path);
   } else if (h.key_bytes == key_bytes && memcmp(file + sizeof h, key, key_bytes) == 0) {
-    memmove(file, file + sizeof h + key_bytes, h.image_bytes);
-    file[h.image_bytes] = 0;
-    *out = (tc_gpu_image){file, h.image_bytes};
+    memmove(file, file + sizeof h + key_bytes, h.data_bytes);
+    file[h.data_bytes] = 0;
     (void)utimensat(AT_FDCWD, path, NULL, 0);  // used now
-    return true;
+    return *bytes = h.data_bytes, file;
   }
   tc_free(file);
-  return false;
+  return NULL;
 }
 
 // ---- how much is kept ----
@@ -118,30 +121,28 @@ static uint64_t shrink(const char *dir, uint64_t cap) {
   return total;
 }
 
-// Counts what this process added since it last looked, so that the directory is not read at every file.
-static void account(char *path, uint64_t bytes) {
-  static atomic_uint_least64_t since = UINT64_MAX;  // so that the first one looks
-  uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&since);
-  while (!atomic_compare_exchange_weak(&since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
+// So that the directory is not read at every file.
+static void account(tc_disk *s, char *path, uint64_t bytes) {
+  uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&s->since);
+  while (!atomic_compare_exchange_weak(&s->since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
   if (before != UINT64_MAX && before + bytes <= cap / 16) return;
   *strrchr(path, '/') = 0;
   (void)shrink(path, cap);
 }
 
-void tc_gpu_images_keep(const char *key, size_t key_bytes, const tc_gpu_image *image) {
-  static atomic_bool told;
+void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *data, size_t data_bytes) {
   char path[TC_PATH_BYTES];
-  head h = {.magic = MAGIC, .key_bytes = key_bytes, .image_bytes = image->bytes};
-  size_t bytes = sizeof h + key_bytes + image->bytes;
-  char *file = path_of(key, key_bytes, path) && bytes <= MOST_BYTES ? tc_malloc(bytes) : NULL;
+  head h = {.magic = MAGIC, .key_bytes = key_bytes, .data_bytes = data_bytes};
+  size_t bytes = sizeof h + key_bytes + data_bytes;
+  char *file = path_of(s, key, key_bytes, path) && bytes <= MOST_BYTES ? tc_malloc(bytes) : NULL;
   if (!file) return;
   memcpy(file + sizeof h, key, key_bytes);
-  memcpy(file + sizeof h + key_bytes, image->data, image->bytes);
+  memcpy(file + sizeof h + key_bytes, data, data_bytes);
   h.sum = tc_hash_bytes(file + sizeof h, bytes - sizeof h);
   memcpy(file, &h, sizeof h);
   if (tc_file_replace(path, 3, file, bytes))
-    account(path, bytes);
-  else if (!atomic_exchange(&told, true))
+    account(s, path, bytes);
+  else if (!atomic_exchange(&s->told, true))
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));
   tc_free(file);
 }

@@ -1,0 +1,15 @@
+// What this processor is, without asking a compiler. Threads: thread-safe, pure.
+#ifndef TC_LOWERING_HOST_H
+#define TC_LOWERING_HOST_H
+
+#include <stddef.h>
+
+#define TC_HOST_FEATURES_BYTES 128
+#define TC_HOST_FACTS_BYTES 256
+
+// Which of the features that rows of isa.def need it has and its system lets programs use, as LLVM names them: "+avx2,+fma".
+void tc_host_features(char out[TC_HOST_FEATURES_BYTES]);
+// All that a compiler may learn of it: two machines with equal facts are given equal code by one compiler. Equal on every core, and in every process.
+void tc_host_facts(char out[TC_HOST_FACTS_BYTES]);
+
+#endif
