@@ -1,9 +1,11 @@
-// What begins with nothing: cold starts, peak memory, sizes. Each sample is this program run again in a process of its own.
+// What begins with nothing: starts of processes, peak memory, sizes. Each sample is this program run again in a process of its own.
 #include "bench/bench.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,18 +57,23 @@ int bench_fresh(int n_words, char **words) {
 
 // ---- Samples ----
 
+typedef enum cache { NO_CACHE, EMPTY_CACHE, WARM_CACHE } cache;  // what the process finds on disk
+
 typedef struct sample {
   const char *what;
   bool time;  // the seconds until its line comes; else the line's figure
+  cache cache;
 } sample;
 
-static double run_sample(void *arg, int n) {
-  const sample *s = arg;
+static char warm_dir[64];  // what the first process of a row leaves to the others
+
+// The figure of a process that keeps compiled kernels in the directory; NULL: it keeps none.
+static double run_process(const sample *s, const char *cache_dir) {
   char *const words[] = {"tc-bench", "--fresh", (char *)(uintptr_t)s->what, NULL};
   int fds[2], status = -1;
   pid_t pid;
-  (void)n;
   if (pipe2(fds, O_CLOEXEC) != 0) return -1;
+  if (cache_dir) setenv("TC_CACHE_DIR", cache_dir, 1), unsetenv("TC_CACHE_BYTES");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
@@ -78,18 +85,60 @@ static double run_sample(void *arg, int n) {
   if (!failed && from && fscanf(from, "done %lf", &figure) == 1 && s->time) figure = bench_now() - start;
   if (from) fclose(from);
   if (!failed) waitpid(pid, &status, 0);
+  setenv("TC_CACHE_BYTES", "0", 1);
   return status == 0 ? figure : -1;
 }
 
+static bool make_directory(char path[64]) {
+  snprintf(path, 64, "/tmp/tc-bench-XXXXXX");
+  return mkdtemp(path) != NULL;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at) {
+  (void)info, (void)kind, (void)at;
+  return remove(path);
+}
+
+static void remove_directory(char path[64]) {
+  if (*path) nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  *path = 0;
+}
+
+static double run_sample(void *arg, int n) {
+  const sample *s = arg;
+  char dir[64];
+  (void)n;
+  if (s->cache == NO_CACHE) return run_process(s, NULL);
+  if (s->cache == WARM_CACHE) {
+    bool first = !*warm_dir;
+    if (first && (!make_directory(warm_dir) || run_process(s, warm_dir) < 0)) return -1;
+    return run_process(s, warm_dir);
+  }
+  if (!make_directory(dir)) return -1;
+  double figure = run_process(s, dir);
+  remove_directory(dir);
+  return figure;
+}
+
+static void measure_starts(const char *bench, cache cache) {
+  static const char *const names[] = {"sincos10", "mlptrain_small", "resnet18_train"};
+  for (int i = 0; i < 3; i++) {
+    sample s = {names[i], true, cache};
+    bench_measure(&(bench_row){.bench = bench, .name = names[i], .unit = "s", .n_samples = i < 2 ? 7 : 3, .run = run_sample, .arg = &s});
+    remove_directory(warm_dir);
+  }
+}
+
 void bench_cold(void) {
-  static sample samples[] = {{"sincos10", true}, {"mlptrain_small", true}, {"resnet18_train", true}};
-  for (int i = 0; i < 3; i++)
-    bench_measure(
-        &(bench_row){.bench = "cold", .name = samples[i].what, .unit = "s", .n_samples = i < 2 ? 7 : 3, .run = run_sample, .arg = &samples[i]});
+  measure_starts("cold", EMPTY_CACHE);
+}
+
+void bench_warm(void) {
+  measure_starts("warm", WARM_CACHE);
 }
 
 void bench_peak_memory(void) {
-  static sample samples[] = {{"peak_resnet18_train", false}, {"peak_gpt2_train", false}};
+  static sample samples[] = {{"peak_resnet18_train", false, NO_CACHE}, {"peak_gpt2_train", false, NO_CACHE}};
   for (int i = 0; i < 2; i++)
     bench_measure(&(bench_row){
         .bench = "peak_memory", .name = samples[i].what + strlen("peak_"), .unit = "MiB", .n_samples = 3, .run = run_sample, .arg = &samples[i]});
@@ -105,9 +154,10 @@ static double library_size(void *arg, int n) {
 }
 
 void bench_size(void) {
-  static sample rss = {"sincos10", false};
+  static sample rss = {"sincos10", false, WARM_CACHE};
   bench_measure(&(bench_row){.bench = "size", .name = "library", .unit = "MiB", .n_samples = 1, .run = library_size});
   bench_measure(&(bench_row){.bench = "size", .name = "rss_sincos10", .unit = "MiB", .n_samples = 3, .run = run_sample, .arg = &rss});
+  remove_directory(warm_dir);
 }
 
 // ---- Compiling ----
@@ -129,7 +179,7 @@ static double compile_chain(void *arg, int n) {
 }
 
 void bench_compile(void) {
-  static sample all = {"compile_resnet18_train", false};
+  static sample all = {"compile_resnet18_train", false, NO_CACHE};
   tc_scope scope = tc_scope_begin();
   tc_tensor x = bench_tensor(TC_SHAPE(1000), 1);
   bench_measure(&(bench_row){.bench = "compile", .name = "kernel", .unit = "ms", .n_samples = 50, .run = compile_chain, .arg = &x});

@@ -374,9 +374,8 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *l
 // Puts one that was made into the cache, unless another thread was faster.
 static void add(const making *m, uint32_t *compiled) {
   tc_kernel *k = m->k, *gone = k;
-  const char *how = k->from_disk ? "from disk" : "compiled";
-  tc_log_line(TC_LOG_KERNEL, "%s: %s, %u instructions", k->name, how, m->from.nest ? m->from.nest->n_inst : 0);
-  if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: miss, %s", k->name, how);
+  tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions", k->from_disk ? "from disk" : "compiled", k->name, m->from.nest ? m->from.nest->n_inst : 0);
+  if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   *compiled += !k->from_disk;
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += !k->from_disk;

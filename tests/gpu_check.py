@@ -19,7 +19,7 @@ TIMES = {"GB/s", "GFLOP/s", "us", "ms", "times as fast"}  # units of what takes 
 def run(directory, *options):
     file = os.path.join(directory, "rows.json")
     done = subprocess.run([program, part, "--device", "tc:cuda", "--small", "--json", file, *options], capture_output=True, text=True, errors="replace",
-                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CUBLASLT_LIBRARY": cublaslt, "TC_CACHE_DIR": directory, "TC_SIM_CACHE": directory})
+                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CUBLASLT_LIBRARY": cublaslt, "TC_CACHE_DIR": directory, "TC_CACHE_BYTES": str(1 << 28), "TC_SIM_CACHE": directory})
     rows = [json.loads(line) for line in open(file, encoding="utf-8")] if os.path.exists(file) else []
     return done, file, rows
 

@@ -187,6 +187,7 @@ int main(void) {
   char cache[] = "/tmp/tc-faults-XXXXXX", command[64];
   if (!mkdtemp(cache)) return 1;
   setenv("TC_CACHE_DIR", cache, 1);  // so that the simulated compiler is asked once
+  unsetenv("TC_CACHE_BYTES");
   tc_options_reload();
   tc_set_log(quiet, NULL);
   device = TC_DEVICE_CUDA, driver_name = "libsim-cuda.so";

@@ -44,6 +44,7 @@ int main(int argc, char **argv) {
   EXPECT(mkdtemp(dir) != NULL, "no directory");
   snprintf(images, sizeof images, "%s/gpu", dir);
   setenv("TC_CACHE_DIR", dir, 1);
+  unsetenv("TC_CACHE_BYTES");
   EXPECT(run_again(argv[0], "glibc.malloc.arena_max=1") == 0, "the first process failed");
   int first = n_files(images);
   EXPECT(first > 2, "%d files", first);
