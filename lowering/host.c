@@ -27,9 +27,15 @@ typedef struct leaf {
 
 void tc_host_facts(char out[TC_HOST_FACTS_BYTES]) {
   static const leaf leaves[] = {
-      {0, 0, .b = true, .c = true, .d = true}, {1, 0, .a = true, .c = true, .d = true}, {7, 0, .b = true, .c = true, .d = true},
-      {7, 1, .a = true, .d = true},            {0xd, 1, .a = true},                     {0x14, 0, .b = true},
-      {0x19, 0, .b = true},                    {0x24, 0, .b = true},                    {0x80000001, 0, .c = true, .d = true},
+      {0, 0, .b = true, .c = true, .d = true},
+      {1, 0, .a = true, .c = true, .d = true},
+      {7, 0, .b = true, .c = true, .d = true},
+      {7, 1, .a = true, .d = true},
+      {0xd, 1, .a = true},
+      {0x14, 0, .b = true},
+      {0x19, 0, .b = true},
+      {0x24, 0, .b = true},
+      {0x80000001, 0, .c = true, .d = true},
       {0x80000008, 0, .b = true},
   };
   size_t n = (size_t)snprintf(out, TC_HOST_FACTS_BYTES, "x86-64");

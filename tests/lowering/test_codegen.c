@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "lowering/elf.h"
+#include "lowering/host.h"
 #include "lowering/isa.h"
 #include "lowering/llvm/codegen.h"
 #include "lowering/nest_math.h"
@@ -43,6 +44,24 @@ static bool get_target(int which, target *t) {
 #else
   return false;
 #endif
+}
+
+// Which instruction set a process plans for, it decides without opening LLVM.
+Test(codegen, the_processor_is_what_LLVM_takes_it_for) {
+  char features[TC_HOST_FEATURES_BYTES], facts[2][TC_HOST_FACTS_BYTES];
+  target t;
+  get_target(HOST, &t);
+  tc_host_features(features);
+  cr_expect_eq(tc_isa_of_host(features, NULL), tc_isa_of_host(t.features, NULL), "%s; LLVM: %s", features, t.features);
+#if defined(__x86_64__)
+  static const char *const names[] = {"+avx2", "+fma", "+avx512f", "+avx512vl", "+avx512dq", "+avx512bw"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    cr_expect_eq(strstr(features, names[i]) != NULL, strstr(t.features, names[i]) != NULL, "%s: %s; LLVM: %s", names[i], features, t.features);
+  cr_expect(tc_isa_of_host(features, NULL) != &tc_isa_interpreted);
+#endif
+  tc_host_facts(facts[0]), tc_host_facts(facts[1]);
+  cr_expect_str_eq(facts[0], facts[1]);
+  cr_expect(strlen(facts[0]) > 20 && strlen(facts[0]) < TC_HOST_FACTS_BYTES - 1, "%s", facts[0]);
 }
 
 // ---- running a nest both ways ----

@@ -199,6 +199,7 @@ static void fail_each_of_plugin(void) {
   if (lib) *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
   if (!get) return;  // a build without it
   float want[3], got[3];
+  int n_failed_calls = 0;
   for (int sticky = 0; sticky < 2; sticky++) {
     tc_cache_clear();
     (void)get()->fail_at(0, 0);
@@ -211,11 +212,15 @@ static void fail_each_of_plugin(void) {
       (void)get()->fail_at(n, sticky);
       tc_status st = train(got);
       (void)get()->fail_at(0, 0);
-      EXPECT(st == TC_ERR_MEMORY, "the compiler's allocation %ld of %ld: %s", n, total, tc_status_text(st));
+      // What one thread could not compile beside others is tried once more.
+      bool right = st == TC_OK && !sticky && memcmp(got, want, sizeof got) == 0;
+      EXPECT(st == TC_ERR_MEMORY || right, "the compiler's allocation %ld of %ld: %s", n, total, tc_status_text(st));
+      n_failed_calls += st != TC_OK;
       tc_clear_error();
       EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after the compiler's allocation %ld of %ld it trains otherwise", n, total);
     }
   }
+  EXPECT(n_failed_calls > 0, "no allocation of the compiler failed");
   dlclose(lib);
 }
 

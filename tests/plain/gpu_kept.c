@@ -14,7 +14,7 @@ static int n_files(const char *dir) {
 }
 
 // As the process that this one became: an elementwise kernel, a product and a row's fold, whose places in memory are another process's.
-static int use(void) {
+static int use(bool compiles) {
   tc_scope scope = tc_scope_begin();
   float sum;
   EXPECT_OK(tc_set_default_device("tc:cuda"));
@@ -22,15 +22,17 @@ static int use(void) {
   EXPECT_OK(tc_item_f32(tc_sum(y, TC_ALL, false), &sum));
   EXPECT(sum > 7.99f && sum < 8.01f, "%g", (double)sum);
   tc_scope_end(scope);
+  tc_cache_info c = tc_cache_stats();
+  EXPECT(c.kernel_misses > 2 && c.compiles == (compiles ? c.kernel_misses : 0), "%d of %d kernels compiled", (int)c.compiles, (int)c.kernel_misses);
   return atomic_load(&expect_n_failed) != 0;
 }
 
-static int run_again(char *program, const char *allocations) {
+static int run_again(char *program, char *way, const char *allocations) {
   int status = -1;
   pid_t child = fork();
   if (child == 0) {
     setenv("GLIBC_TUNABLES", allocations, 1);  // other addresses, also where they are not drawn
-    execl("/proc/self/exe", program, "use", (char *)NULL);
+    execl("/proc/self/exe", program, way, (char *)NULL);
     _exit(1);
   }
   waitpid(child, &status, 0);
@@ -38,17 +40,17 @@ static int run_again(char *program, const char *allocations) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) return use();
+  if (argc > 1) return use(strcmp(argv[1], "compiles") == 0);
   char dir[] = "/tmp/tc-kept-XXXXXX", images[64], command[64];
   if (!built_simulators()) return printf("skipped: the simulated driver was not built\n"), 77;
   EXPECT(mkdtemp(dir) != NULL, "no directory");
   snprintf(images, sizeof images, "%s/gpu", dir);
   setenv("TC_CACHE_DIR", dir, 1);
   unsetenv("TC_CACHE_BYTES");
-  EXPECT(run_again(argv[0], "glibc.malloc.arena_max=1") == 0, "the first process failed");
+  EXPECT(run_again(argv[0], "compiles", "glibc.malloc.arena_max=1") == 0, "the first process failed");
   int first = n_files(images);
   EXPECT(first > 2, "%d files", first);
-  EXPECT(run_again(argv[0], "glibc.malloc.mmap_threshold=64") == 0, "the second process failed");
+  EXPECT(run_again(argv[0], "finds", "glibc.malloc.mmap_threshold=64") == 0, "the second process failed");
   EXPECT(n_files(images) == first, "%d files, then %d", first, n_files(images));
   snprintf(command, sizeof command, "rm -r %s", dir);
   EXPECT(system(command) == 0, "%s", command);

@@ -1,0 +1,151 @@
+// Kernels made together, a plain program for -fsanitize=thread as well: a list of nests gives the kernels that they give one by one, equal ones once; of
+// several that cannot be compiled the first one's error is told, and nothing is left; threads that ask for the same lists at once, while others clear the
+// cache, all get what computes the right values; so do those whose kernels come from disk.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "lowering/kernel.h"
+#include "runtime/options.h"
+#include "runtime/team.h"
+#include "tests/lowering/nest_build.h"
+#include "tests/plain/expect.h"
+#include "tests/plain/files.h"
+
+enum { N_NESTS = 24, N_DISTINCT = 17, N_THREADS = 3, N_ROUNDS = 4 };
+
+// Stores a number everywhere; kind -1: takes the remainder of two, for which there is no code.
+static void build(tc_nest *n, int kind) {
+  *n = (tc_nest){0};
+  float value = (float)kind;
+  int32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  put_buffer(n, TC_F32);
+  uint32_t b = OP0(n, BEGIN, TC_I64, 1, 0), e = OP0(n, FINISH, TC_I64, 1, 0), i = OP2(n, LOOP, TC_I64, 1, 1, b, e),
+           v = OP0(n, CONST, TC_F32, 1, bits);
+  if (kind < 0) v = OP2(n, REM, TC_F32, 1, 0, v, v);
+  for (int k = 0; k < kind % 5; k++) v = OP2(n, MIN, TC_F32, 1, 0, v, v);  // of several lengths
+  OP2(n, STORE, TC_F32, 1, 0, i, v);
+  OP0(n, ENDLOOP, TC_BOOL, 1, 0);
+}
+
+typedef struct list {
+  tc_nest nest[N_NESTS];
+  tc_kernel_wish wish[N_NESTS];
+  char stem[N_NESTS][16];
+} list;
+
+static void list_make(list *l) {
+  for (int i = 0; i < N_NESTS; i++) {
+    build(&l->nest[i], i % N_DISTINCT);
+    snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
+    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i]};
+  }
+}
+
+static void list_release(list *l) {
+  for (int i = 0; i < N_NESTS; i++) {
+    tc_kernel_release(l->wish[i].kernel);
+    tc_nest_destroy(&l->nest[i]);
+  }
+}
+
+static void expect_right(const list *l) {
+  for (int i = 0; i < N_NESTS; i++) {
+    tc_kernel *k = l->wish[i].kernel;
+    float out[3] = {-1, -1, -1};
+    void *scratch = calloc(1, k ? k->scratch_bytes + 64 : 1);
+    tc_worker w = {.scratch = (void *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), .n = 1};
+    if (k) atomic_load (&k->fn)(k->ctx, (void *[]){out}, NULL, 0, 2, &w);
+    EXPECT(out[0] == (float)(i % N_DISTINCT) && out[1] == out[0] && out[2] == -1, "nest %d stores %g", i, (double)out[0]);
+    free(scratch);
+  }
+}
+
+static void equal_ones_are_one(void) {
+  static list l;
+  uint32_t compiled = 0, again = 0;
+  list_make(&l);
+  tc_kernel_cache_clear();
+  EXPECT_OK(tc_kernel_get_all(l.wish, N_NESTS, NULL, &compiled));
+  EXPECT(compiled == N_DISTINCT, "%u compiled", compiled);
+  expect_right(&l);
+  for (int i = N_DISTINCT; i < N_NESTS; i++) EXPECT(l.wish[i].kernel == l.wish[i - N_DISTINCT].kernel, "nest %d has a kernel of its own", i);
+  for (int i = 0; i < N_NESTS; i++) {
+    tc_kernel *k;
+    EXPECT_OK(tc_kernel_get(&l.nest[i], l.stem[i], NULL, &k, &again));
+    EXPECT(k == l.wish[i].kernel, "nest %d alone has another kernel", i);
+    tc_kernel_release(k);
+  }
+  EXPECT(again == 0, "%u compiled again", again);
+  list_release(&l);
+}
+
+static void first_error_is_told(void) {
+  static list l;
+  static const int bad[] = {5, 11, 20};
+  uint32_t compiled = 0;
+  list_make(&l);
+  tc_kernel_cache_clear();
+  tc_cache_info before = {0}, after = {0};
+  tc_kernel_stats(&before);
+  for (int i = 0; i < 3; i++) {
+    tc_nest_destroy(&l.nest[bad[i]]);
+    build(&l.nest[bad[i]], -1 - i);
+    snprintf(l.stem[bad[i]], sizeof l.stem[0], "bad%d", bad[i]);
+  }
+  tc_clear_error();
+  EXPECT(tc_kernel_get_all(l.wish, N_NESTS, NULL, &compiled) == TC_ERR_COMPILE, "no error");
+  const char *text = tc_last_error()->message;
+  EXPECT(strstr(text, "tc_bad5_") && strstr(text, "rem"), "not the first one's error");
+  for (int i = 0; i < N_NESTS; i++) EXPECT(!l.wish[i].kernel, "nest %d has a kernel", i);
+  tc_kernel_stats(&after);
+  EXPECT(after.compiles - before.compiles == compiled, "%u compiled", compiled);
+  tc_clear_error();
+  list_release(&l);
+}
+
+static void *ask(void *arg) {
+  list *l = calloc(1, sizeof *l);
+  for (int round = 0; round < N_ROUNDS && l; round++) {
+    uint32_t compiled = 0;
+    list_make(l);
+    EXPECT_OK(tc_kernel_get_all(l->wish, N_NESTS, NULL, &compiled));
+    expect_right(l);
+    list_release(l);
+    if (arg) tc_kernel_cache_clear();
+  }
+  free(l);
+  return NULL;
+}
+
+static void threads_ask_at_once(void) {
+  pthread_t t[N_THREADS];
+  tc_kernel_cache_clear();
+  for (int i = 0; i < N_THREADS; i++) EXPECT(pthread_create(&t[i], NULL, ask, i == 0 ? t : NULL) == 0, "no thread");
+  for (int i = 0; i < N_THREADS; i++) pthread_join(t[i], NULL);
+}
+
+int main(void) {
+  setenv("TC_NUM_THREADS", "2", 0);
+  setenv("TC_CACHE_BYTES", "0", 1);
+  bool compiles = strncmp(tc_kernel_compiler(), "LLVM", 4) == 0;
+  equal_ones_are_one();
+  if (compiles) first_error_is_told();
+  threads_ask_at_once();
+  setenv("TC_CACHE_DIR", files_path("kept"), 1);
+  unsetenv("TC_CACHE_BYTES");
+  tc_options_reload();
+  threads_ask_at_once();
+  uint64_t n = 0;
+  for (int round = 0; round < 2; round++) {
+    tc_cache_info info = {0};
+    tc_kernel_stats(&info);
+    EXPECT(round == 0 || !compiles || info.compiles == n, "%d compiled though they are on disk", (int)(info.compiles - n));
+    n = info.compiles;
+    threads_ask_at_once();
+  }
+  (void)files_fini();
+  tc_team_stop();
+  return expect_done("kernels");
+}
