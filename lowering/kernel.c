@@ -30,6 +30,7 @@ static struct {
   const tc_isa *foreign;  // that, if it is another machine's: kernels are interpreted
   bool compiles;          // kernels of this machine; false: they are interpreted
   char build[TC_BUILD_BYTES];  // of the compiler; "": not known
+  char disk_head[512];  // of a kernel's key on disk; "": nothing is kept
   // Known from opening it on.
   pthread_once_t opened;
   const tc_llvm_plugin *llvm;  // NULL: there is none
@@ -73,6 +74,14 @@ static void open_compiler(void) {
            self.foreign ? ": not this machine, kernels are interpreted as they are for " : "", self.foreign ? self.foreign->name : "");
 }
 
+// What a key on disk begins with: who makes objects, and for what.
+static void write_disk_head(void) {
+  char facts[TC_HOST_FACTS_BYTES];
+  tc_host_facts(facts);
+  snprintf(self.disk_head, sizeof self.disk_head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n", tc_version(), self.build, TC_LLVM_ABI,
+           TC_NEST_VERSION, self.isa->name, facts);
+}
+
 static void init(void) {
   const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL;
   char features[TC_HOST_FEATURES_BYTES];
@@ -81,12 +90,11 @@ static void init(void) {
   self.isa = self.foreign ? self.foreign : tc_isa_of_host(features, asked);
   self.wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
   if (self.wanted) tc_plugin_find(self.foreign, self.build);
-  self.compiles = !self.foreign;
-  if (*self.build) return;
-  pthread_once(&self.opened, open_compiler);
-  if (self.llvm) return;
-  self.compiles = false;
-  self.isa = asked ? asked : &tc_isa_interpreted;
+  if (!*self.build) pthread_once(&self.opened, open_compiler);
+  bool there = self.llvm || *self.build;
+  if (!there) self.isa = asked ? asked : &tc_isa_interpreted;
+  self.compiles = there && !self.foreign;
+  if (self.compiles && *self.build) write_disk_head();
 }
 
 // The compiler, opened if it was not; NULL: there is none. pre: compiling.
@@ -182,15 +190,14 @@ static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, siz
 
 // All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
 static char *disk_key(const tc_kernel *k, size_t *bytes) {
-  char facts[TC_HOST_FACTS_BYTES], head[512];
-  if (!*self.build || self.foreign || !tc_disk_is_on()) return NULL;
-  tc_host_facts(facts);
-  int n = snprintf(head, sizeof head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n%s\n", tc_version(), self.build, TC_LLVM_ABI,
-                   TC_NEST_VERSION, self.isa->name, facts, k->name);
-  if (n < 0 || n >= (int)sizeof head) return NULL;
-  *bytes = (size_t)n + k->key_bytes;
+  if (!*self.disk_head || !tc_disk_is_on()) return NULL;
+  size_t head = strlen(self.disk_head), name = strlen(k->name) + 1;
+  *bytes = head + name + k->key_bytes;
   char *key = tc_malloc(*bytes);
-  if (key) memcpy(key, head, (size_t)n), memcpy(key + n, k->key, k->key_bytes);
+  if (!key) return NULL;
+  memcpy(key, self.disk_head, head);
+  memcpy(key + head, k->name, name);
+  memcpy(key + head + name, k->key, k->key_bytes);
   return key;
 }
 
