@@ -8,9 +8,11 @@
 #include "lazy/front/operand.h"
 
 #ifdef TC_HAVE_LIBZIP
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +23,42 @@
 
 #define MAX_DEFLATE_RATIO 1032  // zlib's, for a run of one byte
 
+// ---- The library ----
+
+#define FUNCTIONS(X) \
+  X(zip_close) \
+  X(zip_discard) X(zip_error_fini) X(zip_error_init_with_code) X(zip_error_strerror) X(zip_fclose) X(zip_file_add) X(zip_file_get_error) \
+      X(zip_file_set_dostime) X(zip_fopen_index) X(zip_fread) X(zip_get_name) X(zip_get_num_entries) X(zip_open) X(zip_set_file_compression) \
+          X(zip_source_buffer_fragment) X(zip_source_free) X(zip_stat_index) X(zip_strerror)
+
+// Opened for the first archive and kept: with libcrypto, which it needs, it would add 2 ms to the start of every process (of 5, Zen 3).
+static struct {
+  pthread_once_t once;
+  char why[160];  // it is absent; "": it is there
+#define X(name) __typeof__(&name) name;
+  FUNCTIONS(X)
+#undef X
+} lib = {.once = PTHREAD_ONCE_INIT};
+
+static void open_library(void) {
+  static const char *const sonames[] = {"libzip.so.5", "libzip.so.4"};  // alike in what is used here
+  void *handle = NULL;
+  for (size_t i = 0; i < sizeof sonames / sizeof *sonames && !handle; i++) handle = dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    snprintf(lib.why, sizeof lib.why, "%s", dlerror());
+    return;
+  }
+#define X(name) \
+  if ((*(void **)&lib.name = dlsym(handle, #name)) == NULL) snprintf(lib.why, sizeof lib.why, "libzip lacks %s", #name);
+  FUNCTIONS(X)
+#undef X
+}
+
+static tc_status need_library(const char *op, tc_site site) {
+  pthread_once(&lib.once, open_library);
+  return *lib.why ? tc_fail(TC_ERR_STATE, op, site, ".npz files need libzip: %s", lib.why) : TC_OK;
+}
+
 // ---- Reading ----
 
 typedef struct npz {
@@ -29,7 +67,7 @@ typedef struct npz {
 } npz;
 
 static ssize_t member_read(void *member, char *out, size_t bytes) {
-  return (ssize_t)zip_fread(member, out, bytes);
+  return (ssize_t)lib.zip_fread(member, out, bytes);
 }
 
 // What is wrong with a member before it is read, or NULL.
@@ -48,7 +86,7 @@ static tc_tensor read_member(zip_file_t *member, uint64_t bytes, tc_site site, c
   tc_tensor t = tc_npy_read(f, bytes, site, why, why_bytes);
   // libzip compares the checksum when it meets the end.
   if (tc_is_valid(t) && (fgetc(f) != EOF || ferror(f))) {
-    snprintf(why, why_bytes, "it is damaged: %s", ferror(f) ? zip_error_strerror(zip_file_get_error(member)) : "bytes follow the data");
+    snprintf(why, why_bytes, "it is damaged: %s", ferror(f) ? lib.zip_error_strerror(lib.zip_file_get_error(member)) : "bytes follow the data");
     t = tc_poison(TC_ERR_IO);
   }
   fclose(f);
@@ -61,20 +99,20 @@ static tc_tensor npz_get(const tc_archive *a, int i, tc_site site) {
   zip_stat_t info;
   tc_tensor t = tc_poison(TC_ERR_IO);
   zip_file_t *member = NULL;
-  const char *no = zip_stat_index(z->zip, z->member[i], 0, &info) == 0 ? refused(&info) : zip_strerror(z->zip);
-  if (no == NULL && (member = zip_fopen_index(z->zip, z->member[i], 0)) == NULL) no = zip_strerror(z->zip);
+  const char *no = lib.zip_stat_index(z->zip, z->member[i], 0, &info) == 0 ? refused(&info) : lib.zip_strerror(z->zip);
+  if (no == NULL && (member = lib.zip_fopen_index(z->zip, z->member[i], 0)) == NULL) no = lib.zip_strerror(z->zip);
   if (no)
     snprintf(why, sizeof why, "%s", no);
   else
     t = read_member(member, info.size, site, why, sizeof why);
-  if (member) zip_fclose(member);
+  if (member) lib.zip_fclose(member);
   if (!tc_is_valid(t) && why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
   return t;
 }
 
 static void npz_close(tc_archive *a) {
   npz *z = a->state;
-  if (z->zip) zip_discard(z->zip);
+  if (z->zip) lib.zip_discard(z->zip);
   free(z->member);
   free(z);
 }
@@ -83,17 +121,17 @@ static tc_status read_directory(tc_archive *a, tc_site site) {
   const char *op = "npz_open";
   npz *z = a->state;
   int code;
-  if ((z->zip = zip_open(a->path, ZIP_RDONLY, &code)) == NULL) {
+  if ((z->zip = lib.zip_open(a->path, ZIP_RDONLY, &code)) == NULL) {
     zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    tc_fail(TC_ERR_IO, op, site, "%s: %s", a->path, zip_error_strerror(&error));
-    zip_error_fini(&error);
+    lib.zip_error_init_with_code(&error, code);
+    tc_fail(TC_ERR_IO, op, site, "%s: %s", a->path, lib.zip_error_strerror(&error));
+    lib.zip_error_fini(&error);
     return TC_ERR_IO;
   }
-  zip_int64_t n = zip_get_num_entries(z->zip, 0);
+  zip_int64_t n = lib.zip_get_num_entries(z->zip, 0);
   if ((z->member = calloc((size_t)n + 1, sizeof *z->member)) == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %" PRId64 " names", n);
   for (zip_int64_t i = 0; i < n; i++) {
-    const char *member = zip_get_name(z->zip, (zip_uint64_t)i, 0);
+    const char *member = lib.zip_get_name(z->zip, (zip_uint64_t)i, 0);
     size_t bytes = member ? strlen(member) : 0;
     if (bytes <= 4 || strcmp(member + bytes - 4, ".npy") != 0) continue;
     char *name = strndup(member, bytes - 4);
@@ -106,6 +144,7 @@ static tc_status read_directory(tc_archive *a, tc_site site) {
 }
 
 tc_archive *tc_npz_open_at(const char *path, tc_site site) {
+  if (need_library("npz_open", site) != TC_OK) return NULL;
   tc_archive *a = tc_archive_create("npz_open", path, site);
   if (a == NULL) return NULL;
   a->state = calloc(1, sizeof(npz));
@@ -124,7 +163,7 @@ typedef struct member {  // lives until the archive is closed: that is when libz
 } member;
 
 static tc_status zip_failed(zip_t *zip, const tc_new_file *f) {
-  return tc_fail(TC_ERR_IO, f->op, f->site, "%s: %s", f->path, zip_strerror(zip));
+  return tc_fail(TC_ERR_IO, f->op, f->site, "%s: %s", f->path, lib.zip_strerror(zip));
 }
 
 static tc_status add_member(zip_t *zip, const tc_new_file *f, const char *name, tc_tensor t, member *m) {
@@ -135,28 +174,28 @@ static tc_status add_member(zip_t *zip, const tc_new_file *f, const char *name, 
   TC_TRY(tc_map_shared_at(t, &data, &m->share, f->site));
   size_t bytes = (size_t)tc_numel_at(t, f->site) * tc_type_bytes(type);
   zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)m->header, tc_npy_header(m->header, &shape, type)}, {(zip_uint8_t *)data, bytes}};
-  zip_source_t *source = zip_source_buffer_fragment(zip, parts, bytes ? 2 : 1, 0);
+  zip_source_t *source = lib.zip_source_buffer_fragment(zip, parts, bytes ? 2 : 1, 0);
   zip_int64_t i = -1;
-  if (source && asprintf(&file, "%s.npy", name) >= 0) i = zip_file_add(zip, file, source, ZIP_FL_ENC_UTF_8);
-  if (i < 0) zip_source_free(source);
+  if (source && asprintf(&file, "%s.npy", name) >= 0) i = lib.zip_file_add(zip, file, source, ZIP_FL_ENC_UTF_8);
+  if (i < 0) lib.zip_source_free(source);
   free(file);
   // As NumPy: not compressed, and dated 1980, so that equal tensors make equal files.
-  bool ok = i >= 0 && zip_set_file_compression(zip, (zip_uint64_t)i, ZIP_CM_STORE, 0) == 0 &&
-            zip_file_set_dostime(zip, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) == 0;
+  bool ok = i >= 0 && lib.zip_set_file_compression(zip, (zip_uint64_t)i, ZIP_CM_STORE, 0) == 0 &&
+            lib.zip_file_set_dostime(zip, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) == 0;
   return ok ? TC_OK : zip_failed(zip, f);
 }
 
 static tc_status write_members(const tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, member *members) {
   int code;
-  zip_t *zip = zip_open(f->name, ZIP_CREATE | ZIP_TRUNCATE, &code);
+  zip_t *zip = lib.zip_open(f->name, ZIP_CREATE | ZIP_TRUNCATE, &code);
   if (zip == NULL) return tc_fail(TC_ERR_IO, f->op, f->site, "%s: cannot be made a zip archive (libzip's error %d)", f->path, code);
   for (int i = 0; i < n; i++) {
     tc_status st = add_member(zip, f, names[i], tensors[i], &members[i]);
-    if (st != TC_OK) return zip_discard(zip), st;
+    if (st != TC_OK) return lib.zip_discard(zip), st;
   }
-  if (zip_close(zip) == 0) return TC_OK;
+  if (lib.zip_close(zip) == 0) return TC_OK;
   tc_status st = zip_failed(zip, f);
-  zip_discard(zip);
+  lib.zip_discard(zip);
   return st;
 }
 
@@ -171,6 +210,7 @@ tc_status tc_npz_save_at(const char *path, int n, const char *const *names, cons
   static const char empty[22] = "PK\5\6";  // libzip leaves no file where there is no member
   tc_new_file f;
   tc_status st = TC_OK;
+  TC_TRY(need_library("npz_save", site));
   TC_TRY(tc_archive_check_save("npz_save", path, n, names, tensors, site));
   member *members = calloc((size_t)n + 1, sizeof *members);
   if (members == NULL) return tc_fail(TC_ERR_MEMORY, "npz_save", site, "no memory for %d tensors", n);
