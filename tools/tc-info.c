@@ -64,7 +64,7 @@ static bool print_cache(void) {
   printf("compiler\n  %s\n", tc_kernel_compiler());
   bool works = print_trial();
   tc_cache_info c = tc_cache_stats();
-  printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses); compiles: %llu\n", c.n_plans,
+  printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
          (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,
          (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
   return works;

@@ -160,12 +160,14 @@ TC_API tc_status tc_set_allocator(tc_allocator allocator);
 TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
 
 typedef struct tc_cache_info {
-  uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses, compiles;
+  uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses;
+  uint64_t compiles;  // of kernel_misses, those that were not found on disk (TC_CACHE_DIR) either
   size_t n_plans, n_kernels;
   uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
   size_t n_choices;              // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 TC_API tc_cache_info tc_cache_stats(void);
+// Forgets plans and kernels of this process; files stay.
 TC_API void tc_cache_clear(void);
 
 // One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by site at exit.
