@@ -57,12 +57,12 @@ int bench_fresh(int n_words, char **words) {
 
 // ---- Samples ----
 
-typedef enum cache { NO_CACHE, EMPTY_CACHE, WARM_CACHE } cache;  // what the process finds on disk
+typedef enum disk_state { NO_CACHE, EMPTY_CACHE, WARM_CACHE } disk_state;  // what the process finds on disk
 
 typedef struct sample {
   const char *what;
   bool time;  // the seconds until its line comes; else the line's figure
-  cache cache;
+  disk_state disk;
 } sample;
 
 static char warm_dir[64];  // what the first process of a row leaves to the others
@@ -108,8 +108,8 @@ static double run_sample(void *arg, int n) {
   const sample *s = arg;
   char dir[64];
   (void)n;
-  if (s->cache == NO_CACHE) return run_process(s, NULL);
-  if (s->cache == WARM_CACHE) {
+  if (s->disk == NO_CACHE) return run_process(s, NULL);
+  if (s->disk == WARM_CACHE) {
     bool first = !*warm_dir;
     if (first && (!make_directory(warm_dir) || run_process(s, warm_dir) < 0)) return -1;
     return run_process(s, warm_dir);
@@ -120,10 +120,10 @@ static double run_sample(void *arg, int n) {
   return figure;
 }
 
-static void measure_starts(const char *bench, cache cache) {
+static void measure_starts(const char *bench, disk_state disk) {
   static const char *const names[] = {"sincos10", "mlptrain_small", "resnet18_train"};
   for (int i = 0; i < 3; i++) {
-    sample s = {names[i], true, cache};
+    sample s = {names[i], true, disk};
     bench_measure(&(bench_row){.bench = bench, .name = names[i], .unit = "s", .n_samples = i < 2 ? 7 : 3, .run = run_sample, .arg = &s});
     remove_directory(warm_dir);
   }
