@@ -45,21 +45,24 @@ static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left)
   tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
   tc_val row_mask = TC_NONE, numbers = tc_emit_raw(&s->e, TC_N_LANES, TC_I64, rows, TC_NONE, TC_NONE, TC_NONE, 0);
   if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
-  for (int first = 0; first < s->lanes && s->st == TC_OK; first += rows) {
-    for (int i = 0; i < rows; i++) {
-      tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, (first + i) * stride)), mask = row_mask;
-      if (columns != TC_NONE) {
-        tc_val there = tc_emit_splat(&s->e, tc_emit_bin(&s->e, TC_N_LT, tc_ex_i64(s, first + i), columns), rows);
-        mask = mask == TC_NONE ? there : tc_emit_bin(&s->e, TC_N_AND, mask, there);
-      }
-      v[i] = tc_emit_raw(&s->e, TC_N_LOAD, type, rows, at, mask, TC_NONE, buf);
+  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes to the shuffles.
+  tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->lanes), rows);
+  tc_val from = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_scaled(s, first, stride));
+  for (int i = 0; i < rows; i++) {
+    tc_val at = tc_emit_bin(&s->e, TC_N_ADD, from, tc_ex_i64(s, i * stride)), mask = row_mask;
+    if (columns != TC_NONE) {
+      tc_val column = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, i));
+      tc_val there = tc_emit_splat(&s->e, tc_emit_bin(&s->e, TC_N_LT, column, columns), rows);
+      mask = mask == TC_NONE ? there : tc_emit_bin(&s->e, TC_N_AND, mask, there);
     }
-    tc_emit_turn(&s->e, v, rows);
-    for (int i = 0; i < rows; i++) {
-      tc_val to = tc_ex_i64(s, (int64_t)i * s->lanes + first);
-      (void)tc_emit_raw(&s->e, TC_N_STORE, type, rows, to, v[i], TC_NONE, t->tile);
-    }
+    v[i] = tc_emit_raw(&s->e, TC_N_LOAD, type, rows, at, mask, TC_NONE, buf);
   }
+  tc_emit_turn(&s->e, v, rows);
+  for (int i = 0; i < rows; i++) {
+    tc_val to = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, (int64_t)i * s->lanes));
+    (void)tc_emit_raw(&s->e, TC_N_STORE, type, rows, to, v[i], TC_NONE, t->tile);
+  }
+  tc_ex_end_loop(s);
 }
 
 void tc_ex_turning_kernel(tc_ex *s) {
