@@ -18,38 +18,44 @@ typedef struct tc_llvm_can {
   bool gather;          // gathers and scatters of 4 and 8 bytes
 } tc_llvm_can;
 
-// An open LOOP or IF, and the variables set in it: vars[first_var .. first_var + n_vars) of the build.
+// An open LOOP or IF, the variables set in it: vars[first_var .. first_var + n_vars) of the build, and, of a LOOP, what was settled for it: from first_settled.
 typedef struct tc_llvm_frame {
-  uint32_t at, first_var, n_vars;
-  LLVMBasicBlockRef from, body, after;   // the block before it, its first block, the block behind it
-  LLVMValueRef index, stop;              // LOOP: the counter and its bound
+  uint32_t at, first_var, n_vars, first_settled;
+  LLVMBasicBlockRef from, body, after;  // the block before it, its first block, the block behind it
+  LLVMValueRef index, stop;  // LOOP: the counter and its bound
 } tc_llvm_frame;
 
 typedef struct tc_llvm_var {
   uint32_t var;
-  LLVMValueRef before, head;             // value on entry; phi at a loop's head
+  LLVMValueRef before, head;  // value on entry; phi at a loop's head
 } tc_llvm_var;
 
+typedef struct tc_llvm_settled {
+  uint32_t at;  // the instruction
+  LLVMValueRef before;  // its value outside of the loop
+} tc_llvm_settled;
+
 typedef struct tc_llvm_build {
-  const tc_nest *nest;                   // borrowed
+  const tc_nest *nest;  // borrowed
   tc_llvm_can can;
   LLVMContextRef ctx;
   LLVMModuleRef mod;
   LLVMValueRef fn;
-  LLVMBuilderRef b, entry;               // `entry` prints what depends on arguments only: base pointers, NUMs, stack slots
-  LLVMValueRef *val;                     // of each instruction; of a VAR, its present value
-  LLVMValueRef *base;                    // i8 *, of each buffer and tile in use
-  LLVMValueRef math;                     // i8 **, the table of functions, once a CALL was met
+  LLVMBuilderRef b, entry;  // `entry` prints what depends on arguments only: base pointers, NUMs, stack slots
+  LLVMValueRef *val;  // of each instruction; of a VAR, its present value
+  LLVMValueRef *base;  // i8 *, of each buffer and tile in use
+  LLVMValueRef math;  // i8 **, the table of functions, once a CALL was met
   LLVMValueRef lane_slot[2], mask_slot;  // stack arrays of 64 doubles and of 64 bytes for loops over lanes
-  LLVMValueRef zero_slot, sink_slot;     // what a masked-off lane reads (0) and writes
+  LLVMValueRef zero_slot, sink_slot;  // what a masked-off lane reads (0) and writes
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   tc_llvm_frame *frame;
   tc_llvm_var *vars;
-  uint32_t *mark;                        // per instruction: the last frame that listed this VAR
-  uint32_t n_frames, n_vars, cap_vars;
-  bool streams;                          // printed a non-temporal store
-  bool no_memory;                        // why it failed
-  char *text;                            // why it failed, in words
+  tc_llvm_settled *settled;
+  uint32_t *mark;  // per instruction: the last frame that listed this VAR, or that this value was settled for
+  uint32_t n_frames, n_vars, cap_vars, n_settled, cap_settled;
+  bool streams;  // printed a non-temporal store
+  bool no_memory;  // why it failed
+  char *text;  // why it failed, in words
   size_t text_bytes;
 } tc_llvm_build;
 
