@@ -2,7 +2,9 @@
 //
 // The tape is the records with the tape bit, in the pending trace and in older runs, reached through the origin of a leaf. A walk goes down from y by
 // falling numbers, first in the trace, then in the runs it crosses into, latest first. Each record reached calls its rule, which appends ordinary
-// records. Adjoints are node numbers in scratch arrays of the trace's, one array per segment.
+// records. Adjoints are in scratch arrays of the trace's, one array per segment: nodes of the pending trace, or, where that was run meanwhile, values held.
+// Where a value was carried to another memory its gradient is carried back (cross): what is pending runs first, and everything still to be used is stored
+// by that sync and held. So each side's part of a backward is recorded whole, and runs once.
 // A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop what only differentiation needed.
 #include <string.h>
 
@@ -28,17 +30,23 @@ typedef struct segment {
 typedef struct gathered {
   tc_tensor param;
   tc_node sum;
+  bool given;
   struct gathered *next;
 } gathered;
 
+// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or with this bit the number of a slot, of which the walk has a reference: a stored value.
+#define HELD (UINT32_C(1) << 31)
+
 typedef struct walk {
   tc_trace *t;
-  segment *segments;  // the trace's first, then runs, latest first
+  segment *segments;  // the trace's first until it runs, then runs, latest first
   gathered *params, **last_param;
   segment *at;  // of the record being differentiated
   uint32_t node;
-  const tc_rec *rec;
-  bool create_graph;
+  bool create_graph, retain;
+  uint32_t n_held;
+  tc_node *asked;  // of the sync being prepared
+  int n_asked;
   // where gradients go: into xs (grads_of), or to parameters
   const tc_tensor *xs;
   tc_node *x_grad;
@@ -62,17 +70,16 @@ static segment *segment_of(walk *w, tc_run *run) {
   return segment_add(w, run, run->plan->n_node);
 }
 
-static void walk_fini(walk *w) {
-  for (segment *s = w->segments; s; s = s->next) tc_run_release(s->run);
-  tc_arena_reset(&w->t->walk);
-}
-
 static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
   return s->run ? tc_plan_rec(s->run->plan, n) : tc_rec_of(w->t, n);
 }
 
 static uint8_t flag_at(const walk *w, const segment *s, uint32_t n) {
   return s->run ? s->run->flag[n] : w->t->flag[n];
+}
+
+static tc_device dev_at(const walk *w, const segment *s, uint32_t n) {
+  return (tc_device)(s->run ? s->run->plan->dev[n] : w->t->dev[n]);
 }
 
 static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
@@ -88,7 +95,7 @@ static tc_node *sum_of_param(walk *w, tc_tensor p) {
     if (g->param.slot == p.slot && g->param.gen == p.gen) return &g->sum;
   gathered *g = tc_arena_alloc(&w->t->walk, sizeof *g);
   if (!g) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
-  *g = (gathered){p, TC_NODE_ERR, NULL};
+  *g = (gathered){.param = p, .sum = TC_NODE_ERR};
   *(w->last_param ? w->last_param : &w->params) = g;
   w->last_param = &g->next;
   return &g->sum;
@@ -115,8 +122,145 @@ static tc_node *adjoint_of(walk *w, segment *s, uint32_t n) {
   return s ? &s->adjoint[n] : NULL;
 }
 
-static tc_node sum_of(tc_trace *t, tc_node a, tc_node b) {
-  return a == TC_NODE_ERR ? b : tc_rec_binary(t, TC_OP_ADD, a, b);
+// ---- adjoints that outlive a sync ----
+
+static bool is_node(tc_node a) {
+  return a < HELD;
+}
+
+static bool is_held(tc_node a) {
+  return a != TC_NODE_ERR && !is_node(a);
+}
+
+static tc_slot *held_slot(tc_node a, tc_tensor *out) {
+  tc_trace *owner;
+  *out = (tc_tensor){a & ~HELD, 0};
+  tc_slot *s = tc_slot_find(*out, &owner);
+  out->gen = s->gen;
+  return s;
+}
+
+static tc_node held(walk *w, tc_tensor h) {
+  w->n_held++;
+  return HELD | h.slot;
+}
+
+static void drop(walk *w, tc_node *a) {
+  tc_tensor h;
+  if (is_held(*a)) (void)held_slot(*a, &h), tc_slot_release(w->t, h), w->n_held--;
+  *a = TC_NODE_ERR;
+}
+
+// Another use of the same adjoint.
+static tc_node again(walk *w, tc_node a) {
+  tc_tensor h;
+  if (!is_held(a)) return a;
+  held_slot(a, &h)->refs++;
+  return held(w, h);
+}
+
+// As a node of the trace, which is in its memory; no longer held.
+static tc_node take(walk *w, tc_node *a) {
+  tc_tensor h;
+  if (!is_held(*a)) return *a;
+  tc_node n = tc_trace_node(w->t, held_slot(*a, &h), h);
+  drop(w, a);
+  return *a = n;
+}
+
+// Calls f for each adjoint that is still to be used. The pending trace's are not among them: they are when it runs no more.
+static void each(walk *w, void (*f)(walk *, tc_node *)) {
+  for (segment *s = w->segments; s; s = s->next)
+    for (uint32_t i = 0; s->run && i < s->n; i++)
+      if (s->adjoint[i] != TC_NODE_ERR) f(w, &s->adjoint[i]);
+  for (gathered *p = w->params; p; p = p->next) f(w, &p->sum);
+  for (int i = 0; i < w->n_xs; i++) f(w, &w->x_grad[i]);
+}
+
+static void count(walk *w, tc_node *a) {
+  w->n_asked += is_node(*a);
+}
+
+// The sync that follows stores it, and the walk holds it. A parameter's handle would be taken for the parameter: it stays out.
+static void hold(walk *w, tc_node *a) {
+  tc_trace *t = w->t, *owner;
+  tc_tensor h;
+  if (!is_node(*a) || t->op_status != TC_OK) return;
+  tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_find((tc_tensor){t->slot_of[*a], 0}, &owner);
+  if (s && (s->flags & TC_SLOT_GRAD)) {
+    const tc_rec *r = tc_rec_of(t, *a);
+    *a = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *a, 0);
+    s = NULL;
+  }
+  if (s) {
+    h = (tc_tensor){t->slot_of[*a], s->gen};
+    s->refs++;
+  } else if (*a == TC_NODE_ERR || (h = tc_trace_handle(t, *a, false)).slot >= TC_POISON) {
+    return;
+  }
+  if (tc_rec_op(tc_rec_of(t, *a)) != TC_OP_LEAF) {
+    w->asked[w->n_asked++] = *a;
+  } else if (!s) {  // no sync gives a leaf's slot its history
+    const tc_past *past = past_of(w, &(segment){.run = NULL}, *a);
+    s = tc_slot_find(h, &owner);
+    if (past) s->home = past->home, tc_slot_set_run(s, past->run);
+  }
+  *a = held(w, h);
+}
+
+static void free_pending(walk *w, const segment *s) {
+  w->t->freed_by = w->t->op_site;
+  for (uint32_t n = 0; n < s->n; n++)
+    if (s->adjoint[n] != TC_NODE_ERR && (w->t->flag[n] & TC_NODE_TAPE) && !(w->t->flag[n] & TC_NODE_WANT))
+      w->t->flag[n] = (uint8_t)((w->t->flag[n] & ~TC_NODE_TAPE) | TC_NODE_FREED);
+}
+
+// Runs what is pending; adjoints are held from then on. The trace's own records were walked before: the history of those that were reached is freed here, so
+// that the sync need not store for it.
+static bool settle(walk *w) {
+  tc_trace *t = w->t;
+  if (w->segments && !w->segments->run) {
+    if (!w->retain) free_pending(w, w->segments);
+    w->segments = w->segments->next;
+  }
+  w->n_asked = 0;
+  each(w, count);
+  w->asked = tc_arena_alloc(&t->walk, ((size_t)w->n_asked + 1) * sizeof w->asked[0]);
+  if (!w->asked) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to differentiate"), false;
+  w->n_asked = 0;
+  each(w, hold);
+  if (t->op_status == TC_OK) t->op_status = tc_trace_sync(t, TC_CAUSE_BACKWARD, t->op_site, w->n_asked, w->asked);
+  return t->op_status == TC_OK;
+}
+
+static bool is_pending_in(const tc_trace *t, tc_device d) {
+  return t->n_node == 0 || tc_device_memory((tc_device)t->dev[0]) == tc_device_memory(d);
+}
+
+// Before something is recorded on a device.
+static bool enter(walk *w, tc_device d) {
+  tc_trace *t = w->t;
+  t->op_device = d;
+  if (t->op_status != TC_OK) return false;
+  return is_pending_in(t, d) || settle(w);
+}
+
+// Adds g, which is used up, to what is at a place, both on device d. If g is a node, what is pending is there.
+static void add_to(walk *w, tc_node *at, tc_node g, tc_device d) {
+  if (*at == TC_NODE_ERR) {
+    *at = g;
+  } else if (enter(w, d)) {
+    tc_node sum = take(w, at);
+    *at = tc_rec_binary(w->t, TC_OP_ADD, sum, take(w, &g));
+  } else {
+    drop(w, &g);
+  }
+}
+
+static void walk_fini(walk *w) {
+  if (w->n_held) each(w, drop);
+  for (segment *s = w->segments; s; s = s->next) tc_run_release(s->run);
+  tc_arena_reset(&w->t->walk);
 }
 
 // ---- what rules see ----
@@ -174,21 +318,45 @@ static tc_node unbroadcast(tc_trace *t, tc_node g, const tc_dims *d) {
 void tc_vjp_give(tc_vjp *v, int k, tc_node g) {
   walk *w = v->walk;
   if (g == TC_NODE_ERR || !tc_vjp_wants(v, k)) return;
+  uint32_t n = tc_rec_in(rec_at(w, w->at, w->node))[k];
+  tc_device d = dev_at(w, w->at, n);
   g = tc_rec_cast(w->t, unbroadcast(w->t, g, tc_vjp_in_dims(v, k)), tc_vjp_in_type(v, k));
-  tc_node *at = adjoint_of(w, w->at, tc_rec_in(rec_at(w, w->at, w->node))[k]);
-  if (at) *at = sum_of(w->t, *at, g);
+  if (g != TC_NODE_ERR && (tc_device)w->t->dev[g] != d) g = tc_trace_to(w->t, g, d);
+  tc_node *at = g == TC_NODE_ERR ? NULL : adjoint_of(w, w->at, n);
+  if (at) add_to(w, at, g, d);
 }
 
 // ---- the walk ----
 
-static void give_param(walk *w, tc_tensor p, tc_node g) {
-  for (int i = 0; i < w->n_xs; i++)
-    if (w->xs[i].slot == p.slot && w->xs[i].gen == p.gen) w->x_grad[i] = sum_of(w->t, w->x_grad[i], g);
+// Adds a parameter's sum to its gradient, or to those of xs. Not yet if that is to be recorded and what is pending is in another memory, unless told to.
+static void give_param(walk *w, gathered *p, bool anyway) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_find(p, &owner);
-  if (w->xs || (owner == w->t && s->gen != p.gen)) return;  // released since
-  tc_node have = tc_rec_grad(w->t, p);
-  (void)tc_rec_set_grad(w->t, p, sum_of(w->t, have, g));
+  tc_slot *s = tc_slot_find(p->param, &owner);
+  tc_device d = (tc_device)s->device;
+  bool gone = owner == w->t && s->gen != p->param.gen, recorded = !w->xs && (!is_held(p->sum) || s->grad.gen);
+  if (!gone && recorded && !anyway && !is_pending_in(w->t, d)) return;
+  p->given = true;
+  for (int i = 0; i < w->n_xs; i++)
+    if (w->xs[i].slot == p->param.slot && w->xs[i].gen == p->param.gen) add_to(w, &w->x_grad[i], again(w, p->sum), d);
+  if (gone || w->xs) return;
+  if (!recorded) {
+    tc_tensor h;
+    (void)tc_trace_set_grad(w->t, p->param, held_slot(p->sum, &h));
+    drop(w, &p->sum);
+  } else if (enter(w, d)) {
+    tc_node sum = take(w, &p->sum), have = tc_rec_grad(w->t, p->param);
+    (void)tc_rec_set_grad(w->t, p->param, have == TC_NODE_ERR ? sum : tc_rec_binary(w->t, TC_OP_ADD, have, sum));
+  }
+}
+
+// Of several memories the pending one's come first, so that each is entered once.
+static void give_params(walk *w) {
+  for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) give_param(w, p, false);
+  for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) {
+    if (p->given) continue;
+    for (gathered *q = p; q && w->t->op_status == TC_OK; q = q->next)
+      if (!q->given) give_param(w, q, q == p);
+  }
 }
 
 // Adds to the gradients of those xs that stand for node n.
@@ -197,8 +365,29 @@ static void give_asked(walk *w, const segment *s, uint32_t n, tc_node g) {
     tc_trace *owner;
     tc_slot *slot = tc_slot_find(w->xs[i], &owner);
     bool here = s->run ? slot->run == s->run && slot->home == n : slot->epoch == w->t->epoch && slot->node == n;
-    if (here) w->x_grad[i] = sum_of(w->t, w->x_grad[i], g);
+    if (here) add_to(w, &w->x_grad[i], again(w, g), dev_at(w, s, n));
   }
+}
+
+// The gradient of a value that was carried to another memory, node n, goes back to where that was.
+static void cross(walk *w, segment *s, uint32_t n) {
+  tc_tensor h;
+  tc_node *from = &s->adjoint[n];
+  uint32_t to = tc_rec_in(rec_at(w, s, n))[0];
+  if (!is_held(*from) && !settle(w)) return;
+  tc_tensor there = tc_trace_carry(w->t, held_slot(*from, &h), (tc_tensor){0, 0}, dev_at(w, s, to), false);
+  drop(w, from);
+  if (w->t->op_status != TC_OK) return;
+  tc_node g = held(w, there), *at = adjoint_of(w, s, to);
+  if (at)
+    add_to(w, at, g, dev_at(w, s, to));
+  else
+    drop(w, &g);
+}
+
+static bool is_carried(const walk *w, const segment *s, uint32_t n) {
+  const tc_rec *r = rec_at(w, s, n);
+  return s->run && tc_rec_op(r) == TC_OP_TO && tc_device_memory(dev_at(w, s, n)) != tc_device_memory(dev_at(w, s, tc_rec_in(r)[0]));
 }
 
 static void visit(walk *w, segment *s, uint32_t n) {
@@ -216,6 +405,13 @@ static void visit(walk *w, segment *s, uint32_t n) {
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
+  if (is_carried(w, s, n)) {
+    cross(w, s, n);
+    return;
+  }
+  if (!enter(w, dev_at(w, s, n))) return;
+  g = take(w, &s->adjoint[n]);
+  if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
   w->at = s, w->node = n;
   uint64_t attr[64], arg[64];  // copies: recording may move the trace
   int n_in = tc_rec_arity(r), n_attr = r->n_extra - (tc_op_arity[op] > 2 ? (n_in + 1) / 2 : 0);
@@ -242,38 +438,37 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
   uint32_t n = t->n_node;
   bool tape = tc_rec_tape(t, w->create_graph);
   segment *s = segment_add(w, NULL, n);
+  t->op_device = (tc_device)t->dev[y];
   if (g == TC_NODE_ERR) g = tc_rec_full(t, d, tc_node_type(t, y), 1);
   tc_node *first = s && g != TC_NODE_ERR ? adjoint_of(w, s, y) : NULL;
   if (first) *first = tc_rec_cast(t, g, tc_node_type(t, y));
   for (; s && t->op_status == TC_OK; s = s->next)
     for (uint32_t i = s->n; i-- > 0;) visit(w, s, i);
-  for (gathered *p = w->params; p && t->op_status == TC_OK; p = p->next) give_param(w, p->param, p->sum);
+  give_params(w);
   tc_rec_tape(t, tape);
 }
 
 // Clears the tape where adjoints went.
 static void free_history(walk *w) {
-  w->t->freed_by = w->t->op_site;
-  for (segment *s = w->segments; s; s = s->next) {
-    if (s->run) {
+  for (segment *s = w->segments; s; s = s->next)
+    if (s->run)
       tc_run_free_history(s->run, w->t->op_site);
-      continue;
-    }
-    for (uint32_t n = 0; n < s->n; n++)
-      if (s->adjoint[n] != TC_NODE_ERR && (w->t->flag[n] & TC_NODE_TAPE) && !(w->t->flag[n] & TC_NODE_WANT))
-        w->t->flag[n] = (uint8_t)((w->t->flag[n] & ~TC_NODE_TAPE) | TC_NODE_FREED);
-  }
+    else
+      free_pending(w, s);
 }
 
 static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("backward", site);
-  walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH};
+  walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
   tc_node node = tc_op_in(t, y), g = grad.gen ? tc_op_in(t, grad) : TC_NODE_ERR;
   if (node != TC_NODE_ERR && g != TC_NODE_ERR && tc_rec_of(t, g)->shape != tc_rec_of(t, node)->shape) {
     tc_rec_fail(t, TC_ERR_SHAPE, "the gradient's shape differs from the tensor's");
+  } else if (node != TC_NODE_ERR && g != TC_NODE_ERR && t->dev[g] != t->dev[node]) {
+    tc_rec_fail(t, TC_ERR_DEVICE, "the gradient is on %s, the tensor on %s", tc_device_name((tc_device)t->dev[g]),
+                tc_device_name((tc_device)t->dev[node]));
   } else if (node != TC_NODE_ERR && t->op_status == TC_OK) {
     run_walk(&w, node, g);
-    if (t->op_status == TC_OK && !(flags & (TC_RETAIN | TC_CREATE_GRAPH))) free_history(&w);
+    if (t->op_status == TC_OK && !w.retain) free_history(&w);
   }
   walk_fini(&w);
   return tc_op_done(t);
@@ -287,144 +482,64 @@ tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site si
   return backward(y, grad, flags, site);
 }
 
+// Whether gradients may be asked for the tensor, which is not recorded for it; reports a bad handle.
+static bool wants_grad(tc_trace *t, tc_tensor x) {
+  tc_trace *owner;
+  const tc_slot *s = tc_slot_find(x, &owner);
+  if (!s || owner != t || !x.gen || s->gen != x.gen) {  // no good, or another thread's
+    tc_node a = tc_op_in(t, x);
+    t->n_taken = 0;  // no node is kept: what is differentiated may be in another memory
+    return a != TC_NODE_ERR && (t->flag[a] & TC_NODE_TAPE);
+  }
+  if (s->epoch == t->epoch) return t->flag[s->node] & TC_NODE_TAPE;
+  return (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
+}
+
+// Handles of the gradients in the current scope; zeros where nothing leads to x.
+static void give_out(walk *w, tc_tensor *out) {
+  tc_trace *t = w->t, *owner;
+  for (int i = 0; i < w->n_xs; i++) {
+    const tc_slot *s = tc_slot_find(w->xs[i], &owner);
+    if (w->x_grad[i] != TC_NODE_ERR || !enter(w, (tc_device)s->device)) continue;
+    w->x_grad[i] = tc_rec_full(t, &tc_dims_at(s->shape)->d, (tc_type)s->dtype, 0);
+  }
+  for (int i = 0; i < w->n_xs && t->op_status == TC_OK; i++) {
+    tc_tensor h;
+    tc_node *g = &w->x_grad[i];
+    if (is_held(*g)) {
+      const tc_slot *s = held_slot(*g, &h);
+      const tc_stored v = {s->buf, s->shape, (tc_type)s->dtype, (tc_device)s->device, false};
+      out[i] = tc_trace_handle_stored(t, &v, s->run, s->home, true);
+      drop(w, g);
+      continue;
+    }
+    if (t->slot_of[*g] != TC_SLOT_NONE) {  // already some handle's node
+      const tc_rec *r = tc_rec_of(t, *g);
+      *g = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *g, 0);
+    }
+    if (*g != TC_NODE_ERR) out[i] = tc_trace_handle(t, *g, true);
+  }
+}
+
 tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("grads_of", site);
   tc_node small[32], *x_grad = small;
   if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors at a null pointer", n);
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
     tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
-  walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .xs = xs, .x_grad = x_grad, .n_xs = n};
+  walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH), .xs = xs, .x_grad = x_grad};
+  for (int i = 0; i < n && t->op_status == TC_OK; i++) {
+    x_grad[i] = TC_NODE_ERR, w.n_xs = i + 1;
+    bool wants = wants_grad(t, xs[i]);
+    if (t->op_status == TC_OK && !wants) tc_rec_fail(t, TC_ERR_GRAD, "tensor %d does not want a gradient", i);
+  }
+  for (int i = 0; i < n && out; i++) out[i] = tc_poison(TC_ERR_GRAD);
   tc_node node = t->op_status == TC_OK ? tc_op_in(t, y) : TC_NODE_ERR;
-  for (int i = 0; i < n && t->op_status == TC_OK; i++) {
-    tc_node x = tc_op_in(t, xs[i]);
-    x_grad[i] = TC_NODE_ERR;
-    if (x != TC_NODE_ERR && !(t->flag[x] & TC_NODE_TAPE)) tc_rec_fail(t, TC_ERR_GRAD, "tensor %d does not want a gradient", i);
-  }
   if (t->op_status == TC_OK) run_walk(&w, node, TC_NODE_ERR);
-  if (t->op_status == TC_OK && !(flags & (TC_RETAIN | TC_CREATE_GRAPH))) free_history(&w);
-  for (int i = 0; i < n && out; i++) out[i] = tc_poison(t->op_status ? t->op_status : TC_ERR_GRAD);
-  for (int i = 0; i < n && t->op_status == TC_OK; i++) {
-    tc_trace *owner;
-    tc_slot *s = tc_slot_find(xs[i], &owner);
-    if (x_grad[i] == TC_NODE_ERR) {
-      x_grad[i] = tc_rec_full(t, &tc_dims_at(s->shape)->d, (tc_type)s->dtype, 0);
-    } else if (t->slot_of[x_grad[i]] != TC_SLOT_NONE) {  // already some handle's node
-      const tc_rec *r = tc_rec_of(t, x_grad[i]);
-      x_grad[i] = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &x_grad[i], 0, NULL, 0, NULL, (tc_device)t->dev[x_grad[i]]);
-    }
-    if (x_grad[i] != TC_NODE_ERR) out[i] = tc_trace_handle(t, x_grad[i], true);
-  }
-  if (x_grad != small) tc_free(x_grad);
+  if (t->op_status == TC_OK && !w.retain) free_history(&w);
+  if (t->op_status == TC_OK) give_out(&w, out);
+  for (int i = 0; i < n && out && t->op_status != TC_OK; i++) out[i] = tc_poison(t->op_status);
   walk_fini(&w);
+  if (x_grad != small) tc_free(x_grad);
   return tc_op_done(t);
-}
-
-// ---- parameters and their gradients ----
-
-static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "the parameter belongs to another thread"), NULL;
-  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the parameter was released, or is the null tensor"), NULL;
-  return s;
-}
-
-tc_tensor tc_param_at(tc_tensor x, tc_site site) {
-  tc_trace *t = tc_op_begin("param", site);
-  tc_node a = tc_op_in(t, x);
-  if (a != TC_NODE_ERR && !tc_type_is_float(tc_node_type(t, a)))
-    a = tc_rec_fail(t, TC_ERR_DTYPE, "a parameter is floating, not %s", tc_type_name(tc_node_type(t, a)));
-  a = tc_rec_detach(t, a);
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  tc_tensor h = tc_trace_handle(t, a, false);
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s && s->gen == h.gen) {
-    s->flags |= TC_SLOT_GRAD;
-    if (!tc_trace_want(t, a, h)) return tc_op_end(t, TC_NODE_ERR);
-    t->flag[a] |= TC_NODE_KEEP;
-  }
-  (void)tc_op_done(t);
-  return h;
-}
-
-tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
-  tc_trace *t = tc_op_begin("set_requires_grad", site);
-  tc_slot *s = t->op_status == TC_OK ? own_slot(t, h) : NULL;
-  if (s && on && !tc_type_is_float((tc_type)s->dtype)) tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
-  if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
-    bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF
-                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
-    if (on && history) {
-      tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
-    } else if (on) {
-      s->flags |= TC_SLOT_GRAD;
-      if (s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) == TC_OP_LEAF) {  // its next use is a fresh leaf
-        t->slot_of[s->node] = TC_SLOT_NONE;
-        t->flag[s->node] &= (uint8_t)~TC_NODE_LIVE;
-        s->epoch = 0;
-      } else if (s->epoch == t->epoch) {
-        if (!tc_trace_want(t, s->node, h)) return tc_op_done(t);
-        t->flag[s->node] |= TC_NODE_KEEP;
-      }
-    } else {
-      s->flags &= (uint8_t)~TC_SLOT_GRAD;
-      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_WANT | TC_NODE_TAPE);
-    }
-  }
-  return tc_op_done(t);
-}
-
-bool tc_requires_grad(tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
-  if (!s) return false;
-  bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
-  bool tape = pending ? owner->flag[s->node] & TC_NODE_TAPE : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
-  tc_slot_unlock(owner);
-  return wants || tape;
-}
-
-tc_tensor tc_grad(tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
-  tc_tensor grad = s ? s->grad : (tc_tensor){0, 0};
-  if (s) tc_slot_unlock(owner);
-  return grad;
-}
-
-tc_node tc_rec_grad(tc_trace *t, tc_tensor param) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(param, &owner);
-  if (s && owner != t && param.gen) return (void)own_slot(t, param), TC_NODE_ERR;  // another thread's: refused
-  if (!s || s->gen != param.gen || param.gen == 0 || !s->grad.gen) return TC_NODE_ERR;
-  return tc_op_in(t, s->grad);
-}
-
-void tc_rec_clear_grad(tc_trace *t, tc_tensor param) {
-  tc_slot *s = own_slot(t, param);
-  if (!s || !s->grad.gen) return;
-  tc_tensor grad = s->grad;
-  s->grad = (tc_tensor){0, 0};
-  tc_slot_release(t, grad);
-}
-
-tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node g) {
-  if (g == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
-  tc_slot *s = own_slot(t, param);
-  if (!s) return t->op_status;
-  tc_rec_clear_grad(t, param);
-  if (t->slot_of[g] != TC_SLOT_NONE) {
-    const tc_rec *r = tc_rec_of(t, g);
-    g = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &g, 0, NULL, 0, NULL, (tc_device)t->dev[g]);
-    if (g == TC_NODE_ERR) return t->op_status;
-  }
-  tc_tensor h = tc_trace_handle(t, g, false);
-  if (t->op_status != TC_OK) return t->op_status;
-  s = own_slot(t, param);
-  s->grad = h;
-  t->flag[g] |= TC_NODE_KEEP;
-  tc_trace *owner;
-  tc_slot_find(h, &owner)->flags |= TC_SLOT_KEEP;
-  return TC_OK;
 }

@@ -283,9 +283,9 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
 }
 
 // pre: locked.
-static tc_plan *find_locked(const tc_trace *t, uint32_t n_word, tc_hash hash) {
+static tc_plan *find_locked(const uint64_t *word, uint32_t n_word, tc_hash hash) {
   for (tc_plan *p = self.bucket[hash.lo % N_BUCKETS]; p; p = p->next)
-    if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0)
+    if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word && memcmp(p->word, word, (size_t)n_word * sizeof word[0]) == 0)
       return p;
   return NULL;
 }
@@ -303,39 +303,67 @@ static tc_plan *evict_locked(void) {
   return p;
 }
 
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
-  *out = NULL;
-  *hit = true;
-  tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
+// The cached plan of these words, retained, or NULL.
+static tc_plan *find(const uint64_t *word, uint32_t n_word, tc_hash hash) {
   pthread_mutex_lock(&self.lock);
-  tc_plan *p = find_locked(t, n_word, hash);
+  tc_plan *p = find_locked(word, n_word, hash);
   if (p) {
     p->used = ++self.clock;
     self.hits++;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   }
   pthread_mutex_unlock(&self.lock);
-  if (p) {
-    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)hash.lo);
-    return *out = p, TC_OK;
-  }
-  *hit = false;
-  uint64_t start = tc_ticks();
-  TC_TRY(make(t, n_rec_words, n_word, hash, &p));
-  *compile_ticks = tc_ticks_between(start, tc_ticks());
-  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // the cache's
+  if (p && tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)hash.lo);
+  return p;
+}
+
+// Puts a new plan into the cache, which takes a reference of its own.
+static void keep(tc_plan *p) {
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   pthread_mutex_lock(&self.lock);
   self.misses++;
   p->used = ++self.clock;
-  p->next = self.bucket[hash.lo % N_BUCKETS];
-  self.bucket[hash.lo % N_BUCKETS] = p;
+  p->next = self.bucket[p->hash.lo % N_BUCKETS];
+  self.bucket[p->hash.lo % N_BUCKETS] = p;
   tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_CACHE)) {
-    tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)hash.lo);
+    tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)p->hash.lo);
     if (gone) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)gone->hash.lo);
   }
   tc_plan_release(gone);
+}
+
+tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
+  tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
+  *out = find(t->word, n_word, hash);
+  *hit = *out != NULL;
+  if (*hit) return TC_OK;
+  uint64_t start = tc_ticks();
+  TC_TRY(make(t, n_rec_words, n_word, hash, out));
+  *compile_ticks = tc_ticks_between(start, tc_ticks());
+  keep(*out);
+  return TC_OK;
+}
+
+// The records stand as they would in a trace, where no TO leads to another memory: so no trace has this key.
+tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out) {
+  enum { TO_WORD = 2, N_REC_WORDS = 5, N_WORD = 7 };  // behind the records are the flags' and the environment's words, 0
+  uint64_t word[N_WORD] = {[TO_WORD + 2] = to};
+  const tc_rec leaf = {.op_args = TC_OP_LEAF, .dtype = (uint8_t)type, .shape = shape, .in = {from}};
+  const tc_rec there = {.op_args = TC_OP_TO, .dtype = (uint8_t)type, .n_extra = 1, .shape = shape};
+  memcpy(word, &leaf, sizeof leaf), memcpy(word + TO_WORD, &there, sizeof there);
+  tc_hash hash = tc_hash_bytes(word, sizeof word);
+  if ((*out = find(word, N_WORD, hash)) != NULL) return TC_OK;
+  tc_plan *p = allocate(2, 1, 0, N_REC_WORDS, N_WORD);
+  if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  memcpy(p->word, word, sizeof word);
+  p->hash = hash;
+  p->at[0] = 0, p->at[1] = TO_WORD;
+  p->arg_at[0] = p->arg_at[1] = 0;
+  p->leaf_of[0] = 0, p->leaf_of[1] = p->out_of[0] = p->out_of[1] = TC_LEAF_NONE;
+  p->dev[0] = (uint8_t)from, p->dev[1] = (uint8_t)to;
+  keep(p);
   *out = p;
   return TC_OK;
 }

@@ -55,6 +55,9 @@ void tc_plan_release(tc_plan *p);
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
 
+// The plan of a run of two records, which is never launched: a leaf, and its value in another memory; retained, cached.
+tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);
+
 typedef struct tc_work_done {
   uint32_t n_kernels;
   uint64_t bytes;

@@ -99,7 +99,7 @@ static uint32_t intern(tc_trace *t, const tc_dims *d) {
 
 // The device operands share; false after reporting.
 static bool same_device(tc_trace *t, int n, const tc_node *in, tc_device *out) {
-  *out = n ? (tc_device)t->dev[in[0]] : tc_device_default();
+  *out = n ? (tc_device)t->dev[in[0]] : tc_trace_device(t);
   for (int i = 1; i < n; i++)
     if (t->dev[in[i]] != t->dev[in[0]])
       return tc_rec_fail(t, TC_ERR_DEVICE, "operands are on %s and %s", tc_device_name((tc_device)t->dev[in[0]]),
@@ -206,14 +206,14 @@ static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64
 
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value) {
   if (t->op_status != TC_OK || !good_type(t, type) || !good_number(t, type, value)) return TC_NODE_ERR;
-  return full_bits(t, shape, type, number_bits(type, value), tc_device_default());
+  return full_bits(t, shape, type, number_bits(type, value), tc_trace_device(t));
 }
 
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   if (type != TC_I64 && !good_number(t, type, (double)value)) return TC_NODE_ERR;
   uint64_t bits = tc_type_is_float(type) ? float_bits((double)value) : type == TC_BOOL ? value != 0 : (uint64_t)value;
-  return full_bits(t, shape, type, bits, tc_device_default());
+  return full_bits(t, shape, type, bits, tc_trace_device(t));
 }
 
 tc_node tc_rec_number(tc_trace *t, tc_node n, double value) {
@@ -230,7 +230,7 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "a range of bool");
   uint64_t arg[2] = {number_bits(type, start), number_bits(type, step)};
   uint32_t id = intern(t, shape);
-  return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_device_default());
+  return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
 }
 
 // Each thread's stream is the seed's with the stream's number in the counter's top bits, so that draws of threads never meet.
@@ -247,7 +247,7 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
-  return tc_trace_append(t, op, type, id, 0, NULL, 0, NULL, op == TC_OP_RANDINT ? 4 : 2, arg, tc_device_default());
+  return tc_trace_append(t, op, type, id, 0, NULL, 0, NULL, op == TC_OP_RANDINT ? 4 : 2, arg, tc_trace_device(t));
 }
 
 // ---- elementwise ----
@@ -818,50 +818,15 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
 
 // ---- devices and data ----
 
-// A copy of a stored value in another memory. It has no history: gradients do not cross.
-static tc_node carried(tc_trace *t, const tc_stored *v, tc_device d) {
-  tc_buffer *buf;
-  size_t bytes = (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type);
-  if ((t->op_status = tc_buffer_create_on(d, bytes, &buf)) != TC_OK) return TC_NODE_ERR;
-  tc_node n = TC_NODE_ERR;
-  if (bytes == 0 || (t->op_status = tc_buffer_copy(buf, v->buf, bytes)) == TC_OK) n = tc_trace_leaf(t, buf, v->type, v->shape, d, 0);
-  tc_buffer_release(buf);
-  return n;
-}
-
-tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {
-  tc_trace *t = tc_op_begin("to", site);
-  tc_device d;
-  tc_stored v;
-  tc_node a = tc_op_in(t, x);
-  if (a != TC_NODE_ERR) t->op_status = tc_device_parse(device, t->op, site, &d);
-  if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
-  uint64_t attr = d;
-  if (tc_device_memory(d) == tc_device_memory((tc_device)t->dev[a]))
-    return tc_op_end(t, tc_trace_append(t, TC_OP_TO, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL, d));
-  if (t->tape && (t->flag[a] & TC_NODE_TAPE))
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DEVICE, "gradients do not cross from %s to %s: detach the tensor first",
-                                    tc_device_name((tc_device)t->dev[a]), tc_device_name(d)));
-  (void)tc_op_done(t);
-  if (!tc_enter("to", site)) return tc_poison(TC_ERR_STATE);
-  tc_status st = tc_value(x, TC_CAUSE_TO, site, &v);
-  tc_leave();
-  if (st != TC_OK) return tc_poison(st);
-  t = tc_op_begin("to", site);
-  tc_node n = t->op_status == TC_OK ? carried(t, &v, d) : TC_NODE_ERR;
-  tc_buffer_release(v.buf);
-  return tc_op_end(t, n);
-}
-
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type) {
   tc_buffer *buf;
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   uint32_t id = intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
   size_t bytes = (size_t)tc_dims_at(id)->count * tc_type_bytes(type);
-  if ((t->op_status = tc_buffer_create_on(tc_device_default(), bytes, &buf)) != TC_OK) return TC_NODE_ERR;
+  if ((t->op_status = tc_buffer_create_on(tc_trace_device(t), bytes, &buf)) != TC_OK) return TC_NODE_ERR;
   if (bytes && (t->op_status = tc_buffer_write(buf, data, bytes)) != TC_OK) return tc_buffer_release(buf), TC_NODE_ERR;
-  tc_node n = tc_trace_leaf(t, buf, type, id, tc_device_default(), 0);
+  tc_node n = tc_trace_leaf(t, buf, type, id, tc_trace_device(t), 0);
   tc_buffer_release(buf);
   return n;
 }

@@ -14,8 +14,9 @@
 #define CUT_NODES 128
 #define CUT_BYTES (UINT64_C(1) << 20)
 
-static const char *const cause_names[TC_N_CAUSES] = {"item",     "to_host",      "map",        "print", "save",   "eval",   "sync", "bound",
-                                                     "landmark", "cross-thread", "data-shape", "eager", "replay", "retake", "to",   "memory"};
+static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",       "eval",
+                                                     "sync",   "bound",   "landmark", "cross-thread", "data-shape", "eager",
+                                                     "replay", "retake",  "to",       "memory",       "backward"};
 
 static tc_slot *slot_at(uint32_t slot) {
   tc_trace *owner;
@@ -130,11 +131,11 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
 
 static _Atomic uint64_t run_serial;
 
-// failed: nothing was stored, so every leaf is kept and every value is a recipe.
-static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
+// A run of the plan with room for what these counts ask for; NULL out of memory.
+static tc_run *run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
   tc_buffer *memory;
-  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + t->n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
-                 p->n_arg * sizeof(uint64_t) + t->n_want * sizeof(tc_want) + p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
+  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
+                 p->n_arg * sizeof(uint64_t) + n_want * sizeof(tc_want) + p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
   if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
   tc_run *r = memset(memory->ptr, 0, bytes);
   r->memory = memory;
@@ -142,15 +143,23 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
   r->leaf = (tc_leaf *)(r + 1);
   r->past = (tc_past *)(r->leaf + p->n_leaf);
-  r->out = (tc_buffer **)(r->past + t->n_past);
+  r->out = (tc_buffer **)(r->past + n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
   r->call = (tc_call *)(r->arg + p->n_arg);
   r->want = (tc_want *)(r->call + p->n_node);
-  r->memo = (uint32_t *)(r->want + t->n_want);
+  r->memo = (uint32_t *)(r->want + n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
-  r->n_leaf = p->n_leaf, r->n_past = t->n_past, r->n_out = p->n_out, r->n_want = t->n_want, r->n_arg = p->n_arg;
-  r->plan = p, r->failed = failed, r->freed_by = t->freed_by;
+  r->n_leaf = p->n_leaf, r->n_past = n_past, r->n_out = p->n_out, r->n_want = n_want, r->n_arg = p->n_arg;
+  r->plan = p;
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  return r;
+}
+
+// failed: nothing was stored, so every leaf is kept and every value is a recipe.
+static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
+  tc_run *r = run_allocate(p, t->n_past, t->n_want);
+  if (!r) return NULL;
+  r->failed = failed, r->freed_by = t->freed_by;
   for (uint32_t i = 0; i < p->n_leaf; i++) {
     r->leaf[i] = (tc_leaf){t->leaf[i].node, NULL};
     if (p->hold_leaf[i] || failed) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
@@ -161,6 +170,18 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
   memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
+  return r;
+}
+
+tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call) {
+  tc_run *r = run_allocate(p, of != NULL, of == NULL);
+  if (!r) return NULL;
+  r->call[0] = r->call[1] = call;
+  r->flag[0] = r->flag[1] = of ? of->flag[home] & (TC_NODE_TAPE | TC_NODE_FREED) : TC_NODE_TAPE;
+  if (of)
+    r->past[0] = (tc_past){0, home, tc_run_retain(of)}, r->freed_by = of->freed_by;
+  else
+    r->want[0] = (tc_want){0, param}, r->flag[0] |= TC_NODE_WANT;
   return r;
 }
 

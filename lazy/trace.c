@@ -227,7 +227,7 @@ static void pool_tidy(tc_trace *t) {
   t->n_tidy = to - from;
 }
 
-static tc_buffer *leaf_of(const tc_trace *t, tc_node n) {
+tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n) {
   uint32_t i = t->n_leaf - 1;
   while (t->leaf[i].node != n) i--;
   return t->leaf[i].buf;
@@ -253,10 +253,21 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
     s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
     t->slot_of[n] = h.slot;
     t->flag[n] |= TC_NODE_LIVE;
-    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(leaf_of(t, n));  // data: the slot has its value already
+    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(tc_trace_leaf_of(t, n));  // data: the slot has its value already
   }
   t->n_slots++;
   if (pooled) t->pool[t->n_pool++] = h;
+  return h;
+}
+
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
+  tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
+  if (h.slot >= TC_POISON) return h;
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
+  s->buf = tc_buffer_retain(v->buf);
+  tc_slot_set_run(s, run);
   return h;
 }
 
@@ -442,7 +453,7 @@ static bool holds_much(tc_trace *t) {
   for (uint32_t n = 0; n < t->n_node && held > bound; n++) {
     const tc_rec *r = tc_rec_of(t, n);
     if (tc_rec_op(r) != TC_OP_ASSIGN || tc_rec_op(tc_rec_of(t, r->in[1])) != TC_OP_LEAF) continue;
-    const tc_buffer *old = leaf_of(t, r->in[1]);
+    const tc_buffer *old = tc_trace_leaf_of(t, r->in[1]);
     if (tc_buffer_refs(old) == 1) held -= old->bytes;
   }
   t->byte_check = t->leaf_bytes + bound - TC_MIN(held, bound);
@@ -529,9 +540,11 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
 tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(h, &owner);
-  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK)) return t->n_taken++, s->node;
+  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
+    return t->n_taken++, t->op_device = (tc_device)t->dev[s->node], s->node;
   tc_node n = op_in_slow(t, h);
   t->n_taken++;
+  if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
   return n;
 }
 

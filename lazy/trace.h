@@ -140,6 +140,7 @@ struct tc_trace {
   tc_site op_site;
   tc_status op_status;
   uint32_t n_taken;           // operands of the open op
+  tc_device op_device;        // where they are; of a backward, where the record is that is being differentiated
   bool tape;                  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
@@ -235,10 +236,16 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
                         const uint64_t *arg, tc_device device);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags);
+// The buffer of a leaf; borrowed.
+tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n);
 // Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after reporting.
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
 bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param);
+// Where the open op makes what it is given no value of: beside its operands, or on the thread's default device.
+static inline tc_device tc_trace_device(const tc_trace *t) {
+  return t->n_taken ? t->op_device : tc_device_default();
+}
 // The node of a slot of this trace.
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor handle);
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
@@ -258,6 +265,9 @@ static inline void tc_slot_set_run(tc_slot *s, tc_run *run) {
   s->run = run;
   if (was && --was->n_slots == 0) tc_run_release(was);
 }
+// The history of a value that was carried to another memory: a run of two records, the leaf that was carried and TO, which never ran. The leaf's own
+// history is node home of run `of`, or it is the value of a parameter (of NULL). NULL out of memory.
+tc_run *tc_run_create_carried(struct tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call);
 // The value of a run's node in trace t, with its history: a leaf if stored, else its recipe recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
 // Drops what only differentiation needed.
@@ -281,6 +291,7 @@ typedef enum tc_cause {
   TC_CAUSE_RETAKE,  // a dear recipe was asked for
   TC_CAUSE_TO,  // a value goes to another memory
   TC_CAUSE_MEMORY,  // what follows is in another memory
+  TC_CAUSE_BACKWARD,  // a gradient goes to another memory
   TC_N_CAUSES
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
@@ -294,6 +305,15 @@ typedef struct tc_stored {
   tc_device device;
   bool is_param;
 } tc_stored;
+// A new handle of a stored value (its buffer is retained), with the history of node home of a run (NULL: none); poison when out of memory.
+tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
+// The same value on another device of the same memory.
+tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to);
+// A new handle of a slot's stored value in another memory, with its history if the tape is on. param: whose value it is; {0, 0}: no parameter's. Poison
+// after reporting.
+tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, bool pooled);
+// A slot's stored value becomes the parameter's gradient, in place of the one it had.
+tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad);
 // The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure.
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 
