@@ -3,7 +3,8 @@
 // divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are numbers computed here and passed as
 // arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and never changes.
 // State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. All new values are
-// recorded before the first is assigned: a step that fails while recording changes nothing.
+// recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by device, in
+// the order in which the devices come among them: a step that fails then has done those before.
 // Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>
@@ -19,6 +20,8 @@ typedef struct entry {
   tc_tensor param;  // retained
   tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
   int64_t n_steps;  // with a gradient
+  const char *device;  // its name, static; a tensor's never changes
+  int part;  // of a step: which of the parameters' devices, by first appearance
   tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
 } entry;
 
@@ -31,6 +34,7 @@ struct tc_optimizer {
   tc_adam_options adam;
   tc_rmsprop_options rmsprop;
   int n, n_states;  // parameters; state tensors of each
+  int n_parts;  // devices of parameters
   bool counts;  // whether the step count is state
   struct adam_bias {  // of the step counted last: parameters mostly have the same
     int64_t step;
@@ -80,6 +84,17 @@ static void name_states(tc_optimizer *opt, const char *const *state_names) {
     for (int k = 0; k < each; k++) snprintf(opt->names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? state_names[k] : "step", i);
 }
 
+static int find_parts(entry *entries, int n, tc_site site) {
+  int n_parts = 0;
+  for (int i = 0; i < n; i++) {
+    entries[i].device = tc_device_of_at(entries[i].param, site), entries[i].part = n_parts;
+    for (int k = 0; k < i && entries[i].part == n_parts; k++)
+      if (entries[k].device == entries[i].device) entries[i].part = entries[k].part;
+    if (entries[i].part == n_parts) n_parts++;
+  }
+  return n_parts;
+}
+
 // A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
 static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, const char *const *state_names) {
   if (n <= 0) {
@@ -103,6 +118,7 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
   *opt = options;
   opt->n = n, opt->entries = entries, opt->names = names;
   for (int i = 0; i < n; i++) entries[i].param = tc_retain_at(params[i], site);
+  opt->n_parts = find_parts(entries, n, site);
   name_states(opt, state_names);
   return opt;
 }
@@ -256,10 +272,10 @@ static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_no
 
 // ---- One step ----
 
-static tc_status ensure_states(const tc_optimizer *opt, tc_site site) {
+static tc_status ensure_states(const tc_optimizer *opt, int part, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     entry *e = &opt->entries[i];
-    if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
+    if (e->part != part || opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
     tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
     bool has_grad = !is_none(tc_grad(e->param));
     tc_scope_end_at(scope, 0);
@@ -294,21 +310,29 @@ static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
   return TC_OK;
 }
 
-tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
-  TC_CALLED_AS("optimizer_step");
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
-  TC_TRY(ensure_states(opt, site));
+// Of the parameters on one device.
+static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
+  TC_TRY(ensure_states(opt, part, site));
   tc_status st = TC_OK;
   bool ok = true;
   tc_trace *t = tc_op_begin("optimizer_step", site);
   bool tape = tc_rec_tape(t, false);
-  for (int i = 0; i < opt->n && ok; i++) ok = record_entry(opt, t, &opt->entries[i]);
-  for (int i = 0; i < opt->n && ok && st == TC_OK; i++) st = assign_entry(opt, t, &opt->entries[i]);
+  for (int i = 0; i < opt->n && ok; i++)
+    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i]);
+  for (int i = 0; i < opt->n && ok && st == TC_OK; i++)
+    if (opt->entries[i].part == part) st = assign_entry(opt, t, &opt->entries[i]);
   tc_rec_tape(t, tape);
-  if (ok && st == TC_OK) tc_rec_landmark(t);
+  if (ok && st == TC_OK && part == opt->n_parts - 1) tc_rec_landmark(t);
   tc_status done = tc_op_done(t);
   if (st != TC_OK) return st;
   return done == TC_OK && !ok ? last_status() : done;  // passed poison is silent: its own error is the reason
+}
+
+tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
+  TC_CALLED_AS("optimizer_step");
+  if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
+  for (int part = 0; part < opt->n_parts; part++) TC_TRY(step_part(opt, part, site));
+  return TC_OK;
 }
 
 // ---- Gradients ----
