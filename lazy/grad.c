@@ -30,7 +30,7 @@ typedef struct segment {
 typedef struct gathered {
   tc_tensor param;
   tc_node sum;
-  bool given;
+  bool whole;  // with the gradient that the parameter had
   struct gathered *next;
 } gathered;
 
@@ -168,7 +168,7 @@ static tc_node take(walk *w, tc_node *a) {
   return *a = n;
 }
 
-// Calls f for each adjoint that is still to be used. The pending trace's are not among them: they are when it runs no more.
+// Calls f for each adjoint that is still to be used. Of the pending trace's own there is none left whenever this is asked: a walk begins with them.
 static void each(walk *w, void (*f)(walk *, tc_node *)) {
   for (segment *s = w->segments; s; s = s->next)
     for (uint32_t i = 0; s->run && i < s->n; i++)
@@ -181,13 +181,14 @@ static void count(walk *w, tc_node *a) {
   w->n_asked += is_node(*a);
 }
 
-// The sync that follows stores it, and the walk holds it. A parameter's handle would be taken for the parameter: it stays out.
+// The sync that follows stores it, and the walk holds it: a copy where a parameter's handle would be taken for the parameter, or the memory is the caller's.
 static void hold(walk *w, tc_node *a) {
   tc_trace *t = w->t, *owner;
   tc_tensor h;
   if (!is_node(*a) || t->op_status != TC_OK) return;
   tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_find((tc_tensor){t->slot_of[*a], 0}, &owner);
-  if (s && (s->flags & TC_SLOT_GRAD)) {
+  bool users = tc_rec_op(tc_rec_of(t, *a)) == TC_OP_LEAF && tc_trace_leaf_of(t, *a)->origin == TC_ORIGIN_USER;
+  if (users || (s && (s->flags & TC_SLOT_GRAD))) {
     const tc_rec *r = tc_rec_of(t, *a);
     *a = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *a, 0);
     s = NULL;
@@ -328,35 +329,46 @@ void tc_vjp_give(tc_vjp *v, int k, tc_node g) {
 
 // ---- the walk ----
 
-// Adds a parameter's sum to its gradient, or to those of xs. Not yet if that is to be recorded and what is pending is in another memory, unless told to.
-static void give_param(walk *w, gathered *p, bool anyway) {
+// Adds the gradient that a parameter has to its sum. Not yet, unless told to, if that is in another memory than what is pending.
+static void add_former(walk *w, gathered *p, bool anyway) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_find(p->param, &owner);
+  const tc_slot *s = tc_slot_find(p->param, &owner);
   tc_device d = (tc_device)s->device;
-  bool gone = owner == w->t && s->gen != p->param.gen, recorded = !w->xs && (!is_held(p->sum) || s->grad.gen);
-  if (!gone && recorded && !anyway && !is_pending_in(w->t, d)) return;
-  p->given = true;
-  for (int i = 0; i < w->n_xs; i++)
-    if (w->xs[i].slot == p->param.slot && w->xs[i].gen == p->param.gen) add_to(w, &w->x_grad[i], again(w, p->sum), d);
-  if (gone || w->xs) return;
-  if (!recorded) {
-    tc_tensor h;
-    (void)tc_trace_set_grad(w->t, p->param, held_slot(p->sum, &h));
-    drop(w, &p->sum);
-  } else if (enter(w, d)) {
-    tc_node sum = take(w, &p->sum), have = tc_rec_grad(w->t, p->param);
-    (void)tc_rec_set_grad(w->t, p->param, have == TC_NODE_ERR ? sum : tc_rec_binary(w->t, TC_OP_ADD, have, sum));
-  }
+  bool gone = owner == w->t && s->gen != p->param.gen;
+  if (!gone && s->grad.gen && !anyway && !is_pending_in(w->t, d)) return;
+  p->whole = true;
+  if (gone || !s->grad.gen || !enter(w, d)) return;
+  tc_node have = tc_rec_grad(w->t, p->param), sum = take(w, &p->sum);
+  p->sum = tc_rec_binary(w->t, TC_OP_ADD, have, sum);
 }
 
-// Of several memories the pending one's come first, so that each is entered once.
+static void give_param(walk *w, gathered *p) {
+  tc_trace *owner;
+  tc_tensor h;
+  if (tc_slot_find(p->param, &owner)->gen != p->param.gen && owner == w->t) return;  // released since
+  if (is_held(p->sum))
+    (void)tc_trace_set_grad(w->t, p->param, held_slot(p->sum, &h));
+  else
+    (void)tc_rec_set_grad(w->t, p->param, p->sum);
+}
+
+// To the parameters, or to those of xs that are some. Sums are made whole first, in what is pending and then memory by memory: what fails by then has changed
+// no gradient.
 static void give_params(walk *w) {
-  for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) give_param(w, p, false);
+  for (gathered *p = w->params; w->xs && p; p = p->next)
+    for (int i = 0; i < w->n_xs; i++) {
+      tc_trace *owner;
+      tc_device d = (tc_device)tc_slot_find(p->param, &owner)->device;
+      if (w->xs[i].slot == p->param.slot && w->xs[i].gen == p->param.gen) add_to(w, &w->x_grad[i], again(w, p->sum), d);
+    }
+  if (w->xs) return;
+  for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) add_former(w, p, false);
   for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) {
-    if (p->given) continue;
+    if (p->whole) continue;
     for (gathered *q = p; q && w->t->op_status == TC_OK; q = q->next)
-      if (!q->given) give_param(w, q, q == p);
+      if (!q->whole) add_former(w, q, q == p);
   }
+  for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) give_param(w, p);
 }
 
 // Adds to the gradients of those xs that stand for node n.

@@ -280,7 +280,9 @@ typedef enum tc_grad_flags { TC_RETAIN = 1, TC_CREATE_GRAPH = 2 } tc_grad_flags;
 TC_API tc_tensor tc_param(tc_tensor t);
 TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
 TC_API bool tc_requires_grad(tc_tensor t);
-// Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead.
+// Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead, on y's device.
+// Recorded; a sync point where a gradient goes back over a tc_to from one memory to another. If that fails no gradient has changed, but history that was walked
+// by then is freed, unless it is retained.
 TC_API tc_status tc_backward(tc_tensor y);
 TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
 // dy/dx for n tensors into out; differentiable again with TC_CREATE_GRAPH.
@@ -303,7 +305,8 @@ TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
-// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating.
+// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating. Parameters may be on several
+// devices; a step does one device's after the other's.
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8

@@ -219,6 +219,25 @@ static void test_backward_with(const struct places *at) {
   EXPECT(same(g, want, N, 1e-14), "added up: %g", g[0]);
   read_out(mine, g);
   EXPECT(same(g, x, N, 0), "what was given is as it was");
+  // a parameter's gradient is a value of its own, though it is what was given: the caller's memory, another parameter
+  tc_tensor q = tc_param(tc_zeros_like(y)), lent, other = tc_param(mine);
+  double memory[N];
+  memcpy(memory, x, sizeof x);
+  EXPECT_OK(tc_push_device(at->name[1]));
+  lent = tc_borrow(memory, TC_SHAPE(N), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_pop_device());
+  EXPECT_OK(tc_backward_with(tc_add(tc_to(p, at->name[1]), q), lent, 0));
+  EXPECT_OK(tc_eval(1, (tc_tensor[]){tc_grad(q)}));
+  memory[0] = 100;
+  read_out(tc_grad(q), g);
+  EXPECT(same(g, x, N, 0), "the caller's memory: %g", g[0]);
+  EXPECT_OK(tc_zero_grad_of(1, &q));
+  EXPECT_OK(tc_backward_with(tc_add(tc_to(p, at->name[1]), q), other, 0));
+  EXPECT_OK(tc_assign(other, tc_zeros_like(other)));
+  EXPECT(!tc_requires_grad(tc_grad(q)), "a gradient is no parameter");
+  read_out(tc_grad(q), g);
+  EXPECT(same(g, x, N, 0), "of a parameter: %g", g[0]);
+  tc_release(q), tc_release(other);
   tc_release(p);
   tc_scope_end(s);
 }
