@@ -2,15 +2,18 @@
 """Runs an example and checks what it prints: examples.py NAME PROGRAM WAY, from the root of the sources.
 
 WAY is llvm, interp or ref (the reference device); gpu: on the device that the environment names the example prints what it prints on tc:cpu, with as many sync
-points of the same graphs, in its small sizes where it has them; verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
+points of the same graphs, in its small sizes where it has them, and the programs of models with the small ones of tests/golden; verify: TC_VERIFY=1 finds nothing wrong; or steady: after the second step of a long training nothing
 allocates and memory does not grow (COUNT_ALLOCS is the library of tests/preload/count_allocs.c). Expected values come from Python and PyTorch, never from
 the library.
 """
+import json
 import math
 import os
 import re
+import struct
 import subprocess
 import sys
+import tempfile
 
 WAYS = {"llvm": {}, "interp": {"TC_COMPILER": "interp"}, "ref": {"TC_DEVICE": "tc:ref"}}
 # tools/char_gpt_torch.py 41 LICENSE, PyTorch 2.15.
@@ -126,12 +129,69 @@ def sync_points(log):
 
 
 def gpu(name, program):
+    if name in MODELS:
+        model_gpu(name, program)
+        return
     args, lines, tolerance = SMALL[name]
     got, want = (run_in({**device, "TC_LOG": "sync"}, program, *args) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
     a, b = (numbers("\n".join(re.findall(lines, out, re.M))) for out, _ in (got, want))
     assert len(a) == len(b) > 0 and all(abs(x - y) <= tolerance * max(1, abs(y)) for x, y in zip(a, b)), (got[0], want[0])
     assert sync_points(got[1]) == sync_points(want[1]) and sync_points(got[1]), (got[1][-4000:], want[1][-4000:])
     assert re.search(r"kernels \(gpu\)", got[1]) and not re.search(r"kernels \(gpu\)", want[1]), got[1][-4000:]
+
+
+# The programs of models: what each run is given besides weights and input. "golden.x" is that tensor of the archive, OUT a file that is written.
+OUT = "out.npy"
+MODELS = {
+    "resnet18": [["--output", OUT], ["--labels", "golden.labels", "--train", "3", "--lr", "0.02", "--momentum", "0.9"]],
+    "bert": [["--heads", "4", "--output", OUT], ["--heads", "4", "--mask", "golden.mask", "--types", "golden.types", "--output", OUT]],
+    "gpt2": [["--heads", "4", "--output", OUT], ["--heads", "4", "--train", "3"], ["--heads", "4", "--generate", "6"]],
+}
+
+
+def save_golden(archive, folder):
+    """The archive's tensors whose names begin with golden. as .npy files."""
+    with open(archive, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        start = f.tell()
+        for name, facts in header.items():
+            if not name.startswith("golden."):
+                continue
+            f.seek(start + facts["data_offsets"][0])
+            data = f.read(facts["data_offsets"][1] - facts["data_offsets"][0])
+            text = repr({"descr": {"F32": "<f4", "I64": "<i8"}[facts["dtype"]], "fortran_order": False, "shape": tuple(facts["shape"])})
+            text += " " * ((-len(text) - 11) % 64) + "\n"
+            with open(f"{folder}/{name}.npy", "wb") as out:
+                out.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() + data)
+
+
+def floats_of(path):
+    with open(path, "rb") as f:
+        text = f.read(struct.unpack("<8xH", f.read(10))[0])
+        assert b"'<f4'" in text, text
+        return [x for x, in struct.iter_unpack("<f", f.read())]
+
+
+def run_model(program, device, name, folder, words):
+    """What it prints and writes, as numbers, and its log."""
+    args = ["--weights", f"tests/golden/model_{name}.safetensors", "--input", f"{folder}/golden.input.npy"]
+    args += [f"{folder}/{word}.npy" if word.startswith("golden.") else f"{folder}/{word}" if word == OUT else word for word in words]
+    out, log = run_in({**device, "TC_LOG": "sync"}, program, *args)
+    return numbers(out) + (floats_of(f"{folder}/{OUT}") if OUT in words else []), log
+
+
+def model_gpu(name, program):
+    with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
+        save_golden(f"tests/golden/model_{name}.safetensors", folder)
+        for words in MODELS[name]:
+            (got, log), (want, cpu_log) = (run_model(program, device, name, folder, words) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
+            worst, largest = max(abs(a - b) for a, b in zip(got, want)), max(map(abs, want))
+            assert len(got) == len(want) > 0 and worst <= 1e-4 * max(1, largest), (words, worst, got[:8], want[:8])
+            here, there = sync_points(cpu_log), sync_points(log)
+            # On tc:cpu weights stay in the mapped file, so that of a plan that only loads them no node is left; to a GPU they are copied.
+            same = [b if a[0] == b[0] and a[1].split(", ")[1] == "0 left" and a[1].split()[0] == b[1].split()[0] else a for a, b in zip(here, there)]
+            assert len(here) == len(there) > 0 and same == there, (words, here, there)
+            assert re.search(r"kernels \(gpu\)", log) and not re.search(r"kernels \(gpu\)", cpu_log), log[-4000:]
 
 
 VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}
