@@ -3,6 +3,7 @@
 // not there, training with its sync points, several threads, failures in the middle of a backward, and memory that returns.
 // Each allocation fails in turn: the linker leads the library's calls of malloc and its like to this program (meson.build: --wrap).
 // tc:cpu and tc:ref share a memory: between them a gradient goes by a record, and the same holds.
+//   gpu_gradients [random programs = 12]
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
@@ -172,6 +173,88 @@ static void test_programs(void) {
           EXPECT(same(got[i], want[i], 16, programs[k].within), "%s on %s and %s, gradient %d: %.17g.. of %.17g..", programs[k].name,
                  routes[r].name[0], routes[r].name[1], i, got[i][0], want[i][0]);
       }
+  }
+}
+
+// ---- random programs: values go anywhere, are read, forgotten and used again ----
+
+enum { OPS = 24, PARAMS = 4 };
+static const char *const anywhere[] = {"tc:cpu", "tc:ref", "tc:cuda", "tc:cuda:1", "tc:hip"};
+
+static uint32_t draw(uint32_t *state, uint32_t below) {
+  *state = *state * 1664525 + 1013904223;
+  return (*state >> 16) % below;
+}
+
+static tc_tensor combine(tc_tensor a, tc_tensor b, uint32_t how) {
+  switch (how) {
+    case 0: return tc_mul(a, b);
+    case 1: return tc_add(tc_sin(a), b);
+    case 2: return tc_matmul(a, tc_mul(b, 0.3));
+    case 3: return tc_sub(tc_mul(a, 0.5), tc_tanh(b));
+    case 4: return tc_mul(tc_softmax(a, 1), tc_transpose(b, 0, 1));
+    case 5: return tc_add(tc_sum(a, TC_AXES(0), true), tc_cumsum(b, 1));
+    default: return tc_where(tc_gt(a, b), a, tc_square(b));
+  }
+}
+
+// The same program for the same seed, whose values are all on tc:cpu, or wherever the seed says. Gradients of the parameters, and of their squares' sum if the
+// seed says so.
+static void run_random(uint32_t seed, bool far, double grad[PARAMS][16]) {
+  tc_scope s = tc_scope_begin();
+  uint32_t state = seed;
+  double x[16];
+  tc_tensor p[PARAMS], v[PARAMS + OPS], g[PARAMS];
+  int n = 0;
+  for (; n < PARAMS; n++) {
+    fill(x, 16, draw(&state, 1 << 16));
+    uint32_t where = draw(&state, 5);
+    v[n] = p[n] = tc_param(data(x, TC_SHAPE(4, 4), far ? anywhere[where] : "tc:cpu"));
+  }
+  for (; n < PARAMS + OPS; n++) {
+    uint32_t i = draw(&state, (uint32_t)n), k = draw(&state, (uint32_t)n), how = draw(&state, 7), where = draw(&state, 5), then = draw(&state, 12);
+    const char *device = far ? anywhere[where] : "tc:cpu";
+    v[n] = combine(tc_to(v[i], device), tc_to(v[k], device), how);
+    EXPECT(tc_is_valid(v[n]), "program %u: %s", seed, tc_last_error()->message);
+    if (then == 0) EXPECT(isfinite(item(total(v[n]))), "program %u", seed);
+    if (then == 1) EXPECT_OK(tc_eval(1, &v[n]));
+    if (then == 2) EXPECT_OK(tc_assign(v[n], tc_mul(v[n], 2)));
+    if (then == 3) v[n] = tc_detach(v[n]);
+  }
+  tc_tensor y = tc_scalar(0);
+  for (int i = n - 4; i < n; i++) y = tc_add(y, total(tc_to(tc_tanh(v[i]), "tc:cpu")));
+  uint32_t way = draw(&state, 4);
+  if (way == 0) {
+    EXPECT_OK(tc_backward_with(y, (tc_tensor){0, 0}, TC_RETAIN));
+    EXPECT_OK(tc_backward(y));
+    for (int i = 0; i < PARAMS; i++) g[i] = tc_grad(p[i]);
+  } else {
+    EXPECT_OK(tc_grads_of(y, p, PARAMS, g, way == 1 ? 0 : TC_CREATE_GRAPH));
+  }
+  if (way > 1) {
+    tc_tensor squares = tc_scalar(0);
+    for (int i = 0; i < PARAMS; i++) squares = tc_add(squares, total(tc_square(tc_to(g[i], "tc:cpu"))));
+    EXPECT_OK(tc_grads_of(squares, p, PARAMS, g, 0));
+  }
+  for (int i = 0; i < PARAMS; i++) {
+    for (int k = 0; k < 16; k++) grad[i][k] = 0;
+    if (tc_is_valid(g[i])) read_out(g[i], grad[i]);
+    tc_release(p[i]);
+  }
+  tc_scope_end(s);
+}
+
+static void test_random_programs(uint32_t n) {
+  static double want[PARAMS][16], got[PARAMS][16];
+  for (uint32_t seed = 1; seed <= n; seed++) {
+    run_random(seed, false, want);
+    run_random(seed, true, got);
+    for (int i = 0; i < PARAMS; i++) {
+      double most = 1;
+      for (int k = 0; k < 16; k++) most = fmax(most, fabs(want[i][k]));
+      for (int k = 0; k < 16; k++)
+        EXPECT(fabs(got[i][k] - want[i][k]) <= 1e-9 * most, "program %u, gradient %d at %d: %.17g of %.17g", seed, i, k, got[i][k], want[i][k]);
+    }
   }
 }
 
@@ -530,10 +613,12 @@ void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *p, size_t bytes);
 int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
 
-static atomic_long n_made, fail_at;  // 0: none
+static atomic_long n_made, fail_from;  // 0: none
+static atomic_bool for_good;
 
 static bool must_fail(void) {
-  bool fails = atomic_fetch_add(&n_made, 1) + 1 == atomic_load(&fail_at);
+  long made = atomic_fetch_add(&n_made, 1) + 1, from = atomic_load(&fail_from);
+  bool fails = from && (made == from || (made > from && atomic_load(&for_good)));
   if (fails) errno = ENOMEM;
   return fails;
 }
@@ -578,26 +663,27 @@ static void test_allocations(void) {
   double x[32], want[32], got[32];
   fill(x, 32, 41);
   EXPECT_OK(attempt(x, want));
-  for (int cold = 0; cold < 2; cold++) {
-    long total = 1, stride = cold ? 29 : 1, n_failed = 0;
+  for (int way = 0; way < 4; way++) {
+    bool cold = way & 1, good = way & 2;  // what fails once may be tried again
+    long total = 1, stride = cold ? 43 : 2, n_failed = 0;
     for (long n = 0; n <= total; n += n ? stride : 1) {  // the first run counts
       if (cold) tc_cache_clear();
       tc_trim();
       tc_clear_error();
-      atomic_store(&n_made, 0), atomic_store(&fail_at, n);
+      atomic_store(&n_made, 0), atomic_store(&for_good, good), atomic_store(&fail_from, n);
       tc_status st = attempt(x, got);
-      atomic_store(&fail_at, 0);
+      atomic_store(&fail_from, 0);
       if (n == 0) total = atomic_load(&n_made);
       n_failed += st == TC_ERR_MEMORY;
       EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n, total, tc_status_text(st));
     }
     tc_clear_error();
-    EXPECT(total > 20 && n_failed > 5, "%ld of %ld failed", n_failed, total);
+    EXPECT(total > 20 && (n_failed > 5 || !good), "%ld of %ld failed", n_failed, total);
     EXPECT(attempt(x, got) == TC_OK && memcmp(got, want, sizeof got) == 0, "it goes on");
   }
 }
 
-int main(void) {
+int main(int n_words, char **words) {
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_SIM_DEVICES", "2", 1);
   setenv("TC_SIM_LEAKS", "1", 1);
@@ -605,6 +691,7 @@ int main(void) {
   EXPECT(in_child(no_room, built("libsim-cuda.so")) == 0, "no memory");
   EXPECT_OK(tc_set_default_device("tc:cpu"));
   test_programs();
+  test_random_programs(n_words > 1 ? (uint32_t)atoi(words[1]) : 12);
   for (int r = 0; r < N_ROUTES; r++) {
     test_grads_of(&routes[r]);
     test_create_graph(&routes[r]);
