@@ -444,6 +444,49 @@ static void test_errors(const struct places *at) {
   tc_scope_end(s);
 }
 
+// Composed ops and their gradients make their masks, positions and tables beside their operands, wherever the default is.
+static tc_tensor compose(tc_tensor x, tc_tensor w, const char *device) {
+  const int64_t classes[] = {3, 0, 2, 1};
+  tc_tensor labels = tc_to(tc_from_host(classes, TC_SHAPE(4), TC_I64), device), image = tc_reshape(x, TC_SHAPE(1, 1, 4, 4));
+  tc_tensor all[] = {tc_cross_entropy(x, labels),
+                     total(tc_mul(tc_tril(x, 0), tc_cast(tc_one_hot(labels, 4), TC_F64))),
+                     total(tc_square(tc_index_select(x, 0, labels))),
+                     total(tc_exp(tc_gather(x, 1, tc_argsort(x, 1, true)))),
+                     total(tc_square(tc_max_pool2d(image, TC_SHAPE(2), (tc_pool_options){.stride = TC_SHAPE(1)}))),
+                     total(tc_square(tc_interpolate(image, TC_SHAPE(7, 5), (tc_interpolate_options){.mode = TC_LINEAR}))),
+                     total(tc_square(tc_scaled_dot_product_attention(tc_reshape(x, TC_SHAPE(1, 1, 4, 4)), tc_reshape(w, TC_SHAPE(1, 1, 4, 4)), image,
+                                                                     (tc_tensor){0, 0}, (tc_attention_options){.causal = true}))),
+                     total(tc_cummax(tc_prod(tc_mul(x, w), TC_AXES(0), true), 1)),
+                     total(tc_sin(tc_pad(x, TC_SHAPE(1, 0), TC_SHAPE(0, 2), 0.5))),
+                     total(tc_mul(tc_dropout(tc_mul(x, 0), 0.5), w)),
+                     tc_sub(total(tc_rand_like(x)), total(tc_rand_like(x)))};
+  tc_tensor y = tc_zeros_like(all[0]);
+  for (size_t i = 0; i < sizeof all / sizeof *all - 1; i++) {
+    EXPECT(tc_is_valid(all[i]) && strcmp(tc_device_of(all[i]), device) == 0, "%zu: %s", i, tc_last_error()->message);
+    y = tc_add(y, tc_mul(all[i], (float)(i + 1)));
+  }
+  return y;
+}
+
+static void test_elsewhere(void) {
+  static const char *const devices[] = {"tc:cpu", "tc:ref", "tc:cuda", "tc:hip"};
+  double x[32], want[3][16], got[3][16];
+  fill(x, 32, 51);
+  for (int d = 0; d < 4; d++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor p[2] = {tc_param(data(x, TC_SHAPE(4, 4), devices[d])), tc_param(data(x + 16, TC_SHAPE(4, 4), devices[d]))}, g[2];
+    tc_tensor y = compose(p[0], p[1], devices[d]);
+    EXPECT_OK(tc_grads_of(y, p, 2, g, 0));
+    for (int i = 0; i < 2; i++) read_out(g[i], got[i]);
+    read_out(y, got[2]);
+    if (d == 0) memcpy(want, got, sizeof got);
+    EXPECT(same(got[2], want[2], 1, 1e-9), "%s: %.17g of %.17g", devices[d], got[2][0], want[2][0]);
+    for (int i = 0; i < 2; i++) EXPECT(same(got[i], want[i], 16, 1e-9), "%s: %.17g.. of %.17g..", devices[d], got[i][0], want[i][0]);
+    tc_release(p[0]), tc_release(p[1]);
+    tc_scope_end(s);
+  }
+}
+
 // ---- training ----
 
 enum { STEPS = 10, STEADY = 3, MOST_POINTS = 128 };
@@ -701,6 +744,7 @@ int main(int n_words, char **words) {
     test_empty(&routes[r]);
     test_errors(&routes[r]);
   }
+  test_elsewhere();
   test_training();
   test_threads();
   test_allocations();
