@@ -365,24 +365,87 @@ static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
   return total;
 }
 
-tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site) {
-  tc_status st = check_params("clip_grad_norm", params, n, site);
-  tc_trace *t = tc_op_begin("clip_grad_norm", site);
-  if (st != TC_OK) return tc_op_end(t, tc_rec_fail(t, st, "bad list of parameters"));
-  if (!(max_norm >= 0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "max_norm is %g", max_norm));
-  bool tape = tc_rec_tape(t, false);
-  tc_node norm = tc_rec_unary(t, TC_OP_SQRT, grads_square(t, params, n));
-  if (norm == TC_NODE_ERR) norm = tc_rec_full(t, &(tc_dims){0}, TC_F32, 0);  // no gradients: nothing below finds one
+static tc_node scale_of(tc_trace *t, tc_node norm, double max_norm) {
   tc_node scale = tc_rec_binary(t, TC_OP_DIV, tc_rec_const(t, norm, max_norm), num(t, TC_OP_ADD, norm, 1e-6));
-  scale = num(t, TC_OP_MINIMUM, scale, 1);
+  return num(t, TC_OP_MINIMUM, scale, 1);
+}
+
+static bool scale_grads(tc_trace *t, const tc_tensor *params, int n, tc_node scale) {
+  bool ok = true;
   for (int i = 0; i < n; i++) {
     tc_node g = tc_rec_grad(t, params[i]);
     if (g == TC_NODE_ERR) continue;
     tc_node clipped = tc_rec_cast(t, tc_rec_binary(t, TC_OP_MUL, g, scale), tc_node_type(t, g));
-    if (clipped == TC_NODE_ERR || tc_rec_set_grad(t, params[i], clipped) != TC_OK) norm = TC_NODE_ERR;
+    ok = clipped != TC_NODE_ERR && tc_rec_set_grad(t, params[i], clipped) == TC_OK && ok;
   }
+  return ok;
+}
+
+static tc_tensor clip_here(const tc_tensor *params, int n, double max_norm, tc_site site) {
+  tc_trace *t = tc_op_begin("clip_grad_norm", site);
+  bool tape = tc_rec_tape(t, false);
+  tc_node norm = tc_rec_unary(t, TC_OP_SQRT, grads_square(t, params, n));
+  if (norm == TC_NODE_ERR) norm = tc_rec_full(t, &(tc_dims){0}, TC_F32, 0);  // no gradients: nothing below finds one
+  if (!scale_grads(t, params, n, scale_of(t, norm, max_norm))) norm = TC_NODE_ERR;
   tc_rec_tape(t, tape);
   return tc_op_end(t, norm);
+}
+
+// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an earlier one is on the same device.
+static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_site site) {
+  const char *device = tc_device_of_at(params[i], site);
+  int k = 0;
+  for (int j = 0; j < n; j++) {
+    if (is_none(tc_grad(params[j])) || tc_device_of_at(params[j], site) != device) continue;
+    if (j < i) return 0;
+    part[k++] = params[j];
+  }
+  return is_none(tc_grad(params[i])) ? 0 : k;
+}
+
+// Of parameters on several devices: sums of squares go to the device of the first gradient, and the scale goes to all. part: room for n.
+static tc_tensor clip_everywhere(const tc_tensor *params, int n, double max_norm, tc_tensor *part, tc_site site) {
+  tc_tensor norm = {0, 0};
+  const char *first = NULL;
+  for (int i = 0, k; i < n; i++) {
+    if ((k = part_of(params, n, i, part, site)) == 0) continue;
+    if (!first) first = tc_device_of_at(params[i], site);
+    tc_trace *t = tc_op_begin("clip_grad_norm", site);
+    tc_tensor square = tc_to_at(tc_op_end(t, grads_square(t, part, k)), first, site);
+    norm = is_none(norm) ? square : tc_add_at(norm, square, site);
+  }
+  if (!first) return clip_here(params, n, max_norm, site);
+  norm = tc_sqrt_at(norm, site);
+  tc_trace *t = tc_op_begin("clip_grad_norm", site);
+  tc_tensor scale = tc_op_end(t, scale_of(t, tc_op_in(t, norm), max_norm));
+  for (int i = 0, k; i < n; i++) {
+    if ((k = part_of(params, n, i, part, site)) == 0) continue;
+    tc_tensor there = tc_to_at(scale, tc_device_of_at(params[i], site), site);
+    t = tc_op_begin("clip_grad_norm", site);
+    tc_node factor = tc_op_in(t, there);
+    bool ok = factor != TC_NODE_ERR && scale_grads(t, part, k, factor);
+    if (tc_op_done(t) != TC_OK || !ok) return tc_poison(last_status());
+  }
+  return norm;
+}
+
+tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site) {
+  TC_CALLED_AS("clip_grad_norm");
+  tc_status st = check_params("clip_grad_norm", params, n, site);
+  if (st == TC_OK && !(max_norm >= 0)) st = tc_fail(TC_ERR_ARG, "clip_grad_norm", site, "max_norm is %g", max_norm);
+  if (st != TC_OK) return tc_poison(st);
+  bool apart = false;
+  for (int i = 1; i < n; i++) apart = apart || tc_device_of_at(params[i], site) != tc_device_of_at(params[0], site);
+  if (!apart) return clip_here(params, n, max_norm, site);
+  tc_tensor *part = tc_malloc((size_t)n * sizeof *part);
+  if (!part) return tc_poison(tc_fail(TC_ERR_MEMORY, "clip_grad_norm", site, "%d parameters", n));
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_no_grad_begin();
+  tc_tensor norm = tc_keep_at(clip_everywhere(params, n, max_norm, part, site), site);
+  tc_no_grad_end();
+  tc_scope_end_at(scope, 0);
+  tc_free(part);
+  return norm;
 }
 
 // ---- Learning rate and state ----

@@ -483,6 +483,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
   if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
+  t->n_taken = 0;
   tc_biased_unlock_own(&t->lock);
   tc_leave();
   return st;

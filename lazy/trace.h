@@ -139,7 +139,7 @@ struct tc_trace {
   const char *op;
   tc_site op_site;
   tc_status op_status;
-  uint32_t n_taken;           // operands of the open op
+  uint32_t n_taken;           // operands of the open op; 0 where none is open
   tc_device op_device;        // where they are; of a backward, where the record is that is being differentiated
   bool tape;                  // records go on the tape
   int no_grad;

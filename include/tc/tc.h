@@ -335,7 +335,8 @@ TC_API double tc_get_lr(const tc_optimizer *opt);
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
-// Scales the gradients of params so that their global 2-norm is at most max_norm; returns the norm before.
+// Scales the gradients of params so that their global 2-norm is at most max_norm; returns the norm before. Of gradients in several memories it is a sync point,
+// and the norm is where the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
 // ---- Options of ops: fields left out are PyTorch's defaults, but for batch norm's numbers ----

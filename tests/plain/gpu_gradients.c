@@ -548,6 +548,31 @@ static void check_steps(const char *name, const trained *t, int most) {
   for (int i = STEADY + 1; i < STEPS; i++) EXPECT(t->live[i] == t->live[STEADY], "%s: %zu bytes, then %zu", name, t->live[STEADY], t->live[i]);
 }
 
+// The norm over both devices, and gradients scaled by it.
+static void test_clipping(const struct places *at) {
+  tc_scope s = tc_scope_begin();
+  double x[2 * N], g[MOST], square = 0;
+  fill(x, 2 * N, 61);
+  tc_tensor p[4] = {tc_param(data(x, TC_SHAPE(N), at->name[0])), tc_param(data(x, TC_SHAPE(3), at->name[1])),
+                    tc_param(data(x + N, TC_SHAPE(N), at->name[1])), tc_param(data(x, TC_SHAPE(3), at->name[0]))};
+  EXPECT(item(tc_clip_grad_norm(p, 4, 1)) == 0, "no gradients");
+  EXPECT_OK(tc_backward(total(tc_mul(tc_to(tc_square(p[0]), at->name[1]), tc_square(p[2])))));
+  for (int k = 0; k < N; k++) square += 4 * pow(x[k] * x[N + k], 2) * (x[k] * x[k] + x[N + k] * x[N + k]);
+  double norm = item(tc_clip_grad_norm(p, 4, 0.125));
+  EXPECT(same(&norm, &(double){sqrt(square)}, 1, 1e-13), "%.17g of %.17g", norm, sqrt(square));
+  for (int i = 0; i < 2; i++) {
+    double want[N];
+    for (int k = 0; k < N; k++) want[k] = 2 * x[k] * x[N + k] * x[i ? k : N + k] * 0.125 / (norm + 1e-6);
+    EXPECT(strcmp(tc_device_of(tc_grad(p[2 * i])), at->name[i]) == 0, "%s", tc_device_of(tc_grad(p[2 * i])));
+    read_out(tc_grad(p[2 * i]), g);
+    EXPECT(same(g, want, N, 1e-13), "%d: %.17g of %.17g", i, g[0], want[0]);
+  }
+  EXPECT(!tc_is_valid(tc_grad(p[1])), "nothing is made where there was none");
+  EXPECT_FAILS(tc_clip_grad_norm(p, 4, -1), TC_ERR_ARG, "max_norm is -1");
+  for (int i = 0; i < 4; i++) tc_release(p[i]);
+  tc_scope_end(s);
+}
+
 static void test_training(void) {
   for (int adam = 0; adam < 2; adam++) {
     trained want, got;
@@ -743,6 +768,7 @@ int main(int n_words, char **words) {
     test_assign(&routes[r]);
     test_empty(&routes[r]);
     test_errors(&routes[r]);
+    test_clipping(&routes[r]);
   }
   test_elsewhere();
   test_training();
