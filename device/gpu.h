@@ -66,10 +66,10 @@ bool tc_gpu_code_is_from_disk(const tc_gpu_code *c);  // and was not compiled
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
 
-// ---- what a vendor's library does: matrix products ----
+// ---- what a vendor's library does: matrix products, convolutions ----
 
-typedef enum tc_gpu_library { TC_GPU_PRODUCTS } tc_gpu_library;
-#define TC_GPU_N_LIBRARIES 1
+typedef enum tc_gpu_library { TC_GPU_PRODUCTS, TC_GPU_CONVOLUTIONS } tc_gpu_library;
+#define TC_GPU_N_LIBRARIES 2
 
 typedef enum tc_gpu_epilogue { TC_GPU_NO_EPILOGUE, TC_GPU_BIAS } tc_gpu_epilogue;  // BIAS: a row of n is added to each of the result's, in f32
 
@@ -88,6 +88,20 @@ typedef struct tc_gpu_product_facts {
   uint32_t alignment;  // in bytes, that all addresses have; a power of two
 } tc_gpu_product_facts;
 
+#define TC_GPU_CONV_AXES 3  // spatial ones, at most
+typedef enum tc_gpu_direction { TC_GPU_FORWARD, TC_GPU_BY_IMAGE, TC_GPU_BY_WEIGHT } tc_gpu_direction;
+
+// A convolution, or its gradient by the image or the weight: image [batch, image.., in], weight [out, taps.., in / groups], result [batch, result.., out], dense,
+// summed in f32 without TF32 and rounded once. Operands of a call are image and weight; result's gradient and weight; image and result's gradient.
+typedef struct tc_gpu_conv_facts {
+  tc_type type;  // F32, F16 or BF16, of all operands
+  tc_gpu_direction direction;
+  int axes;
+  int64_t batch, in, out, groups;
+  int64_t image[TC_GPU_CONV_AXES], taps[TC_GPU_CONV_AXES], result[TC_GPU_CONV_AXES];
+  int64_t stride[TC_GPU_CONV_AXES], dilation[TC_GPU_CONV_AXES], low[TC_GPU_CONV_AXES], high[TC_GPU_CONV_AXES];  // low, high: padding
+} tc_gpu_conv_facts;
+
 // The library's own words for how it computes something: the same bits for the same device and version of the library.
 typedef struct tc_gpu_algorithm {
   uint64_t data[8];
@@ -99,6 +113,7 @@ typedef struct tc_gpu_work {
   tc_gpu_library library;
   union {
     tc_gpu_product_facts product;
+    tc_gpu_conv_facts conv;
   };
 } tc_gpu_work;
 

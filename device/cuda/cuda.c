@@ -7,6 +7,7 @@
 
 #include "device/cuda/api.h"
 #include "device/cuda/blaslt.h"
+#include "device/cuda/cudnn.h"
 #include "device/cuda/nvrtc.h"
 #include "device/gpu/driver.h"
 #include "device/gpu/library.h"
@@ -43,6 +44,7 @@ static const tc_lt_library *blaslt;  // once it is open
 static tc_gpu_verdict judge(int result, const char **name) {
   *name = NULL;
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
+  if (result >= TC_CUDNN_RESULTS) return tc_cudnn_judge(result, name);
   if (result >= TC_LT_RESULTS) return tc_lt_judge(blaslt, result, name);
   // A stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
@@ -131,7 +133,7 @@ static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   return true;
 }
 
-// The vendor's own would not know a simulated device's memory.
+// The vendor's own libraries would not know a simulated device's memory.
 static bool products_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   (void)p;
   if (facts->simulated && !tc_options_get()->cublaslt_library) {
@@ -165,6 +167,31 @@ static const tc_gpu_library_driver products = {
     .find = tc_lt_find,
     .check = tc_lt_check,
     .run = tc_lt_run,
+};
+
+static bool convolutions_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  (void)p;
+  if (facts->simulated && !tc_options_get()->cudnn_library) {
+    snprintf(why, bytes, "a simulated device has no library of convolutions but one that TC_CUDNN_LIBRARY names");
+    return false;
+  }
+  return tc_cudnn_ready(version / 1000, why, bytes);
+}
+
+static const char *convolutions_name(const tc_gpu_port *p) {
+  (void)p;
+  return tc_cudnn_name();
+}
+
+static const tc_gpu_library_driver convolutions = {
+    .ready = convolutions_ready,
+    .name = convolutions_name,
+    .open = tc_cudnn_open,
+    .make = tc_cudnn_make,
+    .drop = tc_cudnn_drop,
+    .find = tc_cudnn_find,
+    .check = tc_cudnn_check,
+    .run = tc_cudnn_run,
 };
 
 // ---- a device ----
@@ -233,6 +260,7 @@ static void close_port(tc_gpu_port *p, bool lost) {
   tc_cu_device device;
   if (p->context && !lost && enter(p) == 0) {
     if (blaslt) tc_lt_close(blaslt, p);
+    tc_cudnn_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
     leave(p);
@@ -486,7 +514,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
-    .library = {[TC_GPU_PRODUCTS] = &products},
+    .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .no_replay = no_replay,
     .replay_create = replay_create,
     .replay_set = replay_set,

@@ -10,7 +10,7 @@
 
 // ---- the libraries ----
 
-static const char *const kinds[] = {"products"};
+static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
 
@@ -64,13 +64,37 @@ static tc_status product_check(const tc_gpu_product_facts *f) {
   return TC_OK;
 }
 
+static tc_status conv_check(const tc_gpu_conv_facts *f) {
+  bool fine = (f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16) && f->axes >= 1 && f->axes <= TC_GPU_CONV_AXES && f->batch > 0 &&
+              f->groups > 0 && f->in > 0 && f->out > 0 && f->in % f->groups == 0 && f->out % f->groups == 0;
+  for (int i = 0; i < f->axes && fine; i++) {
+    int64_t reach = f->dilation[i] * (f->taps[i] - 1) + 1, room = f->image[i] + f->low[i] + f->high[i] - reach;
+    fine = f->image[i] > 0 && f->taps[i] > 0 && f->stride[i] > 0 && f->dilation[i] > 0 && f->low[i] >= 0 && f->high[i] >= 0 && room >= 0 &&
+           f->result[i] == room / f->stride[i] + 1;
+  }
+  return fine ? TC_OK : TC_FAIL(TC_ERR_ARG, "a convolution of %lld channels by a library is said wrongly", (long long)f->in);
+}
+
 static tc_status work_check(const tc_gpu_work *w) {
-  return product_check(&w->product);
+  return w->library == TC_GPU_PRODUCTS ? product_check(&w->product) : conv_check(&w->conv);
 }
 
 static void name_product(const tc_gpu_product_facts *f, char *out, size_t bytes) {
   int n = snprintf(out, bytes, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n, (long long)f->k);
   if (f->batch > 1 && n < (int)bytes) snprintf(out + n, bytes - (size_t)n, "_by%lld", (long long)f->batch);
+}
+
+static void add_extents(char *out, size_t bytes, size_t *n, const char *before, const int64_t *extent, int axes) {
+  for (int i = 0; i < axes && *n < bytes; i++) *n += (size_t)snprintf(out + *n, bytes - *n, "%s%lld", i ? "x" : before, (long long)extent[i]);
+}
+
+static void name_conv(const tc_gpu_conv_facts *f, char *out, size_t bytes) {
+  static const char *const directions[] = {"conv", "conv_by_image", "conv_by_weight"};
+  size_t n = (size_t)snprintf(out, bytes, "library_%s_%s_%lld", tc_type_name(f->type), directions[f->direction], (long long)f->batch);
+  add_extents(out, bytes, &n, "x", f->image, f->axes);
+  add_extents(out, bytes, &n, "x", &f->in, 1);
+  add_extents(out, bytes, &n, "_", &f->out, 1);
+  add_extents(out, bytes, &n, "x", f->taps, f->axes);
 }
 
 // pre: begun.
@@ -112,7 +136,10 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
   }
   c->refs = 1;
   c->g = g, c->work = *w, c->algorithm = *a;
-  name_product(&w->product, c->name, sizeof c->name);
+  if (w->library == TC_GPU_PRODUCTS)
+    name_product(&w->product, c->name, sizeof c->name);
+  else
+    name_conv(&w->conv, c->name, sizeof c->name);
   tc_status st = tc_gpu_begin(g, "making a library's call");
   if (st == TC_OK) {
     c->opened = g->opened;

@@ -97,7 +97,7 @@ struct tc_gpu_call {
   tc_gpu_algorithm algorithm;
   void *made;
   tc_gpu_retired *retired;  // taken ahead, so that release cannot fail
-  char name[96];  // "library_bf16_64x128x32", and "_by3" of a batch
+  char name[96];  // "library_bf16_64x128x32", and "_by3" of a batch; "library_f16_conv_8x56x56x64_128x3x3"
 };
 
 struct tc_gpu_code {

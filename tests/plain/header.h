@@ -33,7 +33,7 @@ static inline bool header_found_of_rocm(const char *header, char *out, size_t by
 
 // Both texts as one source, of the language that this compiler is called for. quiet: it should not compile, and why is of no interest.
 static inline bool header_compiles_by(const char *compiler, const char *source, const char *more, const char *include, bool quiet) {
-  char path[] = "/tmp/tc-header-XXXXXX", command[640];
+  char path[] = "/tmp/tc-header-XXXXXX", command[1024];
   int fd = mkstemp(path);
   if (fd < 0 || write(fd, source, strlen(source)) < 0 || write(fd, more, strlen(more)) < 0) return false;
   close(fd);

@@ -296,7 +296,7 @@ lt_status LT(Matmul)(lt_handle handle, lt_product x, const void *alpha, const vo
   sim_product p;
   float scale[2];
   int number;
-  sim_stream *s = sim_product_stream(stream);
+  sim_stream *s = sim_library_stream(stream);
   if (!sim_alive(handle, SIM_LIBRARY) || ((sim_object *)(void *)handle)->device != sim_here() || !s) return BLAS(STATUS_INVALID_VALUE);
   if (!a || !b || !d || c != d || !problem_of(x, a_layout, b_layout, c_layout, d_layout, &p)) return BLAS(STATUS_INVALID_VALUE);
   memcpy(&scale[0], alpha, 4);

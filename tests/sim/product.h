@@ -5,11 +5,9 @@
 #ifndef TC_TESTS_SIM_PRODUCT_H
 #define TC_TESTS_SIM_PRODUCT_H
 
-#include "tests/sim/core.h"
+#include "tests/sim/tensors.h"
 
 enum { SIM_PRODUCT_ALGORITHMS = 4, SIM_PRODUCT_USUAL = SIM_NEEDS_INIT | SIM_NEEDS_CONTEXT };
-
-typedef enum sim_element { SIM_F32, SIM_F16, SIM_BF16 } sim_element;
 
 typedef struct sim_matrix {
   uintptr_t at;
@@ -39,8 +37,6 @@ uint64_t sim_product_alignment(int algorithm, const sim_product *p);
 uint64_t sim_product_workspace(int algorithm, const sim_product *p);
 int sim_product_first(void);  // TC_SIM_ALGORITHM: which of them a library thinks best
 
-// Of the current device, NULL being its legacy one. NULL: there is no such stream.
-sim_stream *sim_product_stream(void *stream);
 // pre: addresses, alignment and workspace are there. False if they are not aligned.
 bool sim_product_aligned(const sim_product *p);
 sim_error sim_product_enqueue(sim_stream *s, const sim_product *p);  // copied

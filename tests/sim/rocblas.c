@@ -76,7 +76,7 @@ rocblas_status rocblas_destroy_handle(rocblas_handle handle) {
 rocblas_status rocblas_set_stream(rocblas_handle handle, hipStream_t stream) {
   ENTER(USUAL);
   HANDLE(handle);
-  if (!sim_product_stream(stream)) return rocblas_status_invalid_value;
+  if (!sim_library_stream(stream)) return rocblas_status_invalid_value;
   handle->stream = stream;
   return rocblas_status_success;
 }
@@ -167,5 +167,5 @@ rocblas_status rocblas_gemm_strided_batched_ex(SIM_ROCBLAS_PROBLEM, int32_t solu
   if (p.workspace_bytes > handle->workspace_bytes) return rocblas_status_memory_error;
   p.workspace = p.workspace_bytes ? (uintptr_t)handle->workspace : 0;
   if (!sim_product_aligned(&p)) return rocblas_status_invalid_pointer;
-  return status_of(sim_product_enqueue(sim_product_stream(handle->stream), &p));
+  return status_of(sim_product_enqueue(sim_library_stream(handle->stream), &p));
 }
