@@ -4,7 +4,7 @@
 // Its gradients take the same roads. By the weight: the windows turned, times the gradient. By the image: where windows lie side by side, a convolution of
 // the gradient with the weight turned round; where they step, one such convolution for each place within a step, put together again; else windows that
 // a product makes, added up where they came from.
-// Which road: by shape alone, so that the order of sums is too.
+// Which road: by shape alone, so that the order of sums is too. Before all of them: whether a library of a GPU's vendor makes it (lowering/gpu/vendor_conv.h).
 #include "lowering/conv.h"
 
 #include <string.h>
@@ -351,11 +351,50 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
   return reshape(c, permute(c, a, TC_AXES(0, 2, 1)), c->w);
 }
 
-bool tc_conv_expand(tc_graph *g, uint32_t n) {
+// ---- by a library ----
+
+// Channels are last there, in the weight, too: [o, r.., c].
+static uint32_t weight_last(conv *c, uint32_t w) {
+  tc_dims axes = {.rank = c->n + 2, .dim = {0}};
+  for (int i = 0; i < c->n; i++) axes.dim[1 + i] = 2 + i;
+  axes.dim[c->n + 1] = 1;
+  return permute(c, w, axes);
+}
+
+static uint32_t weight_first(conv *c, uint32_t w) {
+  tc_dims axes = {.rank = c->n + 2, .dim = {0, c->n + 1}};
+  for (int i = 0; i < c->n; i++) axes.dim[2 + i] = 1 + i;
+  return permute(c, w, axes);
+}
+
+static bool keep_call(conv *c, tc_gpu_call *call, uint64_t *which) {
+  tc_graph *g = c->g;
+  if (!g->call) g->call = tc_arena_alloc(g->arena, (g->plan->n_node + 1) * sizeof g->call[0]);
+  if (!g->call) return tc_gpu_call_release(call), c->ok = false;
+  g->call[ *which = g->n_call++] = call;
+  return true;
+}
+
+static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_call *call) {
+  uint64_t which;
+  if (!keep_call(c, call, &which)) return 0;
+  tc_dims d = op == TC_OP_CONV ? c->y : op == TC_OP_CONV_INPUT ? c->x : c->w;
+  if (op == TC_OP_CONV_WEIGHT) {
+    for (int i = 0; i < c->n; i++) d.dim[1 + i] = c->w.dim[2 + i];
+    d.dim[c->n + 1] = c->w.dim[1];
+  } else {
+    b = weight_last(c, b);
+  }
+  uint32_t y = add(c, TC_OP_CONV_CALL, d, 2, (uint32_t[]){a, b}, 1, &which);
+  return op == TC_OP_CONV_WEIGHT ? weight_first(c, y) : y;
+}
+
+// ---- the rows ----
+
+static conv conv_of(tc_graph *g, uint32_t n) {
   const tc_gnode *node = &g->node[n];
   conv c = {.g = g, .like = *node, .n = node->shape->d.rank - 2, .ok = true};
-  uint32_t a = node->in[0], b = node->in[1];
-  const tc_dims *da = &g->node[a].shape->d, *db = &g->node[b].shape->d, *d = &node->shape->d;
+  const tc_dims *da = &g->node[node->in[0]].shape->d, *db = &g->node[node->in[1]].shape->d, *d = &node->shape->d;
   tc_op op = node->op;
   c.x = op == TC_OP_CONV_INPUT ? *d : *da, c.w = op == TC_OP_CONV_WEIGHT ? *d : *db, c.y = op == TC_OP_CONV ? *d : op == TC_OP_CONV_INPUT ? *da : *db;
   for (int i = 0; i < c.n; i++) {
@@ -363,7 +402,33 @@ bool tc_conv_expand(tc_graph *g, uint32_t n) {
     c.low[i] = (int64_t)(node->attr[c.n + i] & UINT32_MAX), c.high[i] = (int64_t)(node->attr[c.n + i] >> 32);
   }
   c.groups = (int64_t)node->attr[2 * c.n];
-  uint32_t y = op == TC_OP_CONV ? forward(&c, a, b, false) : op == TC_OP_CONV_INPUT ? by_image(&c, a, b) : by_weight(&c, a, b);
+  return c;
+}
+
+bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
+  const tc_gnode *node = &g->node[n];
+  conv c = conv_of((tc_graph *)(uintptr_t)g, n);  // read alone
+  bool said = node->type == TC_F32 || node->type == TC_F16 || node->type == TC_BF16;
+  for (int k = 0; k < 2; k++) said &= g->node[node->in[k]].type == node->type;
+  *out = (tc_gpu_conv_facts){.type = node->type, .axes = c.n, .batch = c.x.dim[0], .in = c.x.dim[c.n + 1], .out = c.w.dim[0], .groups = c.groups};
+  out->direction = node->op == TC_OP_CONV ? TC_GPU_FORWARD : node->op == TC_OP_CONV_INPUT ? TC_GPU_BY_IMAGE : TC_GPU_BY_WEIGHT;
+  for (int i = 0; i < c.n; i++) {
+    out->image[i] = c.x.dim[1 + i], out->taps[i] = c.w.dim[2 + i], out->result[i] = c.y.dim[1 + i];
+    out->stride[i] = c.stride[i], out->dilation[i] = c.dilation[i], out->low[i] = c.low[i], out->high[i] = c.high[i];
+    // A gradient may be of fewer windows than there are.
+    said &= out->result[i] == (out->image[i] + out->low[i] + out->high[i] - out->dilation[i] * (out->taps[i] - 1) - 1) / out->stride[i] + 1;
+  }
+  return said;
+}
+
+bool tc_conv_expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
+  conv c = conv_of(g, n);
+  uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
+  tc_op op = g->node[n].op;
+  uint32_t y = call                     ? by_library(&c, op, a, b, call)
+               : op == TC_OP_CONV       ? forward(&c, a, b, false)
+               : op == TC_OP_CONV_INPUT ? by_image(&c, a, b)
+                                        : by_weight(&c, a, b);
   if (!c.ok) return false;
   tc_gnode *x = &g->node[n];
   x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;

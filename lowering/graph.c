@@ -6,6 +6,7 @@
 #include "lazy/text.h"
 #include "lowering/conv.h"
 #include "lowering/gpu/split.h"
+#include "lowering/gpu/vendor_conv.h"
 #include "lowering/layout.h"
 #include "lowering/panels.h"
 #include "lowering/prologue.h"
@@ -291,7 +292,7 @@ static bool turn_attentions(tc_graph *g) {
   return true;
 }
 
-// An output that is a product's or attention's result in the same order is stored where that is made: straight from registers; and after attention, whose
+// An output that is a product's, attention's or a library's result in the same order is stored where that is made: straight from registers; and after attention, whose
 // kernel does nothing that follows it, it would be a copy.
 static void store_as_made(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
@@ -300,7 +301,7 @@ static void store_as_made(tc_graph *g) {
     uint32_t m = n;
     while (g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH) m = g->node[m].in[0];
     tc_gnode *y = &g->node[m];
-    bool makes = kind_of[y->op] == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL;
+    bool makes = kind_of[y->op] == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL || y->op == TC_OP_CONV_CALL;
     if (m == n || !makes || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
     y->out = x->out, x->out = TC_LEAF_NONE;
   }
@@ -375,6 +376,10 @@ static void find_parts(tc_graph *g) {
   }
 }
 
+void tc_graph_fini(tc_graph *g) {
+  while (g->n_call) tc_gpu_call_release(g->call[--g->n_call]);
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
   TC_TRY(tc_target_of(plan->n_node ? (tc_device)plan->dev[0] : TC_DEVICE_CPU, &g->target));
@@ -385,7 +390,7 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
     tc_gnode *x = &g->node[n];
     if (!tc_device_generates(x->dev)) continue;
     if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
-    if (is_convolution(g, x)) ok = tc_conv_expand(g, n);
+    if (is_convolution(g, x)) ok = tc_conv_expand(g, n, tc_vendor_conv_choose(g, n));
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
     if (tc_device_generates(g->node[n].dev) && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);

@@ -36,10 +36,14 @@ typedef struct tc_graph {
   uint32_t n, cap;
   uint32_t *order;   // needed nodes, operands first
   uint32_t n_order;
+  tc_gpu_call **call;  // of libraries, owned: what CONV_CALL nodes name
+  uint32_t n_call;
 } tc_graph;
 
 // Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+// Gives back what is not the arena's; whatever the status of building was.
+void tc_graph_fini(tc_graph *g);
 
 #define TC_EXP_OF_NEGATIVE UINT64_C(1)  // EXP's attribute, which the user's have not: its operand is at most 0, or NaN
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)  // in a MAX's attribute: its value where there are NaNs is nobody's concern

@@ -49,6 +49,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
     case TC_KIND_RNG: return x->op == TC_OP_RANDPERM;
     case TC_KIND_SCAN: return true;
     case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
+    case TC_KIND_CONTRACT: return x->op == TC_OP_CONV_CALL;
     default: break;
   }
   if (x->part) return true;

@@ -256,6 +256,27 @@ static bool add_kernel(builder *b, const tc_group *group, tc_status *st) {
   return true;
 }
 
+// What a library makes of the node, whose operands have memory.
+static bool add_conv(builder *b, uint32_t n) {
+  tc_program *p = b->p;
+  const tc_gnode *x = &p->graph.node[n];
+  b->wave = TC_MAX_OF(after(b, x->in[0]), after(b, x->in[1]));
+  tc_step *s = add_step(b, p, TC_STEP_CALL);
+  if (!s) return false;
+  s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
+  tc_gpu_call_retain(s->call);
+  s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
+  for (int i = 0; i < 2; i++) {
+    s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
+    if (!bind(p, s, place_of(b, x->in[i]))) return false;
+  }
+  s->work = (double)s->bytes;
+  b->plan->bytes_moved += s->bytes;
+  if (!bind(p, s, place_of(b, n))) return false;
+  b->made_in[n] = b->wave + 1;
+  return true;
+}
+
 // What a library makes of the group. Takes the product.
 static bool add_product(builder *b, const tc_vendor_product *v, tc_gpu_call *product) {
   tc_program *p = b->p;
@@ -507,6 +528,7 @@ static bool emit_group(builder *b, uint32_t group, tc_status *st) {
     if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (!add_checks(b, gp->member[i])) return false;
+  if (gp->kind == TC_GROUP_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
   if (gp->kind == TC_GROUP_EXTERN) return add_row(b, gp->member[0]);
   bool taken, done = try_library(b, gp, &taken);
   return taken ? done : add_kernel(b, gp, st);
@@ -532,6 +554,7 @@ void tc_program_destroy(void *program) {
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
   drop_made(p);
+  tc_graph_fini(&p->graph);
   void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
@@ -677,7 +700,7 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
             s->kind == TC_STEP_KERNEL  ? s->kernel->name
             : s->kind == TC_STEP_CHECK ? "check"
             : s->kind == TC_STEP_ZERO  ? "zero"
-            : s->kind == TC_STEP_CALL  ? "library's matmul"
+            : s->kind == TC_STEP_CALL  ? (s->op == TC_OP_MATMUL ? "library's matmul" : "library's convolution")
                                        : tc_op_names[s->op]);
     for (uint32_t j = 0; j < s->n_bind; j++) {
       uint32_t at = p->bind[s->first_bind + j];

@@ -7,8 +7,8 @@
 #ifndef TC_LOWERING_GPU_VENDOR_H
 #define TC_LOWERING_GPU_VENDOR_H
 
-#include "lowering/choices.h"
 #include "lowering/expand.h"
+#include "lowering/gpu/contest.h"
 
 typedef enum tc_vendor_after { TC_AFTER_NOTHING, TC_AFTER_BIAS, TC_AFTER_MORE } tc_vendor_after;
 
@@ -34,12 +34,7 @@ bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_grou
 
 // ---- between the files of this ----
 
-// Times of the group's generated kernel and of the library's fastest algorithm with what follows it. False: there was no memory, or no kernel.
-typedef struct tc_vendor_times {
-  uint64_t generated_ns, library_ns;
-  tc_gpu_algorithm algorithm;
-  int n_timed;
-} tc_vendor_times;
+// Of the group's generated kernel and of the library's fastest algorithm with what follows it.
 bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out);
 
 #endif

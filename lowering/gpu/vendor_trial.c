@@ -1,7 +1,7 @@
 // Timing a product's generated kernel and a library's algorithms on the device, each as a sequence of one launch that is replayed, on the plan's shapes.
 //
-// Elements of floats are random, of a magnitude of one: what a device draws, and with it its clock, depends on them. What would follow the library's product in a
-// kernel of its own is priced as a copy of the result, which reads and writes as much. Where there is no memory for all of it nothing is timed.
+// What would follow the library's product in a kernel of its own is priced as a copy of the result, which reads and writes as much. Where there is no memory
+// for all of it nothing is timed.
 #include <string.h>
 
 #include "lowering/gpu/launches.h"
@@ -10,10 +10,6 @@
 #include "runtime/log.h"
 
 #define MOST_ALGORITHMS 8
-#define LEAST_NS 2000000u  // of a slice: by then a clock that is read before and after is exact enough
-#define MOST_RUNS 64  // of a slice
-#define SLICES 3
-#define PATTERN_BYTES ((size_t)1 << 16)
 #define MOST_BYTES ((size_t)1 << 32)  // of one operand
 #define REPEATED_RUNS 4
 #define REPEATED_BYTES ((size_t)1 << 24)  // of a result, at most
@@ -27,31 +23,6 @@ typedef struct trial {
 
 // ---- operands ----
 
-// Random numbers of [0.5, 1) with signs; of other types zeros, which are indices and flags, too.
-static void write_pattern(tc_type type, char *out) {
-  uint32_t state = 1;
-  memset(out, 0, PATTERN_BYTES);
-  for (size_t i = 0; i + 4 <= PATTERN_BYTES; i += 4) {
-    state = state * 1664525 + 1013904223;
-    uint32_t r = state ^ state >> 15, word = 0;
-    if (type == TC_F32) word = 0x3f000000 | (r & 0x807fffff);
-    if (type == TC_BF16) word = 0x3f003f00 | (r & 0x807f807f);
-    if (type == TC_F16) word = 0x38003800 | (r & 0x83ff83ff);
-    memcpy(out + i, &word, 4);
-  }
-}
-
-static tc_status fill(tc_gpu *g, tc_type type, char *at, size_t bytes) {
-  size_t there = TC_MIN(bytes, PATTERN_BYTES);
-  char *pattern = tc_malloc(PATTERN_BYTES);
-  if (!pattern) return TC_FAIL(TC_ERR_MEMORY, "no memory to time a product");
-  write_pattern(type, pattern);
-  tc_status st = tc_gpu_write(g, at, pattern, there);
-  tc_free(pattern);
-  for (; there < bytes && st == TC_OK; there *= 2) st = tc_gpu_copy(g, at + there, at, TC_MIN(there, bytes - there));
-  return st;
-}
-
 // The memory that stands for the node, taken at its first use; NULL without.
 static char *operand(trial *t, uint32_t node) {
   const tc_gnode *x = &t->gr->graph->node[node];
@@ -61,7 +32,7 @@ static char *operand(trial *t, uint32_t node) {
   if (i < t->n) return t->at[i];
   if (bytes > MOST_BYTES || tc_gpu_alloc(t->g, bytes, &t->at[i]) != TC_OK) return NULL;
   t->node[t->n++] = node;
-  return fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
+  return tc_vendor_fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
 }
 
 static uint64_t word(const void *p) {
@@ -70,32 +41,20 @@ static uint64_t word(const void *p) {
 
 // ---- timing ----
 
-// Of one run; 0: it failed.
-static uint64_t time_of(tc_gpu *g, tc_gpu_sequence *s, const uint64_t *words) {
-  uint64_t best = 0;
-  int n = 1, slices = 0;
-  for (int i = 0; i < 2; i++)
-    if (tc_gpu_sequence_run(s, words) != TC_OK) return 0;
-  while (slices < SLICES) {
-    if (tc_gpu_wait(g) != TC_OK) return 0;
-    uint64_t start = tc_now_ns();
-    for (int i = 0; i < n; i++)
-      if (tc_gpu_sequence_run(s, words) != TC_OK) return 0;
-    if (tc_gpu_wait(g) != TC_OK) return 0;
-    uint64_t ns = tc_now_ns() - start;
-    if (ns < LEAST_NS && n < MOST_RUNS) {
-      n *= 2;
-      continue;
-    }
-    best = slices++ && best < ns / (uint64_t)n ? best : ns / (uint64_t)n;
-  }
-  return TC_MAX_OF(best, (uint64_t)1);
+typedef struct sequence_run {
+  tc_gpu_sequence *s;
+  const uint64_t *words;
+} sequence_run;
+
+static tc_status run_sequence(void *arg) {
+  const sequence_run *r = arg;
+  return tc_gpu_sequence_run(r->s, r->words);
 }
 
 static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words) {
   tc_gpu_sequence *s;
   if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
-  uint64_t ns = time_of(g, s, words);
+  uint64_t ns = tc_vendor_time(g, run_sequence, &(sequence_run){s, words});
   tc_gpu_sequence_destroy(s);
   return ns;
 }
@@ -169,20 +128,8 @@ static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gp
 // Of a kernel that would read the product and write what is made of it. 0: without memory.
 static uint64_t time_after(trial *t, uint32_t result) {
   const tc_gnode *x = &t->gr->graph->node[result];
-  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
   char *from = operand(t, result);
-  uint64_t best = 0;
-  void *to;
-  if (!from || tc_gpu_alloc(t->g, bytes, &to) != TC_OK) return 0;
-  for (int i = 0; i <= SLICES; i++) {
-    uint64_t start = tc_now_ns();
-    for (int k = 0; k < MOST_RUNS; k++) (void)tc_gpu_copy(t->g, to, from, bytes);
-    if (tc_gpu_wait(t->g) != TC_OK) break;
-    uint64_t ns = (tc_now_ns() - start) / MOST_RUNS;
-    if (i == 1 || (i > 1 && ns < best)) best = TC_MAX_OF(ns, (uint64_t)1);
-  }
-  tc_gpu_free(t->g, to);
-  return best;
+  return from ? tc_vendor_time_copy(t->g, from, (size_t)x->shape->count * tc_type_bytes(x->type)) : 0;
 }
 
 static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {

@@ -1,0 +1,143 @@
+// Who makes a convolution: a rule, or what measurement found, which is kept. See vendor_conv.h.
+#include "lowering/gpu/vendor_conv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lowering/conv.h"
+#include "lowering/gpu/roof.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define MOST_TRIED 8  // algorithms, where the first ones are refused when they are asked for
+#define MOST_VIEWS 8  // one after the other, that are looked through
+
+// ---- the convolution ----
+
+// Whether all that reads node n works element by element, so that a generated kernel would never store it. *any: something does.
+static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool *any) {
+  if (g->node[n].out != TC_LEAF_NONE || views > MOST_VIEWS) return false;
+  for (uint32_t m = 0; m < g->n; m++) {
+    const tc_gnode *x = &g->node[m];
+    bool reads = false;
+    for (int i = 0; i < x->n_in; i++) reads |= x->in[i] == n;
+    if (!reads) continue;
+    tc_op_kind kind = tc_op_kind_of(x->op);
+    if (kind == TC_KIND_ELEM)
+      *any = true;
+    else if (kind != TC_KIND_MOVE || !is_elementwise_after(g, m, views + 1, any))
+      return false;
+  }
+  return true;
+}
+
+static double results_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->batch * (double)f->out;
+  for (int i = 0; i < f->axes; i++) n *= (double)f->result[i];
+  return n;
+}
+
+static double weights_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->out * (double)(f->in / f->groups);
+  for (int i = 0; i < f->axes; i++) n *= (double)f->taps[i];
+  return n;
+}
+
+static double images_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->batch * (double)f->in;
+  for (int i = 0; i < f->axes; i++) n *= (double)f->image[i];
+  return n;
+}
+
+static double steps_of(const tc_gpu_conv_facts *f) {
+  return results_of(f) * weights_of(f) / (double)f->out;
+}
+
+// The weight is moved, and where a kernel of its own follows, what was made is written and read once more.
+static double gain_ns(const tc_vendor_conv *v, const tc_gpu_facts *g) {
+  const tc_gpu_conv_facts *f = &v->facts;
+  double made = f->direction == TC_GPU_FORWARD ? results_of(f) : f->direction == TC_GPU_BY_IMAGE ? images_of(f) : weights_of(f);
+  double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
+  return tc_vendor_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type));
+}
+
+// ---- choices ----
+
+static void add_list(char *key, size_t *n, const char *name, const int64_t *value, int axes) {
+  for (int i = 0; i < axes && *n < TC_CHOICE_KEY; i++) *n += (size_t)snprintf(key + *n, TC_CHOICE_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
+}
+
+static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
+  static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
+  const tc_gpu_conv_facts *f = &v->facts;
+  const int64_t channels[] = {f->in, f->out};
+  size_t n = (size_t)snprintf(key, TC_CHOICE_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
+  add_list(key, &n, "x", f->image, f->axes);
+  add_list(key, &n, " channels ", channels, 2);
+  add_list(key, &n, " taps ", f->taps, f->axes);
+  add_list(key, &n, " steps ", f->stride, f->axes);
+  add_list(key, &n, " apart ", f->dilation, f->axes);
+  add_list(key, &n, " padded ", f->low, f->axes);
+  add_list(key, &n, " and ", f->high, f->axes);
+  if (n < TC_CHOICE_KEY) snprintf(key + n, TC_CHOICE_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
+}
+
+static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  const tc_vendor_conv *v = arg;
+  bool clean = tc_last_error()->status == TC_OK;
+  bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
+  if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
+  if (clean) tc_clear_error();
+  return made;
+}
+
+static bool measure(void *arg, tc_vendor_times *out) {
+  return tc_vendor_conv_measure(arg, out);
+}
+
+// The library's first choice that it makes when it is asked to.
+static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
+  tc_gpu_algorithm a[MOST_TRIED];
+  tc_gpu_call *call = NULL;
+  int n = 0;
+  bool clean = tc_last_error()->status == TC_OK;
+  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
+    tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
+  if (clean) tc_clear_error();
+  for (int i = 0; i < n && !call; i++) (void)make(v, &a[i], &call);
+  return call;
+}
+
+static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
+  tc_gpu_call *call = NULL;
+  tc_vendor_contest c = {.make = make, .measure = measure, .arg = v};
+  c.book = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
+  write_key(v, c.key);
+  return tc_vendor_contest_hold(&c, &call) ? call : NULL;
+}
+
+static void tell_absent(const char *why) {
+  static _Atomic bool told;
+  if (!told) tc_log_line(TC_LOG_TUNE, "convolutions on GPUs are generated: %s", why);
+  told = true;
+}
+
+tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
+  const tc_options *o = tc_options_get();
+  tc_vendor_conv v = {.graph = g, .node = n};
+  tc_gpu *gpu = g->target.gpu;
+  tc_gpu_call *said;
+  bool always = strcmp(o->gpu_libraries, "always") == 0, measures = o->autotune && !o->deterministic;
+  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
+  if (!tc_target_is_gpu(&g->target) || strcmp(o->gpu_libraries, "never") == 0 || o->verify) return NULL;
+  if (tc_vendor_conv_said(&said)) return said;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts)) return NULL;
+  bool any = false;
+  v.followed = is_elementwise_after(g, n, 0, &any) && any;
+  // What the library could not gain by, it is not opened for.
+  if (!always && measures && steps_of(&v.facts) < TC_VENDOR_LEAST_STEPS) return NULL;
+  if (!always && !measures && !tc_vendor_is_gain(gain_ns(&v, tc_gpu_facts_of(gpu)))) return NULL;
+  const char *why = tc_gpu_library_absent(gpu, TC_GPU_CONVOLUTIONS);
+  if (why) return tell_absent(why), NULL;
+  return measures && !always ? measured(&v, gpu) : make_first(&v, gpu);
+}
