@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs gpu-check on the simulated CUDA driver: gpu_check.py PART GPU_CHECK LIBSIM_CUDA LIBSIM_NVRTC LIBSIM_CUBLASLT, so that its first minute on a device is not its first.
+"""Runs gpu-check on the simulated CUDA driver: gpu_check.py PART GPU_CHECK LIBSIM_CUDA LIBSIM_NVRTC LIBSIM_CUBLASLT LIBSIM_CUDNN, so that its first minute on a device is not its first.
 
 Every row is right and called simulated, and has no time. What is in the file is not run again, unless it was wrong, for which the exit status is 1.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-part, program, cuda, nvrtc, cublaslt = sys.argv[1:6]
+part, program, cuda, nvrtc, cublaslt, cudnn = sys.argv[1:7]
 KEYS = {"part", "name", "value", "unit", "roof", "of_roof", "device", "driver", "date", "small", "wrong", "note"}
 FEWEST = {"a": 60, "b": 6, "c": 40}
 TIMES = {"GB/s", "GFLOP/s", "us", "ms", "times as fast"}  # units of what takes a clock
@@ -19,7 +19,8 @@ TIMES = {"GB/s", "GFLOP/s", "us", "ms", "times as fast"}  # units of what takes 
 def run(directory, *options):
     file = os.path.join(directory, "rows.json")
     done = subprocess.run([program, part, "--device", "tc:cuda", "--small", "--json", file, *options], capture_output=True, text=True, errors="replace",
-                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CUBLASLT_LIBRARY": cublaslt, "TC_CACHE_DIR": directory, "TC_CACHE_BYTES": str(1 << 28), "TC_SIM_CACHE": directory})
+                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CUBLASLT_LIBRARY": cublaslt, "TC_CUDNN_LIBRARY": cudnn,
+                               "TC_CACHE_DIR": directory, "TC_CACHE_BYTES": str(1 << 28), "TC_SIM_CACHE": directory})
     rows = [json.loads(line) for line in open(file, encoding="utf-8")] if os.path.exists(file) else []
     return done, file, rows
 

@@ -8,13 +8,18 @@
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
-// Of a GPU that is there: its vendor's library of matrix products, or why none is used.
-static void print_products(tc_device d) {
+// Of a GPU that is there: its vendor's libraries, or why none is used. No run of one on hardware is known to this version.
+static void print_libraries(tc_device d) {
+  static const char *const makes[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
   tc_gpu *g;
   if (tc_gpu_get(d, &g) != TC_OK) return;
-  const char *why = tc_gpu_library_absent(g, TC_GPU_PRODUCTS);
-  printf("  %-10s %s%s\n", "",
-         why ? "generated products alone: " : "products beside generated ones: ", why ? why : tc_gpu_library_name(g, TC_GPU_PRODUCTS));
+  for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) {
+    const char *why = tc_gpu_library_absent(g, (tc_gpu_library)i);
+    if (why)
+      printf("  %-10s generated %s alone: %s\n", "", makes[i], why);
+    else
+      printf("  %-10s %s beside generated ones: %s, which ran simulated only\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i));
+  }
 }
 
 static void print_devices(void) {
@@ -30,7 +35,7 @@ static void print_devices(void) {
     }
     // The first one, or why there is none, and then as many as there are.
     printf("  %-10s %s%s\n", tc_device_name(d), tc_gpu_absent(d) ? "absent: " : "fused kernels on ", tc_gpu_sentence(d));
-    if (!tc_gpu_absent(d)) print_products(d);
+    if (!tc_gpu_absent(d)) print_libraries(d);
     for (int i = 1; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
       printf("  %-10s fused kernels on %s\n", tc_device_name(tc_device_of_row(d, i)), tc_gpu_sentence(tc_device_of_row(d, i)));
   }

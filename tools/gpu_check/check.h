@@ -82,6 +82,14 @@ void check_graphs(void);
 void check_bits(void);
 void check_faults(const char *program);
 void check_kernels(void);
+void check_convs(void);
+// Who makes a product or a convolution, beside the rule's choice, and the settings that say so. Where there is no library, only generated ones can be.
+typedef struct check_maker {
+  const char *name, *libraries, *autotune;
+} check_maker;
+enum { CHECK_N_MAKERS = 3 };
+extern const check_maker check_makers[CHECK_N_MAKERS];
+void check_set_maker(const char *name);  // "": the rule
 void check_models(char part);
 // The row's work, already right, beside PyTorch in these modes (NULL ends them): a row each, if check_has_peers says that a PyTorch sees a GPU.
 struct bench_row;

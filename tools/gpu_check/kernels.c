@@ -155,15 +155,14 @@ typedef struct product_case {
   const char *maker;  // "": by rule; else of makers
 } product_case;
 
-// Who makes a product, beside the rule's choice, and the settings that say so. Where there is no library, only generated ones can be.
-static const struct maker {
-  const char *name, *libraries, *autotune;
-} makers[] = {{", generated", "never", "0"}, {", library", "always", "0"}, {", measured", "rule", "1"}};
-enum { N_MAKERS = sizeof makers / sizeof makers[0] };
+const check_maker check_makers[CHECK_N_MAKERS] = {{", generated", "never", "0"}, {", library", "always", "0"}, {", measured", "rule", "1"}};
 
-static void set_maker(const char *libraries, const char *autotune) {
-  setenv("TC_GPU_LIBRARIES", libraries, 1);
-  setenv("TC_AUTOTUNE", autotune, 1);
+void check_set_maker(const char *name) {
+  check_maker m = {"", "rule", "0"};
+  for (int i = 0; i < CHECK_N_MAKERS; i++)
+    if (strcmp(name, check_makers[i].name) == 0) m = check_makers[i];
+  setenv("TC_GPU_LIBRARIES", m.libraries, 1);
+  setenv("TC_AUTOTUNE", m.autotune, 1);
   tc_options_reload();
   tc_cache_clear();
 }
@@ -220,11 +219,10 @@ static void measure_product(check_row *row, const void *arg) {
   const product_case *c = arg;
   int64_t n = product_size(c);
   product_work w = make_product(c);
-  for (int i = 0; i < N_MAKERS; i++)
-    if (strcmp(c->maker, makers[i].name) == 0) set_maker(makers[i].libraries, makers[i].autotune);
+  check_set_maker(c->maker);
   check_product(row, &w, n, c->type);
   if (!row->wrong) check_rate(row, 2e-9 * (double)n * (double)n * (double)n, "GFLOP/s", check_seconds(run_product, &w), 0);
-  if (*c->maker) set_maker("rule", "0");
+  if (*c->maker) check_set_maker("");
 }
 
 static double repeat_product(void *arg, int n) {
@@ -368,8 +366,9 @@ void check_kernels(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     products(&sizes[i]);
     bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_PRODUCTS) && (check.timed || i < 2);
-    for (int k = 0; k < N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, makers[k].name});
+    for (int k = 0; k < CHECK_N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, check_makers[k].name});
   }
+  check_convs();
   for (int gradients = 0; gradients < 2; gradients++)
     for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
   check_plans();
