@@ -157,6 +157,34 @@ static void test_replay(void) {
   tc_scope_end(s);
 }
 
+// A parameter's weight is moved to channels last by the first run alone, and again once it was assigned.
+static void test_parameter(void) {
+  const row *r = &rows[0];
+  uint64_t n_kernels[4];
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope all = tc_scope_begin();
+  tc_tensor w = tc_param(numbers(r->weight, r->type)), x = numbers(r->image, r->type);
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){w, x}));
+  for (int i = 0; i < 4; i++) {
+    tc_sync_point point;
+    tc_scope scope = tc_scope_begin();
+    tc_no_grad_begin();
+    if (i == 3) {
+      EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+      EXPECT_OK(tc_eval(1, &w));
+    }
+    tc_tensor y = convolve(r, x, w, (tc_tensor){0, 0});
+    EXPECT_OK(tc_eval(1, &y));
+    tc_no_grad_end();
+    n_kernels[i] = tc_sync_points(1, &point) == 1 ? point.n_kernels : 0;
+    tc_scope_end(scope);
+  }
+  EXPECT(n_kernels[0] == n_kernels[1] + 1 && n_kernels[2] == n_kernels[1] && n_kernels[3] == n_kernels[0], "kernels: %d %d %d %d", (int)n_kernels[0],
+         (int)n_kernels[1], (int)n_kernels[2], (int)n_kernels[3]);
+  tc_release(w);
+  tc_scope_end(all);
+}
+
 // ---- what fails ----
 
 static void test_failures(void) {
@@ -316,6 +344,7 @@ int main(int argc, char **argv) {
   test_values("0", 4, 3);  // launched, then replayed
   test_values("2", 4, 1);  // with a workspace
   test_replay();
+  test_parameter();
   test_failures();
   test_rule();
   test_measurement();
