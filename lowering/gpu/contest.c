@@ -6,16 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/gpu/roof.h"
 #include "runtime/arena.h"
 #include "runtime/contests.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 
 #define FORMAT 1  // of the files
 #define GAIN 0.98  // of the generated kernels' time, at most, for which a library's is taken
 #define LEAST_NS 2000000u  // of a slice: by then a clock that is read before and after is exact enough
 #define MOST_RUNS 64  // of a slice
 #define SLICES 3
+#define LEAST_STEPS 1e6  // multiply-adds of what is worth measuring
 #define PATTERN_BYTES ((size_t)1 << 16)
+
+// ---- whether ----
+
+tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns) {
+  static const char *const works[TC_GPU_N_LIBRARIES] = {"products", "convolutions"};
+  static _Atomic bool told[TC_GPU_N_LIBRARIES];
+  const tc_options *o = tc_options_get();
+  bool always = strcmp(o->gpu_libraries, "always") == 0, timed = !always && o->autotune && !o->deterministic;
+  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
+  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_VENDOR_NEVER;
+  if (timed ? steps < LEAST_STEPS : !always && !tc_vendor_is_gain(gain_ns)) return TC_VENDOR_NEVER;
+  const char *why = tc_gpu_library_absent(g, library);
+  if (!why) return timed ? TC_VENDOR_TIMED : TC_VENDOR_FIRST;
+  if (!told[library]) tc_log_line(TC_LOG_TUNE, "%s on GPUs are generated: %s", works[library], why);
+  told[library] = true;
+  return TC_VENDOR_NEVER;
+}
 
 // ---- choices ----
 

@@ -27,7 +27,10 @@ tc_choice_book tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, co
 // Whether the library won; then *out is a new reference.
 bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out);
 
-#define TC_VENDOR_LEAST_STEPS 1e6  // multiply-adds of what is worth measuring
+// Whether a library is asked for work of so many multiply-adds, by which a rule expects so much gain: never, for its first choice, or for those that are timed.
+typedef enum tc_vendor_way { TC_VENDOR_NEVER, TC_VENDOR_FIRST, TC_VENDOR_TIMED } tc_vendor_way;
+// By the options, the rule, and whether there is such a library, which is told once. What the library could not gain by, it is not opened for.
+tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns);
 
 // ---- timing ----
 

@@ -5,7 +5,6 @@
 #include "lowering/gpu/roof.h"
 #include "lowering/gpu/vendor.h"
 #include "runtime/log.h"
-#include "runtime/options.h"
 
 // ---- the rule ----
 
@@ -74,12 +73,6 @@ static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc
   return library;
 }
 
-static void tell_absent(const char *why) {
-  static _Atomic bool told;
-  if (!told) tc_log_line(TC_LOG_TUNE, "products on GPUs are generated: %s", why);
-  told = true;
-}
-
 // Whether the library adds the bias, too; without, the product is made alone, and the sum by a kernel.
 static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   tc_gpu_algorithm a;
@@ -90,22 +83,19 @@ static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   return st != TC_OK || n > 0;
 }
 
+static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
+  const tc_gpu_product_facts *f = &v->facts;
+  return tc_vendor_ask(g, TC_GPU_PRODUCTS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
+}
+
 bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
-  const tc_options *o = tc_options_get();
   tc_gpu *g = gr->graph->target.gpu;
-  tc_gpu_product_facts *f = &v->facts;
-  bool always = strcmp(o->gpu_libraries, "always") == 0, measures = o->autotune && !o->deterministic;
+  tc_vendor_way way = ask(v, g);
   *out = NULL;
-  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
-  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return false;
-  // What the library could not gain by, it is not opened for.
-  if (!always && measures && (double)(f->batch * f->m * f->n) * (double)f->k < TC_VENDOR_LEAST_STEPS) return false;
-  if (!always && !measures && !tc_vendor_is_gain(gain_ns(v, tc_gpu_facts_of(g)))) return false;
-  const char *why = tc_gpu_library_absent(g, TC_GPU_PRODUCTS);
-  if (why) return tell_absent(why), false;
-  if (v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
-    v->after = TC_AFTER_MORE, v->result = v->node, f->epilogue = TC_GPU_NO_EPILOGUE;
-    if (!always && !measures && !tc_vendor_is_gain(gain_ns(v, tc_gpu_facts_of(g)))) return false;
+  if (way != TC_VENDOR_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
+    v->after = TC_AFTER_MORE, v->result = v->node, v->facts.epilogue = TC_GPU_NO_EPILOGUE;
+    way = ask(v, g);
   }
-  return measures && !always ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
+  if (way == TC_VENDOR_NEVER) return false;
+  return way == TC_VENDOR_TIMED ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
 }

@@ -7,7 +7,6 @@
 #include "lowering/conv.h"
 #include "lowering/gpu/roof.h"
 #include "runtime/log.h"
-#include "runtime/options.h"
 
 #define MOST_TRIED 8  // algorithms, where the first ones are refused when they are asked for
 #define MOST_VIEWS 8  // one after the other, that are looked through
@@ -116,28 +115,18 @@ static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
   return tc_vendor_contest_hold(&c, &call) ? call : NULL;
 }
 
-static void tell_absent(const char *why) {
-  static _Atomic bool told;
-  if (!told) tc_log_line(TC_LOG_TUNE, "convolutions on GPUs are generated: %s", why);
-  told = true;
-}
-
 tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
-  const tc_options *o = tc_options_get();
   tc_vendor_conv v = {.graph = g, .node = n};
   tc_gpu *gpu = g->target.gpu;
   tc_gpu_call *said;
-  bool always = strcmp(o->gpu_libraries, "always") == 0, measures = o->autotune && !o->deterministic;
-  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
-  if (!tc_target_is_gpu(&g->target) || strcmp(o->gpu_libraries, "never") == 0 || o->verify) return NULL;
+  bool any = false;
+  if (!tc_target_is_gpu(&g->target)) return NULL;
   if (tc_vendor_conv_said(&said)) return said;
   if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts)) return NULL;
-  bool any = false;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
-  // What the library could not gain by, it is not opened for.
-  if (!always && measures && steps_of(&v.facts) < TC_VENDOR_LEAST_STEPS) return NULL;
-  if (!always && !measures && !tc_vendor_is_gain(gain_ns(&v, tc_gpu_facts_of(gpu)))) return NULL;
-  const char *why = tc_gpu_library_absent(gpu, TC_GPU_CONVOLUTIONS);
-  if (why) return tell_absent(why), NULL;
-  return measures && !always ? measured(&v, gpu) : make_first(&v, gpu);
+  switch (tc_vendor_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
+    case TC_VENDOR_NEVER: return NULL;
+    case TC_VENDOR_FIRST: return make_first(&v, gpu);
+    default: return measured(&v, gpu);
+  }
 }
