@@ -1,5 +1,6 @@
 // Convolutions by a vendor's library (device/gpu.h), on the simulated driver and its cuDNN. What calls of libraries have in common is in test_gpu_product.c.
 #include "runtime/arena.h"
+#include "tests/device/numbers.h"
 #include "tests/device/simulated.h"
 
 #define WORK(f) \
@@ -24,23 +25,7 @@ static bool fail_at(const char *spec) {
   return CALL(bool (*)(const char *), "sim_fail")(spec);
 }
 
-// ---- numbers: small whole ones, whose sums every type holds exactly ----
-
-static void put(tc_type type, void *at, int64_t i, int v) {
-  float f = (float)v;
-  uint32_t bits;
-  memcpy(&bits, &f, 4);
-  uint16_t half = (uint16_t)(bits >> 16);
-  if (type == TC_F16) half = v ? (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 127 + 15) << 10 | (bits >> 13 & 1023)) : 0;
-  if (type == TC_F32)
-    memcpy((char *)at + 4 * i, &bits, 4);
-  else
-    memcpy((char *)at + 2 * i, &half, 2);
-}
-
-static int number(int64_t i) {
-  return (int)(i * 2654435761u >> 7 & 3) - 1;
-}
+// ---- problems ----
 
 // Image, weight, result: how many elements.
 typedef struct problem {

@@ -6,7 +6,6 @@
 // with TC_TEST_ALL=1, as ./dev soak has it, interpreted every one.
 //   alloc_fail [device = tc:cpu]
 #include <dlfcn.h>
-#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "lowering/llvm/codegen.h"
 #include "runtime/status.h"
 #include "tests/plain/expect.h"
+#include "tests/plain/failing.h"
 #include "tests/plain/mlp.h"
 
 #if defined(TC_HAVE_JANSSON) && defined(TC_HAVE_LIBZIP)
@@ -30,46 +30,11 @@
 
 // ---- What the library calls for malloc ----
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *p, size_t bytes);
-int __real_posix_memalign(void **out, size_t align, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *p, size_t bytes);
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
-
-static atomic_long n_made, fail_from;
-static atomic_bool fail_for_good;
-
-static bool must_fail(void) {
-  long made = atomic_fetch_add(&n_made, 1) + 1, from = atomic_load(&fail_from);
-  bool fails = from && (made == from || (made > from && atomic_load(&fail_for_good)));
-  if (fails) errno = ENOMEM;
-  return fails;
-}
-
-void *__wrap_malloc(size_t bytes) {
-  return must_fail() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t n, size_t bytes) {
-  return must_fail() ? NULL : __real_calloc(n, bytes);
-}
-
-void *__wrap_realloc(void *p, size_t bytes) {
-  return must_fail() ? NULL : __real_realloc(p, bytes);
-}
-
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes) {
-  return must_fail() ? ENOMEM : __real_posix_memalign(out, align, bytes);
-}
-
 // The n-th allocation from now fails, and every later one if sticky; 0 switches off. How many were made since the last call.
 static long own_fail_at(long n, int sticky) {
   atomic_store(&fail_from, 0);
   long made = atomic_exchange(&n_made, 0);
-  atomic_store(&fail_for_good, sticky != 0);
+  atomic_store(&for_good, sticky != 0);
   atomic_store(&fail_from, n);
   return made;
 }

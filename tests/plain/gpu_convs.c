@@ -1,39 +1,15 @@
 // Convolutions of tensors by a GPU vendor's library, simulated: the same values as the reference's, forward and gradients, whatever their shape; replayed; who
 // makes them by rule and by measurement, which other processes find again; what is absent, refused or fails. The program runs itself for what another process
 // must see.
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <tc/tc.h>
 
 #include "lowering/gpu/vendor_conv.h"
 #include "runtime/contests.h"
-#include "runtime/options.h"
-#include "tests/plain/expect.h"
-#include "tests/plain/files.h"
-#include "tests/sim/built.h"
-
-static void *simulated(const char *name) {
-  void *handle = dlopen(built("libsim-cuda.so"), RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
-  EXPECT(at, "no %s", name);
-  return at;
-}
-static uint64_t calls(const char *name) {
-  return ((uint64_t (*)(const char *))simulated("sim_calls"))(name);
-}
-static void fail(const char *spec) {
-  EXPECT(((bool (*)(const char *))simulated("sim_fail"))(spec), "%s", spec);
-}
-
-static void set(const char *variable, const char *value) {
-  setenv(variable, value, 1);
-  tc_options_reload();
-  tc_cache_clear();
-}
+#include "tests/plain/library.h"
 
 // ---- convolutions: of small whole numbers, whose sums are exact ----
 
@@ -300,31 +276,15 @@ static int run_child(const char *expected) {
   return expect_done("gpu_convs, another process");
 }
 
-static void child(const char *settings, const char *expected) {
-  char command[2048];
-  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings,
-           built("plain-gpu_convs"), expected);
-  fflush(stdout);
-  int status = system(command);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", command, status);
-}
-
-// The one file of choices of GPUs, or its line made another.
-static bool edit_choice(const char *expression) {
-  char command[768];
-  snprintf(command, sizeof command, "sed -i -E '%s' '%s'/gpu-convolutions-*.txt", expression, files_path(""));
-  return system(command) == 0;
-}
-
 static void test_measurement(void) {
   // Of the engines that are taken one refuses and one wants 2 GiB: three are timed.
   child("", "library, 3 timed");
   child("", "library, 0 timed");  // by the file
-  EXPECT(edit_choice("2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
+  EXPECT(edit_choice("convolutions", "2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
   child("", "library, 3 timed");  // no choice
-  EXPECT(edit_choice("2s/= (library [0-9]+ [0-9]+ [0-9]+) [0-9a-f]{16}/= \\1 00000000000000ff/"), "the file is there");
+  EXPECT(edit_choice("convolutions", "2s/= (library [0-9]+ [0-9]+ [0-9]+) [0-9a-f]{16}/= \\1 00000000000000ff/"), "the file is there");
   child("", "library, 3 timed");  // no engine of the library's
-  EXPECT(edit_choice("2s/= .*/= generated 1 2/"), "the file is there");
+  EXPECT(edit_choice("convolutions", "2s/= .*/= generated 1 2/"), "the file is there");
   child("", "generated, 0 timed");  // as it says
   child("TC_SIM_CUDNN=9.11.0", "library, 3 timed");  // another version, another file
   child("TC_SIM_FAIL=cudnnBackendFinalize:*=4000", "generated, 0 timed");

@@ -5,7 +5,6 @@
 // tc:cpu and tc:ref share a memory: between them a gradient goes by a record, and the same holds.
 //   gpu_gradients [random programs = 12]
 #include <dlfcn.h>
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <tc/tc.h>
 
 #include "tests/plain/child.h"
+#include "tests/plain/failing.h"
 #include "tests/sim/built.h"
 
 enum { N = 12, MOST = 64 };
@@ -671,41 +671,6 @@ static double no_room(const void *path) {
 }
 
 // ---- allocations ----
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *p, size_t bytes);
-int __real_posix_memalign(void **out, size_t align, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *p, size_t bytes);
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
-
-static atomic_long n_made, fail_from;  // 0: none
-static atomic_bool for_good;
-
-static bool must_fail(void) {
-  long made = atomic_fetch_add(&n_made, 1) + 1, from = atomic_load(&fail_from);
-  bool fails = from && (made == from || (made > from && atomic_load(&for_good)));
-  if (fails) errno = ENOMEM;
-  return fails;
-}
-
-void *__wrap_malloc(size_t bytes) {
-  return must_fail() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t n, size_t bytes) {
-  return must_fail() ? NULL : __real_calloc(n, bytes);
-}
-
-void *__wrap_realloc(void *p, size_t bytes) {
-  return must_fail() ? NULL : __real_realloc(p, bytes);
-}
-
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes) {
-  return must_fail() ? ENOMEM : __real_posix_memalign(out, align, bytes);
-}
 
 // A chain that crosses several times, and its second gradient; the first failure.
 static tc_status attempt(const double *x, double out[32]) {

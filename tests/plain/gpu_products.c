@@ -1,21 +1,15 @@
 // Matrix products of tensors by a GPU vendor's library, simulated (cuBLASLt, or what TC_TEST_LIBRARY names): the same values as generated ones, whatever lies
 // where and follows; replayed; who makes them by rule and by measurement, which other processes find again; what is absent or fails. The program runs itself for
 // what another process must see.
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <tc/tc.h>
 
 #include "lowering/gpu/vendor.h"
 #include "runtime/contests.h"
-#include "runtime/options.h"
-#include "tests/plain/expect.h"
-#include "tests/plain/files.h"
-#include "tests/sim/built.h"
+#include "tests/plain/library.h"
 
 // A library, by TC_TEST_LIBRARY: its name, and the device that is simulated for it.
 static const struct face {
@@ -54,24 +48,6 @@ static const struct face {
     {"rocblas32", "tc:hip", "gfx1030", "libsim-hip.so", ROCBLAS},
 };
 static const struct face *on = faces;
-
-static void *simulated(const char *name) {
-  void *handle = dlopen(built(on->driver), RTLD_NOW | RTLD_LOCAL), *at = handle ? dlsym(handle, name) : NULL;
-  EXPECT(at, "no %s", name);
-  return at;
-}
-static uint64_t calls(const char *name) {
-  return ((uint64_t (*)(const char *))simulated("sim_calls"))(name);
-}
-static void fail(const char *spec) {
-  EXPECT(((bool (*)(const char *))simulated("sim_fail"))(spec), "%s", spec);
-}
-
-static void set(const char *variable, const char *value) {
-  setenv(variable, value, 1);
-  tc_options_reload();
-  tc_cache_clear();
-}
 
 // ---- products: of small whole numbers, whose sums are exact. What numbers() makes runs at once, with all that is pending ----
 
@@ -331,31 +307,16 @@ static int run_child(const char *expected) {
   return expect_done("gpu_products, another process");
 }
 
-static void child(const char *settings, const char *expected) {
-  char command[2048];
-  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings,
-           built("plain-gpu_products"), expected);
-  fflush(stdout);
-  int status = system(command);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", command, status);
-}
-
-// The one file of choices of GPUs, or its line made another.
-static bool edit_choice(const char *expression) {
-  char command[512];
-  snprintf(command, sizeof command, "sed -i -E '%s' '%s'/gpu-products-*.txt", expression, files_path(""));
-  return system(command) == 0;
-}
-
 static void test_measurement(void) {
   char timed[32], missing[96];
   snprintf(timed, sizeof timed, "chosen, %d timed", on->n);
   snprintf(missing, sizeof missing, "%s=/nowhere.so", on->variable);
   child("", timed);
   child("", "chosen, 0 timed");  // by the file
-  EXPECT(edit_choice("2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
+  EXPECT(edit_choice("products", "2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
   child("", timed);  // no choice
   EXPECT(edit_choice(
+             "products",
              "2s/= .*/= library 5 4 0 "
              "00000000000000010000000000000001000000000000000100000000000000010000000000000001000000000000000100000000000000010000000000000001/"),
          "the file is there");
@@ -372,7 +333,7 @@ static void test_measurement(void) {
 static bool simulate_library(void) {
   const char *name = getenv("TC_TEST_LIBRARY");
   for (size_t i = 0; i < sizeof faces / sizeof *faces; i++)
-    if (name && strcmp(faces[i].name, name) == 0) on = &faces[i];
+    if (name && strcmp(faces[i].name, name) == 0) on = &faces[i], simulated_driver = on->driver;
   if (!built_simulators() || !built_kernels(on->gfx)) return false;
   setenv("TC_SIM_GFX", on->gfx, 1);
   setenv(on->variable, built(on->library), 0);
