@@ -1,4 +1,13 @@
-// Inside expansion: the state of one group's expansion, and what expand.c and product.c share. Not for others.
+// Inside expansion: the state of one group's expansion, and what the files share that make it a kernel. Not for others.
+//
+//   expand.c          which kind of kernel, and what its program must know of it
+//     flat, turn, expand_rows (by expand_fold), product, direct, winograd, attention: a kind of kernel each, its loops
+//       expand_value  where the value of a node comes from   <->   expand_op: how an op makes it of its operands'
+//       expand_memory loads and stores
+//       expand_index  where they are
+//       expand_state  buffers, arguments, tiles, loops, lanes
+//
+// Always: failures stick. The first one is told (tc_ex_fail), and what is emitted after it is thrown away.
 #ifndef TC_LOWERING_EXPAND_STATE_H
 #define TC_LOWERING_EXPAND_STATE_H
 
@@ -9,6 +18,9 @@
 #define MAX_PATH 24
 #define MAX_TURNED 4
 #define MAX_HELD 2
+#define MAX_POINTS 32
+#define DEAR_COST 8  // work that costs more than a store and a load
+#define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 
 // A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
@@ -68,7 +80,7 @@ typedef struct tc_ex {
   int n_turned;
   int turning;  // rows of K0 in a block, 0: loads are not turned
   tc_val turned_row;  // of the block, the present one
-  int64_t points[32];  // where indices cut K, seen in a dry run
+  int64_t points[MAX_POINTS];  // where indices cut K, seen in a dry run
   int n_points;
   uint32_t path[MAX_PATH];  // nodes made in place on the way to the value being read, outermost first
   int n_path;
@@ -78,6 +90,16 @@ typedef struct tc_ex {
   const char *what;  // why, if not TC_OK
 } tc_ex;
 
+static inline bool tc_ex_in_group(const tc_ex *s, uint32_t n) {
+  return s->gr->of[n] != TC_GROUP_NONE && &s->gr->group[s->gr->of[n]] == s->gp;
+}
+
+// ---- expand_state.c ----
+
+// Lists live in the arena.
+tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+// Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and what is turned.
+void tc_ex_reset(tc_ex *s);
 // Notes the first failure; returns 0.
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
 // The same where an index cannot be said: names the node to store before trying again, n if it is made in place, else the last one on the way to it.
@@ -86,54 +108,94 @@ tc_type tc_ex_compute_type(tc_type type);
 // A result rounded to its type, in the compute type.
 tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);
 int tc_ex_buffer(tc_ex *s, uint32_t n);
-tc_val tc_ex_i64(tc_ex *s, int64_t v);
-tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
-tc_val tc_ex_lane_numbers(tc_ex *s);
-// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec).
-tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
-// The same as one value, a vector where it varies over lanes.
-tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
-// The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
-// first element's place in memory being a multiple of that too. 1: elements lie apart.
-int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
-// Element idx of node n at the present iteration, loaded or made.
-tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
-// Element idx of node n at the present iteration, where `given` is the value of node `from`.
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
-// The value of node n at the present iteration, until the loop is left.
-void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
+// A run-time argument of the plan.
+tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
+// A number that the plan knows and the kernel does not, so that plans of several such numbers share it.
+tc_val tc_ex_plan_number(tc_ex *s, uint64_t value);
+// Constants of the whole kernel are loaded before its loops.
+void tc_ex_preload(tc_ex *s);
+// A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.
+int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
 // A loop, of which the counter is returned, and its end.
 tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step);
 void tc_ex_end_loop(tc_ex *s);
 // What is remembered from here on, until it is left, is forgotten then. Loops do both.
 void tc_ex_enter(tc_ex *s);
 void tc_ex_leave(tc_ex *s);
-// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other kernel of the plan reads: it may pass the caches by. Not
-// what is assigned, which may be written over memory of the caller's that is aligned to nothing.
-bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
+// The value of node n at the present iteration, until the loop is left.
+void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
+tc_val tc_ex_i64(tc_ex *s, int64_t v);
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
+tc_val tc_ex_lane_numbers(tc_ex *s);
+// Numbers of a thread's elements in its run.
+tc_val tc_ex_run_numbers(tc_ex *s);
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
-bool tc_ex_must_store(const tc_ex *s, uint32_t n);
-void tc_ex_preload(tc_ex *s);
-// Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
-bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
-// A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.
-int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
-int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
-// Every value first, then the stores: an output may be the memory of an operand.
-void tc_ex_stores(tc_ex *s);
-// The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
-bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
+// The least power of two of lanes that holds n, `most` at most.
+int tc_ex_power_for(int64_t n, int most);
 int tc_ex_lanes_for(int64_t n);
 // On a GPU: threads and groups of the nest, whose vectors have so many lanes.
 void tc_ex_set_threads(tc_ex *s, int lanes);
 
+// ---- expand_index.c ----
+
+// The extent of K's lower part: the smallest cut of those noted, if every other cut and K are multiples of it; 0: none.
+int64_t tc_ex_choose_split(const tc_ex *s);
+// The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
+// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec). With runs a vector
+// of threads' places, and a stride along the runs; or a vector of all lanes.
+tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// The same as one value, a vector where it varies over lanes.
+tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
+// The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
+// first element's place in memory being a multiple of that too. 1: elements lie apart.
+int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
+// Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
+bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
+
+// ---- expand_memory.c ----
+
+// Whether the node is too large for a core's cache.
+bool tc_ex_is_far(const tc_gnode *x);
+// Element `flat` of stored node n.
+tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat);
+bool tc_ex_must_store(const tc_ex *s, uint32_t n);
+// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other kernel of the plan reads: it may pass the caches by. Not
+// what is assigned, which may be written over memory of the caller's that is aligned to nothing.
+bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
+// A member's value to its place.
+void tc_ex_store(tc_ex *s, uint32_t n);
+// Every value first, then the stores: an output may be the memory of an operand.
+void tc_ex_stores(tc_ex *s);
+
+// ---- expand_value.c, expand_op.c ----
+
+// Room for a position of the present level of the recursion: of the member being made, or of an operand.
+tc_index *tc_ex_position(tc_ex *s, bool of_operand);
+// The value of a member at the present iteration.
+tc_val tc_ex_member(tc_ex *s, uint32_t n);
+// Element idx of node n at the present iteration, loaded or made.
+tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
+// The same; what is remembered on the way stays so until the loop is left.
+tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
+// Element idx of node n at the present iteration, where `given` is the value of node `from`.
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
+// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what is too deep is stored half-way.
+tc_val tc_ex_make(tc_ex *s, uint32_t n, const tc_index *idx);
+
+// ---- kinds of kernels ----
+
+// FLAT with K in one range: [begin, end) counts blocks.
+void tc_ex_flat_kernel(tc_ex *s);
+// Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
+void tc_ex_row_kernel(tc_ex *s);
+// ROW with sums of columns: [begin, end) counts parts of rows.
+void tc_ex_part_kernel(tc_ex *s);
 // The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
 int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
 // FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
 void tc_ex_turning_kernel(tc_ex *s);
-
-// A run-time argument of the plan.
-tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 
 // Attention or its gradients, as many of its rows as the group has.
 void tc_ex_attention(tc_ex *s);

@@ -1,0 +1,24 @@
+// Folds of a group as instructions, for kernels over rows. Inside expansion; not for others.
+//
+// Always: a fold runs in the lanes that the kernel has, one accumulator each; where they lie along F they are combined at the end, by halves.
+#ifndef TC_LOWERING_EXPAND_FOLD_H
+#define TC_LOWERING_EXPAND_FOLD_H
+
+#include "lowering/expand_state.h"
+
+typedef struct tc_fold {
+  uint32_t node;
+  tc_val acc, index;  // variables; index for argmax and argmin
+  int tile;  // of a COLUMN member: where its sums are while rows go by, or -1
+  tc_type type;
+} tc_fold;
+
+void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n);
+// Takes the operand's value at the present iteration.
+void tc_fold_step(tc_ex *s, tc_fold *f);
+// The fold's value at its row is remembered: lanes combined where they ran along F.
+void tc_fold_end(tc_ex *s, const tc_fold *f);
+// What leaves the fold unchanged. Bools fold as I32.
+tc_val tc_fold_identity(tc_ex *s, tc_op op, tc_type type);
+
+#endif

@@ -1,0 +1,347 @@
+// Kernels that fold, ROW and COL, and FLAT ones whose K is split.
+//
+//   for each row (ROW), or each block of lanes of K (COL):
+//     for each depth d of folds:
+//       what is one value a row and needs d folds
+//       a pass over F: the folds over values that need d folds, and the stores of such values
+//
+// A value that several passes need is made again in each, or waits for the later ones in a tile: dear ones as long as a row of them is near, and in a
+// cluster of blocks, which holds its row in registers, what is loaded, too.
+#include <limits.h>
+#include <string.h>
+
+#include "lowering/expand_fold.h"
+#include "lowering/kernel.h"
+#include "runtime/topology.h"
+
+// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
+// rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
+#define STASH_BYTES 16384
+#define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
+#define NEAR_BYTES 262144  // of one row that is still near in its second pass
+#define MAX_FOLDS 64  // in one pass
+#define ROW_TURNS 8
+#define CLUSTER_THREADS 512  // of a block: 128 registers each, of which what is held takes up to a half
+#define CLUSTER_TURNS 8
+#define GPU_COLUMN_LANES 128
+
+// ---- which pass needs what ----
+
+static bool is_full(const tc_ex *s, uint32_t n) {
+  return s->gr->level[n] == TC_LEVEL_FULL;
+}
+
+static bool is_column(const tc_ex *s, uint32_t n) {
+  return s->gr->level[n] == TC_LEVEL_COLUMN;
+}
+
+// Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
+static uint8_t depth_under(tc_ex *s, uint32_t n, bool *seen) {
+  n = tc_group_root(s->gr, n);
+  if (tc_ex_in_group(s, n) || s->gr->stored[n] || seen[n]) return s->fold_depth[n];
+  const tc_gnode *x = &s->g->node[n];
+  uint8_t d = 0;
+  for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
+  seen[n] = true;
+  return s->fold_depth[n] = d;
+}
+
+static void find_depths(tc_ex *s) {
+  bool *seen = tc_arena_alloc(s->arena, s->g->n + 1);
+  if (!seen) {
+    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+    return;
+  }
+  memset(s->fold_depth, 0, s->g->n);
+  memset(seen, 0, s->g->n);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    const tc_gnode *x = &s->g->node[n];
+    uint8_t d = 0;
+    for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
+    s->fold_depth[n] = (uint8_t)(d + (tc_op_kind_of(x->op) == TC_KIND_FOLD));
+  }
+}
+
+static uint8_t deepest(const tc_ex *s) {
+  uint8_t d = 0;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) d = TC_MAX_OF(d, s->fold_depth[s->gp->member[i]]);
+  return d;
+}
+
+// Notes that pass p computes node n and what it is made of.
+static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
+  n = tc_group_root(s->gr, n);
+  const tc_gnode *x = &s->g->node[n];
+  bool ours = tc_ex_in_group(s, n);
+  if (p > 63 || (s->passes[n] >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
+  s->passes[n] |= UINT64_C(1) << p;
+  if (!ours && s->gr->stored[n]) return;
+  for (int k = 0; k < x->n_in; k++)
+    if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p);
+}
+
+// With narrower vectors exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long
+// with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
+static int64_t stash_bytes(const tc_ex *s) {
+  if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
+  return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+}
+
+static bool is_in_several(const tc_ex *s, uint32_t n) {
+  return (s->passes[n] & (s->passes[n] - 1)) != 0;
+}
+
+// Elements of a tile for a row.
+static int64_t row_room(const tc_ex *s) {
+  return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
+}
+
+// What a cluster holds of its row: operands as large as the rows that several passes read, beside the dear values that it keeps.
+static void choose_held(tc_ex *s) {
+  int n_kept = 0;
+  int64_t row = row_room(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += s->stash[s->gp->member[i]] >= 0;
+  for (uint32_t n = 0; n < s->g->n && s->n_held + n_kept < MAX_HELD; n++) {
+    const tc_gnode *x = &s->g->node[n];
+    tc_type type = tc_ex_compute_type(x->type);
+    bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
+    if (!is_in_several(s, n) || !fits || !whole || tc_ex_in_group(s, n) || !s->gr->stored[n]) continue;
+    s->held[s->n_held++] = (tc_held){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
+  }
+}
+
+static void note_passes(tc_ex *s) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    bool is_fold = tc_op_kind_of(s->g->node[n].op) == TC_KIND_FOLD;
+    if (is_fold) note_pass(s, s->g->node[n].in[0], (uint8_t)(s->fold_depth[n] - 1));
+    if (!is_fold && is_full(s, n) && tc_ex_must_store(s, n)) note_pass(s, n, s->fold_depth[n]);
+  }
+}
+
+// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
+static void choose_stashes(tc_ex *s) {
+  int64_t row = row_room(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    tc_type type = tc_ex_compute_type(s->g->node[n].type);
+    bool dear = tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
+    if (!is_in_several(s, n) || s->gp->kind != TC_GROUP_ROW || !dear || !fits) continue;
+    s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(s->passes[n]);
+  }
+}
+
+// Which pass needs which value, and which values wait for later ones.
+static void plan_passes(tc_ex *s) {
+  find_depths(s);
+  if (s->st != TC_OK) return;
+  note_passes(s);
+  choose_stashes(s);
+  if (s->x->nest.cluster) choose_held(s);
+}
+
+// ---- passes ----
+
+// One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
+static void pass_body(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
+  for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {  // operands first: no deep recursion
+    uint32_t n = s->gp->member[i];
+    if (s->passes[n] >> d & 1) (void)tc_ex_member(s, n);
+  }
+  for (int i = 0; i < n_folds; i++) tc_fold_step(s, &folds[i]);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
+  }
+}
+
+static bool pass_has_work(const tc_ex *s, uint8_t d) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    bool is_fold = tc_op_kind_of(s->g->node[n].op) == TC_KIND_FOLD;
+    if (is_fold ? s->fold_depth[n] == d + 1 : is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) return true;
+  }
+  return false;
+}
+
+static bool is_last_pass(const tc_ex *s, uint8_t d) {
+  for (uint8_t p = (uint8_t)(d + 1); p <= deepest(s); p++)
+    if (pass_has_work(s, p)) return false;
+  return true;
+}
+
+// While the second pass works on a row that the first one brought into the cache, memory would wait: it asks for the next row. With it and with stores past
+// the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes ask for what the second
+// did not, a tensor each: where the second asks for both that layer norm's gradient reads, that takes 1.1 times as long.
+static int64_t row_ahead(const tc_ex *s, uint8_t d) {
+  if (tc_target_is_gpu(s->target) || s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
+  return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
+}
+
+// Runs body over F with lanes along it (ROW) or one element at a time (COL).
+static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
+  int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
+  int64_t step = s->gp->kind == TC_GROUP_ROW ? s->lanes : 1;
+  s->bound[TC_RANGE_F] = true;
+  if (whole > 0) {
+    s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
+    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
+    pass_body(s, d, folds, n_folds);
+    s->stream = false, s->ahead = 0;
+    tc_ex_end_loop(s);
+  }
+  if (whole < f) {
+    // A loop of one round, so that what it computes stays inside.
+    s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, whole), tc_ex_i64(s, f), step);
+    tc_ex_set_mask(s, s->at[TC_RANGE_F], tc_ex_i64(s, f));
+    pass_body(s, d, folds, n_folds);
+    s->mask = TC_NONE;
+    tc_ex_end_loop(s);
+  }
+  s->bound[TC_RANGE_F] = false;
+}
+
+// What is one value a row and has depth d is there before the pass that may read it.
+static void reduced_values(tc_ex *s, uint8_t d) {
+  int lanes = s->lanes, vector = s->vector;
+  if (s->gp->kind == TC_GROUP_ROW) s->lanes = 1, s->vector = -1;
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
+    uint32_t n = s->gp->member[i];
+    if (!is_full(s, n) && s->fold_depth[n] == d && tc_op_kind_of(s->g->node[n].op) != TC_KIND_FOLD) (void)tc_ex_member(s, n);
+  }
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
+    uint32_t n = s->gp->member[i];
+    if (!is_full(s, n) && !is_column(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
+  }
+  s->lanes = lanes, s->vector = vector;
+}
+
+// The folds that pass d does; returns how many.
+static int begin_folds(tc_ex *s, uint8_t d, tc_fold *folds) {
+  int n_folds = 0;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (tc_op_kind_of(s->g->node[n].op) != TC_KIND_FOLD || s->fold_depth[n] != d + 1) continue;
+    if (n_folds == MAX_FOLDS) return (void)tc_ex_fail(s, TC_ERR_STATE, "too many folds in one pass"), 0;
+    tc_fold_begin(s, &folds[n_folds++], n);
+  }
+  return n_folds;
+}
+
+// The passes of one row (ROW) or one block of columns (COL), then what is left of the folds.
+static void row(tc_ex *s) {
+  for (uint8_t d = 0; d <= deepest(s) && s->st == TC_OK; d++) {
+    tc_fold folds[MAX_FOLDS];
+    reduced_values(s, d);
+    if (!pass_has_work(s, d)) continue;
+    int n_folds = begin_folds(s, d, folds);
+    if (s->st != TC_OK) return;
+    over_f(s, d, folds, n_folds);
+    for (uint32_t i = 0; i < s->gp->n_member; i++) {
+      uint32_t n = s->gp->member[i];
+      if (s->stash[n] >= 0 && s->stash_pass[n] == d) s->stashed[n] = true;
+    }
+    for (int i = 0; i < s->n_held; i++) s->held[i].there |= s->held[i].filled;
+    for (int i = 0; i < n_folds; i++) tc_fold_end(s, &folds[i]);
+  }
+}
+
+// ---- kernels ----
+
+// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight turns of longer ones, so that long rows have many threads and
+// what a thread holds of a row fits its registers. By the extent alone: it is an order of summation.
+static int lanes_of_row(const tc_ex *s, int64_t n) {
+  int lanes = tc_ex_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
+  while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
+  return lanes;
+}
+
+// Blocks that a row is spread over, so that each thread holds its share in registers; 0: one.
+static int cluster_of_row(const tc_ex *s) {
+  int least = 2;
+  if (s->gp->kind != TC_GROUP_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
+  while (least < s->target->cluster && least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f) least *= 2;
+  return least;
+}
+
+void tc_ex_row_kernel(tc_ex *s) {
+  bool along_f = s->gp->kind == TC_GROUP_ROW;
+  int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
+  s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? tc_ex_power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
+  int cluster = cluster_of_row(s);
+  if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
+  tc_ex_set_threads(s, s->lanes);
+  s->x->nest.cluster = (uint16_t)cluster;
+  s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
+  int64_t blocks = along_f ? 1 : (inner + s->lanes - 1) / s->lanes;
+  if (s->gp->kind != TC_GROUP_FLAT) plan_passes(s);
+  s->n_turned = 0;
+  tc_ex_preload(s);
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = tc_ex_loop(s, begin, end, 1);
+  tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
+  if (!along_f) {
+    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
+    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, tc_ex_i64(s, s->lanes));
+    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
+  } else {
+    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
+  }
+  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
+  if (s->gp->kind == TC_GROUP_FLAT)
+    tc_ex_stores(s);
+  else
+    row(s);
+  tc_ex_end_loop(s);
+  s->x->extent = s->gp->a * k0 * blocks;
+}
+
+// Over F, for every COLUMN member: its tile before the rows of a part, or its result after them, at their first row.
+static void over_columns(tc_ex *s, bool end) {
+  s->bound[TC_RANGE_F] = true;
+  s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), s->lanes);
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
+    uint32_t n = s->gp->member[i];
+    const tc_gnode *x = &s->g->node[n];
+    if (!is_column(s, n)) continue;
+    tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
+    if (!end) {
+      tc_val none = tc_emit_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
+      (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, s->stash[n]);
+      continue;
+    }
+    tc_val sum = tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, s->stash[n]);
+    tc_ex_remember(s, n, tc_ex_rounded(s, tc_emit_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
+    tc_ex_store(s, n);
+  }
+  tc_ex_end_loop(s);
+  s->bound[TC_RANGE_F] = false;
+}
+
+void tc_ex_part_kernel(tc_ex *s) {
+  int64_t part = s->gp->part;
+  s->lanes = tc_ex_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
+  plan_passes(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (is_column(s, n)) s->stash[n] = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+  }
+  tc_ex_preload(s);
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = tc_ex_loop(s, begin, end, 1), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
+  s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
+  over_columns(s, false);
+  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, part)), 1);
+  row(s);
+  tc_ex_end_loop(s);
+  s->at[TC_RANGE_A] = first;
+  over_columns(s, true);
+  tc_ex_end_loop(s);
+  s->x->extent = s->gp->a / part;
+}

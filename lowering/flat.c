@@ -1,0 +1,78 @@
+// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is an argument, so that one kernel serves every size.
+#include <limits.h>
+
+#include "lowering/expand_state.h"
+#include "lowering/kernel.h"
+
+#define MAX_FAR 16  // operands counted
+#define GPU_FLAT_LANES 1024
+
+typedef struct far_sources {
+  const tc_ex *s;
+  uint32_t node[MAX_FAR], n;
+} far_sources;
+
+static void note_far(void *arg, uint32_t source, bool moved) {
+  far_sources *f = arg;
+  if (moved || tc_ex_in_group(f->s, source) || !tc_ex_is_far(&f->s->g->node[source]) || f->n == MAX_FAR) return;
+  for (uint32_t i = 0; i < f->n; i++)
+    if (f->node[i] == source) return;
+  f->node[f->n++] = source;
+}
+
+// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor from looking ahead, so that computing and loading take
+// turns. On two cores of Sapphire Rapids, of the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70 and 96 %; but
+// Adam, which has less arithmetic an operand, 84 and 71 %.
+static int64_t flat_ahead(const tc_ex *s) {
+  far_sources f = {.s = s};
+  double cost = 0;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *x = &s->g->node[s->gp->member[i]];
+    cost += tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+    tc_group_each_source(s->gr, s->gp->member[i], note_far, &f);
+  }
+  return f.n > 0 && cost >= DEAR_COST * (double)f.n ? AHEAD : 0;
+}
+
+// Lanes of an elementwise kernel: a whole block where there is little arithmetic. A dear function has a dozen values and constants at once, so it is done on
+// a quarter as many vectors as there are registers, two such functions on an eighth: more are kept in memory, fewer wait for each other. With 16
+// registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
+// 1.15, 1.05. With 32 registers of 16 lanes a block is what this allows.
+static int flat_lanes(const tc_ex *s) {
+  const tc_isa *isa = tc_kernel_isa();
+  int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *x = &s->g->node[s->gp->member[i]];
+    n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
+  }
+  return n_dear == 0 ? LANES : isa->registers / (n_dear == 1 ? 4 : 8) * vector;
+}
+
+void tc_ex_flat_kernel(tc_ex *s) {
+  int64_t n = s->gp->k;
+  int block = tc_target_is_gpu(s->target) ? tc_ex_power_for(n, GPU_FLAT_LANES) : tc_ex_lanes_for(n);
+  s->lanes = tc_target_is_gpu(s->target) ? block : TC_MIN(block, flat_lanes(s));
+  tc_ex_set_threads(s, s->lanes);
+  s->vector = TC_RANGE_K;
+  tc_val count = tc_ex_plan_number(s, (uint64_t)n);
+  tc_val size = tc_ex_i64(s, block);
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val whole = tc_emit_bin(&s->e, TC_N_DIV, count, size);
+  tc_val stop = tc_emit_bin(&s->e, TC_N_MUL, tc_emit_bin(&s->e, TC_N_MIN, end, whole), size);
+  tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, size);
+  tc_ex_preload(s);
+  s->bound[TC_RANGE_K] = true;
+  s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
+  s->stream = true, s->ahead = tc_target_is_gpu(s->target) ? 0 : flat_ahead(s), s->asks = INT_MAX;
+  tc_ex_stores(s);
+  s->stream = false, s->ahead = 0;
+  tc_ex_end_loop(s);
+  // The last, partial block belongs to whoever has the end.
+  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, size), count);
+  s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
+  tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
+  tc_ex_stores(s);
+  tc_ex_end_loop(s);
+  s->x->extent = tc_ceil_div(n, block);
+}
