@@ -1,4 +1,4 @@
-// Where a program's temporaries live, and in which order its steps run. Inside programs, shared by program.c and memory.c; not for others.
+// What a program holds, where its temporaries live, and in which order its steps run. Inside programs, for the files that make and run them; not for others.
 #ifndef TC_LOWERING_MEMORY_H
 #define TC_LOWERING_MEMORY_H
 
@@ -10,7 +10,7 @@
 
 typedef struct block {
   size_t bytes, offset;
-  uint32_t in;           // the output in whose memory it lies until that is written, or IN_ARENA
+  uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
   uint32_t first, last;  // waves in which it is alive
 } block;
 
@@ -29,18 +29,18 @@ struct tc_program {
   uint32_t n_bind, cap_bind;
   tc_num_source *num;
   uint32_t n_num, cap_num;
-  block *block;          // arena blocks; a place with ARENA_BIT is a block
+  block *block;  // arena blocks; a place with ARENA_BIT is a block
   uint32_t n_block, cap_block;
   size_t arena_bytes, scratch_bytes;
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
-  bool brief;             // a job that takes less than waking a worker (runtime/team.h)
-  tc_program *prepare;   // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
-  size_t *kept_bytes;    // of its results, whose places come after the outputs
+  bool brief;  // a job that takes less than waking a worker (runtime/team.h)
+  tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
+  size_t *kept_bytes;  // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;
   struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
-  tc_graph graph;        // attributes of ROW steps point into its arena
+  tc_graph graph;  // attributes of ROW steps point into its arena
   tc_arena arena;
 };
 

@@ -79,6 +79,8 @@ typedef struct tc_num_source {
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);
+// TC_LOG=plan: its steps, and where their values lie.
+void tc_program_log(const tc_program *p, const tc_plan *plan);
 // See tc_lowering_ops.
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
                             tc_work_done *prepared);

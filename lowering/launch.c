@@ -1,0 +1,320 @@
+// Runs programs: binds the places of a run, finds or makes prepared values, and does the steps, wave by wave on the team or as one sequence on a GPU.
+//
+// Always: a run that fails leaves old values, and says which step failed; several threads may run one program.
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+#include "lowering/expand.h"
+#include "lowering/gpu/launches.h"
+#include "lowering/nest_math.h"
+#include "lowering/prepared.h"
+#include "lowering/waves.h"
+#include "runtime/options.h"
+#include "runtime/profile.h"
+
+static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+// What stopped a run: a step that failed. Told by the thread that launched, since a worker's errors are nobody's. No worker begins a task after it; a
+// wave's barrier orders it before the next wave.
+typedef struct fault {
+  _Atomic bool taken;
+  const tc_step *step;
+  tc_status status;
+  int64_t position;  // of a bad index that a GPU found, else -1
+} fault;
+
+typedef struct run {
+  _Alignas(128) const tc_program *p;
+  tc_places at;
+  const uint64_t *num;  // all steps' scalars
+  const uint64_t *skip;  // steps that need not run; NULL: none
+  fault *fault;
+  uint64_t *words;  // of a GPU's launches
+  bool timed;  // TC_PROFILE=2
+} run;
+
+static void *pointer_of(const run *r, uint32_t place) {
+  return tc_place_pointer(r->p, &r->at, place);
+}
+
+static tc_status stop(const run *r, const tc_step *s, tc_status st) {
+  fault *f = r->fault;
+  if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st;
+  return st;
+}
+
+// The first bad index in the share, or -1.
+static int64_t find_bad_index(const run *r, const tc_step *s, int64_t begin, int64_t end) {
+  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+  int64_t extent = (int64_t)r->num[s->first_num];
+  for (int64_t i = begin; i < end; i++)
+    if (index[i] < -extent || index[i] >= extent) return i;
+  return -1;
+}
+
+// Of several bad indices the first, whichever thread met it. Names the user's call where it is known, not the row.
+static void report(const tc_plan *plan, const run *r, const tc_call *call) {
+  const fault *f = r->fault;
+  const tc_step *s = f->step;
+  bool known = call && s->node < plan->n_node && call[s->node].op;
+  tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
+  if (s->kind == TC_STEP_CHECK) {
+    const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+    int64_t at = r->p->gpu ? f->position : find_bad_index(r, s, 0, s->extent), bad = 0;
+    if (!r->p->gpu)
+      bad = index[at];
+    else if (tc_gpu_read(r->p->graph.target.gpu, &bad, index + at, sizeof bad) != TC_OK)
+      return;  // the device is lost, and has said so
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(bad), (long long)at,
+            (long long)r->num[s->first_num]);
+  } else {
+    tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
+  }
+}
+
+// ---- steps ----
+
+static void fill_view(tc_view *v, const tc_gnode *x) {
+  *v = (tc_view){.type = x->type, .rank = x->shape->d.rank};
+  int64_t stride = 1;
+  for (int i = v->rank; i-- > 0;) {
+    v->dim[i] = x->shape->d.dim[i], v->stride[i] = stride;
+    stride *= v->dim[i];
+  }
+}
+
+// A view of x repeated to d's shape.
+static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
+  tc_view dense;
+  fill_view(&dense, x);
+  *v = (tc_view){.type = x->type, .rank = d->rank};
+  for (int i = 0; i < d->rank; i++) {
+    int k = i - (d->rank - dense.rank);
+    v->dim[i] = d->dim[i];
+    v->stride[i] = k < 0 || (dense.dim[k] == 1 && d->dim[i] != 1) ? 0 : dense.stride[k];
+  }
+}
+
+static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t end) {
+  const tc_gnode *x = &r->p->graph.node[s->node];
+  tc_view in[TC_REF_MAX_IN];
+  bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
+  for (int i = 0; i < x->n_in; i++) {
+    if (elementwise)
+      fill_broadcast(&in[i], &r->p->graph.node[x->in[i]], &x->shape->d);
+    else
+      fill_view(&in[i], &r->p->graph.node[x->in[i]]);
+    in[i].ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)i]);
+  }
+  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num, .begin = begin, .end = end, .extent = s->extent};
+  fill_view(&call.out, x);
+  call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
+  uint64_t value = 0;
+  if (x->n_in > 0 && r->p->bind[s->first_bind] == r->p->bind[s->first_bind + (uint32_t)x->n_in]) {  // filled: one element, repeated
+    tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = r->num + s->first_num + x->n_arg};
+    TC_TRY(tc_ref_full(&one));
+    in[0].ptr = &value;
+    memset(in[0].stride, 0, sizeof in[0].stride);
+  }
+  return rows[x->op](&call);
+}
+
+static void run_quietly(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (s->kind == TC_STEP_KERNEL) {
+    void *buf[TC_MAX_BUFS];
+    for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
+    tc_kernel_fn *fn = atomic_load_explicit(&s->kernel->fn, memory_order_acquire);
+    fn(s->kernel->ctx, buf, r->num + s->first_num, begin, end, w);
+    return;
+  }
+  if (s->kind == TC_STEP_ZERO) {
+    const tc_gnode *x = &r->p->graph.node[s->node];
+    memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
+    return;
+  }
+  tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
+  if (st != TC_OK && w->status == TC_OK) w->status = stop(r, s, st);
+}
+
+static void run_step(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
+  if (r->skip && r->skip[s - r->p->step]) return;
+  if (TC_LIKELY(!r->timed)) {
+    run_quietly(r, s, begin, end, w);
+    return;
+  }
+  uint64_t start = tc_now_ns();
+  run_quietly(r, s, begin, end, w);
+  tc_profile_kernel(s->kernel ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op], tc_now_ns() - start);
+}
+
+static void task(void *arg, int wave, int64_t index, tc_worker *w) {
+  const run *r = arg;
+  const tc_program *p = r->p;
+  const tc_step *s = p->step + p->wave_first[wave], *end = p->step + p->wave_first[wave + 1];
+  w->math = tc_nest_math_table();
+  if (p->wave_tasks[wave] == 1) {
+    for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++) run_step(r, s, 0, s->extent, w);
+    return;
+  }
+  if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
+  while (index >= tc_step_tasks(s)) index -= tc_step_tasks(s++);
+  run_step(r, s, tc_step_task_begin(s, index), tc_step_task_begin(s, index + 1), w);
+}
+
+static tc_status run_on_gpu(run *r) {
+  const tc_program *p = r->p;
+  uint64_t found, which;
+  TC_TRY(tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &found));
+  if (found == TC_GPU_NO_FAULT) return TC_OK;
+  which = found >> TC_GPU_FAULT_SHIFT;
+  r->fault->position = (int64_t)(found & ((UINT64_C(1) << TC_GPU_FAULT_SHIFT) - 1));
+  const tc_step *s = p->step;
+  while (s->kind != TC_STEP_CHECK || which-- > 0) s++;
+  return stop(r, s, TC_ERR_INDEX);
+}
+
+static tc_status run_steps(run *r) {
+  const tc_program *p = r->p;
+  if (p->gpu) return run_on_gpu(r);
+  tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes, .brief = p->brief};
+  return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
+}
+
+static void fill_nums(const tc_program *p, const uint64_t *arg, uint64_t *num) {
+  for (uint32_t i = 0; i < p->n_num; i++) num[i] = p->num[i].is_arg ? arg[p->num[i].value] : p->num[i].value;
+}
+
+// ---- prepared values ----
+
+// What a step of preparing reads and gives.
+typedef struct preparing {
+  tc_prepared_key key;
+  uint64_t stamp[TC_MAX_BUFS];
+  tc_buffer *in[TC_MAX_BUFS], *out[TC_MAX_BUFS];
+  uint32_t n_in, n_out, kept[TC_MAX_BUFS];  // kept: which prepared value a result is
+  bool lasting;  // all it reads has a stamp
+} preparing;
+
+static void describe(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num, const tc_leaf *held, tc_buffer *const *kept,
+                     preparing *x) {
+  uint32_t first_kept = plan->n_leaf + plan->n_out;
+  x->n_in = x->n_out = 0, x->lasting = held != NULL;
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    uint32_t place = q->bind[s->first_bind + j];
+    if (s->writes >> j & 1) {
+      x->kept[x->n_out++] = place - first_kept;
+      continue;
+    }
+    tc_buffer *b = place >= first_kept ? kept[place - first_kept] : held ? held[place].buf : NULL;
+    x->stamp[x->n_in] = b ? tc_buffer_stamp(b) : 0;
+    x->lasting &= x->stamp[x->n_in] != 0;
+    x->in[x->n_in++] = b;
+  }
+  x->key = (tc_prepared_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
+}
+
+// Memory for what a step makes in this run.
+static tc_status take_results(const tc_program *p, const tc_plan *plan, preparing *x) {
+  for (uint32_t i = 0; i < x->n_out; i++) {
+    tc_status st = tc_buffer_create_on((tc_device)plan->dev[0], p->kept_bytes[x->kept[i]], &x->out[i]);
+    if (st != TC_OK) {
+      while (i-- > 0) tc_buffer_release(x->out[i]);
+      return st;
+    }
+    if (!x->lasting) tc_buffer_unstamp(x->out[i]);
+  }
+  return TC_OK;
+}
+
+// Finds prepared values, or makes and keeps them. kept: their buffers, retained where not NULL on return, whatever the status.
+static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list, tc_buffer **kept,
+                         tc_work_done *done) {
+  const tc_program *q = whole->p->prepare;
+  uint64_t *skip = list, *num = list + q->n_step;
+  uint32_t n_made = 0;
+  preparing x;
+  fill_nums(q, arg, num);
+  for (uint32_t i = 0; i < q->n_step; i++) {
+    describe(q, plan, &q->step[i], num, held, kept, &x);
+    skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
+    if (!skip[i]) TC_TRY(take_results(whole->p, plan, &x));
+    n_made += !skip[i];
+    for (uint32_t k = 0; k < x.n_out; k++) {
+      kept[x.kept[k]] = x.out[k];
+      whole->at.place[plan->n_leaf + plan->n_out + x.kept[k]] = x.out[k]->ptr;
+    }
+  }
+  if (n_made == 0) return TC_OK;
+  run r = *whole;
+  r.p = q, r.num = num, r.skip = skip;
+  TC_TRY(run_steps(&r));
+  done->n_kernels += tc_waves_count_kernels(q, skip);
+  for (uint32_t i = 0; i < q->n_step; i++) {
+    if (skip[i]) continue;
+    done->bytes += q->step[i].bytes;
+    describe(q, plan, &q->step[i], num, held, kept, &x);
+    for (uint32_t k = 0; k < x.n_out; k++) x.out[k] = kept[x.kept[k]];
+    if (x.lasting) tc_prepared_keep(&x.key, x.n_out, x.out, x.in);
+  }
+  return TC_OK;
+}
+
+// ---- a launch ----
+
+// Side by side what another thread reads of a launch: its lines come at once (runtime/team.h).
+typedef struct launch {
+  run r;
+  fault stopped_by;
+  uint64_t fixed[512];
+} launch;
+
+// A run's arena, and its lists of so many bytes: in one on the CPU, on a GPU in memory of the host.
+static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
+  const tc_program *p = plan->program;
+  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
+  if (!p->gpu) return bytes ? tc_buffer_create(tc_buffer_fit(bytes), arena) : TC_OK;
+  TC_TRY(bytes ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena) : TC_OK);
+  tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
+  if (st != TC_OK) tc_buffer_release(*arena);
+  return st;
+}
+
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                            tc_work_done *prepared) {
+  const tc_program *p = plan->program, *q = p->prepare;
+  launch l;
+  uint64_t *num = l.fixed;
+  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
+  uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
+  size_t lists = (n_lists + n_words) * sizeof *num;
+  tc_buffer *arena = NULL, *beside = NULL;
+  tc_work_done ignored = {0};
+  if (lists <= sizeof l.fixed) lists = 0;
+  TC_TRY(take_memory(plan, lists, &arena, &beside));
+  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+  void **place = (void **)(num + p->n_num);
+  tc_buffer **kept = (tc_buffer **)(place + n_place);
+  fill_nums(p, arg, num);
+  for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
+  for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
+  for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
+  l.stopped_by = (fault){.step = NULL};
+  l.r = (run){.p = p,
+              .at = {place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL},
+              .num = num,
+              .fault = &l.stopped_by,
+              .words = num + n_lists,
+              .timed = tc_options_get()->profile > 1};
+  tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
+  if (st == TC_OK) st = run_steps(&l.r);
+  if (st == TC_OK && p->gpu && prepared) prepared->replayed = tc_gpu_launches_replayed(p->gpu, &prepared->gpu_note);
+  if (l.stopped_by.step) report(plan, &l.r, call);
+  for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
+  tc_buffer_release(arena);
+  tc_buffer_release(beside);
+  return st;
+}
