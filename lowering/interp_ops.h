@@ -1,4 +1,4 @@
-// The interpreter's step functions for one instruction set: interp.c includes this file once per set, with ISA as the suffix of its names and
+// The interpreter's step functions for one instruction set: interp_steps.c includes this file once per set, with ISA as the suffix of its names and
 // the set switched on around it. No include guard for that reason.
 //
 // Idea: one function per (op, type), for vectors and for scalars. A vector function works on whole 64-byte slots, so that its inner loop has a
