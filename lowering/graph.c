@@ -197,7 +197,7 @@ static bool split_fold(tc_graph *g, uint32_t n) {
   while (last_run(&d, mask, &first, &last)) {
     int64_t outer = 1, run = 1, inner = 1;
     for (int i = 0; i < d.rank; i++) *(i < first ? &outer : i <= last ? &run : &inner) *= d.dim[i];
-    // All the folded axes must lie in this run for an arg fold: record.c folds one axis or all.
+    // All the folded axes must lie in this run for an arg fold: record_fold.c folds one axis or all.
     tc_dims shape = {3, {outer, run, inner}}, left = {3, {outer, 1, inner}};
     uint32_t r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
     if (r == UINT32_MAX) return false;
