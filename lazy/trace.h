@@ -20,6 +20,7 @@
 
 #define TC_SLOT_NONE UINT32_MAX
 #define TC_CHUNK_SLOTS 1024
+#define TC_N_CHUNKS 16384
 
 typedef struct tc_rec {
   uint16_t op_args;  // op in the low 10 bits, number of args above
@@ -42,7 +43,7 @@ enum {
   TC_NODE_AGAIN = 128, // not a leaf: a recipe used again, stored this time
 };
 
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_POOLED = 4, TC_SLOT_FREED = 8 };
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2 };
 
 typedef struct tc_run tc_run;
 struct tc_plan;
@@ -108,7 +109,6 @@ struct tc_run {
 struct tc_trace {
   tc_biased_lock lock;        // towards the thread whose trace it is
   bool dropped;               // the owner is inside an op with the lock dropped: nodes must keep their numbers
-  bool ready;
   uint64_t epoch;
   uint64_t *word;             // records
   uint32_t n_word, cap_word;
@@ -168,20 +168,55 @@ struct tc_trace {
   uint32_t n_map, cap_map;
 };
 
-void tc_trace_lock(tc_trace *t);
-void tc_trace_unlock(tc_trace *t);
+// ---- traces of threads ----
+extern _Thread_local tc_trace *tc_trace_mine __attribute__((tls_model("initial-exec")));  // this thread's; NULL: none yet
+// Makes it; NULL out of memory.
+tc_trace *tc_trace_begin(void);
+// This thread's trace; NULL out of memory.
+static inline tc_trace *tc_trace_self(void) {
+  return TC_LIKELY(tc_trace_mine != NULL) ? tc_trace_mine : tc_trace_begin();
+}
+static inline void tc_trace_lock(tc_trace *t) {
+  if (TC_LIKELY(t == tc_trace_mine))
+    tc_biased_lock_own(&t->lock);
+  else
+    tc_biased_lock_other(&t->lock);
+}
+static inline void tc_trace_unlock(tc_trace *t) {
+  if (TC_LIKELY(t == tc_trace_mine))
+    tc_biased_unlock_own(&t->lock);
+  else
+    tc_biased_unlock_other(&t->lock);
+}
+// pre: t is locked. Unlocks; an ended thread's trace without tensors is free for a new thread from then on.
+void tc_trace_unlock_or_retire(tc_trace *t);
 // Forgets what is pending: leaves, origins and records.
 void tc_trace_reset(tc_trace *t);
-// This thread's trace; NULL out of memory.
-tc_trace *tc_trace_self(void);
-// The slot of a handle and its trace, without locking; NULL for null, poison and garbage.
-tc_slot *tc_slot_find(tc_tensor t, tc_trace **owner);
+// Whether the trace's thread is in this process, or was left behind by a fork.
+bool tc_trace_is_here(const tc_trace *t);
+// The same, or an error that says so.
+tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
+
+// ---- slots ----
+extern _Atomic(tc_chunk *) tc_slot_chunk[TC_N_CHUNKS];
+// The slot of a handle and its trace, without locking; both NULL for null, poison and garbage.
+static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
+  uint32_t c = h.slot / TC_CHUNK_SLOTS;
+  if (TC_UNLIKELY(c >= TC_N_CHUNKS)) return *owner = NULL, NULL;
+  tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[c], memory_order_acquire);
+  if (TC_UNLIKELY(!chunk)) return *owner = NULL, NULL;
+  *owner = chunk->owner;
+  return &chunk->slot[h.slot % TC_CHUNK_SLOTS];
+}
 // The slot of a live handle with its owner locked and this thread inside the library (runtime/reentry.h); NULL after reporting. what: the caller's
 // name; NULL: a stale handle is no error. tc_slot_unlock gives it back.
 tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **owner);
 void tc_slot_unlock(tc_trace *owner);
-// Whether the trace's thread is in this process, or was left behind by a fork: then an error that says so.
-tc_status tc_trace_here(const tc_trace *t, const char *op, tc_site site);
+// A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
+tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
+void tc_slot_release(tc_trace *t, tc_tensor h);
+// At the end of the process, when no trace is left.
+void tc_slot_free_all(void);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
 // Calls the library when it must be flushed: see lazy/sync.c.
@@ -248,9 +283,6 @@ static inline tc_device tc_trace_device(const tc_trace *t) {
 }
 // The node of a slot of this trace.
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor handle);
-// A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
-tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
-void tc_slot_release(tc_trace *t, tc_tensor h);
 
 // ---- runs ----
 static inline tc_run *tc_run_retain(tc_run *r) {
