@@ -34,7 +34,7 @@ typedef struct tc_plan {
   void *program;
   // facts for the profiler
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
-  const char *tier;                       // how its kernels run, static
+  const char *tier;                       // how its kernels run when they are all compiled, static
   uint64_t bytes_moved, used;             // of every run; what prepares is told by launch
   struct tc_plan *next;     // in its bucket
 } tc_plan;
@@ -63,6 +63,7 @@ typedef struct tc_work_done {
   uint64_t bytes;
   bool replayed;  // as in tc_sync_point
   const char *gpu_note;
+  bool interpreted;  // some of its kernels, which are compiled later
 } tc_work_done;
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.

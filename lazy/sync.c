@@ -404,7 +404,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
-  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = p ? p->tier : "none";
+  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = prepared.interpreted ? "interp" : p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
   rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note;
   rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;

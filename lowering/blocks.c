@@ -44,7 +44,7 @@
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
 #define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
-// One whose units repeat nothing: a lone product is shared where a second thread is at hand (program.c, BRIEF_TASK_NS).
+// One whose units repeat nothing: a lone product is shared where a second thread is at hand (waves.c, BRIEF_TASK_NS).
 #define ALONE_IN_PLACE 150000.0
 // A whole product for which a longer innermost loop is worth compiling, a fifth more. On a Zen 3 at one thread, times as fast so: 128x128x128 1.27, 32x128x128
 // 1.17, 64x64x64 1.06, 128x100x10 1.13.

@@ -1,5 +1,5 @@
 // A kernel: a nest with its key and its code, and the cache that makes equal nests share one. Called through one atomic pointer with a context, so
-// that better code can be swapped in without touching plans. Threads: thread-safe.
+// that compiled code takes the interpreter's place without touching plans (promote.h). Threads: thread-safe.
 #ifndef TC_LOWERING_KERNEL_H
 #define TC_LOWERING_KERNEL_H
 
@@ -15,13 +15,17 @@ struct tc_elf_code;
 
 typedef struct tc_kernel {
   _Atomic(tc_kernel_fn *) fn;
-  const void *ctx;         // of fn: the interpreter's program; compiled code ignores it
+  const void *ctx;         // of fn: the kernel, or the interpreter's program; compiled code ignores it
   _Atomic uint32_t refs;
   tc_hash hash;
   uint64_t *key;           // the nest's bytes
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
+  _Atomic uint64_t spent_ns;  // of all threads, while it was interpreted
+  uint64_t patience_ns;       // so much of it, and it is compiled
+  atomic_bool asked;          // for that
+  struct tc_kernel *next_asked;
   tc_gpu *gpu;             // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in every process alike
   tc_gpu_code *gpu_code;   // of a GPU's kernel, which has no fn
   tc_gpu_shape gpu_shape;
@@ -33,20 +37,27 @@ typedef struct tc_kernel {
 
 // The kernel of a nest: found by the nest's bytes in this process or on disk, or compiled (interpreted without a compiler). nest is borrowed. stem: part of
 // the name.
-// compiled is added to when a compile was needed.
+// compiled is added to when neither had it.
 // gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
-// The kernels of many nests; those that must be compiled are, by the threads of the team. Each kernel is a reference; on failure there is none, and the
-// error is that of the first nest that has one.
+// The kernels of many nests; those that must be compiled are, by the threads of the team, and those whose run is interpreted sooner than they are compiled are
+// interpreted first, unless TC_INTERPRET_FIRST=0. Each kernel is a reference; on failure there is none, and the error is that of the first nest that has one.
 typedef struct tc_kernel_wish {
   const tc_nest *nest;  // borrowed, as stem is
   const char *stem;
+  double work;  // of a run: estimated nanoseconds of one thread in compiled code
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
 // The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);
+// Compiled code for one that is interpreted, which it is until that is there. An error is told in the log: it stays interpreted.
+void tc_kernel_compile(tc_kernel *k);
+typedef enum tc_tier { TC_COMPILED, TC_INTERPRETED_FIRST, TC_INTERPRETED } tc_tier;
+tc_tier tc_kernel_tier(const tc_kernel *k);  // at this moment
+// Opens the compiler of this machine's kernels; false: there is none. *lasting: see codegen.h.
+bool tc_kernel_open_compiler(bool *lasting);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);
 // The instruction set that kernels are planned for: the widest that this machine has, or at most what TC_ISA names; where TC_ISA names another machine's,

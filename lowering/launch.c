@@ -8,6 +8,7 @@
 #include "lowering/gpu/launches.h"
 #include "lowering/nest_math.h"
 #include "lowering/prepared.h"
+#include "lowering/promote.h"
 #include "lowering/waves.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
@@ -265,6 +266,15 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
 
 // ---- a launch ----
 
+// Whether one of its kernels is yet to be compiled.
+static bool interprets(tc_program *p) {
+  if (!atomic_load_explicit(&p->interprets, memory_order_relaxed)) return false;
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].kind == TC_STEP_KERNEL && tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED_FIRST) return true;
+  atomic_store_explicit(&p->interprets, false, memory_order_relaxed);
+  return false;
+}
+
 // Side by side what another thread reads of a launch: its lines come at once (runtime/team.h).
 typedef struct launch {
   run r;
@@ -310,7 +320,9 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
               .words = num + n_lists,
               .timed = tc_options_get()->profile > 1};
   tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
+  if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = run_steps(&l.r);
+  tc_promote_look();
   if (st == TC_OK && p->gpu && prepared) prepared->replayed = tc_gpu_launches_replayed(p->gpu, &prepared->gpu_note);
   if (l.stopped_by.step) report(plan, &l.r, call);
   for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);

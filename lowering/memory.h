@@ -2,6 +2,8 @@
 #ifndef TC_LOWERING_MEMORY_H
 #define TC_LOWERING_MEMORY_H
 
+#include <stdatomic.h>
+
 #include "lowering/program.h"
 
 #define ARENA_BIT 0x80000000u
@@ -35,6 +37,7 @@ struct tc_program {
   uint32_t n_wave;
   uint32_t *wave_first;  // first step of each wave, and the end
   int64_t *wave_tasks;
+  atomic_bool interprets;  // kernels that are compiled later, at the last look
   bool brief;  // a job that takes less than waking a worker (runtime/team.h)
   tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
   size_t *kept_bytes;  // of its results, whose places come after the outputs

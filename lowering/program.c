@@ -8,6 +8,7 @@
 #include "lowering/gpu/launches.h"
 #include "lowering/homes.h"
 #include "lowering/prepared.h"
+#include "lowering/promote.h"
 #include "lowering/steps.h"
 #include "lowering/tune.h"
 #include "lowering/verify.h"
@@ -157,7 +158,7 @@ static tc_status compile(tc_builder *b, tc_program *p) {
   tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, n * sizeof *wish), *next = wish;
   if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].draft) *next++ = (tc_kernel_wish){.nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem};
+    if (p->step[i].draft) *next++ = (tc_kernel_wish){.nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem, .work = p->step[i].work};
   TC_TRY(tc_kernel_get_all(wish, n, b->p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
   for (uint32_t i = 0; i < p->n_step; i++) {
@@ -192,7 +193,7 @@ static const char *tier_of(const tc_program *p) {
   const char *tier = "none";
   if (p->gpu) return "gpu";
   for (uint32_t i = 0; i < p->n_step; i++) {
-    if (p->step[i].kind == TC_STEP_KERNEL) return p->step[i].kernel->interp ? "interp" : "llvm";
+    if (p->step[i].kind == TC_STEP_KERNEL) return tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED ? "interp" : "llvm";
     if (p->step[i].kind == TC_STEP_ROW) tier = "ref";
   }
   return tier;
@@ -232,6 +233,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   plan->n_kernels = tc_waves_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);
+  atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
   *out = p;
   return TC_OK;
@@ -247,6 +249,7 @@ static tc_status lower(tc_plan *plan) {
 }
 
 static void clear(void) {
+  tc_promote_stop();
   tc_prepared_clear();
   tc_kernel_cache_clear();
   tc_choices_clear();

@@ -205,7 +205,7 @@ static void log_choice(const tuning *t, const char *key, int best) {
 // Times cuts; false: there was no memory, or no compiler.
 static bool measure(tuning *t, const char *key, tc_cut *cut) {
   bool clean = tc_last_error()->status == TC_OK;
-  bool made = add_trial(t, cut) && !t->trial[0].kernel->interp;
+  bool made = add_trial(t, cut) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
   if (made) {
     int best = climb(t);
     *cut = t->trial[best].cut;

@@ -103,14 +103,14 @@ static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
   return list;
 }
 
-// Removes what was used least recently until a quarter is free. Returns what is left.
+// Removes what was used least recently until a quarter is free, or one file is left that has room. Returns what is left.
 static uint64_t shrink(const char *dir, uint64_t cap) {
   size_t n;
   uint64_t total;
   entry *list = list_files(dir, &n, &total);
   if (total > cap) {
     qsort(list, n, sizeof *list, older_first);
-    for (size_t i = 0; i < n && total > cap - cap / 4; i++) {
+    for (size_t i = 0; i < n && total > (i + 1 < n ? cap - cap / 4 : cap); i++) {
       char path[TC_PATH_BYTES + 64];
       snprintf(path, sizeof path, "%s/%s", dir, list[i].name);
       if (unlink(path) == 0) total -= list[i].bytes;

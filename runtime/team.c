@@ -23,7 +23,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,6 +37,7 @@
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "runtime/reentry.h"
+#include "runtime/thread.h"
 #include "runtime/topology.h"
 
 #if defined(__x86_64__)
@@ -381,18 +381,10 @@ static void workers_give_way(void) {
   }
 }
 
-// Workers block every signal but those their own faults raise, which a handler of the user may want to report.
 static int worker_start(int id) {
-  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
   member *m = &team.members[id];
   m->worker.id = (uint32_t)id;
-  sigset_t blocked, before;
-  sigfillset(&blocked);
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  int error = pthread_create(&m->thread, NULL, worker_main, m);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return error;
+  return tc_thread_start(&m->thread, worker_main, m);
 }
 
 // Under busy: as many workers as a job of n threads wants, each with its scratch memory. Returns how many threads it gets.

@@ -261,6 +261,9 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
   static const tc_llvm_plugin plugin = {
       .abi = TC_LLVM_ABI,
       .version = "LLVM " LLVM_VERSION_STRING,
+#ifdef TC_LLVM_LASTING
+      .lasting = true,
+#endif
       .compile = compile,
       .assembly = assembly,
       .host = host,

@@ -6,11 +6,12 @@
 
 #include "lowering/nest.h"
 
-#define TC_LLVM_ABI 2
+#define TC_LLVM_ABI 3
 
 typedef struct tc_llvm_plugin {
   uint32_t abi;  // TC_LLVM_ABI
   const char *version;  // "LLVM 19.1.7"
+  bool lasting;  // it may compile while the process exits: nothing of it is destroyed then
   // cpu and features as LLVM names them; vector_bits: 128, 256 or 512. The function in the object is called `name`.
   // On success *out_object is malloc'ed. TC_ERR_COMPILE or TC_ERR_MEMORY with the reason in text; never aborts the process for a nest that verifies.
   tc_status (*compile)(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
