@@ -174,10 +174,11 @@ TC_API void tc_cache_clear(void);
 typedef struct tc_sync_point {
   tc_site site;                                // see tc_site_text
   const char *cause;                           // "item", "to_host", "eval", ...
-  const char *tier;                            // how its kernels run: "llvm", "interp"; "ref" reference kernels alone; "none" nothing ran
-  uint64_t hash;                               // of the recorded graph: equal work, on as many threads, has equal hashes within a process
-  uint32_t n_nodes, n_left;                    // recorded; after simplification
-  uint32_t n_kernels, n_compiled;  // launched, tensors that go through the same code at once counting once; compiled for it now (0 after warm-up)
+  const char *tier;  // how its kernels run: "llvm"; "interp" if one is interpreted, or is yet; "ref" reference kernels alone; "none" nothing ran
+  uint64_t hash;  // of the recorded graph: equal work, on as many threads, has equal hashes within a process
+  uint32_t n_nodes, n_left;  // recorded; after simplification
+  uint32_t n_kernels,
+      n_compiled;  // launched, tensors that go through the same code at once counting once; made for it now, compiled or to be interpreted first
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
   bool hit;  // its plan was known
   bool replayed;  // on a GPU: its kernels were one launch of a graph
