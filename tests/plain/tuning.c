@@ -43,15 +43,15 @@ enum { N_PROBLEMS = sizeof problems / sizeof problems[0], WINDOWS = N_PROBLEMS, 
 
 // ---- what the log says ----
 
-static char key[TC_CHOICE_KEY], kernels[1024];  // the last product that was looked up; what was compiled
+static char key[TC_CHOICE_KEY], kernels[1024];  // the last product that was looked up; what was made
 static int n_warnings;
 
 static void listen(const char *line, void *arg) {
-  static const char tune[] = "tc[tune] ", kernel[] = "tc[kernel] compiled ";
+  static const char tune[] = "tc[tune] ", kernel[] = "tc[kernel] ";
   (void)arg;
   n_warnings += strncmp(line, "tc[warn]", 8) == 0;
-  if (strncmp(line, kernel, sizeof kernel - 1) == 0) {
-    const char *name = line + sizeof kernel - 1;
+  const char *name = strncmp(line, kernel, sizeof kernel - 1) == 0 ? strstr(line, " tc_") : NULL;
+  if (name++) {
     size_t n = strlen(kernels);
     snprintf(kernels + n, sizeof kernels - n, "%.*s ", (int)strcspn(name, ":"), name);
   }
