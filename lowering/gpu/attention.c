@@ -12,33 +12,21 @@
 
 #include <math.h>
 
-#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 #define CHUNK 64  // rows of the other side; half of it where rows are long
 #define LEAST_CHUNK 16
-// Sums and scores that a thread holds, so that NVRTC spills nothing for sm_90.
-#define MOST_FLOATS 112
-#define MOST_MATRIX_FLOATS 176
-
-static const tc_flash_cut simt[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
-static const tc_flash_cut mma[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
-
-const tc_flash_cut *tc_flash_cuts(bool matrix, int *n) {
-  return *n = matrix ? COUNT(mma) : COUNT(simt), matrix ? mma : simt;
-}
 
 // ---- the cut ----
 
 static void take_cut(tc_flash *p, const tc_flash_cut *cut) {
   p->cut = *cut;
-  p->across = p->matrix ? 4 : 16;
-  p->each = p->chunk / p->across;
-  p->threads = cut->rows / cut->held * (p->matrix ? 4 : 16);
+  p->each = p->chunk / p->way->across;
+  p->threads = cut->rows / cut->held * p->way->across;
 }
 
 // Whether what a thread holds fits its registers.
 static bool is_held(const tc_flash *p, int products, int64_t columns) {
-  int64_t floats = p->cut.held * (products * p->each + columns / p->across);
-  return floats * (int64_t)tc_type_bytes(p->at.acc) <= 4 * (p->matrix ? MOST_MATRIX_FLOATS : MOST_FLOATS);
+  int64_t held = p->cut.held * (products * p->each + columns / p->way->across);
+  return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * p->way->most_held;
 }
 
 // The cut that was asked for, if one was.
@@ -48,10 +36,9 @@ static bool is_given(const tc_cut *given, const tc_flash_cut *cut) {
 
 // Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and more where they are few for what is read.
 static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns, const tc_cut *given) {
-  int n;
-  const tc_flash_cut *all = tc_flash_cuts(p->matrix, &n), *best = NULL;
+  const tc_flash_cut *all = p->way->cut, *best = NULL;
   double least_time = 0;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < p->way->n_cuts; i++) {
     take_cut(p, &all[i]);
     double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->cut.rows), TC_MAX_OF(p->at.s->target->processors, 1));
     double time = waves * p->cut.rows / p->cut.speed;
@@ -64,7 +51,8 @@ static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, i
 }
 
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
-  int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), wide = (p->matrix ? 128 : 512 / (int64_t)tc_type_bytes(p->at.acc)) / (p->at.backward ? 2 : 1);
+  int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
+  int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
@@ -78,12 +66,14 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
 
 void tc_flash_begin_kernel(tc_flash *p) {
   tc_ex *s = p->at.s;
+  const tc_flash_way *w = p->way;
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, p->threads);
-  p->column = p->matrix ? times(s, tc_gemm_low(s, p->thread, 4), 2) : tc_gemm_low(s, p->thread, p->across);
-  tc_val row = tc_gemm_high(s, p->thread, p->across);
-  if (p->matrix) row = add(s, times(s, tc_gemm_high(s, p->thread, 32), 8 * p->cut.held), tc_gemm_low(s, row, 8));
-  for (int i = 0; i < p->cut.held; i++) p->row[i] = plus(&p->at, row, p->matrix ? 8 * i : (int64_t)i * (p->threads / p->across));
+  p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
+  p->column = times(s, p->part, w->run);
+  tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
+  if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->cut.held), tc_gemm_low(s, row, w->rows));
+  for (int i = 0; i < p->cut.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
   p->key_scale = tc_att_key_scale(&p->at);
 }
 
@@ -97,11 +87,11 @@ tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
 }
 
 size_t tc_flash_weights_bytes(const tc_flash *p) {
-  return p->matrix ? 0 : (size_t)p->cut.rows * (size_t)(p->chunk + 4) * tc_type_bytes(p->at.acc);
+  return p->way->matrix ? 0 : (size_t)p->cut.rows * (size_t)(p->chunk + 4) * tc_type_bytes(p->at.acc);
 }
 
 void tc_flash_weights_make(tc_flash *p) {
-  if (!p->matrix) p->weights = tc_ex_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
+  if (!p->way->matrix) p->weights = tc_ex_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
 }
 
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head) {
@@ -231,7 +221,7 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
-  tc_flash_product(p, &f->q, &f->k, zero, v);
+  p->way->product(p, &f->q, &f->k, zero, v);
   softmax(f, k0, v, shrink);
   tc_flash_wait(p, copies && mixes);
   begin_if(&p->at, bin(s, TC_N_LT, next, f->stop));
@@ -240,7 +230,7 @@ static void forward_chunks(forward *f) {
   tc_flash_commit(p, copies);
   if (mixes) {
     tc_flash_scale(p, &f->mix, shrink);
-    tc_flash_add(p, &f->mix, v, &f->v, zero);
+    p->way->add(p, &f->mix, v, &f->v, zero);
   }
   end(s);
   tc_flash_wait(p, copies);
@@ -330,11 +320,17 @@ static void forward_kernel(tc_flash *p) {
   end(s);
 }
 
+// By the operands' type and the device alone.
+static const tc_flash_way *way_of(const tc_flash *p) {
+  bool halves = (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
+  return halves && p->at.s->target->mma ? &tc_flash_mma : &tc_flash_simt;
+}
+
 void tc_ex_gpu_attention(tc_ex *s) {
   tc_flash whole = {.at = {.s = s}}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;
-  p->matrix = s->target->mma && (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
+  p->way = way_of(p);
   if (p->at.backward)
     tc_flash_backward(p);
   else

@@ -10,6 +10,8 @@
 #define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
 #define TC_FLASH_SUMS 128  // that a thread adds up
 
+typedef struct tc_flash tc_flash;
+
 // Rows of a block, and of a thread; the threads follow.
 typedef struct tc_flash_cut {
   int rows, held;
@@ -28,28 +30,54 @@ typedef struct tc_flash_tile {
   int tile;
 } tc_flash_tile;
 
-// Sums of a thread: `run` columns side by side of each row by multiply-adds, or tiles of 16 x 8 by matrix instructions.
+// Sums of a thread: `run` columns side by side of each row, then those that lie behind as many of the row's other threads, as accumulators of the way.
 typedef struct tc_flash_sums {
   int64_t columns;
   int run, n;
   tc_val var[TC_FLASH_SUMS];
 } tc_flash_sums;
 
+// A way to multiply: which thread has which scores and sums, and the two products.
+// A row of scores is dealt to `across` threads, `run` side by side to each, by turns. Rows are dealt one by one to the threads of a warp, `rows` of them, then
+// as many further ones to the same threads until each holds its number; the next warp has those behind.
+typedef struct tc_flash_way {
+  const tc_flash_cut *cut;
+  int n_cuts;
+  bool matrix;  // halves are multiplied as they are, and weights where they lie; else f32s or f64s, and weights go through the block's memory
+  int wide;  // bytes of a row's operand up to which chunks are long, in the type that is multiplied
+  int most_held;  // f32s of scores and sums in a thread, so that nothing is spilled
+  int across, apart;  // threads of a row, and how far apart their numbers are: 1 or `rows`
+  int rows;  // 0: of all the block's threads, which are one warp then
+  int run;
+  int sums_bytes;  // of one row's sums that lie side by side, at most
+  int each, of_rows;  // accumulators that are one value, in a thread, and of how many rows that it holds
+  // v[i * each + c]: row i of the block's own by row c of the chunk at element `from`.
+  void (*product)(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
+  // Adds weights, as `product` lays them out, times the rows of a chunk.
+  void (*add)(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
+} tc_flash_way;
+
+extern const tc_flash_way tc_flash_simt, tc_flash_mma;
+
 // Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` + tc_flash_column(p, c) of the chunk.
-typedef struct tc_flash {
+struct tc_flash {
   tc_att at;
-  bool matrix;  // by matrix instructions
+  const tc_flash_way *way;
   tc_flash_cut cut;
-  int threads, chunk;
-  int across, each;  // threads of a row; elements of its chunk that each holds
+  int threads, chunk, each;  // elements of a row's chunk that a thread holds
   int64_t others;  // rows that come in chunks
-  tc_val thread, column, row[TC_FLASH_ROWS];
+  tc_val thread, part, column, row[TC_FLASH_ROWS];  // part: the thread's number among those of its row
   tc_val key_scale;
   int weights;  // tile by which multiply-adds read weights of other threads
-} tc_flash;
+};
 
 static inline int tc_flash_column(const tc_flash *p, int c) {
-  return p->matrix ? 8 * (c / 2) + c % 2 : p->across * c;
+  int run = p->way->run;
+  return c / run * run * p->way->across + c % run;
+}
+// Rows between those that a thread holds.
+static inline int tc_flash_apart(const tc_flash *p) {
+  return p->way->rows ? p->way->rows : p->threads / p->way->across;
 }
 static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
   return tc_emit_splat(&p->at.s->e, v, p->threads);
@@ -60,8 +88,8 @@ static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
 }
 static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
   tc_ex *s = p->at.s;
-  for (int bit = 1; bit < p->across; bit *= 2) {
-    tc_val other = tc_emit_raw(&s->e, TC_N_TRADE, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit);
+  for (int bit = 1; bit < p->way->across; bit *= 2) {
+    tc_val other = tc_emit_raw(&s->e, TC_N_TRADE, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit * p->way->apart);
     v = op == TC_N_ADD ? add(s, v, other) : tc_emit_select(&s->e, bin(s, TC_N_GT, other, v), other, v);
   }
   return v;
@@ -73,7 +101,6 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
 // and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it adds up of each row. False after a failure.
 typedef size_t tc_flash_plan(tc_flash *p, void *of);
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns);
-const tc_flash_cut *tc_flash_cuts(bool matrix, int *n);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
 // Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist; not read
@@ -102,21 +129,9 @@ void tc_flash_fill(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val lim
 void tc_flash_commit(tc_flash *p, bool copies);
 void tc_flash_wait(tc_flash *p, bool copies);
 
-// ---- attention_simt.c, attention_mma.c ----
-
-// v[i * each + c]: row i of the block's own by row c of the chunk at element `from`.
-void tc_flash_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
-int tc_flash_run(const tc_flash *p, int64_t columns);
 void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns);
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by);
-// Adds weights, as tc_flash_product lays them out, times the rows of a chunk.
-void tc_flash_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
 // Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where there.
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by);
-
-void tc_flash_simt_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
-void tc_flash_simt_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
-void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
-void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
 
 #endif

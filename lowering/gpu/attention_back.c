@@ -128,8 +128,8 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   tc_ex *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES];
   bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
-  tc_flash_product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
-  tc_flash_product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
+  p->way->product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
+  p->way->product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
     for (int c = 0; c < p->each; c++) {
@@ -139,7 +139,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
       slope(p, &f->of[i], seen, w, &g[i * p->each + c]);
     }
   }
-  tc_flash_add(p, &f->dq, g, &f->keys.a, times(s, stage, f->keys.a.stage));
+  p->way->add(p, &f->dq, g, &f->keys.a, times(s, stage, f->keys.a.stage));
 }
 
 static void queries_unit(queries *f, tc_val unit) {
@@ -235,8 +235,8 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
   query_rows x;
   find_rows(f, r0, &x);
-  tc_flash_product(p, &f->k, &f->rows.a, from_q, v);
-  if (a->dk != TC_NONE) tc_flash_product(p, &f->v, &f->rows.b, from_dout, g);
+  p->way->product(p, &f->k, &f->rows.a, from_q, v);
+  if (a->dk != TC_NONE) p->way->product(p, &f->v, &f->rows.b, from_dout, g);
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
     for (int c = 0; c < p->each; c++) {
@@ -250,8 +250,8 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
       slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
     }
   }
-  if (a->dv != TC_NONE) tc_flash_add(p, &f->dv, v, &f->rows.b, from_dout);
-  if (a->dk != TC_NONE) tc_flash_add(p, &f->dk, g, &f->rows.a, from_q);
+  if (a->dv != TC_NONE) p->way->add(p, &f->dv, v, &f->rows.b, from_dout);
+  if (a->dk != TC_NONE) p->way->add(p, &f->dk, g, &f->rows.a, from_q);
 }
 
 static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val head, tc_val k0, tc_val by) {

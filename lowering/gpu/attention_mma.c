@@ -6,6 +6,8 @@
 #define GROUP 16  // steps of an instruction
 #define WARP 32
 
+static const tc_flash_cut cuts[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
+
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
   tc_ex *s = p->at.s;
   tc_val v = tc_emit_raw(&s->e, TC_N_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
@@ -30,7 +32,7 @@ static places places_of(tc_flash *p) {
                   times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
 }
 
-void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = p->chunk / 8;
@@ -50,7 +52,7 @@ void tc_flash_mma_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_
       v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
-void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = x->n / tiles;
@@ -69,3 +71,19 @@ void tc_flash_mma_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights
     }
   }
 }
+
+// What a thread may hold is by NVRTC for sm_90.
+const tc_flash_way tc_flash_mma = {.cut = cuts,
+                                   .n_cuts = sizeof cuts / sizeof *cuts,
+                                   .matrix = true,
+                                   .wide = 256,
+                                   .most_held = 176,
+                                   .across = 4,
+                                   .apart = 1,
+                                   .rows = 8,
+                                   .run = 2,
+                                   .sums_bytes = 8,
+                                   .each = 4,
+                                   .of_rows = 2,
+                                   .product = product,
+                                   .add = add_weighted};

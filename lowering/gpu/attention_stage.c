@@ -4,6 +4,8 @@
 // side, by registers. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
 #include "lowering/gpu/attention.h"
 
+#define MOST_EACH 4  // accumulators that are one value
+
 static int64_t up(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }
@@ -12,12 +14,21 @@ static bool is_power(int64_t n) {
   return (n & (n - 1)) == 0;
 }
 
+// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is added up would not exist.
+static int sums_run(const tc_flash *p, int64_t columns) {
+  const tc_flash_way *w = p->way;
+  int run = w->sums_bytes / (int)tc_type_bytes(p->at.acc);
+  int64_t least = tc_ceil_div(columns, w->across);
+  while (run > w->each / w->of_rows && 4 * tc_ceil_div(columns, w->across * run) * run > 5 * least) run /= 2;
+  return run;
+}
+
 void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows,
                         bool by_columns) {
-  tc_type type = p->matrix ? of->type : p->at.acc;
-  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->matrix ? 8 : p->across * tc_flash_run(p, columns);
+  tc_type type = p->way->matrix ? of->type : p->at.acc;
+  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->way->across * sums_run(p, columns);
   *x = (tc_flash_tile){.of = of, .columns = columns, .rows = rows, .stages = stages, .type = type};
-  x->width = TC_MAX_OF(by_rows ? up(columns, p->matrix ? 16 : wide) : 0, by_columns ? up(columns, sums) : 0);
+  x->width = TC_MAX_OF(by_rows ? up(columns, p->way->matrix ? 16 : wide) : 0, by_columns ? up(columns, sums) : 0);
   x->width = up(x->width, wide);
   x->pitch = (x->width / wide | 1) * wide;
   x->run = TC_MIN(of->run, wide);
@@ -101,67 +112,55 @@ void tc_flash_wait(tc_flash *p, bool copies) {
 
 // ---- sums ----
 
-int tc_flash_run(const tc_flash *p, int64_t columns) {
-  int run = TC_GEMM_COPIED / (int)tc_type_bytes(p->at.acc);
-  int64_t least = tc_ceil_div(columns, p->across);
-  while (run > 1 && 4 * tc_ceil_div(columns, p->across * run) * run > 5 * least) run /= 2;  // at most a quarter of the columns do not exist
-  return run;
+// Accumulators of a value that are of the same row.
+static int of_row(const tc_flash_way *w) {
+  return w->each / w->of_rows;
 }
 
 void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   tc_ex *s = p->at.s;
-  *x = (tc_flash_sums){.columns = columns, .run = p->matrix ? 2 : tc_flash_run(p, columns)};
-  int per_row = (int)tc_ceil_div(columns, p->across * x->run) * x->run;
-  x->n = p->matrix ? p->cut.held / 2 * (int)tc_ceil_div(columns, 8) : p->cut.held * per_row;
-  tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), p->matrix ? 4 * p->threads : p->threads);
+  const tc_flash_way *w = p->way;
+  *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
+  x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
+  tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), w->each * p->threads);
   for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   tc_ex *s = p->at.s;
-  int groups = p->matrix ? p->cut.held / 2 : p->cut.held, n = x->n / groups;
+  const tc_flash_way *w = p->way;
+  int groups = p->cut.held / w->of_rows, n = x->n / groups;
+  tc_val each[MOST_EACH];
   for (int g = 0; g < groups; g++) {
-    tc_val v = by[g];
-    if (p->matrix) v = tc_gemm_join(s, (tc_val[]){by[2 * g], by[2 * g], by[2 * g + 1], by[2 * g + 1]}, 4);
+    for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
+    tc_val v = tc_gemm_join(s, each, w->each);
     for (int i = 0; i < n; i++) tc_emit_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
   }
 }
 
-// Element k of the run of row i that begins at column number `group`, of those that the thread holds.
+// Element k of the run of row i that begins at column number `group`, of those that the thread holds: neighbours are in different values as far as a value has
+// fewer of a row than a run.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
-  if (!p->matrix) return x->var[i * (x->n / p->cut.held) + group * x->run + k];
-  tc_val tile = x->var[i / 2 * (x->n / (p->cut.held / 2)) + group];
-  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, tile, TC_NONE, TC_NONE, i % 2 * 2 + k);
+  const tc_flash_way *w = p->way;
+  int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
+  tc_val value = x->var[i / w->of_rows * n + group * values + k % values];
+  if (w->each == 1) return value;
+  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
   tc_ex *s = p->at.s;
   tc_type type = s->g->node[node].type;
-  int buf = tc_att_result(&p->at, node), groups = (int)tc_ceil_div(x->columns, p->across * x->run), run = x->columns % x->run ? 1 : x->run;
-  tc_val first = p->matrix ? p->column : times(s, p->column, x->run), v[4];
+  int buf = tc_att_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
+  int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));
+  tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
   for (int group = 0; group < groups; group++)
     for (int i = 0; i < p->cut.held; i++)
       for (int k = 0; k < x->run; k += run) {
-        tc_val column = plus(&p->at, first, (int64_t)group * p->across * x->run + k), here = there[i];
+        tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
         for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
-        if ((group + 1) * (int64_t)p->across * x->run > x->columns) here = bin(s, TC_N_AND, here, bin(s, TC_N_LT, column, i64(s, x->columns)));
+        if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_N_AND, here, bin(s, TC_N_LT, column, i64(s, x->columns)));
         tc_val value = tc_emit_cast(&s->e, tc_gemm_join(s, v, run), type);
         (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
       }
-}
-
-// ---- the ways to multiply ----
-
-void tc_flash_product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
-  if (p->matrix)
-    tc_flash_mma_product(p, own, other, from, v);
-  else
-    tc_flash_simt_product(p, own, other, from, v);
-}
-
-void tc_flash_add(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
-  if (p->matrix)
-    tc_flash_mma_add(p, x, weights, other, from);
-  else
-    tc_flash_simt_add(p, x, weights, other, from);
 }

@@ -444,10 +444,11 @@ Test(gpu_attention, rows_of_a_block_change_no_bit) {
   static const attend halves_in_parts = {"parts of bf16", TC_BF16, 1, 4, 1, 1, 600, 64, 32, true, 590, NO_MASK};
   for (int backward = 0; backward < 2; backward++) {
     int n;
-    const tc_flash_cut *cut = tc_flash_cuts(false, &n);
+    const tc_flash_cut *cut = tc_flash_simt.cut;
+    n = tc_flash_simt.n_cuts;
     cr_expect_eq(check_cuts(&f32, backward, cut, n), n);
     if (!backward) cr_expect_eq(check_cuts(&in_parts, false, cut, n), n);
-    cut = tc_flash_cuts(true, &n);
+    cut = tc_flash_mma.cut, n = tc_flash_mma.n_cuts;
     cr_expect_geq(check_cuts(&bf16, backward, cut, n), backward ? 3 : n);
     if (!backward) cr_expect_eq(check_cuts(&halves_in_parts, false, cut, n), n);
   }
