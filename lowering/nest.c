@@ -177,7 +177,7 @@ static tc_status check_hreduce(const check *c) {
 
 static tc_status check_interleave(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
-  TRY(check_set(c, i->dtype, SET_VALUE));
+  TRY(check_set(c, i->dtype, c->nest->threads > 0 ? SET_STORED : SET_VALUE));
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
   if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
@@ -214,7 +214,7 @@ static tc_status check_shared_tile(const check *c, uint64_t tile) {
 static tc_status check_pick(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const unsigned threads = c->nest->threads, lanes = i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : threads;
-  TRY(check_set(c, i->dtype, SET_VALUE));
+  TRY(check_set(c, i->dtype, SET_STORED));
   if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
   if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
   return check_source(c, 0, i->dtype, lanes);
@@ -256,7 +256,7 @@ static tc_status check_mma(const check *c, unsigned warp, unsigned left) {
 static tc_status check_trade(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
-  if (!one_bit || i->imm >= 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
+  if (!one_bit || i->imm > 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
   if (i->lanes < c->nest->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->nest->threads);
   return check_same(c, 1, SET_VALUE);
 }

@@ -67,7 +67,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */ \
   X(EXP2, exp2)        /* F32: 2^s0 within 2 ULP, not the same on all devices; results below 2^-126 may be 0 */                          \
   X(MFMA, mfma)        /* F32, 4 elements a thread: s0 (F16 or BF16, 4 a thread) times s1 (4 a thread) plus s2, 16x16x16 of every 64 threads, laid out as AMD's mfma does: thread t has row t % 16 of s0, column t % 16 of s1 and of the result, of each elements 4 (t / 16) to 4 (t / 16) + 3 */ \
-  X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm (below 32) holds */
+  X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm holds: below 32, or 32 where warps have 64 threads */
 // clang-format on
 
 typedef enum tc_nest_op {
@@ -113,7 +113,8 @@ typedef struct tc_nest {
 // and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
 // The blocks of a group of several are a cluster, with groups 1 and whole warps in a block: its tiles are of lanes, and of ops of nests with threads it has none.
 
-// F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32.
+// F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32. In nests with threads
+// PICK and INTERLEAVE move them, too.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.
 
 const char *tc_nest_op_name(tc_nest_op op);

@@ -98,10 +98,12 @@ static void print_set(tc_gpu_text *t, uint32_t at) {
 
 static void print_interleave(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
+  const bool packed = tc_gpu_is_packed(t, at);
   const unsigned n = tc_gpu_width(t->nest, i->lanes);
-  for (unsigned k = 0; k < n; k++) {
-    tc_gpu_define(t, at, k);
+  for (unsigned k = 0; k < n; k += packed ? 2 : 1) {
+    tc_gpu_define(t, at, packed ? k / 2 : k);
     tc_gpu_put(&t->body, "%s", tc_gpu_element(t, i->src[k % 2], k / 2).text);
+    if (packed) tc_gpu_put(&t->body, " | (u32)%s << 16", tc_gpu_element(t, i->src[1], k / 2).text);
   }
   tc_gpu_put(&t->body, ";\n");
 }

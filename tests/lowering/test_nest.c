@@ -215,14 +215,14 @@ static tc_nest wide(void) {
   OP3(&n, MMA, TC_F32, 128, 0, W_A, W_B, W_ZERO);
   return n;
 }
-// A product of matrices by 64 threads.
+// A product of matrices by two waves of 64 threads.
 static tc_nest wave(void) {
-  tc_nest n = {.threads = 64, .groups = 1};
+  tc_nest n = {.threads = 128, .groups = 1};
   put_buffer(&n, TC_F16);
-  OP0(&n, LANES, TC_I64, 64, 0);
-  OP1(&n, GATHER, TC_F16, 256, 0, 0);
-  OP0(&n, CONST, TC_F32, 256, 0);
-  OP3(&n, MFMA, TC_F32, 256, 0, 1, 1, 2);
+  OP0(&n, LANES, TC_I64, 128, 0);
+  OP1(&n, GATHER, TC_F16, 512, 0, 0);
+  OP0(&n, CONST, TC_F32, 512, 0);
+  OP3(&n, MFMA, TC_F32, 512, 0, 1, 1, 2);
   return n;
 }
 
@@ -279,7 +279,10 @@ Test(nest, threads) {
   BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
   BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
   BREAK_WAVE((void)0, NULL);
-  BREAK_WAVE(n.inst[3].lanes = 512, "not 4 a thread");
+  BREAK_WAVE(n.inst[3].lanes = 256, "not 4 a thread");
+  BREAK_WAVE(OP1(&n, TRADE, TC_F32, 512, 32, 3), NULL);
+  BREAK_WAVE(OP1(&n, TRADE, TC_F32, 512, 64, 3), "by 64 of 128");
+  BREAK_WAVE((OP1(&n, PICK, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
   BREAK_WAVE(n.inst[3].src[0] = 2, "type f32 is not allowed");
   BREAK_WAVE(n.inst[3].src[1] = TC_NONE, "operand 1");
   BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");
