@@ -4,7 +4,7 @@
 //   the block's queries go to its memory; for each chunk of keys: scores, what is not seen left out; a row whose greatest score grows has its sum and mix so
 //   far shrunk; weights, which are summed and, times the chunk's values, added to the mix
 // Where one query row to a head meets several heads to a key head, those heads are the rows. Gradients: attention_back.c. By matrix instructions for f16 and
-// bf16 where the device has them (attention_mma.c), else by multiply-adds (attention_simt.c).
+// bf16 where the device has them (attention_mma.c, attention_mfma.c), else by multiply-adds (attention_simt.c).
 // Where keys are in parts (split_attention.c), a unit is one part of them, whose results are not divided yet.
 // Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device has no room; which thread adds what of a row's sum does
 // not depend on the block. A block's rows and threads change no bit. Source: Dao, FlashAttention-2 (2023).
@@ -217,6 +217,7 @@ static void forward_chunks(forward *f) {
   tc_flash_fill(p, &f->q, f->r0, i64(s, p->at.f), zero);
   tc_flash_fill(p, &f->k, f->from, f->stop, zero);
   tc_flash_commit(p, copies);
+  tc_flash_land(p, &f->q), tc_flash_land(p, &f->k);
   tc_val k0 = loop(s, f->from, f->stop, p->chunk), next = plus(&p->at, k0, p->chunk);
   tc_flash_wait(p, copies);
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
@@ -224,14 +225,14 @@ static void forward_chunks(forward *f) {
   p->way->product(p, &f->q, &f->k, zero, v);
   softmax(f, k0, v, shrink);
   tc_flash_wait(p, copies && mixes);
-  begin_if(&p->at, bin(s, TC_N_LT, next, f->stop));
-  tc_flash_fill(p, &f->k, next, f->stop, zero);
-  end_if(&p->at);
+  if (mixes) tc_flash_land(p, &f->v);
+  tc_flash_fill_some(p, &f->k, next, f->stop, zero);
   tc_flash_commit(p, copies);
   if (mixes) {
     tc_flash_scale(p, &f->mix, shrink);
     p->way->add(p, &f->mix, v, &f->v, zero);
   }
+  tc_flash_land(p, &f->k);
   end(s);
   tc_flash_wait(p, copies);
 }
@@ -323,7 +324,8 @@ static void forward_kernel(tc_flash *p) {
 // By the operands' type and the device alone.
 static const tc_flash_way *way_of(const tc_flash *p) {
   bool halves = (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
-  return halves && p->at.s->target->mma ? &tc_flash_mma : &tc_flash_simt;
+  if (!halves) return &tc_flash_simt;
+  return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
 void tc_ex_gpu_attention(tc_ex *s) {

@@ -9,6 +9,7 @@
 #define TC_FLASH_ROWS 8  // that a thread holds parts of
 #define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
 #define TC_FLASH_SUMS 128  // that a thread adds up
+#define TC_FLASH_PIECES 8  // of a tile that a thread holds on their way
 
 typedef struct tc_flash tc_flash;
 
@@ -26,8 +27,11 @@ typedef struct tc_flash_tile {
   int64_t width, pitch, stage;  // elements: of a row, filled; from row to row; from stage to stage
   tc_type type;
   bool copied;  // by copies that are under way while others work
+  bool held;  // in registers meanwhile
   int run;  // elements that a thread moves at once
   int tile;
+  int n_pieces;  // held at present: what each thread has, and where it belongs
+  tc_val piece[TC_FLASH_PIECES], to[TC_FLASH_PIECES];
 } tc_flash_tile;
 
 // Sums of a thread: `run` columns side by side of each row, then those that lie behind as many of the row's other threads, as accumulators of the way.
@@ -43,6 +47,7 @@ typedef struct tc_flash_sums {
 typedef struct tc_flash_way {
   const tc_flash_cut *cut;
   int n_cuts;
+  bool copies;  // what is read next comes by copies; else by registers
   bool matrix;  // halves are multiplied as they are, and weights where they lie; else f32s or f64s, and weights go through the block's memory
   int wide;  // bytes of a row's operand up to which chunks are long, in the type that is multiplied
   int most_held;  // f32s of scores and sums in a thread, so that nothing is spilled
@@ -57,7 +62,7 @@ typedef struct tc_flash_way {
   void (*add)(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
 } tc_flash_way;
 
-extern const tc_flash_way tc_flash_simt, tc_flash_mma;
+extern const tc_flash_way tc_flash_simt, tc_flash_mma, tc_flash_mfma;
 
 // Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` + tc_flash_column(p, c) of the chunk.
 struct tc_flash {
@@ -123,8 +128,12 @@ void tc_flash_backward(tc_flash *p);
 void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows, bool by_columns);
 size_t tc_flash_tile_bytes(const tc_flash_tile *x);
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
-// Rows first to limit - 1 of the present head, as many as there is room for, to the stage at element `from`.
-void tc_flash_fill(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
+// Brings rows first to limit - 1 of the present head, as many as there is room for, to the stage at element `from`: they are there after tc_flash_wait and
+// tc_flash_land, in this order.
+void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
+// The same if there are any.
+void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
+void tc_flash_land(tc_flash *p, tc_flash_tile *x);
 // Ends a group of copies, if any tile is copied to; waits for all.
 void tc_flash_commit(tc_flash *p, bool copies);
 void tc_flash_wait(tc_flash *p, bool copies);

@@ -7,44 +7,74 @@
 // Order: chunks in order from the first, of as many rows as shape and type say. A block's rows and threads change no bit.
 #include "lowering/gpu/attention.h"
 
-// Chunks of two operands: room for two of each where the device has it, so that one comes while the other is worked on.
+// Chunks of two operands, one of each coming while another is worked on: to room of its own where the device has that and copies, or in registers.
 typedef struct chunks {
   tc_flash_tile a, b;
   int stages;
 } chunks;
 
+static int most_stages(const tc_flash *p) {
+  return p->way->copies ? 2 : 1;
+}
+
 static bool are_copied(const chunks *x) {
   return x->a.copied || x->b.copied;
 }
 
-static void fill(tc_flash *p, const chunks *x, tc_val first, tc_val limit, tc_val stage) {
+static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
   tc_ex *s = p->at.s;
   tc_flash_fill(p, &x->a, first, limit, times(s, stage, x->a.stage));
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
 }
 
-// A loop over chunks of rows first to limit - 1; *stage: where the present one is. Until end.
-static tc_val next_chunk(tc_flash *p, const chunks *x, tc_val first, tc_val limit, tc_val *stage) {
+// What is held in registers: the first rows before the loop, those of the next chunk while the present one is worked on.
+static void hold(tc_flash *p, chunks *x, tc_val first, tc_val limit) {
+  if (x->a.held) tc_flash_fill(p, &x->a, first, limit, i64(p->at.s, 0));
+  if (x->b.held) tc_flash_fill(p, &x->b, first, limit, i64(p->at.s, 0));
+}
+
+static void land(tc_flash *p, chunks *x) {
+  tc_flash_land(p, &x->a), tc_flash_land(p, &x->b);
+}
+
+// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks; *stage: of the present one.
+static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_ex *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
-  bool copies = are_copied(x), ahead = x->stages == 2;
-  if (ahead) {
-    begin_if(&p->at, bin(s, TC_N_LT, first, limit));
-    fill(p, x, first, limit, zero);
-    end_if(&p->at);
-    tc_flash_commit(p, copies);
-  }
+  bool copies = are_copied(x);
+  begin_if(&p->at, bin(s, TC_N_LT, first, limit));
+  fill(p, x, first, limit, zero);
+  end_if(&p->at);
+  tc_flash_commit(p, copies);
   tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
-  *stage = zero;
-  if (!ahead) fill(p, x, row, limit, zero), tc_flash_commit(p, copies);
   tc_flash_wait(p, copies);
-  if (!ahead) return row;
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
   begin_if(&p->at, bin(s, TC_N_LT, next, limit));
   fill(p, x, next, limit, sub(s, one, *stage));
   end_if(&p->at);
   tc_flash_commit(p, copies);
   return row;
+}
+
+// A loop over chunks of rows first to limit - 1; *stage: where the present one is. Until end_chunk.
+static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
+  tc_ex *s = p->at.s;
+  bool copies = are_copied(x);
+  if (x->stages == 2) return next_stage(p, x, first, limit, stage);
+  *stage = i64(s, 0);
+  hold(p, x, first, limit), land(p, x);
+  tc_val row = loop(s, first, limit, p->chunk);
+  if (!x->a.held) tc_flash_fill(p, &x->a, row, limit, *stage);
+  if (!x->b.held) tc_flash_fill(p, &x->b, row, limit, *stage);
+  tc_flash_commit(p, copies);
+  tc_flash_wait(p, copies);
+  hold(p, x, plus(&p->at, row, p->chunk), limit);
+  return row;
+}
+
+static void end_chunk(tc_flash *p, chunks *x) {
+  land(p, x);
+  end(p->at.s);
 }
 
 // What is kept of a query row, for each thread.
@@ -113,7 +143,7 @@ static size_t queries_tiles(tc_flash *p, void *of) {
   tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->cut.rows, 1, true, false);
   tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->cut.rows, 1, true, false);
   own = tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->dout) + tc_flash_weights_bytes(p);
-  for (f->keys.stages = 2; f->keys.stages > 0; f->keys.stages--) {
+  for (f->keys.stages = most_stages(p); f->keys.stages > 0; f->keys.stages--) {
     tc_flash_tile_plan(p, &f->keys.a, &p->at.k, p->at.e, p->chunk, f->keys.stages, true, true);
     tc_flash_tile_plan(p, &f->keys.b, &p->at.v, p->at.ev, p->chunk, f->keys.stages, true, false);
     size_t bytes = own + tc_flash_tile_bytes(&f->keys.a) + tc_flash_tile_bytes(&f->keys.b);
@@ -162,9 +192,10 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_fill(p, &f->dout, r0, i64(s, a->f), i64(s, 0));
   tc_flash_commit(p, f->q.copied || f->dout.copied);
   tc_flash_wait(p, f->q.copied || f->dout.copied);
+  tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
   tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->cut.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
-  end(s);
+  end_chunk(p, &f->keys);
   tc_flash_store(p, &f->dq, a->dq, at, there, by);
 }
 
@@ -200,7 +231,7 @@ static size_t keys_tiles(tc_flash *p, void *of) {
   tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->cut.rows, 1, true, false);
   tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->cut.rows, 1, true, false);
   own += tc_flash_tile_bytes(&f->k) + (slopes ? tc_flash_tile_bytes(&f->v) : 0);
-  for (f->rows.stages = 2; f->rows.stages > 0; f->rows.stages--) {
+  for (f->rows.stages = most_stages(p); f->rows.stages > 0; f->rows.stages--) {
     tc_flash_tile_plan(p, &f->rows.a, &p->at.q, p->at.e, p->chunk, f->rows.stages, true, slopes);
     tc_flash_tile_plan(p, &f->rows.b, &p->at.dout, p->at.ev, p->chunk, f->rows.stages, slopes, p->at.dv != TC_NONE);
     size_t bytes = own + tc_flash_tile_bytes(&f->rows.a) + tc_flash_tile_bytes(&f->rows.b);
@@ -288,11 +319,13 @@ static void keys_unit(keys *f, tc_val unit) {
   if (a->dk != TC_NONE) tc_flash_fill(p, &f->v, k0, a->n_keys, zero);
   tc_flash_commit(p, copies);
   tc_flash_wait(p, copies);
+  tc_flash_land(p, &f->k);
+  if (a->dk != TC_NONE) tc_flash_land(p, &f->v);
   tc_val of_group = loop(s, zero, i64(s, a->group), 1);
   take_head(p, add(s, times(s, key_head, a->group), of_group));
   tc_val r0 = next_chunk(p, &f->rows, f->first, i64(s, a->l), &stage);
   keys_chunk(f, r0, stage);
-  end(s);
+  end_chunk(p, &f->rows);
   end(s);
   if (a->dk != TC_NONE) store_keys(f, &f->dk, a->dk, key_head, k0, a->scale);
   if (a->dv != TC_NONE) store_keys(f, &f->dv, a->dv, key_head, k0, number(a, 1));

@@ -75,6 +75,7 @@ static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weig
 // What a thread may hold is by NVRTC for sm_90.
 const tc_flash_way tc_flash_mma = {.cut = cuts,
                                    .n_cuts = sizeof cuts / sizeof *cuts,
+                                   .copies = true,
                                    .matrix = true,
                                    .wide = 256,
                                    .most_held = 176,

@@ -63,6 +63,7 @@ static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weig
 // What a thread may hold is by NVRTC for sm_90.
 const tc_flash_way tc_flash_simt = {.cut = cuts,
                                     .n_cuts = sizeof cuts / sizeof *cuts,
+                                    .copies = true,
                                     .wide = 512,
                                     .most_held = 112,
                                     .across = 16,

@@ -1,7 +1,7 @@
 // Operands of attention on their way to the block's memory, and sums on their way out.
 //
 // Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand lies so in memory and needs no cast; else what lies side by
-// side, by registers. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
+// side, by registers, which hold it meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
 #include "lowering/gpu/attention.h"
 
 #define MOST_EACH 4  // accumulators that are one value
@@ -32,8 +32,9 @@ void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, 
   x->width = up(x->width, wide);
   x->pitch = (x->width / wide | 1) * wide;
   x->run = TC_MIN(of->run, wide);
-  x->copied = of->type == type && x->run == wide;
   int64_t pieces = tc_ceil_div(rows * (x->width / x->run), p->threads);
+  x->copied = p->way->copies && of->type == type && x->run == wide;
+  x->held = !p->way->copies && of->type == type && pieces <= TC_FLASH_PIECES;
   x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;  // also for threads that have nothing to copy
 }
 
@@ -70,6 +71,25 @@ static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const
   return x->width > x->columns ? bin(s, TC_N_AND, here, bin(s, TC_N_LT, at->column, i64(s, x->columns))) : here;
 }
 
+// All pieces one after the other, so that threads wait for memory once.
+static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t pieces = x->rows * (x->width / x->run);
+  x->n_pieces = 0;
+  for (int64_t before = 0; before < pieces; before += p->threads) {
+    piece at = piece_of(p, x, before);
+    x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+    x->piece[x->n_pieces++] =
+        tc_emit_raw(&s->e, TC_N_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+  }
+}
+
+void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < x->n_pieces; i++) (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
+  x->n_pieces = 0;
+}
+
 static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
   tc_ex *s = p->at.s;
   int64_t pieces = x->rows * (x->width / x->run);
@@ -94,12 +114,24 @@ static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_ro
   end(s);
 }
 
-void tc_flash_fill(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
+void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
   tc_val n_rows = sub(p->at.s, limit, first);
   if (x->copied)
     copy(p, x, first, n_rows, from);
+  else if (x->held)
+    hold(p, x, first, n_rows, from);
   else
     bring(p, x, first, n_rows, from);
+}
+
+void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
+  if (x->held) {  // what is not there is not read
+    tc_flash_fill(p, x, first, limit, from);
+    return;
+  }
+  begin_if(&p->at, bin(p->at.s, TC_N_LT, first, limit));
+  tc_flash_fill(p, x, first, limit, from);
+  end_if(&p->at);
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {

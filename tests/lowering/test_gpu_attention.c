@@ -26,7 +26,7 @@ typedef struct lesson {
   uint32_t q, k, v, dout, scale, length, mask, sums, delta;
   uint32_t result[N_PARTS];
   double *part[N_PARTS], *weight;
-  int n_mma, n_ldmatrix, n_copies, n_groups;
+  int n_of[TC_N_OPS], n_groups;  // instructions, kernels of attention
   int64_t n_units;
 } lesson;
 
@@ -218,8 +218,7 @@ static void *unwritten(const work *w, uint32_t n) {
 
 static void look(lesson *x, const tc_nest *n) {
   x->n_groups++;
-  for (uint32_t i = 0; i < n->n_inst; i++)
-    x->n_mma += n->inst[i].op == TC_N_MMA, x->n_ldmatrix += n->inst[i].op == TC_N_LDMATRIX, x->n_copies += n->inst[i].op == TC_N_COPY;
+  for (uint32_t i = 0; i < n->n_inst; i++) x->n_of[n->inst[i].op]++;
 }
 
 static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
@@ -345,38 +344,41 @@ static const struct {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, bool matrix) {
+// by: the instruction that multiplies.
+static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, tc_nest_op by) {
   for (size_t i = 0; i < n; i++) {
     lesson x = check(&p[i], target, i % 2, backward);
-    cr_expect_eq(x.n_mma > 0 && x.n_ldmatrix > 0, matrix, "%s: %d matrix instructions", p[i].name, x.n_mma);
-    cr_expect(i > 0 || x.n_copies > 0 || !matrix, "%s: nothing is copied", p[i].name);
+    cr_expect_eq(x.n_of[TC_N_MMA] > 0 && x.n_of[TC_N_LDMATRIX] > 0, by == TC_N_MMA, "%s: %d of NVIDIA's", p[i].name, x.n_of[TC_N_MMA]);
+    cr_expect_eq(x.n_of[TC_N_MFMA] > 0, by == TC_N_MFMA, "%s: %d of AMD's", p[i].name, x.n_of[TC_N_MFMA]);
+    cr_expect(i > 0 || x.n_of[TC_N_COPY] > 0 || by != TC_N_MMA, "%s: nothing is copied", p[i].name);
     end_lesson(&x);
   }
 }
 
 Test(gpu_attention, every_shape_and_mask_of_floats_gives_the_sums) {
-  check_all(floats, COUNT(floats), &plain, false, false);
+  check_all(floats, COUNT(floats), &plain, false, TC_N_FMA);
 }
 
 Test(gpu_attention, halves_go_through_matrix_instructions) {
-  check_all(halves, COUNT(halves), &ampere, false, true);
+  check_all(halves, COUNT(halves), &ampere, false, TC_N_MMA);
+  check_all(halves, COUNT(halves), &cdna, false, TC_N_MFMA);
 }
 
 Test(gpu_attention, halves_are_widened_where_there_are_none) {
-  check_all(halves, 3, &plain, false, false);
+  check_all(halves, 3, &plain, false, TC_N_FMA);
 }
 
 Test(gpu_attention, one_row_to_a_head_is_a_row_of_its_key_heads) {
   for (size_t i = 0; i < COUNT(decode); i++) {
-    lesson x = check(&decode[i], &ampere, false, false);
-    end_lesson(&x);
+    lesson x = check(&decode[i], &ampere, false, false), y = check(&decode[i], &cdna, false, false);
+    end_lesson(&x), end_lesson(&y);
   }
 }
 
 Test(gpu_attention, keys_in_parts_give_the_sums) {
   for (size_t i = 0; i < COUNT(parts); i++)
     for (int inside = 0; inside < 2; inside++) {
-      lesson x = check(&parts[i].of, &ampere, inside, false);
+      lesson x = check(&parts[i].of, inside == (int)i % 2 ? &cdna : &ampere, inside, false);
       cr_expect_eq(x.n_units, parts[i].units, "%s: %lld units", parts[i].of.name, (long long)x.n_units);
       cr_expect_eq(x.n_groups, 1, "%s: %d kernels of attention", parts[i].of.name, x.n_groups);
       end_lesson(&x);
@@ -384,11 +386,12 @@ Test(gpu_attention, keys_in_parts_give_the_sums) {
 }
 
 Test(gpu_attention, gradients_of_floats_are_the_sums) {
-  check_all(floats, COUNT(floats), &plain, true, false);
+  check_all(floats, COUNT(floats), &plain, true, TC_N_FMA);
 }
 
 Test(gpu_attention, gradients_of_halves_go_through_matrix_instructions) {
-  check_all(halves, COUNT(halves), &ampere, true, true);
+  check_all(halves, COUNT(halves), &ampere, true, TC_N_MMA);
+  check_all(halves, COUNT(halves), &cdna, true, TC_N_MFMA);
 }
 
 Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {
@@ -400,10 +403,10 @@ Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {
 
 Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
   const attend *p[] = {&floats[2], &halves[1], &parts[1].of, &parts[4].of};
-  for (int i = 0; i < 4; i++) {
-    lesson x = begin_lesson(p[i], false);
+  for (int i = 0; i < 8; i++) {
+    lesson x = begin_lesson(p[i / 2], false);
     want_sums(&x);
-    run_lesson(&x, &ampere);
+    run_lesson(&x, i % 2 ? &cdna : &ampere);
     expect_near(&x);
     end_lesson(&x);
   }
@@ -411,10 +414,12 @@ Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
 
 // ---- blocks ----
 
-static int check_cuts(const attend *p, bool backward, const tc_flash_cut *cut, int n) {
+// How many of a way's cuts there is room for.
+static int check_cuts(const attend *p, bool backward, const tc_flash_way *way, const tc_target *target) {
+  const tc_flash_cut *cut = way->cut;
   int n_run = 0;
-  lesson model = check(p, &ampere, true, backward);
-  for (int i = 0; i < n; i++) {
+  lesson model = check(p, target, true, backward);
+  for (int i = 0; i < way->n_cuts; i++) {
     tc_cut given_cut;
     lesson x = begin_lesson(p, true);
     for (int k = 0; k < TC_N_CUT; k++) given_cut.of[k] = -1;
@@ -424,7 +429,7 @@ static int check_cuts(const attend *p, bool backward, const tc_flash_cut *cut, i
       want_backward(&x);
     else
       want_forward(&x);
-    run_lesson(&x, &ampere);
+    run_lesson(&x, target);
     for (int r = OUT; r < N_PARTS && !x.w.refused; r++)
       if (x.result[r] != TC_NONE)
         cr_expect_arr_eq(x.w.memory[x.result[r]], model.w.memory[x.result[r]], bytes_of(&x.w, x.result[r]),
@@ -443,13 +448,11 @@ Test(gpu_attention, rows_of_a_block_change_no_bit) {
   static const attend in_parts = {"parts", TC_F32, 1, 4, 2, 3, 520, 24, 40, true, 518, NO_MASK};
   static const attend halves_in_parts = {"parts of bf16", TC_BF16, 1, 4, 1, 1, 600, 64, 32, true, 590, NO_MASK};
   for (int backward = 0; backward < 2; backward++) {
-    int n;
-    const tc_flash_cut *cut = tc_flash_simt.cut;
-    n = tc_flash_simt.n_cuts;
-    cr_expect_eq(check_cuts(&f32, backward, cut, n), n);
-    if (!backward) cr_expect_eq(check_cuts(&in_parts, false, cut, n), n);
-    cut = tc_flash_mma.cut, n = tc_flash_mma.n_cuts;
-    cr_expect_geq(check_cuts(&bf16, backward, cut, n), backward ? 3 : n);
-    if (!backward) cr_expect_eq(check_cuts(&halves_in_parts, false, cut, n), n);
+    cr_expect_eq(check_cuts(&f32, backward, &tc_flash_simt, &ampere), tc_flash_simt.n_cuts);
+    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mma, &ampere), backward ? 3 : tc_flash_mma.n_cuts);
+    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mfma, &cdna), backward ? 3 : tc_flash_mfma.n_cuts);
   }
+  cr_expect_eq(check_cuts(&in_parts, false, &tc_flash_simt, &ampere), tc_flash_simt.n_cuts);
+  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mma, &ampere), tc_flash_mma.n_cuts);
+  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mfma, &cdna), tc_flash_mfma.n_cuts);
 }

@@ -75,20 +75,28 @@ Test(gpu_attention_code, floats_are_read_16_bytes_at_a_time_and_fused) {
   check_all(all, sizeof all / sizeof *all);
 }
 
+#define MFMA_OF_BF16 "v_mfma_f32_16x16x16bf16|v_mfma_f32_16x16x16_bf16|v_mfma_f32_16x16x8bf16"
+#define MFMA_OF_F16 "v_mfma_f32_16x16x16f16|v_mfma_f32_16x16x16_f16"
+
 Test(gpu_attention_code, is_compiled_in_registers_for_amd) {
   static const struct {
     expected x;
-    const char *archs;
+    const char *archs, *mfma;  // as expect_amd_kernels says
   } all[] = {
-      {{"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, {AMD_TILE_16}, 0}, "gfx1100"},
-      {{"f32, heads of 64", TC_F32, 2048, 2048, 64, true, false, {AMD_LOAD_16, AMD_TILE_16}, 0}, "gfx942"},
-      {{"gradients, f32, heads of 64", TC_F32, 512, 512, 64, true, true, {AMD_LOAD_16}, 0}, "gfx90a"},
+      {{"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, {AMD_TILE_16}, 0}, "gfx1100 gfx90a gfx942", MFMA_OF_BF16},
+      {{"f16, heads of 64", TC_F16, 16000, 16003, 64, false, false, {AMD_TILE_16}, 0}, "gfx908", MFMA_OF_F16},
+      {{"gradients, bf16, heads of 64", TC_BF16, 16384, 16384, 64, true, true, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_BF16},
+      {{"bf16, a step of decoding", TC_BF16, 1, 8192, 128, false, false, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_BF16},
+      {{"gradients, bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, true, {AMD_TILE_16}, 0}, "gfx908 gfx942", MFMA_OF_BF16},
+      {{"gradients, f16, heads of 256", TC_F16, 512, 512, 256, true, true, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_F16},
+      {{"f32, heads of 64", TC_F32, 2048, 2048, 64, true, false, {AMD_LOAD_16, AMD_TILE_16}, 0}, "gfx942", NULL},
+      {{"gradients, f32, heads of 64", TC_F32, 512, 512, 64, true, true, {AMD_LOAD_16}, 0}, "gfx90a", NULL},
   };
   find_clang();
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     work w = begin();
     build(&w, &all[i].x);
-    expect_amd_kernels(&w, TC_GROUP_ATTENTION, all[i].x.name, all[i].archs, all[i].x.word, NULL);
+    expect_amd_kernels(&w, TC_GROUP_ATTENTION, all[i].x.name, all[i].archs, all[i].x.word, all[i].mfma);
     release(&w);
   }
 }
