@@ -123,6 +123,8 @@ typedef struct tc_gpu_call tc_gpu_call;  // work by one algorithm; counted
 const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library);
 // Its name and version: "cuBLASLt 13.1.0".
 const char *tc_gpu_library_name(const tc_gpu *g, tc_gpu_library library);
+// Whether it is for those alone who look at what it does, or want it whatever it does: no rule takes it. Does not open it.
+bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library);
 // What the library thinks best, best first. None is no error.
 tc_status tc_gpu_call_find(tc_gpu *g, const tc_gpu_work *w, tc_gpu_algorithm *out, int most, int *n);
 // TC_ERR_DEVICE if the library does not compute it so. One reference.

@@ -12,7 +12,7 @@ EXTENSIONS = r"(?:c|h|def|py|md|map|csv|json|txt)"
 WORD = re.compile(r"(?<![\w./<-])((?:[\w*-]+/)*[\w*-]+\." + EXTENSIONS + r")(?![\w(])")
 NAME = re.compile(r"\b(?:tc|TC)_\w*\w\b(?![*<])")
 # Made by a command that the text shows, the caller's own, or of another project.
-ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check)\.json|(program|peer)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph)\.h")
+ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check)\.json|(program|peer)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph|miopen)\.h")
 DIRS = ["", "include/", "bench/", "bench/peers/", "tests/", "lazy/", "lowering/", "runtime/", "device/", "kernels/", "kernels/ref/", "lowering/llvm/", "lazy/front/", "tools/",
         "include/tc/", "tests/golden/"]
 

@@ -16,7 +16,7 @@ from count_tests import count_tap
 
 # What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. All others ran on the simulated drivers.
 COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-gpu_attention_code", "lowering-gpu_product_code", "lowering-gpu_row_texts",
-            "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header",
+            "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header", "plain-miopen_header",
             "plain-rocblas_header"]
 SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu"]  # and the suite gpu
 

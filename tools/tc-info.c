@@ -18,7 +18,8 @@ static void print_libraries(tc_device d) {
     if (why)
       printf("  %-10s generated %s alone: %s\n", "", makes[i], why);
     else
-      printf("  %-10s %s beside generated ones: %s, which ran simulated only\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i));
+      printf("  %-10s %s beside generated ones: %s, which ran simulated only%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
+             tc_gpu_library_is_measured(g, (tc_gpu_library)i) ? "; it is asked where it is measured (TC_AUTOTUNE=1)" : "");
   }
 }
 

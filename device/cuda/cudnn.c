@@ -5,17 +5,16 @@
 #include <string.h>
 
 #include "device/cuda/places.h"
+#include "device/gpu/conv.h"
 #include "device/gpu/library.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
 #define NEEDED 1
 #define MAJOR 9
-#define MOST_WORKSPACE ((int64_t)256 << 20)  // a run has what its own algorithm needs
 #define MOST_FOUND 64  // configurations looked at: of f32 those without TF32 are named last of about 40 (version 9.19, sm_90)
 #define MOST_NOTES 16
 #define ALIGNMENT 16  // in bytes, of all operands; tensors begin at multiples of 64
-#define DIMS (2 + TC_GPU_CONV_AXES)
 
 // An algorithm's data: the engine with the number of its knobs, then the knobs, each a kind with its value.
 enum { SLOTS = sizeof(((tc_gpu_algorithm *)0)->data) / (sizeof(uint32_t)), MOST_KNOBS = SLOTS - 1, SLOT_SHIFT = 24 };
@@ -171,18 +170,10 @@ static int64_t get(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribut
 
 // ---- a convolution ----
 
-// The library knows no convolution of one axis: there is an axis of one element before it.
-static int spatial(const tc_gpu_conv_facts *f, const int64_t *from, int64_t absent, int64_t *out) {
-  int n = 0;
-  if (f->axes == 1) out[n++] = absent;
-  for (int i = 0; i < f->axes; i++) out[n++] = from[i];
-  return n;
-}
-
 // [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial axes.
 static tc_cudnn_descriptor tensor(tc_cudnn_status *st, const tc_gpu_conv_facts *f, int64_t name, int64_t outer, const int64_t *axes, int64_t inner) {
-  int64_t dim[DIMS] = {outer, inner}, stride[DIMS] = {0, 1}, step = inner;
-  int n = 2 + spatial(f, axes, 1, dim + 2);
+  int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner}, stride[TC_GPU_CONV_DIMS] = {0, 1}, step = inner;
+  int n = 2 + tc_gpu_conv_axes(f, axes, 1, dim + 2);
   for (int i = n; i-- > 2;) stride[i] = step, step *= dim[i];
   stride[0] = step;
   tc_cudnn_descriptor d = create(st, TC_CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -207,13 +198,13 @@ static tc_cudnn_descriptor convolution(tc_cudnn_status *st, const tc_gpu_conv_fa
               {TC_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, f->stride, 1},
               {TC_CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, f->low, 0},
               {TC_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, f->high, 0}};
-  int64_t value[DIMS];
+  int64_t value[TC_GPU_CONV_DIMS];
   tc_cudnn_descriptor d = create(st, TC_CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   set_number(st, d, TC_CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, TC_MAX_OF(f->axes, 2));
   set_word(st, d, TC_CUDNN_ATTR_CONVOLUTION_COMP_TYPE, TC_CUDNN_TYPE_DATA_TYPE, TC_CUDNN_DATA_FLOAT);
   set_word(st, d, TC_CUDNN_ATTR_CONVOLUTION_CONV_MODE, TC_CUDNN_TYPE_CONVOLUTION_MODE, TC_CUDNN_CROSS_CORRELATION);
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-    int n = spatial(f, list[i].from, list[i].absent, value);
+    int n = tc_gpu_conv_axes(f, list[i].from, list[i].absent, value);
     set(st, d, list[i].attribute, TC_CUDNN_TYPE_INT64, n, value);
   }
   finalize(st, d);
@@ -393,7 +384,7 @@ int tc_cudnn_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   set_descriptor(&st, x->plan, TC_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   finalize(&st, x->plan);
   (void)get(&st, x->plan, TC_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, TC_CUDNN_TYPE_INT64, 1, &workspace);
-  if (st == 0 && (workspace < 0 || workspace > MOST_WORKSPACE)) st = TC_CUDNN_STATUS_NOT_SUPPORTED;
+  if (st == 0 && (workspace < 0 || workspace > (int64_t)TC_GPU_CONV_WORKSPACE)) st = TC_CUDNN_STATUS_NOT_SUPPORTED;
   destroy(config);
   for (int i = 0; i < MOST_KNOBS; i++) destroy(knob[i]);
   destroy(engine);

@@ -52,6 +52,11 @@ const char *tc_gpu_library_name(const tc_gpu *g, tc_gpu_library library) {
   return g->driver->library[library]->name(&g->port);
 }
 
+bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
+  const tc_gpu_library_driver *d = g->driver->library[library];
+  return d && d->measured_alone;
+}
+
 // ---- work ----
 
 // Whether f is said in full: which rows there are, and how long, is the caller's to know.

@@ -52,6 +52,7 @@ typedef struct tc_gpu_replay tc_gpu_replay;  // a graph that can be launched: no
 
 // A library, as its driver's port names it. What it answers is judged with the driver's results.
 typedef struct tc_gpu_library_driver {
+  bool measured_alone;  // no rule takes it: what it says of itself is not enough
   // Opens it once, a thread at a time; false with why not, in one sentence.
   bool (*ready)(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes);
   const char *(*name)(const tc_gpu_port *p);  // and its version: "cuBLASLt 13.1.0"

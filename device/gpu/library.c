@@ -27,6 +27,11 @@ void *tc_library_open(const char *path, char *why, size_t bytes) {
   return handle;
 }
 
+bool tc_library_shares(void *a, void *b, const char *symbol) {
+  void *of_a = dlsym(a, symbol);
+  return of_a && of_a == dlsym(b, symbol);
+}
+
 bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg) {
   bool done = false;
   for (size_t i = 0; i < n_where && !done; i++) {

@@ -19,6 +19,8 @@ typedef struct tc_library_row {
 bool tc_library_fill(void *handle, const tc_library_row *row, size_t n, void *table, const char **missing);
 // Opens it, with why not in text.
 void *tc_library_open(const char *path, char *why, size_t bytes);
+// Whether both, each with what it was linked to, have the same function of this name.
+bool tc_library_shares(void *a, void *b, const char *symbol);
 // Calls each with the files of this name, which may be a pattern ("libnvrtc-builtins.so.*"), in these directories, which may be patterns, until it returns
 // true: false if it never does. Of one directory the last by name comes first.
 bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg);

@@ -7,6 +7,7 @@
 #include "device/gpu/library.h"
 #include "device/hip/api.h"
 #include "device/hip/hiprtc.h"
+#include "device/hip/miopen.h"
 #include "device/hip/places.h"
 #include "device/hip/products.h"
 #include "runtime/arena.h"
@@ -47,6 +48,7 @@ static char version_text[32];
 static tc_gpu_verdict judge(int result, const char **name) {
   *name = NULL;
   if (result == TC_hipSuccess) return TC_GPU_FINE;
+  if (result >= TC_MIOPEN_RESULTS) return tc_miopen_judge(result, name);
   if (result >= TC_HIP_PRODUCTS_RESULTS) return tc_hip_products_judge(result, name);
   *name = hip.hipGetErrorName ? hip.hipGetErrorName((tc_hip_result)result) : NULL;
   if (!*name) *name = "an error without a name";
@@ -109,6 +111,7 @@ static bool open_library(char *why, size_t bytes) {
   }
   snprintf(version_text, sizeof version_text, "HIP %d.%d", version / 10000000, version / 100000 % 100);
   tc_hip_products_of(version / 10000000);
+  tc_miopen_of(version / 10000000, handle);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 
@@ -186,6 +189,7 @@ static void leave(tc_gpu_port *p) {
 static void close_port(tc_gpu_port *p, bool lost) {
   if (!lost && enter(p) == 0) {
     tc_hip_products_close(p);
+    tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
     if (p->stream) (void)hip.hipStreamDestroy(p->stream);
     leave(p);
@@ -430,7 +434,7 @@ const tc_gpu_driver tc_hip_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
-    .library = {[TC_GPU_PRODUCTS] = &tc_hip_products},
+    .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .no_replay = no_replay,
     .replay_create = replay_create,
     .replay_set = replay_set,

@@ -15,8 +15,6 @@
 #define OLDEST_HIP 6
 #define OLDEST 600    // hipBLASLt 0.6: since then its types are those of other libraries
 #define TOO_OLD 0x1000  // as a status
-// It ends the process where it gets none for itself.
-#define LEAST_ROOM ((size_t)64 << 20)
 
 static struct {
   tc_lt_status (*hipblasLtGetVersion)(tc_lt_handle handle, int *version);
@@ -139,7 +137,7 @@ void tc_hipblaslt_close(tc_gpu_port *p) {
 static int open(tc_gpu_port *p) {
   size_t room = 0;
   int version = 0, result = tc_hip_driver.room(p, &room);
-  if (result == 0 && room < LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
+  if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
   if (result == 0) result = tc_lt_open(&lt, p);
   if (result != 0) return result;
   tc_lt_status status = more.hipblasLtGetVersion(p->library[TC_GPU_PRODUCTS], &version);

@@ -14,6 +14,9 @@ enum {
 #undef TC_HIPBLASLT_NUMBER
 };
 
+// Free memory of the device: it ends the process where it gets none for itself.
+#define TC_HIPBLASLT_LEAST_ROOM ((size_t)64 << 20)
+
 extern const tc_gpu_library_driver tc_hipblaslt;  // its functions, but drop, are called for ports for which it is ready
 void tc_hipblaslt_of(int hip_major);  // before ready
 void tc_hipblaslt_close(tc_gpu_port *p);

@@ -7,7 +7,7 @@
 extern const tc_gpu_library_driver tc_hip_products;
 void tc_hip_products_of(int hip_major);  // when the driver is opened
 void tc_hip_products_close(tc_gpu_port *p);
-// What the libraries answer, where it is not the driver's, is from here on.
+// What the libraries answer, where it is not the driver's, is from here to MIOpen's (miopen.h).
 #define TC_HIP_PRODUCTS_RESULTS 0x10000
 tc_gpu_verdict tc_hip_products_judge(int result, const char **name);
 

@@ -19,6 +19,8 @@
 #define SLICES 3
 #define LEAST_STEPS 1e6  // multiply-adds of what is worth measuring
 #define PATTERN_BYTES ((size_t)1 << 16)
+#define REPEATED_RUNS 4
+#define REPEATED_BYTES ((size_t)1 << 24)  // of a result, at most
 
 // ---- whether ----
 
@@ -30,7 +32,9 @@ tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, dou
   // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_VENDOR_NEVER;
   if (timed ? steps < LEAST_STEPS : !always && !tc_vendor_is_gain(gain_ns)) return TC_VENDOR_NEVER;
-  const char *why = tc_gpu_library_absent(g, library);
+  const char *why = !timed && !always && tc_gpu_library_is_measured(g, library)
+                        ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"
+                        : tc_gpu_library_absent(g, library);
   if (!why) return timed ? TC_VENDOR_TIMED : TC_VENDOR_FIRST;
   if (!told[library]) tc_log_line(TC_LOG_TUNE, "%s on GPUs are generated: %s", works[library], why);
   told[library] = true;
@@ -162,6 +166,18 @@ uint64_t tc_vendor_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg) {
     best = slices++ && best < ns / (uint64_t)n ? best : ns / (uint64_t)n;
   }
   return TC_MAX_OF(best, (uint64_t)1);
+}
+
+// An algorithm that adds with atomics does not.
+bool tc_vendor_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes) {
+  size_t n = TC_MIN(bytes, REPEATED_BYTES);
+  char *first = tc_malloc(2 * n);
+  bool same = first && run(arg) == TC_OK && tc_gpu_read(g, first, result, n) == TC_OK;
+  for (int i = 0; i < REPEATED_RUNS && same; i++)
+    same = run(arg) == TC_OK && tc_gpu_read(g, first + n, result, n) == TC_OK && memcmp(first, first + n, n) == 0;
+  tc_free(first);
+  if (!same) tc_log_line(TC_LOG_TUNE, "an algorithm of the library's fails, or gives other bits each time");
+  return same;
 }
 
 uint64_t tc_vendor_time_copy(tc_gpu *g, const void *from, size_t bytes) {

@@ -29,7 +29,8 @@ bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out);
 
 // Whether a library is asked for work of so many multiply-adds, by which a rule expects so much gain: never, for its first choice, or for those that are timed.
 typedef enum tc_vendor_way { TC_VENDOR_NEVER, TC_VENDOR_FIRST, TC_VENDOR_TIMED } tc_vendor_way;
-// By the options, the rule, and whether there is such a library, which is told once. What the library could not gain by, it is not opened for.
+// By the options, the rule, and whether there is such a library, which is told once. What the library could not gain by, it is not opened for; one that is to be
+// measured no rule takes.
 tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns);
 
 // ---- timing ----
@@ -39,6 +40,8 @@ tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, dou
 tc_status tc_vendor_fill(tc_gpu *g, tc_type type, void *at, size_t bytes);
 // Of one run of what is enqueued by run; 0: it failed.
 uint64_t tc_vendor_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg);
+// Whether runs of it leave the same bits in the result, or in its first megabytes.
+bool tc_vendor_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes);
 // Of a kernel that would read so many bytes and write as many: a copy. 0: without memory.
 uint64_t tc_vendor_time_copy(tc_gpu *g, const void *from, size_t bytes);
 

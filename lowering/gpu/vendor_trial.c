@@ -11,8 +11,6 @@
 
 #define MOST_ALGORITHMS 8
 #define MOST_BYTES ((size_t)1 << 32)  // of one operand
-#define REPEATED_RUNS 4
-#define REPEATED_BYTES ((size_t)1 << 24)  // of a result, at most
 
 typedef struct trial {
   tc_gpu *g;
@@ -51,10 +49,12 @@ static tc_status run_sequence(void *arg) {
   return tc_gpu_sequence_run(r->s, r->words);
 }
 
-static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words) {
+// result: of so many bytes, which must be the same in every run; NULL: they are.
+static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words, const void *result, size_t bytes) {
   tc_gpu_sequence *s;
   if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
-  uint64_t ns = tc_vendor_time(g, run_sequence, &(sequence_run){s, words});
+  sequence_run r = {s, words};
+  uint64_t ns = result && !tc_vendor_repeats(g, run_sequence, &r, result, bytes) ? 0 : tc_vendor_time(g, run_sequence, &r);
   tc_gpu_sequence_destroy(s);
   return ns;
 }
@@ -74,29 +74,9 @@ static uint64_t time_generated(trial *t, const tc_expansion *e) {
   words[n] = (uint64_t)e->extent;
   words[n + 1] = (uint64_t)tc_gpu_launch_kernel(kernel, e->extent, &launch);
   words[n + 2] = 0;
-  if (there) ns = time_launch(t->g, &launch, words, n + 3);
+  if (there) ns = time_launch(t->g, &launch, words, n + 3, NULL, 0);
   tc_kernel_release(kernel);
   return ns;
-}
-
-// Whether runs give the same bits: an algorithm that adds with atomics does not.
-static bool repeats(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, const void *result, size_t bytes) {
-  tc_gpu_sequence *s;
-  char *first = tc_malloc(2 * bytes);
-  bool same = false;
-  if (first && tc_gpu_sequence_create(g, launch, 1, 5, &s) == TC_OK) {
-    tc_status st = tc_gpu_sequence_run(s, words);
-    if (st == TC_OK) st = tc_gpu_read(g, first, result, bytes);
-    same = st == TC_OK;
-    for (int i = 0; i < REPEATED_RUNS && same; i++) {
-      st = tc_gpu_sequence_run(s, words);
-      if (st == TC_OK) st = tc_gpu_read(g, first + bytes, result, bytes);
-      same = st == TC_OK && memcmp(first, first + bytes, bytes) == 0;
-    }
-    tc_gpu_sequence_destroy(s);
-  }
-  tc_free(first);
-  return same;
 }
 
 // 0: it failed, or does not repeat its results.
@@ -115,10 +95,7 @@ static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gp
                               biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0, word(workspace)};
     tc_gpu_launch launch = {.call = p};
     const tc_gnode *x = &t->gr->graph->node[v->result];
-    if (repeats(t->g, &launch, words, result, TC_MIN((size_t)x->shape->count * bytes, REPEATED_BYTES)))
-      ns = time_launch(t->g, &launch, words, 5);
-    else
-      tc_log_line(TC_LOG_TUNE, "an algorithm of the library's fails, or gives other bits each time");
+    ns = time_launch(t->g, &launch, words, 5, result, (size_t)x->shape->count * bytes);
   }
   tc_gpu_free(t->g, workspace);
   tc_gpu_call_release(p);

@@ -1,13 +1,5 @@
 // Convolutions by a vendor's library (device/gpu.h), on the simulated driver and its cuDNN. What calls of libraries have in common is in test_gpu_product.c.
-#include "runtime/arena.h"
-#include "tests/device/numbers.h"
-#include "tests/device/simulated.h"
-
-#define WORK(f) \
-  &(tc_gpu_work) { \
-    TC_GPU_CONVOLUTIONS, .conv = (f) \
-  }
-enum { MOST = 16, GUARD = 64, MOST_ELEMENTS = 4096 };  // algorithms; elements behind a result that nobody may touch
+#include "tests/device/convs.h"
 
 static void simulate_library(const char *const *setting) {
   simulate(setting);
@@ -23,125 +15,6 @@ static void finish(void) {
 
 static bool fail_at(const char *spec) {
   return CALL(bool (*)(const char *), "sim_fail")(spec);
-}
-
-// ---- problems ----
-
-// Image, weight, result: how many elements.
-typedef struct problem {
-  tc_gpu_conv_facts f;
-  tc_gpu *g;
-  int64_t n[3];
-  int made;  // which of them
-  char *want;
-  void *at[4];  // on the device; the last one: the workspace
-} problem;
-
-static int64_t product_of(const int64_t *d, int n) {
-  int64_t all = 1;
-  for (int i = 0; i < n; i++) all *= d[i];
-  return all;
-}
-
-// Adds every product of an image's element and a weight to the one that the library should make, by the definition, for up to three axes.
-static void sum_up(const problem *p, int *sum) {
-  const tc_gpu_conv_facts *f = &p->f;
-  int64_t x[3] = {1, 1, 1}, w[3] = {1, 1, 1}, y[3] = {1, 1, 1}, s[3] = {1, 1, 1}, d[3] = {1, 1, 1}, l[3] = {0}, at[3];
-  for (int i = 0, k = 3 - f->axes; i < f->axes; i++, k++)
-    x[k] = f->image[i], w[k] = f->taps[i], y[k] = f->result[i], s[k] = f->stride[i], d[k] = f->dilation[i], l[k] = f->low[i];
-  int64_t in = f->in / f->groups, out = f->out / f->groups, taps = product_of(w, 3), windows = product_of(y, 3), places = product_of(x, 3);
-  for (int64_t i = 0; i < f->batch * windows * taps * f->out * in; i++) {
-    int64_t c = i % in, o = i / in % f->out, t = i / in / f->out % taps, q = i / in / f->out / taps % windows, b = i / in / f->out / taps / windows;
-    int64_t tap[3] = {t / w[2] / w[1], t / w[2] % w[1], t % w[2]}, win[3] = {q / y[2] / y[1], q / y[2] % y[1], q % y[2]};
-    bool inside = true;
-    for (int k = 0; k < 3; k++) at[k] = win[k] * s[k] + tap[k] * d[k] - l[k], inside &= at[k] >= 0 && at[k] < x[k];
-    if (!inside) continue;
-    int64_t e[3] = {(b * places + (at[0] * x[1] + at[1]) * x[2] + at[2]) * f->in + o / out * in + c, (o * taps + t) * in + c,
-                    (b * windows + q) * f->out + o};
-    sum[e[p->made]] += number(e[(p->made + 1) % 3]) * number(e[(p->made + 2) % 3]);
-  }
-}
-
-static problem problem_make(tc_gpu *g, const tc_gpu_conv_facts *f) {
-  problem p = {.f = *f, .g = g, .made = f->direction == TC_GPU_FORWARD ? 2 : f->direction == TC_GPU_BY_IMAGE ? 0 : 1};
-  size_t size = tc_type_bytes(f->type);
-  static int sum[MOST_ELEMENTS];
-  p.n[0] = f->batch * product_of(f->image, f->axes) * f->in, p.n[1] = f->out * product_of(f->taps, f->axes) * (f->in / f->groups);
-  p.n[2] = f->batch * product_of(f->result, f->axes) * f->out;
-  cr_assert(p.n[0] < MOST_ELEMENTS && p.n[1] < MOST_ELEMENTS && p.n[2] < MOST_ELEMENTS);
-  memset(sum, 0, sizeof sum);
-  sum_up(&p, sum);
-  p.want = calloc((size_t)p.n[p.made] + GUARD, 4);
-  for (int64_t i = 0; i < p.n[p.made]; i++) put(f->type, p.want, i, sum[i]);
-  for (int k = 0; k < 3; k++) {
-    char *host = calloc((size_t)p.n[k] + GUARD, 4);
-    for (int64_t i = 0; i < p.n[k] && k != p.made; i++) put(f->type, host, i, number(i));
-    OK(tc_gpu_alloc(g, ((size_t)p.n[k] + GUARD) * size, &p.at[k]));
-    OK(tc_gpu_write(g, p.at[k], host, ((size_t)p.n[k] + GUARD) * size));
-    free(host);
-  }
-  return p;
-}
-
-static void problem_end(problem *p) {
-  for (int i = 0; i < 4; i++) tc_gpu_free(p->g, p->at[i]);
-  free(p->want);
-}
-
-static void say(const problem *p, uint64_t *words) {
-  int first = p->made == 0 ? 2 : 0, second = p->made == 1 ? 2 : 1;
-  words[0] = (uint64_t)(uintptr_t)p->at[first], words[1] = (uint64_t)(uintptr_t)p->at[second], words[2] = (uint64_t)(uintptr_t)p->at[p->made];
-  words[3] = 0, words[4] = (uint64_t)(uintptr_t)p->at[3];
-}
-
-// Runs the sequence of this convolution alone, on a result of zeros; whether it is right and the rest of its memory as it was.
-static tc_status run(const problem *p, tc_gpu_sequence *s) {
-  uint64_t words[5];
-  size_t bytes = ((size_t)p->n[p->made] + GUARD) * tc_type_bytes(p->f.type);
-  char *got = calloc(1, bytes);
-  say(p, words);
-  OK(tc_gpu_write(p->g, p->at[p->made], got, bytes));
-  tc_status st = tc_gpu_sequence_run(s, words);
-  if (st == TC_OK) {
-    OK(tc_gpu_read(p->g, got, p->at[p->made], bytes));
-    cr_expect_eq(memcmp(got, p->want, bytes), 0, "direction %d, %d channels of %s", p->f.direction, (int)p->f.in, tc_type_name(p->f.type));
-  }
-  free(got);
-  return st;
-}
-
-static tc_gpu_call *call_of(problem *p, const tc_gpu_algorithm *a) {
-  tc_gpu_call *x;
-  OK(tc_gpu_call_create(p->g, WORK(p->f), a, &x));
-  tc_gpu_free(p->g, p->at[3]);
-  p->at[3] = NULL;
-  if (tc_gpu_call_workspace(x)) OK(tc_gpu_alloc(p->g, tc_gpu_call_workspace(x), &p->at[3]));
-  return x;
-}
-
-static tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
-  tc_gpu_sequence *s;
-  tc_gpu_launch launch = {.call = x};
-  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
-  return s;
-}
-
-static tc_gpu_conv_facts with_results(tc_gpu_conv_facts f) {
-  for (int i = 0; i < f.axes; i++) f.result[i] = (f.image[i] + f.low[i] + f.high[i] - f.dilation[i] * (f.taps[i] - 1) - 1) / f.stride[i] + 1;
-  return f;
-}
-
-// Of so many axes of 7, taps of 3.
-static tc_gpu_conv_facts square(tc_type type, tc_gpu_direction direction, int axes, int64_t stride, int64_t dilation, int64_t low, int64_t high) {
-  tc_gpu_conv_facts f = {.type = type, .direction = direction, .axes = axes, .batch = 2, .in = 3, .out = 4, .groups = 1};
-  for (int i = 0; i < axes; i++)
-    f.image[i] = axes == 3 ? 4 + i : 7 + i, f.taps[i] = axes == 3 ? 2 : 3, f.stride[i] = stride, f.dilation[i] = dilation, f.low[i] = low,
-    f.high[i] = high;
-  return with_results(f);
-}
-
-static tc_gpu_conv_facts usual(void) {
-  return square(TC_F32, TC_GPU_FORWARD, 2, 1, 1, 1, 1);
 }
 
 // ---- results ----
@@ -161,26 +34,7 @@ Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_re
     OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
     // Of the engines that are taken, one wants too much memory and one refuses to be a plan.
     cr_expect_eq(n, kind == 5 ? 2 : f.type == TC_F32 ? 5 : 6, "algorithms of problem %d: %d", i, n);
-    for (int k = 0; k < n; k++) {
-      problem p = problem_make(g, &f);
-      tc_gpu_call *x;
-      if (tc_gpu_call_create(g, WORK(f), &a[k], &x) != TC_OK) {
-        cr_expect(strstr(tc_last_error()->message, "asking a library for an algorithm: CUDNN_STATUS_NOT_SUPPORTED"), "%s", tc_last_error()->message);
-        tc_clear_error();
-        problem_end(&p);
-        continue;
-      }
-      tc_gpu_call_release(x);
-      x = call_of(&p, &a[k]), good++;
-      tc_gpu_sequence *s = sequence_of(g, x);
-      tc_gpu_call_release(x);  // the sequence has its own
-      for (int time = 0; time < 3; time++) {
-        OK(run(&p, s));
-        cr_expect_eq(tc_gpu_sequence_plain(s) == NULL, time > 0, "%s", tc_gpu_sequence_plain(s));
-      }
-      tc_gpu_sequence_destroy(s);
-      problem_end(&p);
-    }
+    for (int k = 0; k < n; k++) good += computes(g, &f, &a[k], "asking a library for an algorithm: CUDNN_STATUS_NOT_SUPPORTED");
     cr_expect_eq(good, kind == 5 ? 2 : f.type == TC_F32 ? 3 : 4, "problem %d: %d", i, good);
   }
   finish();
@@ -259,8 +113,6 @@ static const char *absent(const char *path, const char *const *setting) {
   cr_expect_eq(n, 0);
   return why;
 }
-
-#define SAYS(text, words) cr_expect(strstr((text), (words)), "\"%s\" is not in \"%s\"", (words), (text))
 
 Test(gpu_conv, without_a_library_one_sentence_says_so) {
   SAYS(absent(NULL, NULL), "a simulated device has no library of convolutions but one that TC_CUDNN_LIBRARY names");

@@ -1,6 +1,6 @@
-// Convolutions of tensors by a GPU vendor's library, simulated: the same values as the reference's, forward and gradients, whatever their shape; replayed; who
-// makes them by rule and by measurement, which other processes find again; what is absent, refused or fails. The program runs itself for what another process
-// must see.
+// Convolutions of tensors by a GPU vendor's library, simulated (cuDNN, or what TC_TEST_LIBRARY names): the same values as the reference's, forward and gradients,
+// whatever their shape; replayed; who makes them by rule and by measurement, which other processes find again; what is absent, refused or fails. The program runs
+// itself for what another process must see.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,57 @@
 #include "lowering/gpu/vendor_conv.h"
 #include "runtime/contests.h"
 #include "tests/plain/library.h"
+
+// A library, by TC_TEST_LIBRARY: its name, and the device that is simulated for it.
+static const struct face {
+  const char *name, *device, *gfx, *driver;
+  const char *variable, *library, *version[3];  // versions: others of the simulator's
+  const char *first;  // which of its algorithms is first
+  const char *run[3];  // the calls that make one
+  int n;  // algorithms that are timed of a convolution in f32
+  bool by_rule;
+  const char *making[8], *found, *running, *refused, *shortage;  // calls that fail
+} faces[] = {
+#define MIOPEN \
+  "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", {"TC_SIM_MIOPEN=3.6.0", "TC_SIM_MIOPEN=3.6.1 TC_SIM_LIES=1", "TC_SIM_MIOPEN=3.6.2"}, \
+      "TC_SIM_SOLUTION", \
+      {"miopenConvolutionForwardImmediate", "miopenConvolutionBackwardDataImmediate", "miopenConvolutionBackwardWeightsImmediate"}, 2, false, \
+      {"miopenCreateTensorDescriptor:2=4", \
+       "miopenSetNdTensorDescriptorWithLayout:1=3", \
+       "miopenSetConvolutionAttribute:1=3", \
+       "miopenConvolutionForwardGetSolution:*=7", \
+       "miopenConvolutionForwardGetSolution:*=6", \
+       "miopenConvolutionForwardCompileSolution:*=5", \
+       "miopenConvolutionForwardGetSolutionWorkspaceSize:*=3"}, \
+      "miopenConvolutionForwardGetSolution:*=7", "miopenConvolutionForwardImmediate:*=5", "miopenStatusInternalError", \
+      "hipMallocFromPoolAsync:1=2,hipMallocFromPoolAsync:1=2"
+    {"cudnn",
+     "tc:cuda",
+     "",
+     "libsim-cuda.so",
+     "TC_CUDNN_LIBRARY",
+     "libsim-cudnn.so",
+     {"TC_SIM_CUDNN=9.11.0", "TC_SIM_CUDNN=9.12.0", "TC_SIM_CUDNN=9.13.0"},
+     "TC_SIM_ENGINE",
+     {"cudnnBackendExecute"},
+     3,
+     true,
+     {"cudnnBackendCreateDescriptor:1=4003", "cudnnBackendFinalize:4=3000", "cudnnBackendFinalize:7=4000", "cudnnBackendFinalize:7=3000",
+      "cudnnBackendGetAttribute:*=4000"},
+     "cudnnBackendFinalize:*=4000",
+     "cudnnBackendExecute:*=5000",
+     "CUDNN_STATUS_EXECUTION_FAILED",
+     "cuMemAllocFromPoolAsync:1=2,cuMemAllocFromPoolAsync:1=2"},
+    {"miopen64", "tc:hip", "gfx90a", MIOPEN},
+    {"miopen32", "tc:hip", "gfx1100", MIOPEN},
+};
+static const struct face *on = faces;
+
+static uint64_t made(void) {
+  uint64_t n = 0;
+  for (int i = 0; i < 3 && on->run[i]; i++) n += calls(on->run[i]);
+  return n;
+}
 
 // ---- convolutions: of small whole numbers, whose sums are exact ----
 
@@ -96,15 +147,15 @@ static int compare(const row *r, bool gradients) {
 }
 
 static void test_values(const char *engine, int n_rows, int times) {
-  setenv("TC_SIM_ENGINE", engine, 1);
+  setenv(on->first, engine, 1);
   set("TC_GPU_LIBRARIES", "always");
   for (int i = 0; i < 2 * n_rows; i++) {
     const row *r = &rows[i / 2];
     for (int time = 0; time < times; time++) {
-      uint64_t before = calls("cudnnBackendExecute");
-      int wrong = compare(r, i & 1), made = (int)(calls("cudnnBackendExecute") - before);
+      uint64_t before = made();
+      int wrong = compare(r, i & 1), n = (int)(made() - before);
       EXPECT(wrong == 0, "%s, gradients %d, engine %s, time %d: %d values", r->name, i & 1, engine, time, wrong);
-      if (time == 0) EXPECT(made == r->by_library[i & 1], "%s, gradients %d: %d by the library", r->name, i & 1, made);
+      if (time == 0) EXPECT(n == r->by_library[i & 1], "%s, gradients %d: %d by the library", r->name, i & 1, n);
     }
   }
 }
@@ -114,7 +165,7 @@ static void test_replay(void) {
   set("TC_GPU_LIBRARIES", "always");
   tc_scope s = tc_scope_begin();
   tc_tensor x = tc_retain(numbers(rows[0].image, TC_F32)), w = tc_retain(numbers(rows[0].weight, TC_F32));
-  uint64_t asked = calls("cudnnBackendExecute"), last = 0;
+  uint64_t asked = made(), last = 0;
   float first = 0;
   for (int i = 0; i < 10; i++) {
     tc_scope step = tc_scope_begin();
@@ -124,11 +175,10 @@ static void test_replay(void) {
     if (i == 0) first = v;
     EXPECT(v == first, "step %d: %g, %g", i, v, first);
     EXPECT(tc_sync_points(1, &point) == 1 && (i < 4 || point.replayed), "step %d: %s", i, point.gpu_note ? point.gpu_note : "");
-    if (i == 5) last = calls("cudnnBackendExecute");
+    if (i == 5) last = made();
     tc_scope_end(step);
   }
-  EXPECT(last > asked && calls("cudnnBackendExecute") == last, "asked %d times, then %d", (int)(last - asked),
-         (int)(calls("cudnnBackendExecute") - last));
+  EXPECT(last > asked && made() == last, "asked %d times, then %d", (int)(last - asked), (int)(made() - last));
   tc_release(x), tc_release(w);
   tc_scope_end(s);
 }
@@ -164,40 +214,38 @@ static void test_parameter(void) {
 // ---- what fails ----
 
 static void test_failures(void) {
-  static const char *const making[] = {"cudnnBackendCreateDescriptor:1=4003", "cudnnBackendFinalize:4=3000", "cudnnBackendFinalize:7=4000",
-                                       "cudnnBackendFinalize:7=3000", "cudnnBackendGetAttribute:*=4000"};
   set("TC_GPU_LIBRARIES", "always");
-  for (size_t i = 0; i < sizeof making / sizeof *making; i++) {  // then it is generated
+  for (int i = 0; i < 8 && on->making[i]; i++) {  // then it is generated
     tc_cache_clear();
-    fail(making[i]);
-    uint64_t before = calls("cudnnBackendExecute");
-    EXPECT(compare(&rows[0], false) == 0 && calls("cudnnBackendExecute") == before, "%s", making[i]);
-    EXPECT(tc_last_error()->status == TC_OK, "%s", making[i]);
+    fail(on->making[i]);
+    uint64_t before = made();
+    EXPECT(compare(&rows[0], false) == 0 && made() == before, "%s", on->making[i]);
+    EXPECT(tc_last_error()->status == TC_OK, "%s", on->making[i]);
   }
   fail(NULL);
   tc_cache_clear();
-  // The seventh configuration's engine refuses to be a plan, the sixth's wants 2 GiB; the ones behind it are asked, or the first again.
-  uint64_t before = calls("cudnnBackendExecute");
-  setenv("TC_SIM_ENGINE", "6", 1);
-  EXPECT(compare(&rows[0], false) == 0 && calls("cudnnBackendExecute") == before + 1, "the next ones are asked");
-  unsetenv("TC_SIM_ENGINE");
+  // The seventh algorithm refuses to be made or wants 2 GiB; the ones behind it are asked, or the first again.
+  uint64_t before = made();
+  setenv(on->first, "6", 1);
+  EXPECT(compare(&rows[0], false) == 0 && made() == before + 1, "the next ones are asked");
+  unsetenv(on->first);
   tc_cache_clear();
-  fail("cudnnBackendExecute:*=5000");
+  fail(on->running);
   tc_scope s = tc_scope_begin();
   tc_tensor t = convolve(&rows[0], numbers(rows[0].image, TC_F32), numbers(rows[0].weight, TC_F32), (tc_tensor){0, 0});
-  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE &&
-             strstr(tc_last_error()->message, "asking a library for library_f32_conv_2x7x6x3_4x3x3: CUDNN_STATUS_EXECUTION_FAILED"),
+  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_conv_2x7x6x3_4x3x3: ") &&
+             strstr(tc_last_error()->message, on->refused),
          "told");
   tc_clear_error();
   tc_scope_end(s);
   fail(NULL);
   EXPECT(compare(&rows[0], false) == 0, "works again");
   set("TC_GPU_LIBRARIES", "never");
-  before = calls("cudnnBackendExecute");
-  EXPECT(compare(&rows[0], true) == 0 && calls("cudnnBackendExecute") == before, "never");
+  before = made();
+  EXPECT(compare(&rows[0], true) == 0 && made() == before, "never");
   set("TC_GPU_LIBRARIES", "always");
   set("TC_VERIFY", "1");
-  EXPECT(compare(&rows[0], true) == 0 && calls("cudnnBackendExecute") == before, "what is verified is generated");
+  EXPECT(compare(&rows[0], true) == 0 && made() == before, "what is verified is generated");
   set("TC_VERIFY", "0");
 }
 
@@ -230,6 +278,10 @@ static bool by_rule(tc_type type, tc_op op, int64_t size, int64_t channels, bool
 
 static void test_rule(void) {
   set("TC_GPU_LIBRARIES", "rule");
+  if (!on->by_rule) {
+    EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false) && !by_rule(TC_F32, TC_OP_CONV, 64, 256, false), "no rule takes it");
+    return;
+  }
   for (tc_op op = TC_OP_CONV; op <= TC_OP_CONV_WEIGHT; op++) {
     EXPECT(!by_rule(TC_BF16, op, 16, 64, false) && by_rule(TC_BF16, op, 64, 512, false), "large ones of halves");
     EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false), "large ones of f32");
@@ -253,17 +305,16 @@ static int run_child(const char *expected) {
     tc_scope s = tc_scope_begin();
     if (device == 0) EXPECT_OK(tc_push_device("tc:ref"));
     tc_tensor y = tc_relu(convolve(&r, numbers(r.image, TC_F32), numbers(r.weight, TC_F32), (tc_tensor){0, 0}));
-    if (device && getenv("SHORT")) fail("cuMemAllocFromPoolAsync:1=2,cuMemAllocFromPoolAsync:1=2");  // what is timed first: asked for, and again
+    if (device && getenv("SHORT")) fail(on->shortage);  // what is timed first: asked for, and again
     EXPECT_OK(tc_to_host(y, device ? got : want, sizeof got));
     if (device == 0) EXPECT_OK(tc_pop_device());
     tc_scope_end(s);
   }
   EXPECT(memcmp(got, want, sizeof got) == 0, "values");
-  char made[64], *text = NULL;
+  char said[64], *text = NULL;
   size_t bytes;
-  bool library = calls("cudnnBackendExecute") > 0;
-  snprintf(made, sizeof made, "%s, %d timed", library ? "library" : "generated", (int)tc_cache_stats().cuts_timed);
-  EXPECT(strcmp(made, expected) == 0, "%s instead of %s", made, expected);
+  snprintf(said, sizeof said, "%s, %d timed", made() > 0 ? "library" : "generated", (int)tc_cache_stats().cuts_timed);
+  EXPECT(strcmp(said, expected) == 0, "%s instead of %s", said, expected);
   FILE *to = open_memstream(&text, &bytes);
   tc_contests_print(to);
   fclose(to);
@@ -277,28 +328,44 @@ static int run_child(const char *expected) {
 }
 
 static void test_measurement(void) {
-  // Of the engines that are taken one refuses and one wants 2 GiB: three are timed.
-  child("", "library, 3 timed");
+  // Of the algorithms that are taken one refuses and one wants 2 GiB.
+  char timed[32], missing[96], found[96], shortage[64];
+  snprintf(timed, sizeof timed, "library, %d timed", on->n);
+  snprintf(missing, sizeof missing, "%s=/nowhere.so", on->variable);
+  snprintf(found, sizeof found, "TC_SIM_FAIL='%s'", on->found);
+  snprintf(shortage, sizeof shortage, "SHORT=1 %s", on->version[2]);
+  child("", timed);
   child("", "library, 0 timed");  // by the file
   EXPECT(edit_choice("convolutions", "2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
-  child("", "library, 3 timed");  // no choice
+  child("", timed);  // no choice
   EXPECT(edit_choice("convolutions", "2s/= (library [0-9]+ [0-9]+ [0-9]+) [0-9a-f]{16}/= \\1 00000000000000ff/"), "the file is there");
-  child("", "library, 3 timed");  // no engine of the library's
+  child("", timed);  // no engine of the library's
   EXPECT(edit_choice("convolutions", "2s/= .*/= generated 1 2/"), "the file is there");
   child("", "generated, 0 timed");  // as it says
-  child("TC_SIM_CUDNN=9.11.0", "library, 3 timed");  // another version, another file
-  child("TC_SIM_FAIL=cudnnBackendFinalize:*=4000", "generated, 0 timed");
-  child("TC_SIM_CUDNN=9.12.0 SHORT=1", "generated, 0 timed");  // of memory
+  child(on->version[0], timed);  // another version, another file
+  child(on->version[1], timed);  // of MIOpen's one does not repeat its results, whatever it says
+  child(found, "generated, 0 timed");
+  child(shortage, "generated, 0 timed");  // of memory
   child("TC_DETERMINISTIC=1", "generated, 0 timed");
   child("TC_AUTOTUNE=0", "generated, 0 timed");
-  child("TC_CUDNN_LIBRARY=/nowhere.so", "generated, 0 timed");
+  child(missing, "generated, 0 timed");
   (void)files_fini();
 }
 
+// The library that the environment names, simulated.
+static bool simulate_library(void) {
+  const char *name = getenv("TC_TEST_LIBRARY");
+  for (size_t i = 0; i < sizeof faces / sizeof *faces; i++)
+    if (name && strcmp(faces[i].name, name) == 0) on = &faces[i], simulated_driver = on->driver;
+  if (!built_simulators()) return false;
+  setenv("TC_SIM_GFX", on->gfx, 1);
+  setenv(on->variable, built(on->library), 0);
+  return true;
+}
+
 int main(int argc, char **argv) {
-  if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
-  setenv("TC_CUDNN_LIBRARY", built("libsim-cudnn.so"), 0);
-  EXPECT_OK(tc_set_default_device("tc:cuda"));
+  if (!simulate_library()) return puts("skipped: the simulated driver was not built"), 77;
+  EXPECT_OK(tc_set_default_device(on->device));
   if (argc > 1) return run_child(argv[1]);
   test_values("0", N_ROWS, 1);
   test_values("0", 4, 3);  // launched, then replayed

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTION "cudnnBackendExecute"
-
 static int64_t extent(const int64_t *d) {
   return d[0] * d[1] * d[2];
 }
@@ -86,11 +84,11 @@ static sim_error look_at_all(const sim_conv *c, uint64_t image, uint64_t weight,
            {c->weight_at, c->weight_at + weight, "its weight"},
            {c->result_at, c->result_at + result, "its result"},
            {c->workspace, c->workspace + c->workspace_bytes, "its workspace"}};
-  for (int i = 0; i < 4; i++) SIM_TRY(sim_look(FUNCTION, t[i].at, t[i].end - t[i].at, t[i].what));
+  for (int i = 0; i < 4; i++) SIM_TRY(sim_look(c->function, t[i].at, t[i].end - t[i].at, t[i].what));
   for (int i = 0; i < 3; i++) {
     int made = c->direction == SIM_CONV_FORWARD ? 2 : c->direction == SIM_CONV_BY_IMAGE ? 0 : 1;
-    if (i != made) sim_look_apart(FUNCTION, t[i].at, t[i].end, t[made].at, t[made].end, "an operand and what is made");
-    sim_look_apart(FUNCTION, t[i].at, t[i].end, t[3].at, t[3].end, "a tensor and the workspace");
+    if (i != made) sim_look_apart(c->function, t[i].at, t[i].end, t[made].at, t[made].end, "an operand and what is made");
+    sim_look_apart(c->function, t[i].at, t[i].end, t[3].at, t[3].end, "a tensor and the workspace");
   }
   return SIM_OK;
 }

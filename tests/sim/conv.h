@@ -22,6 +22,7 @@ typedef struct sim_conv {
   int64_t stride[SIM_CONV_AXES], dilation[SIM_CONV_AXES], low[SIM_CONV_AXES];
   uintptr_t image_at, weight_at, result_at, workspace;
   uint64_t workspace_bytes;
+  const char *function;  // that was called, for the texts of mistakes
 } sim_conv;
 
 sim_error sim_conv_enqueue(sim_stream *s, const sim_conv *c);  // copied

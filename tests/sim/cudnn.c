@@ -556,6 +556,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   sim_stream *s = sim_library_stream(handle->stream);
   if (!handle->streamed || !s) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: in no stream of this device", __func__);
   sim_conv c = plan->of.conv;
+  c.function = __func__;
   uintptr_t at[3] = {0};
   const value *names = value_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS), *pointers = value_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (int i = 0; i < 3; i++)
