@@ -32,7 +32,8 @@ tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, dou
   // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_VENDOR_NEVER;
   if (timed ? steps < LEAST_STEPS : !always && !tc_vendor_is_gain(gain_ns)) return TC_VENDOR_NEVER;
-  const char *why = !timed && !always && tc_gpu_library_is_measured(g, library)
+  bool unmeasured = o->deterministic || (!timed && !always);
+  const char *why = unmeasured && tc_gpu_library_is_measured(g, library)
                         ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"
                         : tc_gpu_library_absent(g, library);
   if (!why) return timed ? TC_VENDOR_TIMED : TC_VENDOR_FIRST;

@@ -277,6 +277,11 @@ static bool by_rule(tc_type type, tc_op op, int64_t size, int64_t channels, bool
 }
 
 static void test_rule(void) {
+  set("TC_GPU_LIBRARIES", "always");
+  set("TC_DETERMINISTIC", "1");
+  EXPECT(by_rule(TC_F32, TC_OP_CONV, 8, 8, false) == on->by_rule, "what is trusted by measurement alone is not used");
+  set("TC_DETERMINISTIC", "0");
+  EXPECT(by_rule(TC_F32, TC_OP_CONV, 8, 8, false), "always");
   set("TC_GPU_LIBRARIES", "rule");
   if (!on->by_rule) {
     EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false) && !by_rule(TC_F32, TC_OP_CONV, 64, 256, false), "no rule takes it");
