@@ -23,6 +23,7 @@ typedef struct tc_gpu_facts {
   size_t shared_bytes;  // a block may have, above the usual limit by asking
   size_t memory_bytes, l2_bytes;
   tc_gpu_matrix matrix;
+  bool wgmma;  // words exist for products of four warps of boxes that are fetched by maps
   bool simulated;  // the driver says that it is the simulated one
 } tc_gpu_facts;
 
@@ -65,6 +66,18 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
 bool tc_gpu_code_is_from_disk(const tc_gpu_code *c);  // and was not compiled
 void tc_gpu_code_retain(tc_gpu_code *c);
 void tc_gpu_code_release(tc_gpu_code *c);  // NULL is fine
+
+// ---- maps ----
+
+// Matrices of elements of two bytes in memory, of which kernels fetch boxes of 64 rows by 64 elements; outside are zeros. Where facts say `wgmma`.
+typedef struct tc_gpu_map {
+  int64_t extent[3];  // elements of a row, rows, matrices; up to 2^31
+  int64_t stride[2];  // elements from one row, one matrix to the next: multiples of 8, below 2^39
+} tc_gpu_map;
+
+// The map as kernels are given it, of memory at a multiple of 16 bytes: words of a sequence's table, from a multiple of 16 of them on.
+#define TC_GPU_MAP_WORDS 16
+tc_status tc_gpu_map_make(tc_gpu *g, const tc_gpu_map *m, const void *at, uint64_t words[TC_GPU_MAP_WORDS]);
 
 // ---- what a vendor's library does: matrix products, convolutions ----
 

@@ -24,7 +24,7 @@ tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const t
 void tc_ex_reset(tc_ex *s) {
   s->x->nest.n_inst = s->x->nest.n_tile = 0;
   s->x->nest.scratch_bytes = 0;
-  s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = 0;
+  s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = s->x->nest.n_map = s->x->nest.stages = 0;
   s->x->n_buf = s->x->n_num = 0;
   s->x->unsaid = TC_NONE;
   s->x->asks_next = false;

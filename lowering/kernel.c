@@ -357,20 +357,24 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }
 
-#define KEY_WORDS 6  // before the lists
+#define KEY_WORDS 7  // before the lists
 
 static size_t key_bytes(const tc_nest *n) {
-  return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + (n->n_buf + 7) / 8 * 8;
+  return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + n->n_map * sizeof n->map[0] +
+         (n->n_buf + 7) / 8 * 8;
 }
 
 static void write_key(const tc_nest *n, uint64_t *key) {
   char *p = (char *)(key + KEY_WORDS);
   key[4] = (uint64_t)n->cluster << 32 | (uint64_t)n->threads << 16 | n->groups, key[5] = n->over;
+  key[6] = (uint64_t)n->n_map << 16 | n->stages;
   key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
   memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);
   p += n->n_inst * sizeof n->inst[0];
   if (n->n_tile) memcpy(p, n->tile, n->n_tile * sizeof n->tile[0]);
   p += n->n_tile * sizeof n->tile[0];
+  if (n->n_map) memcpy(p, n->map, n->n_map * sizeof n->map[0]);
+  p += n->n_map * sizeof n->map[0];
   if (n->n_buf) memcpy(p, n->buf_type, n->n_buf);
 }
 

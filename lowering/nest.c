@@ -67,7 +67,11 @@ static bool has_value(unsigned op) {
     case TC_N_PREFETCH:
     case TC_N_COPY:
     case TC_N_COMMIT:
-    case TC_N_WAIT: return false;
+    case TC_N_WAIT:
+    case TC_N_FETCH:
+    case TC_N_ARRIVED:
+    case TC_N_WGMMA:
+    case TC_N_SETTLED: return false;
     default: return true;
   }
 }
@@ -261,6 +265,38 @@ static tc_status check_trade(const check *c) {
   return check_same(c, 1, SET_VALUE);
 }
 
+static tc_status check_fetch(const check *c) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
+  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_NEST_BOX * TC_NEST_BOX) / n->stages;
+  if (i->flags >= boxes) return refuse(c, "box %u of %" PRId64, i->flags, boxes);
+  for (int k = 0; k < 4; k++) TRY(check_source(c, k, TC_I64, 1));
+  return TC_OK;
+}
+
+// Operand k is a variable of what WGMMA adds.
+static tc_status check_sums(const check *c, int k) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads;
+  const uint32_t v = i->src[k];
+  if (threads % 128 != 0) return refuse(c, "%u threads are not whole groups of 128", threads);
+  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand %d is not a variable", k);
+  const unsigned lanes = c->nest->inst[v].lanes;
+  if (lanes != 32 * threads && lanes != 64 * threads && lanes != 128 * threads) return refuse(c, "%u lanes of %u threads are no sums", lanes, threads);
+  return check_source(c, k, TC_F32, lanes);
+}
+
+static tc_status check_wgmma(const check *c) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  const int64_t a = i->imm & 255, b = i->imm >> 8;
+  if (i->imm < 0 || a >= n->n_map || b >= n->n_map) return refuse(c, "maps %" PRId64 " and %" PRId64 " of %u", a, b, n->n_map);
+  if (n->tile[n->map[a].tile].dtype != n->tile[n->map[b].tile].dtype) return refuse(c, "factors are of two types");
+  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I64, n->threads));
+  return check_sums(c, 2);
+}
+
 static tc_status check_threads_op(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (c->nest->threads == 0) return refuse(c, "a nest without threads has no such op");
@@ -274,12 +310,17 @@ static tc_status check_threads_op(const check *c) {
     case TC_N_LDMATRIX: return check_ldmatrix(c);
     case TC_N_MMA: return check_mma(c, 32, 8);
     case TC_N_MFMA: return check_mma(c, 64, 4);
+    case TC_N_FETCH: return check_fetch(c);
+    case TC_N_ARRIVED: return c->nest->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
+    case TC_N_WGMMA: return check_wgmma(c);
+    case TC_N_SETTLED: return i->imm >= 0 && i->imm <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", i->imm);
     default: return TC_OK;
   }
 }
 
 static tc_status check_lanes(const check *c, unsigned lanes) {
-  const unsigned threads = c->nest->threads, most = threads > 0 ? 32 * threads : 64;
+  const unsigned op = c->nest->inst[c->at].op, each = op == TC_N_VAR || op == TC_N_SPLAT ? 128 : 32;
+  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : 64;
   if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
   if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
   return TC_OK;
@@ -315,12 +356,16 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_LDMATRIX:
     case TC_N_EXP2:
     case TC_N_TRADE:
+    case TC_N_ARRIVED:
+    case TC_N_SETTLED:
     case TC_N_HREDUCE: return 1;
+    case TC_N_FETCH: return 4;
     case TC_N_STORE:
     case TC_N_SCATTER:
     case TC_N_COPY:
     case TC_N_MMA:
     case TC_N_MFMA:
+    case TC_N_WGMMA:
     case TC_N_FMA:
     case TC_N_SELECT: return 3;
     case TC_N_CALL: return tc_nest_math_operands(i->imm);
@@ -421,7 +466,11 @@ static tc_status check_op(check *c) {
     case TC_N_MMA:
     case TC_N_EXP2:
     case TC_N_MFMA:
-    case TC_N_TRADE: return check_threads_op(c);
+    case TC_N_TRADE:
+    case TC_N_FETCH:
+    case TC_N_ARRIVED:
+    case TC_N_WGMMA:
+    case TC_N_SETTLED: return check_threads_op(c);
     case TC_N_OPS: break;
   }
   return refuse(c, "no such op");
@@ -437,6 +486,27 @@ static tc_status check_inst(check *c) {
     if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
   c->scope[c->at] = c->open;
   return check_op(c);
+}
+
+// Where the maps are of, and room for what is fetched.
+static tc_status check_maps(const check *c) {
+  const tc_nest *n = c->nest;
+  if (n->n_map > TC_NEST_MAPS || (n->n_map > 0) != (n->stages > 0)) return refuse(c, "%u maps, %u stages", n->n_map, n->stages);
+  for (uint32_t k = 0; k < n->n_map; k++) {
+    const tc_nmap *m = &n->map[k];
+    if (m->buffer >= n->n_buf || m->tile >= n->n_tile) return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
+    const tc_ntile *t = &n->tile[m->tile];
+    const unsigned type = n->buf_type[m->buffer];
+    if ((type != TC_F16 && type != TC_BF16) || t->dtype != type) return refuse(c, "map %u: boxes of %s to a tile of %s", k, type_name[type], type_name[t->dtype]);
+    if (t->of_lanes || t->offset % 1024 != 0 || t->n == 0 || t->n % (TC_NEST_BOX * TC_NEST_BOX * n->stages) != 0)
+      return refuse(c, "map %u: tile %u is not of whole boxes in %u stages", k, m->tile, n->stages);
+    if (m->first < 0 || m->first % 8 != 0 || m->stride[0] % 8 != 0 || m->stride[1] % 8 != 0) return refuse(c, "map %u: is not aligned", k);
+    for (int d = 0; d < 3; d++)
+      if (m->extent[d] < 1 || m->extent[d] > INT64_C(1) << 31) return refuse(c, "map %u: extent %" PRId64, k, m->extent[d]);
+    for (int d = 0; d < 2; d++)
+      if (m->stride[d] < 8 || m->stride[d] >= INT64_C(1) << 39) return refuse(c, "map %u: stride %" PRId64, k, m->stride[d]);
+  }
+  return TC_OK;
 }
 
 static tc_status check_memory(const check *c) {
@@ -487,6 +557,7 @@ tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes) {
   check c = {.nest = nest, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
   TRY(check_groups(&c));
   TRY(check_memory(&c));
+  TRY(check_maps(&c));
   if (nest->n_inst == TC_NONE) return refuse(&c, "too many instructions");
   c.scope = tc_malloc(((size_t)nest->n_inst + 1) * sizeof *c.scope);
   c.closed = tc_calloc((size_t)nest->n_inst + 1, 1);
@@ -543,6 +614,9 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
       if (i->op == TC_N_COPY) fprintf(out, " t%u", i->flags);
       break;
     case TC_N_LDMATRIX: fprintf(out, " t%" PRId64, i->imm); break;
+    case TC_N_FETCH: fprintf(out, " m%" PRId64, i->imm); break;
+    case TC_N_WGMMA: fprintf(out, " m%" PRId64 " m%" PRId64, i->imm & 255, i->imm >> 8); break;
+    case TC_N_SETTLED:
     case TC_N_PICK:
     case TC_N_TRADE:
     case TC_N_WAIT: fprintf(out, " %" PRId64, i->imm); break;
@@ -563,6 +637,11 @@ void tc_nest_print(const tc_nest *nest, FILE *out) {
   for (uint32_t t = 0; t < nest->n_tile; t++)
     fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, nest->tile[t].dtype < TC_N_TYPES ? type_name[nest->tile[t].dtype] : "?",
             nest->tile[t].n, nest->tile[t].offset, nest->tile[t].of_lanes ? " of lanes" : "");
+  for (uint32_t k = 0; k < nest->n_map; k++) {
+    const tc_nmap *m = &nest->map[k];
+    fprintf(out, "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64 ", to t%u in %u stages\n", k, m->buffer,
+            m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, nest->stages);
+  }
   int depth = 0;
   for (uint32_t k = 0; k < nest->n_inst; k++) {
     const tc_ninst *i = &nest->inst[k];

@@ -67,7 +67,11 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */ \
   X(EXP2, exp2)        /* F32: 2^s0 within 2 ULP, not the same on all devices; results below 2^-126 may be 0 */                          \
   X(MFMA, mfma)        /* F32, 4 elements a thread: s0 (F16 or BF16, 4 a thread) times s1 (4 a thread) plus s2, 16x16x16 of every 64 threads, laid out as AMD's mfma does: thread t has row t % 16 of s0, column t % 16 of s1 and of the result, of each elements 4 (t / 16) to 4 (t / 16) + 3 */ \
-  X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm holds: below 32, or 32 where warps have 64 threads */
+  X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm holds: below 32, or 32 where warps have 64 threads */ \
+  X(FETCH, fetch)      /* begins to fetch the box of map imm from element s0 of row s1 of matrix s2 (i64 scalars) on to box flags of a stage of the map's tile: the one of chunk s3 (i64 scalar), s3 % stages */ \
+  X(ARRIVED, arrived)  /* until all boxes of the stages of chunk s0 (i64 scalar) are there. Chunks are fetched and awaited in order, from 0 on */ \
+  X(WGMMA, wgmma)      /* VAR s2 (F32, N / 2 a thread, N 64, 128 or 256) += a b, begun: for every 128 threads 64 x N over 64 steps, laid out as wgmma does. s0, s1 (i64, a lane a thread): element of the tiles of maps imm & 255 and imm >> 8 where the first box begins; flags bit 0: rows of a's boxes are steps of k, else lines; bit 1: b's */ \
+  X(SETTLED, settled)  /* until at most imm (to 1) WGMMAs are under way, of VAR s0, which is read after none is */
 // clang-format on
 
 typedef enum tc_nest_op {
@@ -79,7 +83,7 @@ typedef enum tc_nest_op {
 
 typedef struct tc_ninst {
   uint8_t op, dtype;   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL
-  uint16_t lanes;      // 1: scalar; else a power of two up to 64; with threads, a power of two of them, up to 32 each
+  uint16_t lanes;      // 1: scalar; else a power of two up to 64; with threads, a power of two of them, up to 32 each, of what WGMMA adds to 128
   uint32_t flags;
   uint32_t src[4];     // TC_NONE where unused
   int64_t imm;
@@ -94,6 +98,17 @@ typedef struct tc_ntile {
   int64_t offset;      // bytes from worker->scratch, multiple of 64
 } tc_ntile;
 
+// Memory as matrices of two-byte elements, of which boxes of 64 rows by 64 elements are fetched to a tile of F16 or BF16: elements outside of a matrix are
+// zeros. A tile that boxes are fetched to holds nothing else, `stages` chunks of as many boxes each, at a multiple of 1024 bytes.
+#define TC_NEST_BOX 64
+typedef struct tc_nmap {
+  uint32_t buffer, tile;
+  int64_t first;      // element of the buffer, as strides a multiple of 8
+  int64_t extent[3];  // elements of a row, rows, matrices
+  int64_t stride[2];  // elements from one row, one matrix to the next
+} tc_nmap;
+#define TC_NEST_MAPS 2
+
 typedef struct tc_nest {
   tc_ninst *inst;
   tc_ntile *tile;
@@ -101,6 +116,8 @@ typedef struct tc_nest {
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
   uint16_t threads, groups;  // 0: a CPU's
   uint16_t cluster;  // blocks that the threads of a group are spread over, at most 8, a power of two; 0: a group is in one block
+  uint16_t n_map, stages;
+  tc_nmap map[TC_NEST_MAPS];
   uint64_t over;       // with threads: buffers, as bits, that may be memory which the kernel writes, each element after it was read
   int64_t scratch_bytes;
 } tc_nest;

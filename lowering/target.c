@@ -2,6 +2,7 @@
 #include "lowering/target.h"
 
 #include "runtime/arena.h"
+#include "runtime/options.h"
 
 #define BLOCK_THREADS 128  // of a block of small groups: enough to hide latency, and few enough that small work fills the device
 
@@ -13,6 +14,7 @@ tc_status tc_target_of(tc_device d, tc_target *out) {
   out->threads_most = f->most_threads, out->warp = f->warp, out->processors = f->processors;
   out->shared_bytes = f->shared_bytes;
   out->mma = f->matrix == TC_GPU_MMA_SM80, out->mfma = f->matrix == TC_GPU_MFMA;
+  out->wgmma = f->wgmma && tc_options_get()->gpu_wgmma;
   out->cluster = f->cluster;
   return TC_OK;
 }

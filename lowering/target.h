@@ -11,6 +11,7 @@ typedef struct tc_target {
   int processors;       // that run blocks
   size_t shared_bytes;  // of a block
   bool mma;             // has m16n8k16 of f16 and bf16
+  bool wgmma;           // products of four warps are asked for, and there
   int cluster;          // blocks that a group's threads may be spread over; 0: a group is in one block
   bool mfma;            // has 16x16x16 of f16 and bf16, of 64 threads
 } tc_target;

@@ -7,7 +7,7 @@
 
 #include "lowering/nest_math.h"
 
-enum { MOST_COPIES = 65536 };
+enum { MOST_COPIES = 65536, MOST_BOXES = 64, MOST_PRODUCTS = 2, BOX = TC_NEST_BOX };
 
 typedef union cell {
   int64_t i;
@@ -22,6 +22,12 @@ typedef struct copy {
   int group;
 } copy;
 
+// A box that was fetched for a chunk and has not arrived.
+typedef struct box {
+  const tc_nmap *map;
+  int64_t x, y, z, at, chunk;
+} box;
+
 typedef struct machine {
   const tc_nest *nest;
   void *const *buf;
@@ -33,6 +39,10 @@ typedef struct machine {
   unsigned char *there[16];  // per element of a tile: written
   copy *copies;
   int n_copies, group;
+  box boxes[MOST_BOXES];
+  int n_boxes, n_products;
+  uint32_t product[MOST_PRODUCTS];  // WGMMAs that are under way, and where their factors begin, a thread each
+  int64_t *from[MOST_PRODUCTS];
   uint32_t at;
   char *text;
   bool failed;
@@ -229,6 +239,102 @@ static void mfma(machine *m, const tc_ninst *i, cell *v) {
       for (int k = 0; k < 16; k++) sum = fmaf(a[(w + k / 4 * 16 + row) * 4 + k % 4].f, b[(w + k / 4 * 16 + column) * 4 + k % 4].f, sum);
       v[t * 4 + e].f = sum;
     }
+}
+
+// ---- boxes, and products of them ----
+
+static bool is_read(const machine *m, uint32_t tile, int64_t at) {
+  for (int p = 0; p < m->n_products; p++) {
+    const tc_ninst *i = &m->nest->inst[m->product[p]];
+    for (int k = 0; k < 2; k++) {
+      const tc_nmap *map = &m->nest->map[k ? i->imm >> 8 : i->imm & 255];
+      int n = k ? 2 * m->nest->inst[i->src[2]].lanes / m->nest->threads : BOX;
+      for (int t = 0; t < m->nest->threads; t++) {
+        int64_t first = m->from[p][2 * t + k];
+        if (map->tile == tile && at + BOX * BOX > first && at < first + n * BOX) return true;
+      }
+    }
+  }
+  return false;
+}
+
+static void fetch(machine *m, const tc_ninst *i) {
+  const tc_nmap *map = &m->nest->map[i->imm];
+  int64_t stage = m->nest->tile[map->tile].n / m->nest->stages, v[4];
+  for (int k = 0; k < 4; k++) v[k] = m->value[i->src[k]][0].i;
+  box b = {map, v[0], v[1], v[2], v[3] % m->nest->stages * stage + (int64_t)i->flags * BOX * BOX, v[3]};
+  if (m->n_boxes == MOST_BOXES) return fail(m, "too many boxes", m->n_boxes);
+  if (is_read(m, map->tile, b.at)) fail(m, "a box is fetched to where a product reads, at", b.at);
+  for (int k = 0; k < m->n_boxes; k++)
+    if (m->boxes[k].map->tile == map->tile && m->boxes[k].at == b.at) fail(m, "a box is fetched to where another one is under way, at", b.at);
+  memset(m->there[map->tile] + b.at, 2, BOX * BOX);
+  m->boxes[m->n_boxes++] = b;
+}
+
+static void land(machine *m, const box *b) {
+  const tc_nmap *map = b->map;
+  uint16_t *to = (uint16_t *)m->tile[map->tile] + b->at, *from = m->buf[map->buffer];
+  for (int64_t r = 0; r < BOX; r++)
+    for (int64_t c = 0; c < BOX; c++) {
+      bool in = b->x + c < map->extent[0] && b->y + r < map->extent[1] && b->z < map->extent[2];
+      int64_t at = map->first + (b->x + c) + (b->y + r) * map->stride[0] + b->z * map->stride[1];
+      if (in && at >= m->n[map->buffer]) fail(m, "a box is outside, at", at);
+      to[r * BOX + c] = in && !m->failed ? from[at] : 0;
+    }
+  memset(m->there[map->tile] + b->at, 1, BOX * BOX);
+}
+
+static void arrive(machine *m, int64_t chunk) {
+  int kept = 0, n = 0;
+  int64_t wanted = 0;
+  for (int k = 0; k < m->nest->n_map; k++) wanted += m->nest->tile[m->nest->map[k].tile].n / (BOX * BOX) / m->nest->stages;
+  for (int k = 0; k < m->n_boxes; k++) {
+    if (m->boxes[k].chunk == chunk)
+      land(m, &m->boxes[k]), n++;
+    else
+      m->boxes[kept++] = m->boxes[k];
+  }
+  m->n_boxes = kept;
+  if (n != wanted) fail(m, "boxes that never arrive, of chunk", chunk);
+}
+
+static void begin_product(machine *m, const tc_ninst *i) {
+  if (m->n_products == MOST_PRODUCTS) return fail(m, "products under way, more than", MOST_PRODUCTS);
+  int64_t *from = malloc(2 * (size_t)m->nest->threads * sizeof *from);
+  for (int t = 0; t < m->nest->threads; t++)
+    for (int k = 0; k < 2; k++) from[2 * t + k] = m->value[i->src[k]][t].i;
+  m->from[m->n_products] = from, m->product[m->n_products++] = m->at;
+}
+
+// Step k of a line of boxes from `first` on.
+static float factor(machine *m, const tc_nmap *map, int64_t first, bool turned, int line, int k) {
+  int row = turned ? k : line % BOX, column = turned ? line % BOX : k;
+  return load(m, m->nest->n_buf + map->tile, first + line / BOX * BOX * BOX + row * BOX + column).f;
+}
+
+// In order of k, rounded once a step: element 4 j + e of a thread is of row 16 (its warp of four) + its lane / 4 + 8 (e / 2), column 8 j + 2 (lane % 4) + e % 2.
+static void make_product(machine *m) {
+  const tc_ninst *i = &m->nest->inst[m->product[0]];
+  int each = m->nest->inst[i->src[2]].lanes / m->nest->threads;
+  cell *sums = m->value[i->src[2]];
+  for (int t = 0; t < m->nest->threads && !m->failed; t++)
+    for (int e = 0; e < each; e++) {
+      int row = t / 32 % 4 * 16 + t % 32 / 4 + e % 4 / 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
+      float sum = sums[t * each + e].f;
+      for (int k = 0; k < BOX; k++) {
+        float a = factor(m, &m->nest->map[i->imm & 255], m->from[0][2 * t], i->flags & 1, row, k);
+        sum = fmaf(a, factor(m, &m->nest->map[i->imm >> 8], m->from[0][2 * t + 1], i->flags & 2, column, k), sum);
+      }
+      sums[t * each + e].f = sum;
+    }
+  free(m->from[0]);
+  m->n_products--;
+  for (int k = 0; k < m->n_products; k++) m->product[k] = m->product[k + 1], m->from[k] = m->from[k + 1];
+}
+
+static void check_settled(machine *m, const tc_ninst *i) {
+  for (int p = 0; p < m->n_products; p++)
+    if (m->nest->inst[m->product[p]].src[2] == i->src[0]) fail(m, "reads what is being added to", i->src[0]);
 }
 
 // ---- arithmetic ----
@@ -433,7 +539,14 @@ static void run_one(machine *m, uint32_t *at) {
     case TC_N_LDMATRIX: ldmatrix(m, i, v); return;
     case TC_N_MMA: mma(m, i, v); return;
     case TC_N_MFMA: mfma(m, i, v); return;
+    case TC_N_FETCH: fetch(m, i); return;
+    case TC_N_ARRIVED: arrive(m, m->value[i->src[0]][0].i); return;
+    case TC_N_WGMMA: begin_product(m, i); return;
+    case TC_N_SETTLED:
+      while (m->n_products > i->imm && !m->failed) make_product(m);
+      return;
     default:
+      if (i->op == TC_N_PICK) check_settled(m, i);
       for (int l = 0; l < i->lanes && !m->failed; l++) v[l] = lane_of(m, i, l);
   }
 }
@@ -455,6 +568,8 @@ const char *threads_run(const tc_nest *nest, void *const *buf, const int64_t *n,
     m.there[t] = calloc((size_t)nest->tile[t].n, 1);
   }
   run(&m, 0, nest->n_inst);
+  if (m.n_boxes + m.n_products > 0) fail(&m, "boxes or products are under way at the end:", m.n_boxes + m.n_products);
+  while (m.n_products > 0) free(m.from[--m.n_products]);
   for (uint32_t t = 0; t < nest->n_tile; t++) free(m.tile[t]), free(m.there[t]);
   free(m.value), free(all), free(m.copies);
   return m.failed ? text : NULL;

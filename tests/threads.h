@@ -1,6 +1,6 @@
 // Runs nests with threads on the host, all threads of a group in step, one instruction after the other: what they mean, without the printer, a compiler or a
 // driver. Looks at what tiles hold: reading what was not written, or what is still being copied, is an error, as are places outside buffers and tiles, and
-// wide accesses that are not aligned to their length, or in tiles to 8 bytes. Tests only; allocation failures are not handled.
+// wide accesses that are not aligned to their length, or in tiles to 8 bytes. A box arrives, and a product is made, when it is waited for. Tests only; allocation failures are not handled.
 #ifndef TC_TESTS_THREADS_H
 #define TC_TESTS_THREADS_H
 

@@ -5,9 +5,11 @@
 #define TC_DEVICE_CUDA_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // Enums are unsigned there.
 typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute, tc_cu_capture_mode;
+typedef unsigned tc_cu_map_type, tc_cu_map_interleave, tc_cu_map_swizzle, tc_cu_map_promotion, tc_cu_map_fill;
 typedef unsigned tc_nvrtc_result;
 typedef int tc_cu_device;
 typedef unsigned long long tc_cu_pointer, tc_cu_flags;
@@ -44,6 +46,10 @@ typedef struct tc_cu_node_params {
   tc_cu_kernel kern;
   tc_cu_context ctx;
 } tc_cu_node_params;
+
+typedef struct tc_cu_map {
+  _Alignas(128) uint64_t opaque[16];
+} tc_cu_map;
 
 enum {
 #define TC_CUDA_NUMBER(name, value) TC_##name = value,

@@ -129,6 +129,7 @@ static uint32_t most_value_bytes(void) {
 
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   if (!tc_nvrtc_choose_arch(version / 1000, facts, why, bytes)) return false;
+  facts->wgmma = tc_nvrtc_has_wgmma(facts->arch) && cu.cuTensorMapEncodeTiled;
   if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;  // text of what the compiler knows
   return true;
 }
@@ -381,6 +382,20 @@ static int event_wait(tc_gpu_port *p, void *event) {
 
 // ---- code ----
 
+// Elements are bits here: what is outside is zero in every type.
+static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
+  const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
+  const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
+  const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
+  tc_cu_map made;
+  (void)p;
+  tc_cu_result result = cu.cuTensorMapEncodeTiled(&made, TC_CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, (void *)(uintptr_t)at, extents, strides, box, steps,
+                                                  TC_CU_TENSOR_MAP_INTERLEAVE_NONE, TC_CU_TENSOR_MAP_SWIZZLE_128B,
+                                                  TC_CU_TENSOR_MAP_L2_PROMOTION_L2_256B, TC_CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == TC_CUDA_SUCCESS) memcpy(words, made.opaque, sizeof made.opaque);
+  return (int)result;
+}
+
 static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
   (void)p;
   tc_cu_result result = cu.cuModuleUnload(loaded->module);
@@ -514,6 +529,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .unload = unload,
     .allow_shared = allow_shared,
     .launch = launch,
+    .map = map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .no_replay = no_replay,
     .replay_create = replay_create,

@@ -15,6 +15,7 @@
 
 #define OLDEST_MAJOR 11
 #define MOST_ARCHS 64
+#define WGMMA_SINCE 1203  // for the fence of a map
 #define OPTIONS "--fmad=false", "--ptxas-options=-v"
 #define OPTIONS_TEXT "--fmad=false --ptxas-options=-v"
 
@@ -120,6 +121,10 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
   // Code for the exact device may use all it has; for one that the compiler does not know, PTX, which the driver makes into code.
   snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
   return true;
+}
+
+bool tc_nvrtc_has_wgmma(const char *target) {
+  return strcmp(target, "sm_90a") == 0 && version_major * 100 + version_minor >= WGMMA_SINCE;
 }
 
 const char *tc_nvrtc_name(void) {

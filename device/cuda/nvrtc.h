@@ -9,6 +9,7 @@ extern const char tc_cuda_words[];  // the text of words.h
 
 // Opens the newest NVRTC whose major version is not above the driver's; facts->arch, "sm_90", becomes what it compiles for. False with why not.
 bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size_t bytes);
+bool tc_nvrtc_has_wgmma(const char *arch);  // whether its words for products of four warps compile for this, what was chosen
 const char *tc_nvrtc_name(void);  // "NVRTC 13.0"
 const char *tc_nvrtc_options(void);
 tc_status tc_nvrtc_compile(const char *arch, const char *name, const char *source, tc_gpu_image *out);

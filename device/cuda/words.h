@@ -20,8 +20,8 @@ typedef double f64;
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ type value) { name##_body(&value); } \
   TC_DEVICE void name##_body(const type *tc_value)
 // Above 48 KiB a block's memory must be asked for at the launch, so all of it is.
-#define TC_SHARED(bytes)                                \
-  extern __shared__ __align__(128) u8 tc_shared_block[]; \
+#define TC_SHARED(bytes)                                 \
+  extern __shared__ __align__(1024) u8 tc_shared_block[]; \
   u8 *tc_shared = tc_shared_block
 #define TC_THREAD ((i32)threadIdx.x)
 #define TC_BLOCK ((i32)blockIdx.x)
@@ -227,4 +227,75 @@ TC_DEVICE void tc_mma_f16(f32 *d, const u32 *a, const u32 *b) {
 }
 #else
 #define TC_HAS_MMA 0
+#endif
+
+// ---- boxes that come by themselves, and products of four warps ----
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define TC_HAS_WGMMA 1
+TC_DEVICE u32 tc_shared_address(const void *shared) { return (u32)__cvta_generic_to_shared(shared); }
+// What copies the boxes sees the gate, too.
+TC_DEVICE void tc_gate_init(u64 *gate, i32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n\tfence.proxy.async.shared::cta;" :: "r"(tc_shared_address(gate)), "r"(arrivals) : "memory");
+}
+TC_DEVICE void tc_gate_await(u64 *gate, i32 turn) {
+  u32 open;
+  do {
+    asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(open) : "r"(tc_shared_address(gate)), "r"(turn & 1) : "memory");
+  } while (!open);
+}
+// Another kernel wrote it, and what copies the boxes has a cache of its own.
+TC_DEVICE void tc_map_ready(const u64 *map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+}
+TC_DEVICE void tc_fetch_box(void *shared, const u64 *map, i32 x, i32 y, i32 z, u64 *gate) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 8192;\n\t"
+               "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%1], [%2, {%3, %4, %5}], [%0];"
+               :: "r"(tc_shared_address(gate)), "r"(tc_shared_address(shared)), "l"(map), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+// The rows of 128 bytes of a box, in swizzled groups of 8: such groups are 1,024 bytes apart, boxes 8,192.
+TC_DEVICE u64 tc_wgmma_matrix(const void *shared) {
+  return (u64)(tc_shared_address(shared) >> 4) | (u64)(8192 >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+// Names of n operands: of a ten, of the whole accumulator.
+#define TC_TEN(t) "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
+#define TC_NAMES_64 TC_TEN("") TC_TEN("1") TC_TEN("2") "%30, %31"
+#define TC_NAMES_128 TC_TEN("") TC_TEN("1") TC_TEN("2") TC_TEN("3") TC_TEN("4") TC_TEN("5") "%60, %61, %62, %63"
+#define TC_NAMES_256                                                                                                                      \
+  TC_TEN("") TC_TEN("1") TC_TEN("2") TC_TEN("3") TC_TEN("4") TC_TEN("5") TC_TEN("6") TC_TEN("7") TC_TEN("8") TC_TEN("9") TC_TEN("10") \
+  TC_TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
+#define TC_IN_4(d, i) "+f"((d)[i]), "+f"((d)[i + 1]), "+f"((d)[i + 2]), "+f"((d)[i + 3])
+#define TC_IN_16(d, i) TC_IN_4(d, i), TC_IN_4(d, i + 4), TC_IN_4(d, i + 8), TC_IN_4(d, i + 12)
+#define TC_IN_64(d) TC_IN_16(d, 0), TC_IN_16(d, 16)
+#define TC_IN_128(d) TC_IN_64(d), TC_IN_16(d, 32), TC_IN_16(d, 48)
+#define TC_IN_256(d) TC_IN_128(d), TC_IN_16(d, 64), TC_IN_16(d, 80), TC_IN_16(d, 96), TC_IN_16(d, 112)
+// Four instructions of 16 steps and their group. Operands behind the accumulator, A to F: where both factors are, how far apart their 16 steps lie, in units
+// of 16 bytes, and whether they are turned.
+#define TC_WGMMA_16(n, type, at_a, at_b, E, F) \
+  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" TC_NAMES_##n "}, " at_a ", " at_b ", p, 1, 1, %" E ", %" F ";\n\t"
+#define TC_WGMMA_NEXT(C, D) "add.s64 a, a, %" C ";\n\tadd.s64 b, b, %" D ";\n\t"
+#define TC_WGMMA(n, type, d, a, b, turned_a, turned_b, A, B, C, D, E, F)                                                                       \
+  asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 a, b;\n\tsetp.eq.u32 p, 0, 0;\n\tmov.b64 a, %" A ";\n\tmov.b64 b, %" B ";\n\t"                 \
+               "wgmma.fence.sync.aligned;\n\t" TC_WGMMA_16(n, type, "a", "b", E, F) TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F)      \
+               TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F) TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F)                   \
+               "wgmma.commit_group.sync.aligned;\n\t}"                                                                                         \
+               : TC_IN_##n(d)                                                                                                                  \
+               : "l"(tc_wgmma_matrix(a)), "l"(tc_wgmma_matrix(b)), "n"((turned_a) ? 128 : 2), "n"((turned_b) ? 128 : 2), "n"(turned_a),           \
+                 "n"(turned_b)                                                                                                                 \
+               : "memory")
+#define tc_wgmma_bf16_64(d, a, b, turned_a, turned_b) TC_WGMMA(64, "bf16", d, a, b, turned_a, turned_b, "32", "33", "34", "35", "36", "37")
+#define tc_wgmma_bf16_128(d, a, b, turned_a, turned_b) TC_WGMMA(128, "bf16", d, a, b, turned_a, turned_b, "64", "65", "66", "67", "68", "69")
+#define tc_wgmma_bf16_256(d, a, b, turned_a, turned_b) TC_WGMMA(256, "bf16", d, a, b, turned_a, turned_b, "128", "129", "130", "131", "132", "133")
+#define tc_wgmma_f16_64(d, a, b, turned_a, turned_b) TC_WGMMA(64, "f16", d, a, b, turned_a, turned_b, "32", "33", "34", "35", "36", "37")
+#define tc_wgmma_f16_128(d, a, b, turned_a, turned_b) TC_WGMMA(128, "f16", d, a, b, turned_a, turned_b, "64", "65", "66", "67", "68", "69")
+#define tc_wgmma_f16_256(d, a, b, turned_a, turned_b) TC_WGMMA(256, "f16", d, a, b, turned_a, turned_b, "128", "129", "130", "131", "132", "133")
+// The accumulator is an operand, so that nothing reads it before.
+#define TC_WGMMA_WAIT(n, d, most, A) asm volatile("wgmma.wait_group.sync.aligned %" A ";" : TC_IN_##n(d) : "n"(most) : "memory")
+#define tc_wgmma_wait_64(d, most) TC_WGMMA_WAIT(64, d, most, "32")
+#define tc_wgmma_wait_128(d, most) TC_WGMMA_WAIT(128, d, most, "64")
+#define tc_wgmma_wait_256(d, most) TC_WGMMA_WAIT(256, d, most, "128")
+#else
+#define TC_HAS_WGMMA 0
 #endif

@@ -186,6 +186,7 @@ TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 
 // ---- matrix instructions ----
 
+#define TC_HAS_WGMMA 0
 #define TC_HAS_MMA 0
 #if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
 #define TC_HAS_MFMA 1

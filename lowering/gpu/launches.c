@@ -8,12 +8,18 @@
 #include "runtime/profile.h"
 
 // Where a word of a launch's table comes from.
-typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT } word_kind;
+typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT, WORD_MAP } word_kind;
 typedef struct word {
   word_kind kind;
   uint64_t value;   // place, number of the program's scalar, the word itself, offset
   uint64_t offset;  // of a PLACE: bytes from its beginning
 } word;
+
+// What a MAP's words are made of: those of its kernel begin at this one.
+typedef struct map {
+  tc_nmap of;
+  uint32_t first_word;
+} map;
 
 struct tc_gpu_launches {
   tc_gpu_sequence **sequence;  // one, or one a step
@@ -21,6 +27,8 @@ struct tc_gpu_launches {
   uint32_t n_sequence;
   word *word;
   uint32_t n_word, cap_word;
+  map *map;
+  uint32_t n_map, cap_map;
   tc_gpu_launch *launch;  // of the sequence being made
   uint32_t n_launch, cap_launch;
   tc_kernel **held;  // kernels of rows, until the sequence holds their code
@@ -75,15 +83,39 @@ int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_lau
   return chunk;
 }
 
+tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, uint64_t *out) {
+  const tc_gpu_map facts = {{m->extent[0], m->extent[1], m->extent[2]}, {m->stride[0], m->stride[1]}};
+  return tc_gpu_map_make(g, &facts, (const char *)(uintptr_t)words[m->buffer] + m->first * 2, out);
+}
+
+// Words up to a place in the table where maps may be.
+static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
+  while ((l->n_word - l->first_word[sequence]) % TC_GPU_MAP_ALIGNED)
+    if (!add_word(l, WORD_CONST, 0)) return false;
+  return true;
+}
+
+static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
+  if (!room((void **)&l->map, &l->cap_map, l->n_map, sizeof l->map[0])) return false;
+  bool added = true;
+  for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
+  l->map[l->n_map++] = (map){*m, first_word};
+  return added;
+}
+
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  tc_gpu_launch *x = add_launch(l, sequence);
+  const tc_gpu_shape *shape = &s->kernel->gpu_shape;
+  bool ok = shape->n_map == 0 || align_words(l, sequence);
+  tc_gpu_launch *x = ok ? add_launch(l, sequence) : NULL;
   if (!x) return no_room();
   int64_t chunk = tc_gpu_launch_kernel(s->kernel, s->extent, x);
-  bool ok = true;
+  uint32_t first = l->n_word;
   for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
   for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
   ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent) && add_word(l, WORD_CONST, (uint64_t)chunk);
   ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
+  ok = ok && (shape->n_map == 0 || align_words(l, sequence));
+  for (uint32_t i = 0; i < shape->n_map; i++) ok = ok && add_map(l, &shape->map[i], first);
   return ok ? TC_OK : no_room();
 }
 
@@ -226,6 +258,7 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
   tc_free(l->sequence);
   tc_free(l->first_word);
   tc_free(l->word);
+  tc_free(l->map);
   tc_free(l);
 }
 
@@ -280,6 +313,10 @@ tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, con
       case WORD_CONST: words[i] = w->value; break;
       case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;
       case WORD_FAULT: words[i] = (uint64_t)(uintptr_t)fault; break;
+      case WORD_MAP:
+        TC_TRY(tc_gpu_launch_map(l->gpu, &l->map[w->value].of, words + l->map[w->value].first_word, words + i));
+        i += TC_GPU_MAP_WORDS - 1;
+        break;
     }
   }
   if (l->checks) TC_TRY(tc_gpu_write(l->gpu, fault, out_fault, sizeof *out_fault));

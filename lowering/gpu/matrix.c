@@ -28,7 +28,7 @@ static void product(tc_gpu_text *t, uint32_t at, const char *word, unsigned left
   tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_gpu_type_name(t->nest->inst[i->src[0]].dtype), at, a.text, b.text);
 }
 
-void tc_gpu_matrix(tc_gpu_text *t, uint32_t at) {
+void tc_gpu_matrices(tc_gpu_text *t, uint32_t at) {
   switch (t->nest->inst[at].op) {
     case TC_N_LDMATRIX: ldmatrix(t, at); break;
     case TC_N_MMA: product(t, at, "tc_mma", 4); break;

@@ -87,6 +87,14 @@ static void print_copied(tc_gpu_text *t, uint32_t at, uint32_t from) {
   tc_gpu_put(&t->body, ";\n");
 }
 
+static void print_sums(tc_gpu_text *t, uint32_t at) {
+  const tc_ninst *i = &t->nest->inst[at];
+  const unsigned n = tc_gpu_width(t->nest, i->lanes);
+  tc_gpu_line(t, "%s v%u[%u] = {", tc_gpu_type(i->dtype), at, n);
+  for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[0], k).text);
+  tc_gpu_put(&t->body, "};\n");
+}
+
 static void print_set(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const unsigned n = tc_gpu_is_one(t, i->src[0]) ? 1 : tc_gpu_width(t->nest, i->lanes);
@@ -142,7 +150,12 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
       t->depth--;
       tc_gpu_line(t, "}\n");
       break;
-    case TC_N_VAR: print_copied(t, at, i->src[0]); break;
+    case TC_N_VAR:
+      if (t->sums[at])
+        print_sums(t, at);
+      else
+        print_copied(t, at, i->src[0]);
+      break;
     case TC_N_SPLAT:
       if (t->nest->inst[i->src[0]].op == TC_N_VAR) print_copied(t, at, i->src[0]);
       break;
@@ -160,7 +173,11 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
     case TC_N_WAIT: print_wait(t, i->imm); break;
     case TC_N_LDMATRIX:
     case TC_N_MMA:
-    case TC_N_MFMA: tc_gpu_matrix(t, at); break;
+    case TC_N_MFMA: tc_gpu_matrices(t, at); break;
+    case TC_N_FETCH:
+    case TC_N_ARRIVED:
+    case TC_N_WGMMA:
+    case TC_N_SETTLED: tc_gpu_box(t, at); break;
     default: tc_gpu_arith(t, at); break;
   }
 }
@@ -194,6 +211,8 @@ static void lay_out(tc_gpu_text *t) {
     t->space_at[k] = up(top, 16);
     if (space[k] > 0) top = t->space_at[k] + space[k];
   }
+  t->gates_at = up(top, 16);
+  if (n->stages > 0) top = t->gates_at + n->stages * sizeof(uint64_t);
   t->shared_bytes = (uint32_t)up(top, 16);
 }
 
@@ -253,6 +272,7 @@ static void put_head(const tc_gpu_text *t, const char *name, tc_gpu_out *out) {
   tc_gpu_put(out, "  if (begin >= extent) return;\n");
   tc_gpu_put(out, "  const i64 finish = extent - begin < chunk ? extent : begin + chunk;\n");
   put_memory(t, out);
+  if (n->n_map > 0) tc_gpu_put_gates(t, out);
 }
 
 static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
@@ -263,11 +283,13 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
   t->plain = tc_arena_alloc(arena, n);
   t->barrier = tc_arena_alloc(arena, n);
   t->space = tc_arena_alloc(arena, n);
+  t->sums = tc_arena_alloc(arena, n);
   t->stored = tc_arena_alloc(arena, (size_t)t->nest->n_buf + 1);
   uint32_t *open = tc_arena_alloc(arena, n * sizeof *open), n_open = 0;
-  if (!t->end_of || !t->multiple || !t->range || !t->plain || !t->barrier || !t->space || !t->stored || !open) return TC_ERR_MEMORY;
+  if (!t->end_of || !t->multiple || !t->range || !t->plain || !t->barrier || !t->space || !t->sums || !t->stored || !open) return TC_ERR_MEMORY;
   for (uint32_t k = 0; k < t->nest->n_inst; k++) {
     const unsigned op = t->nest->inst[k].op;
+    if (op == TC_N_WGMMA) t->sums[t->nest->inst[k].src[2]] = 1;
     if (op == TC_N_LOOP || op == TC_N_IF) open[n_open++] = k;
     if (op == TC_N_ENDLOOP || op == TC_N_ENDIF) t->end_of[open[--n_open]] = k;
   }
@@ -306,6 +328,8 @@ tc_status tc_gpu_print(const tc_nest *nest, const char *name, char **out_source,
   }
   *shape = (tc_gpu_shape){.threads = (uint32_t)nest->threads * nest->groups / t.blocks, .groups = nest->groups, .cluster = t.blocks};
   shape->shared_bytes = t.shared_bytes;
+  shape->n_map = nest->n_map;
+  for (uint32_t k = 0; k < nest->n_map; k++) shape->map[k] = nest->map[k];
   *out_source = out.at;
   return TC_OK;
 }

@@ -1,7 +1,7 @@
 // Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
 //
 // [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c, product_mfma.c) where
-// the device has them for the type, else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring
+// the device has them for the type (on sm_90a there are two families: product_wgmma.c where it is asked for), else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring
 // units share rows and columns, so that what they read is in the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (product_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
@@ -40,6 +40,7 @@ static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   switch (p->way) {
     case TC_GEMM_MMA: return 4 * halves + sums;
     case TC_GEMM_MFMA: return 2 * (halves + (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) + sums;
+    case TC_GEMM_WGMMA: return 4 * halves + sums + 64;  // and gates
     case TC_GEMM_SIMT: break;
   }
   return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
@@ -137,6 +138,7 @@ static void enter_unit(tc_gemm *p, tc_val unit) {
   s->at[TC_RANGE_A] = bin(s, TC_N_DIV, unit, i64(s, down * across));
   tc_val first = times(s, bin(s, TC_N_DIV, tile, i64(s, together * across)), together), in = bin(s, TC_N_REM, tile, i64(s, together * across));
   tc_val height = bin(s, TC_N_MIN, sub(s, i64(s, down), first), i64(s, together));
+  p->unit = unit;
   p->row = s->at[TC_RANGE_F] = times(s, add(s, first, bin(s, TC_N_REM, in, height)), p->by.rows);
   p->column = s->at[TC_RANGE_K] = times(s, bin(s, TC_N_DIV, in, height), p->by.columns);
 }
@@ -159,12 +161,14 @@ static const multiplier ways[] = {
     [TC_GEMM_SIMT] = {tc_gemm_simt_plan, tc_gemm_simt},
     [TC_GEMM_MMA] = {tc_gemm_mma_plan, tc_gemm_mma},
     [TC_GEMM_MFMA] = {tc_gemm_mfma_plan, tc_gemm_mfma},
+    [TC_GEMM_WGMMA] = {tc_gemm_wgmma_plan, tc_gemm_wgmma},
 };
 
-// By the operands' type and the device alone.
-static tc_gemm_way way_of(const tc_gemm *p) {
+// By the operands' type and the device alone, but where four warps may work together: by shape, and how the operands lie.
+static tc_gemm_way way_of(tc_gemm *p) {
   tc_type type = tc_gemm_type_of(p, &p->a);
   if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0) return TC_GEMM_SIMT;
+  if (tc_gemm_wgmma_fits(p)) return TC_GEMM_WGMMA;
   return p->s->target->mma ? TC_GEMM_MMA : p->s->target->mfma ? TC_GEMM_MFMA : TC_GEMM_SIMT;
 }
 

@@ -22,6 +22,7 @@ typedef enum tc_gemm_way {
   TC_GEMM_SIMT,  // by multiply-adds: rows of steps of k, padded
   TC_GEMM_MMA,   // m16n8k16 of a warp: rows as they lie in memory, swizzled
   TC_GEMM_MFMA,  // 16x16x16 of 64 threads: rows as they lie in memory, padded
+  TC_GEMM_WGMMA,  // 64 rows of four warps: boxes
 } tc_gemm_way;
 
 // An operand: rows of the left one or columns of the right one, "lines", by steps of k.
@@ -55,6 +56,9 @@ typedef struct tc_gemm_side {
   int64_t row;     // elements of a tile's row
   int64_t stage;   // of a tile, and of what threads without a run of it copy zeros to
   int tile;
+  // Fetched: the matrix in memory, and whether its rows are steps of k.
+  tc_nmap map;
+  bool turned;
 } tc_gemm_side;
 
 typedef struct tc_gemm {
@@ -68,7 +72,7 @@ typedef struct tc_gemm {
   tc_gemm_cut by;
   tc_gemm_side a, b;
   tc_val thread;       // their numbers, a lane each
-  tc_val row, column;  // the first of the present tile
+  tc_val unit, row, column;  // the present one; the first of its tile
   int sums;            // tile by which accumulators become rows
   int sums_rows;
 } tc_gemm;
@@ -142,6 +146,11 @@ void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_mfma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_mfma_cuts(int *n);
 void tc_gemm_mfma(tc_gemm *p);
+// Whether both operands can be fetched as they lie, and are large enough.
+bool tc_gemm_wgmma_fits(tc_gemm *p);
+bool tc_gemm_wgmma_plan(tc_gemm *p);
+const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n);
+void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);

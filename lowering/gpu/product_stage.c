@@ -127,6 +127,7 @@ static int pad_of(const tc_gemm *p, const tc_gemm_side *x) {
   switch (p->way) {
     case TC_GEMM_MMA: return 0;
     case TC_GEMM_MFMA: return TC_GEMM_MFMA_PAD;
+    case TC_GEMM_WGMMA:
     case TC_GEMM_SIMT: break;
   }
   return TC_MAX_OF(TC_GEMM_COPIED / (int)tc_type_bytes(p->acc), x->along ? 1 : x->run);

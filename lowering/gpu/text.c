@@ -171,7 +171,7 @@ tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k) {
   if (i->op == TC_N_CONST) return literal(i);
   if (is_alias(t, v)) return tc_gpu_element(t, i->src[0], 0);
   if (tc_gpu_is_one(t, v)) return tc_gpu_named("v%u", v);
-  if (i->op == TC_N_MMA || i->op == TC_N_MFMA) return tc_gpu_named("v%u[%u]", v, k);
+  if (t->sums[v] || i->op == TC_N_MMA || i->op == TC_N_MFMA) return tc_gpu_named("v%u[%u]", v, k);
   if (!tc_gpu_is_packed(t, v)) return tc_gpu_named("v%u_%u", v, k);
   const tc_gpu_name word = tc_gpu_register(t, v, k / 2);
   return k % 2 == 0 ? tc_gpu_named("(u16)%s", word.text) : tc_gpu_named("(u16)(%s >> 16)", word.text);

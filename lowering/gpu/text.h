@@ -2,7 +2,7 @@
 //
 // Value n is printed as the variable vn where all lanes of a thread are one (scalars, constants, splats, one lane a thread), else as vn_0, vn_1, ..: the
 // thread's lanes. Halves (F16, BF16) of two lanes a thread or more are kept as they lie in memory, two in a u32: vn_0 is the first two. What an instruction
-// of matrices gives is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or 1.
+// of matrices gives or adds to is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or 1.
 #ifndef TC_LOWERING_GPU_TEXT_H
 #define TC_LOWERING_GPU_TEXT_H
 
@@ -35,8 +35,10 @@ typedef struct tc_gpu_text {
   uint8_t *plain;  // per I64 value: made of counters and constants alone, which do not overflow
   uint8_t *barrier;  // per instruction: a barrier of the group before it
   uint8_t *stored;  // per buffer: this kernel writes it
+  uint8_t *sums;  // per VAR: WGMMA adds to it, so it is an array
   uint8_t *space;  // per HREDUCE: which of the two spaces it combines warps in
   size_t space_at[2];  // where they begin in the block's memory
+  size_t gates_at;  // the stages' gates
   uint32_t shared_bytes;
   bool warp_only;  // a group is a warp or less: no barrier of the block
   unsigned blocks;  // that a group is spread over: a cluster, if more than one
@@ -94,7 +96,10 @@ void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
 void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
 // LDMATRIX, MMA and MFMA (matrix.c).
-void tc_gpu_matrix(tc_gpu_text *t, uint32_t at);
+void tc_gpu_matrices(tc_gpu_text *t, uint32_t at);
+// FETCH, ARRIVED, WGMMA and SETTLED (box.c), and what comes before all.
+void tc_gpu_box(tc_gpu_text *t, uint32_t at);
+void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out);
 // A barrier of the group, as a line.
 void tc_gpu_sync(tc_gpu_text *t);
 

@@ -14,7 +14,7 @@
 // ---- running ----
 
 typedef struct seen {
-  int n_mma, n_mfma, n_ldmatrix, n_copies, n_wide;
+  int n_mma, n_mfma, n_ldmatrix, n_copies, n_wide, n_wgmma;
   int64_t extent;
 } seen;
 
@@ -22,6 +22,7 @@ static void look(const tc_nest *n, seen *s) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *x = &n->inst[i];
     s->n_mma += x->op == TC_N_MMA, s->n_mfma += x->op == TC_N_MFMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
+    s->n_wgmma += x->op == TC_N_WGMMA;
     int bytes = x->lanes / TC_MAX_OF(n->threads, 1) * (int)tc_type_bytes((tc_type)x->dtype);
     s->n_wide += x->op == TC_N_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
   }
@@ -158,6 +159,37 @@ Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_s
     cr_expect(s.n_mma > 0 && s.n_ldmatrix > 0, "%s: %d matrix instructions", problems[i].name, s.n_mma);
     check(&problems[i], &cdna, &s);
     cr_expect(s.n_mfma > 0, "%s: none of AMD's matrix instructions", problems[i].name);
+  }
+}
+
+static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
+
+// By four warps, where operands can be fetched; else as on any other device.
+Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
+  static const struct {
+    problem p;
+    bool fetched;
+  } problems[] = {
+      {{"whole", TC_BF16, 1, 128, 256, 128, false, true, false}, true},
+      {{"f16, both along columns", TC_F16, 1, 128, 128, 64, true, false, true}, true},
+      {{"left turned", TC_BF16, 1, 136, 72, 72, true, true, true}, true},
+      {{"right turned", TC_BF16, 1, 72, 136, 136, false, true, true}, true},
+      {{"edges", TC_F16, 1, 200, 328, 200, false, false, true}, true},
+      {{"edges, both turned", TC_BF16, 1, 72, 264, 88, true, true, false}, true},
+      {{"batch", TC_BF16, 3, 64, 72, 80, false, false, true}, true},
+      {{"more chunks than stages", TC_BF16, 1, 64, 64, 648, false, true, false}, true},
+      {{"rows that are not aligned", TC_BF16, 1, 64, 64, 67, false, true, true}, false},
+      {{"few rows", TC_BF16, 1, 40, 256, 64, false, false, true}, false},
+      {{"few steps", TC_F16, 1, 128, 128, 32, false, false, false}, false},
+      {{"f32", TC_F32, 1, 64, 64, 64, false, false, false}, false},
+  };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    seen s = {0};
+    check(&problems[i].p, &hopper, &s);
+    cr_expect_eq(s.n_wgmma, problems[i].fetched ? 1 : 0, "%s: %d products of four warps", problems[i].p.name, s.n_wgmma);
+    s = (seen){0};
+    check(&problems[i].p, &ampere, &s);
+    cr_expect_eq(s.n_wgmma, 0, "%s: %d products of four warps that nobody asked for", problems[i].p.name, s.n_wgmma);
   }
 }
 
@@ -388,6 +420,8 @@ Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
   for (int i = 0; i < 2; i++) {
     const tc_gemm_cut *cut = tc_gemm_mma_cuts(&n);
     cr_expect_geq(check_tiles(&halves[i], &ampere, cut, n), 6, "%s", halves[i].name);
+    cut = tc_gemm_wgmma_cuts(&n);
+    if (i == 0) cr_expect_eq(check_tiles(&halves[i], &hopper, cut, n), n, "%s", halves[i].name);
     cut = tc_gemm_mfma_cuts(&n);
     cr_expect_eq(check_tiles(&halves[i], &cdna, cut, n), n, "%s", halves[i].name);
     cut = tc_gemm_simt_cuts(&(tc_gemm){.acc = floats[i].type}, &n);

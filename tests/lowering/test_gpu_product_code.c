@@ -1,7 +1,9 @@
 // Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, products use the instructions they were scheduled for, in registers
 // alone. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
+#include <unistd.h>
 
+#include "runtime/options.h"
 #include "tests/lowering/amd_code.h"
 #include "tests/lowering/gpu_code.h"
 
@@ -51,6 +53,48 @@ Test(gpu_product_code, few_rows_read_a_weight_16_bytes_at_a_time) {
   };
   find_nvrtc();
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) check(&all[i]);
+}
+
+// What the compiler says of kernels goes to a file, and there must be word of them but none of products that it makes one after the other.
+static void expect_no_serial_products(const char *path) {
+  char line[4096];
+  FILE *said = fopen(path, "r");
+  int n = 0;
+  cr_assert_not_null(said);
+  while (fgets(line, sizeof line, said)) {
+    n += strstr(line, "registers") != NULL;
+    cr_expect_null(strstr(line, "serialized"), "%s", line);
+  }
+  fclose(said);
+  unlink(path);
+  cr_expect_gt(n, 0, "the compiler said nothing");
+}
+
+Test(gpu_product_code, four_warps_multiply_boxes_that_are_fetched_where_that_is_asked_for) {
+  static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
+  static const expected all[] = {
+      {{"bf16, along k", TC_BF16, 1, 4096, 4096, 4096, false, true, false},
+       {"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+        "mbarrier.try_wait.parity", "fence.proxy.tensormap::generic.acquire.gpu"},
+       1},
+      {{"f16, turned", TC_F16, 2, 1000, 1032, 1096, true, false, true}, {"wgmma.mma_async", "cp.async.bulk.tensor.3d", "st.global.v4"}, 1},
+      {{"small", TC_BF16, 1, 128, 64, 512, true, true, true}, {"wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.bulk.tensor.3d"}, 1},
+  };
+  char path[64];
+  find_nvrtc();
+  words_of = "compute_90a";
+  snprintf(path, sizeof path, "/tmp/tc-product-code-%d", (int)getpid());
+  cr_assert_not_null(freopen(path, "w", stderr));
+  setenv("TC_LOG", "kernel", 1);
+  tc_options_reload();
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    work w = begin();
+    build_product(&w, &all[i].p);
+    take_kernels(&w, &hopper, TC_GROUP_GEMM, all[i].p.name, expect_code, &(ptx_words){all[i].word, all[i].least});
+    release(&w);
+  }
+  fflush(stderr);
+  expect_no_serial_products(path);
 }
 
 // ---- AMD ----

@@ -37,10 +37,14 @@ SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, extra);
 SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, kern);
 SAME_FIELD(tc_cu_node_params, CUDA_KERNEL_NODE_PARAMS, ctx);
 
+SAME(sizeof(tc_cu_map), sizeof(CUtensorMap));
+SAME(_Alignof(tc_cu_map) % _Alignof(CUtensorMap), 0);  // older headers ask for less
+
 // The rows again, with the vendor's types in the place of ours: the others must be the very ones.
 #define tc_nvrtc_program nvrtcProgram
 #define tc_cu_pool_properties CUmemPoolProps
 #define tc_cu_node_params CUDA_KERNEL_NODE_PARAMS
+#define tc_cu_map CUtensorMap
 #define TC_CUDA_ROW(symbol, needed, parameters) SAME_FUNCTION(symbol, tc_cu_result, parameters)
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW

@@ -10,10 +10,12 @@
 
 // Enums are unsigned there.
 typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute, CUstreamCaptureMode,
-    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype;
+    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype, CUtensorMapDataType, CUtensorMapInterleave,
+    CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef uint64_t cuuint64_t;
+typedef uint32_t cuuint32_t;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
@@ -73,6 +75,9 @@ typedef struct CUDA_MEMCPY3D {
   size_t dstPitch, dstHeight;
   size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
+typedef struct CUtensorMap {
+  _Alignas(128) cuuint64_t opaque[16];
+} CUtensorMap;
 typedef struct CUgraphExecUpdateResultInfo {
   CUgraphExecUpdateResult result;
   CUgraphNode errorNode, errorFromNode;
@@ -96,6 +101,7 @@ typedef struct CUgraphExecUpdateResultInfo {
   AT(CUDA_MEMCPY3D, dstXInBytes, 88) \
   AT(CUDA_MEMCPY3D, dstDevice, 136) \
   AT(CUDA_MEMCPY3D, WidthInBytes, 176) \
+  SIZE(CUtensorMap, 128) \
   SIZE(CUgraphExecUpdateResultInfo, 24)
 
 // Numbers by their names there. First the errors, which cuGetErrorName tells.
@@ -139,6 +145,11 @@ typedef struct CUgraphExecUpdateResultInfo {
   X(CUDA_ERROR_UNKNOWN, 999)
 
 #define SIM_CUDA_NUMBERS(X) \
+  X(CU_TENSOR_MAP_DATA_TYPE_UINT16, 1) \
+  X(CU_TENSOR_MAP_INTERLEAVE_NONE, 0) \
+  X(CU_TENSOR_MAP_SWIZZLE_128B, 3) \
+  X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3) \
+  X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0) \
   X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1) \
   X(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 2) \
   X(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 3) \

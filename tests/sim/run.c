@@ -70,6 +70,7 @@ static void fiber_main(void) {
   } else {
     k->entry(B->launch->params);
   }
+  sim_boxes_end();
   B->n_done[B->now->rank]++;
   for (;;) sim_yield(SIM_DONE);
 }
@@ -179,14 +180,14 @@ static void run_warp(int warp) {
 }
 
 static const char *meeting_name(sim_meeting m) {
-  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32", "ldmatrix", "mma", "mfma"};
+  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32", "ldmatrix", "mma", "mfma", "wgmma", "a wait for wgmma"};
   return name[m];
 }
 
 // Nobody can go on, and not all are at the barrier.
 static void tell_divergence(void) {
   int done = 0, barrier = 0, cluster = 0;
-  sim_thread *stuck = NULL, *waiting = NULL;
+  sim_thread *stuck = NULL, *waiting = NULL, *gate = NULL;
   for (int i = 0; i < B->n_threads; i++) {
     sim_thread *t = &B->thread[i];
     done += t->state == SIM_DONE;
@@ -194,11 +195,14 @@ static void tell_divergence(void) {
     cluster += t->state == SIM_AT_CLUSTER;
     if ((t->state == SIM_AT_BARRIER || t->state == SIM_AT_CLUSTER) && !waiting) waiting = t;
     if (t->state == SIM_AT_MEETING && !stuck) stuck = t;
+    if (t->state == SIM_AT_GATE && !gate) gate = t;
   }
-  sim_turn_to(stuck ? stuck : waiting);
+  sim_turn_to(stuck ? stuck : gate ? gate : waiting);
   if (stuck) {
     sim_kernel_fault("divergent warp", stuck->site, "%s with mask 0x%llx in line %d waits for threads that are elsewhere",
                      meeting_name(stuck->meeting), (unsigned long long)stuck->mask, stuck->line);
+  } else if (gate) {
+    sim_kernel_fault("closed gate", gate->site, "in line %d a thread waits for what never arrives", gate->line);
   } else if (cluster > 0) {
     sim_kernel_fault("divergent cluster", waiting->site, "%d of %d threads are at the cluster's barrier, %d at a block's, %d have ended", cluster,
                      B->n_threads, barrier, done);
@@ -268,7 +272,8 @@ static void run_blocks(int block) {
     int first = (int)sim_random((uint32_t)B->n_warps);
     for (int w = 0; w < B->n_warps && !B->error; w++) run_warp((first + w) % B->n_warps);
     if (B->error || count(SIM_DONE, 0, B->n_threads) == B->n_threads) return;
-    if (!open_barriers()) tell_divergence();
+    bool opened = open_barriers();
+    if (!sim_open_gates() && !opened) tell_divergence();
   }
 }
 

@@ -15,8 +15,8 @@ void *sim_word(const char *name);
 enum { SIM_STACK_BYTES = 256 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
 enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
 
-typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA, SIM_MFMA } sim_meeting;
-typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_DONE } sim_thread_state;
+typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA, SIM_MFMA, SIM_WGMMA, SIM_WGMMA_WAIT } sim_meeting;
+typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_AT_GATE, SIM_DONE } sim_thread_state;
 
 // An asynchronous copy of a thread's that has not landed.
 typedef struct sim_landing {
@@ -40,6 +40,8 @@ typedef struct sim_thread {
   const struct sim_inst *at;  // of a kernel that the simulator runs itself: the word that it calls
   float d[4];
   uint32_t a[4], b[2], result[4];
+  float *sums;  // the accumulator of a product of four warps, and its right factor
+  const void *second;
   // Asynchronous copies:
   sim_landing *landing;
   int n_landing, group;
@@ -108,10 +110,29 @@ void *sim_pages(size_t bytes);
 // A function that the compiler makes a kernel call for its accesses, or NULL.
 void *sim_hook(const char *name);
 
-// Conversions and matrices (run_words.c, run_mma.c).
+// The same from a thread, with all others of its warp.
+void sim_meet_warp(sim_meeting meeting, int width, int line, const void *site);
+
+// Matrices (run_mma.c): d += a b of 16 x n x 16.
+typedef struct sim_matrices {
+  float a[16][16], b[16][16], d[16][16];
+} sim_matrices;
+void sim_multiply(sim_matrices *x, int n);
 // d += a b for 16 x 8 x 16 of a whole warp, from and to its threads. is_half: f16; else bf16.
 void sim_mma(sim_thread *const *who, bool is_half);
 // 16 x 16 x 16 of a wave of 64.
 void sim_mfma(sim_thread *const *who, bool is_half);
+
+// Gates, boxes and products of four warps (run_box.c).
+void sim_gate_init(uint64_t *at, int arrivals);
+void sim_gate_await(uint64_t *at, int turn, int line);
+bool sim_open_gates(void);  // lets go who waits at gates that open. False: nobody
+void sim_map_ready(const void *map);
+void sim_fetch_box(void *shared, const void *map, int x, int y, int z, uint64_t *at);
+void sim_wgmma(float *d, const void *a, const void *b, int turned_a, int turned_b, int is_half, int n, int line);
+void sim_wgmma_wait(float *d, int most, int n, int line);
+bool sim_wgmma_begin(sim_thread *const *who);  // of a warp that has met
+bool sim_wgmma_end(sim_thread *const *who);
+void sim_boxes_end(void);  // of a thread that ends
 
 #endif

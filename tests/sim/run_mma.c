@@ -8,17 +8,13 @@
 
 enum { M = 16, MOST_N = 16, K = 16, GUARD_BITS = 3 };
 
-typedef struct matrices {
-  float a[M][K], b[K][MOST_N], d[M][MOST_N];
-} matrices;
-
 static float value(uint32_t pair, int high, bool is_half) {
   uint16_t h = (uint16_t)(high ? pair >> 16 : pair);
   return is_half ? sim_half_value(h) : sim_bfloat_value(h);
 }
 
 // Products of two halves fit f32 whole, so multiplying and adding rounds as one fma does.
-static void chain(matrices *x, int n) {
+static void chain(sim_matrices *x, int n) {
   for (int k = 0; k < K; k++) {
     for (int i = 0; i < M; i++) {
       for (int j = 0; j < n; j++) x->d[i][j] += x->a[i][k] * x->b[k][j];
@@ -44,7 +40,7 @@ static float truncated(float c, const float *a, float b[K][MOST_N], int j) {
   return (float)(sum * unit);
 }
 
-static void multiply(matrices *x, int n) {
+void sim_multiply(sim_matrices *x, int n) {
   if (!sim_option.truncating) {
     chain(x, n);
     return;
@@ -55,7 +51,7 @@ static void multiply(matrices *x, int n) {
 }
 
 void sim_mma(sim_thread *const *who, bool is_half) {
-  matrices x;
+  sim_matrices x;
   for (int t = 0; t < 32; t++) {
     int row = t / 4, pair = 2 * (t % 4);
     for (int high = 0; high < 2; high++) {
@@ -64,14 +60,14 @@ void sim_mma(sim_thread *const *who, bool is_half) {
       for (int r = 0; r < 2; r++) x.d[row + 8 * r][pair + high] = who[t]->d[2 * r + high];
     }
   }
-  multiply(&x, 8);
+  sim_multiply(&x, 8);
   for (int t = 0; t < 32; t++) {
     for (int r = 0; r < 4; r++) who[t]->d[r] = x.d[t / 4 + 8 * (r >> 1)][2 * (t % 4) + (r & 1)];
   }
 }
 
 void sim_mfma(sim_thread *const *who, bool is_half) {
-  matrices x;
+  sim_matrices x;
   for (int t = 0; t < 64; t++) {
     int line = t % 16, first = t / 16 * 4;
     for (int r = 0; r < 4; r++) {
@@ -80,7 +76,7 @@ void sim_mfma(sim_thread *const *who, bool is_half) {
       x.d[first + r][line] = who[t]->d[r];
     }
   }
-  multiply(&x, 16);
+  sim_multiply(&x, 16);
   for (int t = 0; t < 64; t++) {
     for (int r = 0; r < 4; r++) who[t]->d[r] = x.d[t / 16 * 4 + r][t % 16];
   }

@@ -77,6 +77,10 @@ static sim_thread *meet(sim_meeting meeting, uint64_t mask, int width, int line,
   return t;
 }
 
+void sim_meet_warp(sim_meeting meeting, int width, int line, const void *site) {
+  meet(meeting, ~0ull, width, line, site);
+}
+
 static void sync_warp_word(uint64_t mask, int line) {
   meet(SIM_SYNC_WARP, mask, 0, line, SITE);
 }
@@ -157,6 +161,8 @@ bool sim_meet(sim_warp *w, sim_thread *const *who, int n) {
     case SIM_LDMATRIX: load_matrices(who); return true;
     case SIM_MMA: sim_mma(who, who[0]->width); return true;
     case SIM_MFMA: sim_mfma(who, who[0]->width); return true;
+    case SIM_WGMMA: return sim_wgmma_begin(who);
+    case SIM_WGMMA_WAIT: return sim_wgmma_end(who);
     case SIM_NO_MEETING: break;
   }
   return true;
@@ -351,6 +357,12 @@ void *sim_word(const char *name) {
       W(sim_mma_f16, mma_f16_word),
       W(sim_mfma_bf16, mfma_bf16_word),
       W(sim_mfma_f16, mfma_f16_word),
+      F(sim_gate_init),
+      F(sim_gate_await),
+      F(sim_map_ready),
+      F(sim_fetch_box),
+      F(sim_wgmma),
+      F(sim_wgmma_wait),
       W(tc_f16_f32, f16_f32),
       W(tc_f32_f16, f32_f16),
       W(tc_f64_f16, sim_half_of),
