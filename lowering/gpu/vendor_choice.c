@@ -17,12 +17,13 @@ static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
 
 // ---- choices ----
 
-static void write_key(const tc_vendor_product *v, const char *stem, char key[TC_CHOICE_KEY]) {
+static void write_key(const tc_vendor_product *v, const tc_expansion *e, char key[TC_CHOICE_KEY]) {
   const tc_gpu_product_facts *f = &v->facts;
   snprintf(key, TC_CHOICE_KEY,
-           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s",
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
            tc_type_name(f->type), f->batch, f->m, f->n, f->k, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
-           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, stem);
+           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem,
+           e->nest.n_map ? " by wgmma" : "");
 }
 
 static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
@@ -67,7 +68,7 @@ static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc
   contest in = {v, gr, &e};
   tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
   c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_PRODUCTS, "products");
-  write_key(v, e.stem, c.key);
+  write_key(v, &e, c.key);
   bool library = tc_vendor_contest_hold(&c, out);
   tc_nest_destroy(&e.nest);
   return library;

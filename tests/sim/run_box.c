@@ -56,6 +56,7 @@ static struct {
   box box[MAX_BOXES];
   own own[SIM_MAX_THREADS];
   product product[SIM_MAX_THREADS / 32][MAX_PRODUCTS];
+  const uint8_t *begun[SIM_MAX_THREADS / 32][MAX_PRODUCTS][2];  // factors of the latest ones, by their number
   int n_products[SIM_MAX_THREADS / 32], n_begun[SIM_MAX_THREADS / 32];
   int n_gates, n_boxes;
 } here;
@@ -303,10 +304,12 @@ bool sim_wgmma_begin(sim_thread *const *who) {
   for (int t = 1; t < 32; t++) {
     if (who[t]->row != first->row || who[t]->second != first->second) sim_kernel_fault("divergent warp", first->site, "threads name other boxes");
   }
-  for (int k = group; k < w; k++) {  // those of its group that have come so far
-    if (here.n_begun[k] != here.n_begun[w] + 1 || here.n_products[k] == 0) continue;
-    const product *q = &here.product[k][here.n_products[k] - 1];
-    if (q->a != p.a || q->b != p.b) sim_kernel_fault("divergent warps", first->site, "warps %d and %d name other boxes", k, w);
+  const uint8_t **mine = here.begun[w][here.n_begun[w] % MAX_PRODUCTS];
+  mine[0] = p.a, mine[1] = p.b;
+  for (int k = group; k < group + GROUP_WARPS; k++) {  // those of its group that have come so far
+    const uint8_t **other = here.begun[k][here.n_begun[w] % MAX_PRODUCTS];
+    bool known = here.n_begun[k] > here.n_begun[w] && here.n_begun[k] - here.n_begun[w] <= MAX_PRODUCTS;
+    if (known && (other[0] != p.a || other[1] != p.b)) sim_kernel_fault("divergent warps", first->site, "warps %d and %d name other boxes", k, w);
   }
   bool all = is_there(who, p.a);
   for (int i = 0; i < n; i++) all &= is_there(who, p.b + i * SIM_BOX_BYTES);
