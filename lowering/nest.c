@@ -283,7 +283,8 @@ static tc_status check_sums(const check *c, int k) {
   if (threads % 128 != 0) return refuse(c, "%u threads are not whole groups of 128", threads);
   if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand %d is not a variable", k);
   const unsigned lanes = c->nest->inst[v].lanes;
-  if (lanes != 32 * threads && lanes != 64 * threads && lanes != 128 * threads) return refuse(c, "%u lanes of %u threads are no sums", lanes, threads);
+  if (lanes != 32 * threads && lanes != 64 * threads && lanes != 128 * threads)
+    return refuse(c, "%u lanes of %u threads are no sums", lanes, threads);
   return check_source(c, k, TC_F32, lanes);
 }
 
@@ -497,7 +498,8 @@ static tc_status check_maps(const check *c) {
     if (m->buffer >= n->n_buf || m->tile >= n->n_tile) return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
     const tc_ntile *t = &n->tile[m->tile];
     const unsigned type = n->buf_type[m->buffer];
-    if ((type != TC_F16 && type != TC_BF16) || t->dtype != type) return refuse(c, "map %u: boxes of %s to a tile of %s", k, type_name[type], type_name[t->dtype]);
+    if ((type != TC_F16 && type != TC_BF16) || t->dtype != type)
+      return refuse(c, "map %u: boxes of %s to a tile of %s", k, type_name[type], type_name[t->dtype]);
     if (t->of_lanes || t->offset % 1024 != 0 || t->n == 0 || t->n % (TC_NEST_BOX * TC_NEST_BOX * n->stages) != 0)
       return refuse(c, "map %u: tile %u is not of whole boxes in %u stages", k, m->tile, n->stages);
     if (m->first < 0 || m->first % 8 != 0 || m->stride[0] % 8 != 0 || m->stride[1] % 8 != 0) return refuse(c, "map %u: is not aligned", k);
@@ -639,8 +641,8 @@ void tc_nest_print(const tc_nest *nest, FILE *out) {
             nest->tile[t].n, nest->tile[t].offset, nest->tile[t].of_lanes ? " of lanes" : "");
   for (uint32_t k = 0; k < nest->n_map; k++) {
     const tc_nmap *m = &nest->map[k];
-    fprintf(out, "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64 ", to t%u in %u stages\n", k, m->buffer,
-            m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, nest->stages);
+    fprintf(out, "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64 ", to t%u in %u stages\n", k,
+            m->buffer, m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, nest->stages);
   }
   int depth = 0;
   for (uint32_t k = 0; k < nest->n_inst; k++) {

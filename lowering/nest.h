@@ -103,7 +103,7 @@ typedef struct tc_ntile {
 #define TC_NEST_BOX 64
 typedef struct tc_nmap {
   uint32_t buffer, tile;
-  int64_t first;      // element of the buffer, as strides a multiple of 8
+  int64_t first;  // element of the buffer, as strides a multiple of 8
   int64_t extent[3];  // elements of a row, rows, matrices
   int64_t stride[2];  // elements from one row, one matrix to the next
 } tc_nmap;
@@ -112,13 +112,13 @@ typedef struct tc_nmap {
 typedef struct tc_nest {
   tc_ninst *inst;
   tc_ntile *tile;
-  uint8_t *buf_type;   // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
+  uint8_t *buf_type;  // element type of each buffer; BOOL and the 8-bit types are one byte, BOOL holds 0 or 1
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
   uint16_t threads, groups;  // 0: a CPU's
   uint16_t cluster;  // blocks that the threads of a group are spread over, at most 8, a power of two; 0: a group is in one block
   uint16_t n_map, stages;
   tc_nmap map[TC_NEST_MAPS];
-  uint64_t over;       // with threads: buffers, as bits, that may be memory which the kernel writes, each element after it was read
+  uint64_t over;  // with threads: buffers, as bits, that may be memory which the kernel writes, each element after it was read
   int64_t scratch_bytes;
 } tc_nest;
 

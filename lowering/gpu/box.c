@@ -30,8 +30,8 @@ static void fetch(tc_gpu_text *t, uint32_t at) {
   const tc_nmap *m = &n->map[i->imm];
   tc_gpu_name s[4];
   for (int k = 0; k < 4; k++) s[k] = tc_gpu_element(t, i->src[k], 0);
-  tc_gpu_line(t, "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n", m->tile, s[3].text,
-              n->stages, boxes_of(n, m), i->flags, BOX, (int)i->imm, s[0].text, s[1].text, s[2].text, s[3].text, n->stages);
+  tc_gpu_line(t, "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n", m->tile,
+              s[3].text, n->stages, boxes_of(n, m), i->flags, BOX, (int)i->imm, s[0].text, s[1].text, s[2].text, s[3].text, n->stages);
 }
 
 // N of the accumulator.
@@ -43,8 +43,9 @@ static void product(tc_gpu_text *t, uint32_t at) {
   const tc_nest *n = t->nest;
   const tc_ninst *i = &n->inst[at];
   const tc_nmap *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
-  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_gpu_type_name(n->tile[a->tile].dtype), columns_of(t, i->src[2]), i->src[2],
-              a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1, i->flags >> 1 & 1);
+  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_gpu_type_name(n->tile[a->tile].dtype), columns_of(t, i->src[2]),
+              i->src[2], a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
+              i->flags >> 1 & 1);
 }
 
 void tc_gpu_box(tc_gpu_text *t, uint32_t at) {

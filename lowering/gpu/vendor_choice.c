@@ -22,8 +22,7 @@ static void write_key(const tc_vendor_product *v, const tc_expansion *e, char ke
   snprintf(key, TC_CHOICE_KEY,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
            tc_type_name(f->type), f->batch, f->m, f->n, f->k, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
-           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem,
-           e->nest.n_map ? " by wgmma" : "");
+           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->nest.n_map ? " by wgmma" : "");
 }
 
 static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {

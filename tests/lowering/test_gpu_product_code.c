@@ -63,7 +63,7 @@ static void expect_no_serial_products(const char *path) {
   cr_assert_not_null(said);
   while (fgets(line, sizeof line, said)) {
     n += strstr(line, "registers") != NULL;
-    cr_expect_null(strstr(line, "serialized"), "%s", line);
+    cr_expect_null(strstr(line, "(C75"), "%s", line);  // products made one after the other, or waited for where nobody asked
   }
   fclose(said);
   unlink(path);

@@ -174,7 +174,8 @@ static operand named(parser *p) {
   if (IS(&t, "tc_store_8")) return access_word(p, "tc_u32x2", true);
   bool of_warps = t.length > 6 && (memcmp(t.at, "tc_mma", 6) == 0 || memcmp(t.at, "tc_ldm", 6) == 0);
   if (of_warps && p->arch < 80) sim_refuse(p);
-  bool of_groups = t.length > 7 && (memcmp(t.at, "tc_wgmm", 7) == 0 || memcmp(t.at, "tc_gate", 7) == 0 || memcmp(t.at, "tc_fetc", 7) == 0 || memcmp(t.at, "tc_map_", 7) == 0);
+  bool of_groups = t.length > 7 && (memcmp(t.at, "tc_wgmm", 7) == 0 || memcmp(t.at, "tc_gate", 7) == 0 || memcmp(t.at, "tc_fetc", 7) == 0 ||
+                                    memcmp(t.at, "tc_map_", 7) == 0);
   if (of_groups && p->arch != 90) sim_refuse(p);
   index = IS(&t, "TC_SHARED") ? -1 : sim_word_find(t.at, t.length);
   if (index < 0) sim_refuse(p);

@@ -10,8 +10,8 @@
 
 // Enums are unsigned there.
 typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute, CUstreamCaptureMode,
-    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype, CUtensorMapDataType, CUtensorMapInterleave,
-    CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill;
+    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype, CUtensorMapDataType,
+    CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef uint64_t cuuint64_t;

@@ -21,7 +21,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
                                 const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   SIM_ENTER(SIM_USUAL);
-  if (!map || (uintptr_t)map % SIM_MAP_ALIGNED || !is_allowed(rank, at, extents, strides, box, steps) || promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+  if (!map || (uintptr_t)map % SIM_MAP_ALIGNED || !is_allowed(rank, at, extents, strides, box, steps) ||
+      promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
     return SIM_INVALID;
   bool known = type == CU_TENSOR_MAP_DATA_TYPE_UINT16 && rank == 3 && box[0] == SIM_BOX && box[1] == SIM_BOX && box[2] == 1 && steps[0] == 1 &&
                steps[1] == 1 && steps[2] == 1 && interleave == CU_TENSOR_MAP_INTERLEAVE_NONE && swizzle == CU_TENSOR_MAP_SWIZZLE_128B &&

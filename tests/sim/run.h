@@ -15,7 +15,17 @@ void *sim_word(const char *name);
 enum { SIM_STACK_BYTES = 256 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
 enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
 
-typedef enum sim_meeting { SIM_NO_MEETING, SIM_SYNC_WARP, SIM_DOWN, SIM_FROM, SIM_LDMATRIX, SIM_MMA, SIM_MFMA, SIM_WGMMA, SIM_WGMMA_WAIT } sim_meeting;
+typedef enum sim_meeting {
+  SIM_NO_MEETING,
+  SIM_SYNC_WARP,
+  SIM_DOWN,
+  SIM_FROM,
+  SIM_LDMATRIX,
+  SIM_MMA,
+  SIM_MFMA,
+  SIM_WGMMA,
+  SIM_WGMMA_WAIT
+} sim_meeting;
 typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_AT_GATE, SIM_DONE } sim_thread_state;
 
 // An asynchronous copy of a thread's that has not landed.

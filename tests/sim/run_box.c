@@ -208,7 +208,8 @@ static box *box_at(uintptr_t to, const void *site) {
   }
   for (int w = 0; w < B->n_warps; w++) {
     for (int i = 0; i < here.n_products[w]; i++) {
-      if (reads(&here.product[w][i], to)) sim_kernel_fault("overwritten", site, "a box at %p is fetched while warp %d reads what is there", (void *)to, w);
+      if (reads(&here.product[w][i], to))
+        sim_kernel_fault("overwritten", site, "a box at %p is fetched while warp %d reads what is there", (void *)to, w);
     }
   }
   if (x) return x;
@@ -398,7 +399,8 @@ bool sim_wgmma_end(sim_thread *const *who) {
 void sim_boxes_end(void) {
   if (here.stamp != B->stamp) return;
   const sim_thread *t = B->now;
-  if (here.n_products[t->warp] > 0 && t->lane == 0) sim_kernel_fault("products", NULL, "%d of warp %d are not waited for", here.n_products[t->warp], t->warp);
+  if (here.n_products[t->warp] > 0 && t->lane == 0)
+    sim_kernel_fault("products", NULL, "%d of warp %d are not waited for", here.n_products[t->warp], t->warp);
   if (B->n_done[t->rank] + 1 < B->block_threads) return;
   for (int i = 0; i < here.n_boxes; i++) {
     if (here.box[i].under_way) sim_kernel_fault("boxes", NULL, "one is under way when its block ends");
