@@ -38,6 +38,7 @@ typedef struct bits_case {
   const char *name;
   tc_tensor (*make)(int64_t size);
   int64_t size, small_size;
+  const char *maker;  // of products by every tile, as check_set_maker wants it
 } bits_case;
 
 static tc_tensor long_sum(int64_t size) {
@@ -83,7 +84,11 @@ static tc_tensor odd_product(int64_t size) {
 }
 
 static const bits_case tile_cases[] = {
-    {"bf16 product", product, 2048, 128}, {"bf16 product, odd", odd_product, 1023, 71}, {"f32 product", product_f32, 1024, 96}};
+    {"bf16 product", product, 2048, 128, ", generated"},
+    {"bf16 product, odd", odd_product, 1023, 71, ", generated"},
+    {"f32 product", product_f32, 1024, 96, ", generated"},
+    {"bf16 product, by wgmma", product, 2048, 128, CHECK_WGMMA},
+};
 
 static void *bytes_of(check_row *row, const bits_case *c, size_t *bytes) {
   tc_seed(1);
@@ -121,7 +126,7 @@ static void run_tiles(check_row *row, const void *arg) {
   const bits_case *c = arg;
   size_t bytes, other_bytes;
   void *first = NULL;
-  setenv("TC_GPU_LIBRARIES", "never", 1);
+  check_set_maker(c->maker);
   for (int i = 0; i < N_TILES && !row->wrong; i++) {
     setenv("TC_GPU_TILE", tile[i], 1);
     tc_options_reload();
@@ -134,9 +139,7 @@ static void run_tiles(check_row *row, const void *arg) {
       first = other;
   }
   unsetenv("TC_GPU_TILE");
-  unsetenv("TC_GPU_LIBRARIES");
-  tc_options_reload();
-  tc_cache_clear();
+  check_set_maker("");
   free(first);
   row->value = N_TILES, row->unit = "tiles";
 }
@@ -204,6 +207,7 @@ void check_bits(void) {
     check_do(name, run_bits, &bits_cases[i]);
   }
   for (size_t i = 0; i < sizeof tile_cases / sizeof *tile_cases; i++) {
+    if (strcmp(tile_cases[i].maker, CHECK_WGMMA) == 0 && !check_has_wgmma()) continue;
     snprintf(name, sizeof name, "by every tile: %s", tile_cases[i].name);
     check_do(name, run_tiles, &tile_cases[i]);
   }

@@ -157,12 +157,18 @@ typedef struct product_case {
 
 const check_maker check_makers[CHECK_N_MAKERS] = {{", generated", "never", "0"}, {", library", "always", "0"}, {", measured", "rule", "1"}};
 
+bool check_has_wgmma(void) {
+  return check.gpu && tc_gpu_facts_of(check.gpu)->wgmma;
+}
+
 void check_set_maker(const char *name) {
-  check_maker m = {"", "rule", "0"};
+  bool wgmma = strcmp(name, CHECK_WGMMA) == 0;
+  check_maker m = {"", wgmma ? "never" : "rule", "0"};
   for (int i = 0; i < CHECK_N_MAKERS; i++)
     if (strcmp(name, check_makers[i].name) == 0) m = check_makers[i];
   setenv("TC_GPU_LIBRARIES", m.libraries, 1);
   setenv("TC_AUTOTUNE", m.autotune, 1);
+  setenv("TC_GPU_WGMMA", wgmma ? "1" : "0", 1);
   tc_options_reload();
   tc_cache_clear();
 }
@@ -367,6 +373,8 @@ void check_kernels(void) {
     products(&sizes[i]);
     bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_PRODUCTS) && (check.timed || i < 2);
     for (int k = 0; k < CHECK_N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, check_makers[k].name});
+    if (check_has_wgmma() && sizes[i].type != TC_F32 && (check.timed || i < 2))
+      products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, CHECK_WGMMA});
   }
   check_convs();
   for (int gradients = 0; gradients < 2; gradients++)
