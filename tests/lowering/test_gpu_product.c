@@ -193,6 +193,88 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
   }
 }
 
+// The nest of a product by four warps.
+static tc_expansion fetched(work *w) {
+  static const problem p = {"fetched", TC_BF16, 2, 128, 128, 256, false, true, false};
+  tc_grouping gr;
+  tc_expansion e;
+  uint8_t *forced = calloc(MOST_NODES, 1);
+  build_product(w, &p);
+  w->g.target = hopper;
+  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
+  cr_assert_eq(gr.n_group, 1);
+  cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
+  free(forced);
+  return e;
+}
+
+Test(gpu_product, what_is_fetched_is_whole_boxes_of_aligned_matrices) {
+  work w = begin();
+  tc_expansion e = fetched(&w);
+  tc_nest *n = &e.nest;
+  char text[200];
+  cr_assert_eq(n->n_map, 2);
+  cr_expect_eq(tc_nest_verify(n, text, sizeof text), TC_OK, "%s", text);
+#define REFUSED(field, value) \
+  do { \
+    __typeof__(field) was = field; \
+    field = (value); \
+    cr_expect_eq(tc_nest_verify(n, text, sizeof text), TC_ERR_ARG, #field " = " #value); \
+    field = was; \
+  } while (0)
+  REFUSED(n->map[0].buffer, n->n_buf);
+  REFUSED(n->map[0].tile, 2);  // of f32
+  REFUSED(n->map[0].first, 4);
+  REFUSED(n->map[1].stride[0], 257);
+  REFUSED(n->map[1].stride[1], 0);
+  REFUSED(n->map[1].extent[2], 0);
+  REFUSED(n->stages, 0);
+  REFUSED(n->stages, 3);
+  REFUSED(n->n_map, 3);
+  REFUSED(n->n_map, 1);
+  REFUSED(n->tile[1].offset, n->tile[1].offset + 64);
+  for (uint32_t i = 0; i < n->n_inst; i++) {
+    if (n->inst[i].op == TC_N_FETCH) REFUSED(n->inst[i].flags, 128);
+    if (n->inst[i].op == TC_N_FETCH) REFUSED(n->inst[i].src[3], TC_NONE);
+    if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].imm, 2 << 8);
+    if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].src[2], n->inst[i].src[0]);
+    if (n->inst[i].op == TC_N_SETTLED) REFUSED(n->inst[i].imm, 2);
+  }
+#undef REFUSED
+  tc_nest_destroy(n);
+  release(&w);
+}
+
+// The stepper finds what the simulated driver would, and knows nothing of printing.
+Test(gpu_product, a_product_that_is_not_awaited_is_found) {
+  static const struct {
+    tc_nest_op op;  // whose last one is left out: it becomes another wait, that has no effect
+    const char *says;
+  } planted[] = {{TC_N_ARRIVED, "not there"}, {TC_N_SETTLED, "being added to"}};
+  for (int p = 0; p < 2; p++) {
+    work w = begin();
+    tc_expansion e = fetched(&w);
+    void *buf[3];
+    int64_t n[3];
+    char text[200];
+    for (uint32_t i = 0; i < e.n_buf; i++) {
+      if (!w.memory[e.buf[i]]) w.memory[e.buf[i]] = calloc(bytes_of(&w, e.buf[i]) + 16, 1);
+      buf[i] = w.memory[e.buf[i]], n[i] = w.g.node[e.buf[i]].shape->count;
+    }
+    cr_expect_null(threads_run(&e.nest, buf, n, NULL, 0, 1, text), "%s", text);
+    for (uint32_t i = e.nest.n_inst; i-- > 0;) {
+      tc_ninst *x = &e.nest.inst[i];
+      if (x->op != planted[p].op) continue;
+      *x = (tc_ninst){.op = TC_N_COMMIT, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
+      break;
+    }
+    const char *wrong = threads_run(&e.nest, buf, n, NULL, 0, 1, text);
+    cr_expect(wrong && strstr(wrong, planted[p].says), "%s", wrong ? wrong : "nothing was found");
+    tc_nest_destroy(&e.nest);
+    release(&w);
+  }
+}
+
 Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
   static const problem problems[] = {
       {"one row, along columns", TC_F32, 1, 1, 100, 70, false, false, true},

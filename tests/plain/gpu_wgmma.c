@@ -50,6 +50,10 @@ static tc_tensor heads(tc_type type) {  // [l, h, e] as [h, l, e]: batches that 
   tc_tensor a = N(0, 70, 3, 64), b = N(7, 72, 3, 64);
   return tc_matmul(tc_permute(a, TC_SHAPE(1, 0, 2)), tc_permute(b, TC_SHAPE(1, 2, 0)));
 }
+static tc_tensor like_heads(tc_type type) {  // of the same shapes: kernels that differ by their maps alone
+  tc_tensor a = N(0, 3, 70, 64), b = N(7, 3, 72, 64);
+  return tc_matmul(a, tc_transpose(b, 1, 2));
+}
 static tc_tensor part_of_more(tc_type type) {
   tc_tensor a = N(0, 80, 160), b = N(7, 128, 64);
   return tc_matmul(tc_slice(a, 1, 16, 144, 1), b);
@@ -81,6 +85,7 @@ static const struct row {
     {"batches", batches, 2},
     {"one right operand for all", one_for_all, 2},
     {"heads", heads, 2},
+    {"batches like heads", like_heads, 2},
     {"columns from a place that an argument says", part_of_more, 0},
     {"bias, GELU and what is added", layer, 2},
     {"a wide result", wide_result, 2},
