@@ -1,7 +1,9 @@
 // Steps to launches and their words, and the values of those words at a run. See launches.h.
 #include "lowering/gpu/launches.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lowering/gpu/rows.h"
 #include "runtime/options.h"
@@ -15,10 +17,11 @@ typedef struct word {
   uint64_t offset;  // of a PLACE: bytes from its beginning
 } word;
 
-// What a MAP's words are made of: those of its kernel begin at this one.
+// What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands where the last one did.
 typedef struct map {
   tc_nmap of;
   uint32_t first_word;
+  uint64_t at, words[TC_GPU_MAP_WORDS];  // the latest; at 0: none. Under the lock
 } map;
 
 struct tc_gpu_launches {
@@ -29,6 +32,7 @@ struct tc_gpu_launches {
   uint32_t n_word, cap_word;
   map *map;
   uint32_t n_map, cap_map;
+  pthread_mutex_t lock;  // of the maps' latest words
   tc_gpu_launch *launch;  // of the sequence being made
   uint32_t n_launch, cap_launch;
   tc_kernel **held;  // kernels of rows, until the sequence holds their code
@@ -99,8 +103,23 @@ static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
   if (!room((void **)&l->map, &l->cap_map, l->n_map, sizeof l->map[0])) return false;
   bool added = true;
   for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
-  l->map[l->n_map++] = (map){*m, first_word};
+  l->map[l->n_map++] = (map){.of = *m, .first_word = first_word};
   return added;
+}
+
+// words: of the run; the map's are from `out` on.
+static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *words, uint64_t *out) {
+  map *m = &l->map[number];
+  const uint64_t *own = words + m->first_word;
+  tc_status st = TC_OK;
+  pthread_mutex_lock(&l->lock);
+  if (own[m->of.buffer] && m->at != own[m->of.buffer]) {  // a step that is skipped may have nothing there
+    st = tc_gpu_launch_map(l->gpu, &m->of, own, m->words);
+    m->at = st == TC_OK ? own[m->of.buffer] : 0;
+  }
+  memcpy(out, m->words, sizeof m->words);
+  pthread_mutex_unlock(&l->lock);
+  return st;
 }
 
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
@@ -237,6 +256,7 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   *out = NULL;
   tc_gpu_launches *l = tc_calloc(1, sizeof *l);
   if (!l) return no_room();
+  pthread_mutex_init(&l->lock, NULL);
   l->gpu = p->graph.target.gpu;
   l->n_sequence = one_by_one ? p->n_step : 1;
   l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
@@ -259,6 +279,7 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
   tc_free(l->first_word);
   tc_free(l->word);
   tc_free(l->map);
+  pthread_mutex_destroy(&l->lock);
   tc_free(l);
 }
 
@@ -300,7 +321,7 @@ static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64
   return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
 }
 
-tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                               uint64_t *words, uint64_t *out_fault) {
   size_t end = l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
   char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
@@ -314,7 +335,7 @@ tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, con
       case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;
       case WORD_FAULT: words[i] = (uint64_t)(uintptr_t)fault; break;
       case WORD_MAP:
-        TC_TRY(tc_gpu_launch_map(l->gpu, &l->map[w->value].of, words + l->map[w->value].first_word, words + i));
+        TC_TRY(fill_map(l, w->value, words, words + i));
         i += TC_GPU_MAP_WORDS - 1;
         break;
     }

@@ -2,7 +2,7 @@
 //
 // All steps of a program are one sequence, in the order of its waves, except those that prepare: of these a run does some, so each is a sequence of its own.
 // Bad indices are found by launches of their own that write the run's fault word; generated kernels look at it first, so that nothing is written after.
-// Threads: immutable once made; many threads may run one.
+// Threads: immutable once made, but for maps' words as the latest run had them, under a lock; many threads may run one.
 #ifndef TC_LOWERING_GPU_LAUNCHES_H
 #define TC_LOWERING_GPU_LAUNCHES_H
 
@@ -35,7 +35,7 @@ tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, 
 
 // Enqueues. words: scratch of the call. skip: steps that need not run, of a program one by one; NULL: none.
 // Where steps check indices it waits and gives the fault word, else TC_GPU_NO_FAULT.
-tc_status tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                               uint64_t *words, uint64_t *out_fault);
 
 #endif

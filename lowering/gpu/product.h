@@ -146,7 +146,7 @@ void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_mfma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_mfma_cuts(int *n);
 void tc_gemm_mfma(tc_gemm *p);
-// Whether both operands can be fetched as they lie, and are large enough.
+// Whether four warps are asked for, and both operands, large enough, can be fetched as they lie; then their maps are said.
 bool tc_gemm_wgmma_fits(tc_gemm *p);
 bool tc_gemm_wgmma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n);

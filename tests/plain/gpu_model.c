@@ -250,11 +250,11 @@ tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc
   return __real_tc_gpu_launches_create(p, one_by_one, out);
 }
 
-tc_status __real_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(const tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault) {
   now.p = p, now.at = at, now.num = num, now.skip = skip, now.step = 0;
   return __real_tc_gpu_launches_run(l, p, at, num, skip, words, out_fault);

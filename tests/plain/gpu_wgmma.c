@@ -163,6 +163,31 @@ static int truncated(const void *unused) {
   return child_failed();
 }
 
+// A map is encoded anew where its operand lies elsewhere, and the table of a run that is on its way is not disturbed.
+static int elsewhere(const void *unused) {
+  enum { SIDE = 128, RUNS = 6 };
+  static float got[RUNS][SIDE * SIDE];
+  (void)unused;
+  set("TC_GPU_WGMMA", "1");
+  EXPECT_OK(tc_push_device("tc:cuda"));
+  tc_type type = TC_BF16;
+  tc_tensor a = N(0, SIDE, SIDE), b[2] = {N(7, SIDE, SIDE), N(11, SIDE, SIDE)}, y[RUNS];
+  uint64_t before = 0;
+  for (int i = 0; i < RUNS; i++) {
+    y[i] = tc_cast(tc_matmul(a, b[i / 3]), TC_F32);
+    before = calls("cuTensorMapEncodeTiled");
+    EXPECT_OK(tc_eval(1, &y[i]));
+    uint64_t n = calls("cuTensorMapEncodeTiled") - before;
+    EXPECT(n == (i == 0 ? 2u : i == 3 ? 1u : 0u), "run %d: %d maps", i, (int)n);
+  }
+  for (int i = 0; i < RUNS; i++) EXPECT_OK(tc_to_host(y[i], got[i], sizeof got[i]));
+  for (int i = 0; i < RUNS; i++) EXPECT(memcmp(got[i], got[i / 3 * 3], sizeof got[i]) == 0, "run %d", i);
+  EXPECT(memcmp(got[0], got[3], sizeof got[0]) != 0, "the other operand was not read");
+  EXPECT_OK(tc_pop_device());
+  tc_shutdown();
+  return child_failed();
+}
+
 // Nobody asked; another device; a compiler that is too old; a driver without the function.
 static int without(const void *setting) {
   const char *equals = strchr(setting, '=');
@@ -201,6 +226,7 @@ int main(void) {
   EXPECT(child_status(as_the_reference, NULL) == 0, "beside the reference");
   EXPECT(child_status(by_every_tile, NULL) == 0, "by every tile");
   EXPECT(child_status(truncated, NULL) == 0, "truncated");
+  EXPECT(child_status(elsewhere, NULL) == 0, "operands elsewhere");
   EXPECT(child_status(refused, NULL) == 0, "a map that is refused");
   static const char *const settings[] = {"TC_GPU_WGMMA=0", "TC_SIM_ARCH=sm_80", "TC_SIM_ARCH=sm_120", "TC_SIM_NVRTC=12.2"};
   for (int i = 0; i < 4; i++) EXPECT(child_status(without, settings[i]) == 0, "%s", settings[i]);
