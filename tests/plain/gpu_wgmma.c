@@ -54,6 +54,9 @@ static tc_tensor like_heads(tc_type type) {  // of the same shapes: kernels that
   tc_tensor a = N(0, 3, 70, 64), b = N(7, 3, 72, 64);
   return tc_matmul(a, tc_transpose(b, 1, 2));
 }
+static tc_tensor long_k(tc_type type) {  // the sum of the products of its parts, of rows that lie beside each other
+  return tc_matmul(N(0, 64, 2048), N(7, 2048, 72));
+}
 static tc_tensor part_of_more(tc_type type) {
   tc_tensor a = N(0, 80, 160), b = N(7, 128, 64);
   return tc_matmul(tc_slice(a, 1, 16, 144, 1), b);
@@ -86,6 +89,7 @@ static const struct row {
     {"one right operand for all", one_for_all, 2},
     {"heads", heads, 2},
     {"batches like heads", like_heads, 2},
+    {"long k", long_k, 2},
     {"columns from a place that an argument says", part_of_more, 0},
     {"bias, GELU and what is added", layer, 2},
     {"a wide result", wide_result, 2},
