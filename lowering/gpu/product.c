@@ -1,8 +1,9 @@
 // Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
 //
 // [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (product_mma.c, product_mfma.c) where
-// the device has them for the type (on sm_90a there are two families: product_wgmma.c where it is asked for), else by multiply-adds (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring
-// units share rows and columns, so that what they read is in the second-level cache.
+// the device has them for the type, of sm_90a's two families by the other one (product_wgmma.c) where that is asked for, else by multiply-adds
+// (product_simt.c). Few rows or columns have a schedule of their own (product_narrow.c). Neighbouring units share rows and columns, so that what they read is in
+// the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (product_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
 // Order: see the ways to multiply. The size of a tile changes no bit.

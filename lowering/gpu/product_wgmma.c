@@ -66,7 +66,7 @@ bool tc_gemm_wgmma_plan(tc_gemm *p) {
   return true;
 }
 
-// The number of its map in the nest.
+// Called for the left operand first: their maps are the nest's 0 and 1.
 static void add_map(tc_gemm *p, tc_gemm_side *x) {
   tc_nest *nest = &p->s->x->nest;
   x->map.buffer = (uint32_t)tc_ex_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
