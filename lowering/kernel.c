@@ -8,6 +8,7 @@
 
 #include "lowering/elf.h"
 #include "lowering/host.h"
+#include "lowering/nest_key.h"
 #include "lowering/plugin.h"
 #include "lowering/promote.h"
 #include "runtime/arena.h"
@@ -357,27 +358,6 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }
 
-#define KEY_WORDS 7  // before the lists
-
-static size_t key_bytes(const tc_nest *n) {
-  return KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + n->n_map * sizeof n->map[0] +
-         (n->n_buf + 7) / 8 * 8;
-}
-
-static void write_key(const tc_nest *n, uint64_t *key) {
-  char *p = (char *)(key + KEY_WORDS);
-  key[4] = (uint64_t)n->cluster << 32 | (uint64_t)n->threads << 16 | n->groups, key[5] = n->over;
-  key[6] = (uint64_t)n->n_map << 16 | n->stages;
-  key[0] = n->n_inst, key[1] = n->n_tile, key[2] = n->n_buf, key[3] = (uint64_t)n->scratch_bytes;
-  memcpy(p, n->inst, n->n_inst * sizeof n->inst[0]);
-  p += n->n_inst * sizeof n->inst[0];
-  if (n->n_tile) memcpy(p, n->tile, n->n_tile * sizeof n->tile[0]);
-  p += n->n_tile * sizeof n->tile[0];
-  if (n->n_map) memcpy(p, n->map, n->n_map * sizeof n->map[0]);
-  p += n->n_map * sizeof n->map[0];
-  if (n->n_buf) memcpy(p, n->buf_type, n->n_buf);
-}
-
 // pre: locked. Takes out the kernel that was not used for longest, if any; its reference is the caller's.
 static tc_kernel *evict_locked(void) {
   tc_kernel **oldest = NULL;
@@ -463,10 +443,10 @@ static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
 }
 
 static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_kernel **out) {
-  size_t bytes = key_bytes(from->nest);
+  size_t bytes = tc_nest_key_bytes(from->nest);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  write_key(from->nest, key);
+  tc_nest_write_key(from->nest, key);
   return seek(from, key, bytes, list, n, out);
 }
 
@@ -504,11 +484,11 @@ tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_
   making list[1];
   uint32_t n = 0;
   *out = NULL;
-  size_t length = strlen(text), bytes = KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
+  size_t length = strlen(text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
-  memcpy(key + KEY_WORDS, text, length);
+  memcpy(key + TC_NEST_KEY_WORDS, text, length);
   TC_TRY(seek(&(origin){.text = text, .stem = name, .gpu = gpu}, key, bytes, list, &n, out));
   tc_status st = make_and_add(list, n, compiled);
   if (st != TC_OK) {
@@ -534,19 +514,9 @@ bool tc_kernel_open_compiler(bool *lasting) {
   return opened;
 }
 
-// The nest in a key; its lists are the key's.
-static tc_nest nest_of(const tc_kernel *k) {
-  char *lists = (char *)(k->key + KEY_WORDS);
-  tc_nest n = {.n_inst = (uint32_t)k->key[0], .n_tile = (uint32_t)k->key[1], .n_buf = (uint32_t)k->key[2], .scratch_bytes = (int64_t)k->key[3]};
-  n.inst = (tc_ninst *)(void *)lists;
-  n.tile = (tc_ntile *)(void *)(lists + n.n_inst * sizeof n.inst[0]);
-  n.buf_type = (uint8_t *)(n.tile + n.n_tile);
-  return n;
-}
-
 void tc_kernel_compile(tc_kernel *k) {
   bool clean = tc_last_error()->status == TC_OK;
-  tc_nest nest = nest_of(k);
+  tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
   pthread_rwlock_rdlock(&compiling);
   tc_status st = tc_kernel_tier(k) == TC_INTERPRETED_FIRST ? compile(k, &nest) : TC_OK;
