@@ -16,6 +16,7 @@ from count_tests import count_tap
 
 # What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. All others ran on the simulated drivers.
 COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-gpu_attention_code", "lowering-gpu_product_code", "lowering-gpu_row_texts",
+            "plain-gpu_compiled", "plain-gpu_compiled-amd",
             "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header", "plain-miopen_header",
             "plain-rocblas_header"]
 SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu"]  # and the suite gpu
@@ -38,7 +39,8 @@ def outcome(run):
     passed, failed, skipped, _, plan = count_tap(out)
     if plan is None:
         last = (out.strip().splitlines() or [""])[-1]
-        return {"OK": "ok", "SKIP": last if last.startswith("skipped") else "skipped"}.get(run["result"], "FAILED")
+        said = "".join("\n    " + line for line in out.splitlines() if line.startswith("compiled for"))
+        return {"OK": "ok" + said, "SKIP": last if last.startswith("skipped") else "skipped"}.get(run["result"], "FAILED" + said)
     text = f"{passed} ok" + (f", {failed} FAILED" if failed else "") + (f", {skipped} skipped" if skipped else "")
     why = re.search(r"# *skip\S*\s+(.*)", out, re.I)
     return text + (f": {why.group(1).strip()}" if why else "") + ("" if run["result"] in ("OK", "SKIP") or failed else ", FAILED")

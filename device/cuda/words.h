@@ -32,6 +32,7 @@ typedef double f64;
 #define TC_DOWN_U32(mask, v, delta, width) __shfl_down_sync((u32)(mask), (u32)(v), (u32)(delta), (int)(width))
 #define TC_FROM_U32(mask, v, lane, width) __shfl_sync((u32)(mask), (u32)(v), (int)(lane), (int)(width))
 #define TC_UNROLL _Pragma("unroll")
+#define TC_ROLLED _Pragma("unroll 1")
 
 TC_DEVICE u32 tc_bits_f32(f32 x) { return __float_as_uint(x); }
 TC_DEVICE f32 tc_f32_bits(u32 x) { return __uint_as_float(x); }

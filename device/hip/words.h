@@ -31,6 +31,7 @@ typedef double f64;
 #define TC_WARP 32
 #endif
 #define TC_UNROLL _Pragma("unroll")
+#define TC_ROLLED _Pragma("unroll 1")
 
 TC_DEVICE void tc_barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");

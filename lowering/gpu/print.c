@@ -34,6 +34,16 @@ static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
   return false;
 }
 
+// A loop whose threads wait for each other in each turn stays one: compilers that unroll it whole move the loads of all turns before the first, for which there
+// are no registers.
+static bool is_rolled(const tc_gpu_text *t, uint32_t at) {
+  const tc_ninst *inst = t->nest->inst;
+  if (inst[inst[at].src[0]].op != TC_N_CONST || inst[inst[at].src[1]].op != TC_N_CONST) return false;
+  for (uint32_t k = at + 1; k <= t->end_of[at]; k++)
+    if (t->barrier[k]) return true;
+  return false;
+}
+
 static void print_loop(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const tc_gpu_name first = tc_gpu_element(t, i->src[0], 0);
@@ -42,7 +52,10 @@ static void print_loop(tc_gpu_text *t, uint32_t at) {
     tc_gpu_line(t, "const i64 end%u = %s;\n", at, end.text);
     end = tc_gpu_named("end%u", at);
   }
-  if (is_unrolled(t, at)) tc_gpu_line(t, "TC_UNROLL\n");
+  if (is_unrolled(t, at))
+    tc_gpu_line(t, "TC_UNROLL\n");
+  else if (is_rolled(t, at))
+    tc_gpu_line(t, "TC_ROLLED\n");
   tc_gpu_line(t, "for (%s v%u = %s; v%u < %s; v%u += %lld) {\n", tc_gpu_is_narrow(t, at) ? "i32" : "i64", at, first.text, at, end.text, at,
               (long long)i->imm);
   t->depth++;

@@ -30,6 +30,8 @@ static const char every_word[] =
     "  out[n++] = tc_f64_bits(tc_bits_f64(c) ^ 1);\n"
     "  TC_UNROLL\n"
     "  for (i32 i = 0; i < 4; i++) out[n++] = a * (f32)i;\n"
+    "  TC_ROLLED\n"
+    "  for (i32 i = 0; i < 4; i++) out[n++] = b * (f32)i;\n"
     "  out[n++] = tc_fma_f32(a, b, a), out[n++] = tc_div_f32(a, b), out[n++] = tc_sqrt_f32(a), out[n++] = tc_floor_f32(a), out[n++] = "
     "tc_ceil_f32(a);\n"
     "  out[n++] = tc_trunc_f32(a), out[n++] = tc_rint_f32(a), out[n++] = tc_abs_f32(a), out[n++] = tc_exp2_f32(a);\n"

@@ -2,10 +2,9 @@
 #ifndef TC_TESTS_LOWERING_GPU_CODE_H
 #define TC_TESTS_LOWERING_GPU_CODE_H
 
-#include <elf.h>
-
 #include "device/cuda/nvrtc.h"
 #include "tests/lowering/kernel_texts.h"
+#include "tests/nvidia.h"
 
 #define NO_DRIVER 99  // a driver's major version that no NVRTC is above
 
@@ -16,29 +15,6 @@ __attribute__((unused)) static void find_nvrtc(void) {
 }
 
 __attribute__((unused)) static const char *words_of = "compute_80";  // what the PTX that is looked at is for
-
-// Bytes of stack that the cubin's kernel has, which is where registers are spilled to: what .nv.info says of it.
-static int stack_of(const char *image, size_t bytes) {
-  const Elf64_Ehdr *h = (const void *)image;
-  const Elf64_Shdr *section = (const void *)(image + h->e_shoff);
-  const char *names = image + section[h->e_shstrndx].sh_offset;
-  int most = -1;
-  cr_assert(bytes > h->e_shoff && memcmp(image, "\177ELF", 4) == 0);
-  for (int i = 0; i < h->e_shnum; i++) {
-    if (strcmp(names + section[i].sh_name, ".nv.info") != 0) continue;
-    const unsigned char *at = (const void *)(image + section[i].sh_offset), *end = at + section[i].sh_size;
-    while (at + 4 <= end) {  // format, attribute, and two bytes of value or size
-      uint32_t value[2];
-      unsigned size = at[0] == 4 ? at[2] | at[3] << 8 : 0;
-      if (at[0] == 4 && at[1] == 0x11 && size == 8) {  // the frame of a function
-        memcpy(value, at + 4, sizeof value);
-        most = TC_MAX_OF(most, (int)value[1]);
-      }
-      at += 4 + size;
-    }
-  }
-  return most;
-}
 
 // Words that are in the PTX at least so many times each; they end with NULL.
 typedef struct ptx_words {
@@ -59,7 +35,9 @@ static void expect_code(const void *arg, const char *what, const char *source) {
     tc_free(image.data);
   }
   cr_assert_eq(tc_nvrtc_compile("sm_90a", "kernel", source, &image), TC_OK, "%s: %s", what, tc_last_error()->message);
-  cr_expect_eq(stack_of(image.data, image.bytes), 0, "%s: %d bytes of stack", what, stack_of(image.data, image.bytes));
+  cubin_facts facts;
+  cr_assert(cubin_read(image.data, image.bytes, &facts), "%s: not a cubin", what);
+  cr_expect_eq(facts.stack, 0, "%s: %d bytes of stack", what, facts.stack);
   tc_free(image.data);
 }
 

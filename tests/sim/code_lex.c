@@ -259,6 +259,7 @@ void sim_tokens(parser *p, const char *source) {
   predefine(p, "TC_WARP", 1, p->warp);
   predefine(p, "TC_HAS_MMA", 1, p->arch >= 80);
   predefine(p, "TC_UNROLL", 0, 0);
+  predefine(p, "TC_ROLLED", 0, 0);
   for (;;) {
     if (!on && l.at[strspn(l.at, " \t")] != '#') {
       l.at += strcspn(l.at, "\n");

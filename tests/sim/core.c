@@ -53,6 +53,7 @@ static void read_options(void) {
   o->truncating = mma && strcmp(mma, "truncating") == 0;
   o->slow_copies = number("TC_SIM_SLOW_COPIES", 0) != 0;
   o->leaks = number("TC_SIM_LEAKS", 0) != 0;
+  o->idle = number("TC_SIM_IDLE", 0) != 0;
   o->driver_version = (int)number("TC_SIM_DRIVER_VERSION", 13000);
   random_state = o->seed * 0x9e3779b97f4a7c15u + 1;
 }

@@ -321,6 +321,7 @@ typedef struct sim_options {
   uint64_t seed;
   int eager;  // percent of calls at which a piece of work runs
   bool truncating, slow_copies, leaks;
+  bool idle;  // no kernel runs, and nothing of a library's
   int driver_version;
 } sim_options;
 

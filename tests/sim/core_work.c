@@ -184,7 +184,7 @@ void sim_perform(sim_device *d, const sim_op *op) {
     case SIM_OP_KERNEL:
       d->clock_ms += 0.005;
       e = sim_injected("kernel", &sticky);
-      if (e == SIM_OK) e = run_kernel(d, &op->launch);
+      if (e == SIM_OK && !sim_option.idle) e = run_kernel(d, &op->launch);
       break;
     case SIM_OP_COPY:
       d->clock_ms += 0.002 + (double)op->bytes / 25e6;
@@ -197,7 +197,7 @@ void sim_perform(sim_device *d, const sim_op *op) {
     case SIM_OP_CALL:
       d->clock_ms += 0.005;
       e = sim_injected("library", &sticky);
-      if (e == SIM_OK) e = op->call(d, op->staged);
+      if (e == SIM_OK && !sim_option.idle) e = op->call(d, op->staged);
       break;
     case SIM_OP_ALLOC: memset(sim_state + (op->to - (uintptr_t)sim_memory), SIM_UNWRITTEN, op->bytes); break;
     case SIM_OP_FREE:

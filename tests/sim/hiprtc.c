@@ -1,11 +1,9 @@
-// hiprtc's face: kernels of the dialect for AMD's devices, waves of 64 threads for gfx9 and of 32 for the others; the real compiler is asked,
-// too, where TC_SIM_CLANG names one. See nvrtc.c.
+// hiprtc's face: kernels of the dialect for AMD's devices, waves of 64 threads for gfx9 and of 32 for the others. See nvrtc.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/hip/api.h"
-#include "tests/amd.h"
 #include "tests/sim/program.h"
 
 #define TC_HIPRTC_ROW(symbol, result, parameters) SIM_EXPORT result symbol parameters;
@@ -51,21 +49,6 @@ static void refuse_unknown(const char *arch) {
   abort();
 }
 
-// TC_SIM_CLANG: what that compiler refuses, or needs a stack for, does not compile here.
-static unsigned ask_clang(sim_program *p, const char *arch) {
-  const char *compiler = getenv("TC_SIM_CLANG");
-  if (!compiler || !*compiler || !p->words) return SIM_RTC_SUCCESS;
-  bool ok;
-  char why[128], *text = amd_assembly(compiler, arch, p->words, p->source, &ok);
-  unsigned result = SIM_RTC_SUCCESS;
-  if (!ok || !text)
-    result = sim_program_fail(p, SIM_RTC_COMPILATION, "%s for %s: %s", compiler, arch, text ? text : "no place for files");
-  else if (!amd_is_lean(text, why, sizeof why))
-    result = sim_program_fail(p, SIM_RTC_COMPILATION, "%s for %s makes %s", compiler, arch, why);
-  free(text);
-  return result;
-}
-
 tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program program, int n, const char **option) {
   sim_program *p = program;
   if (!p) return SIM_RTC_INVALID_PROGRAM;
@@ -83,8 +66,7 @@ tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program program, int n, const ch
   if (!arch) return sim_program_fail(p, SIM_RTC_INVALID_OPTION, "error: no --offload-arch\n");
   refuse_unknown(arch);
   if (sim_program_lacks_words(p)) return sim_program_fail(p, SIM_RTC_COMPILATION, "error: 'tc_words.h' file not found\n");
-  unsigned result = sim_program_compile(p, arch, strncmp(arch, "gfx9", 4) == 0 ? 64 : 32, contract);
-  return result == SIM_RTC_SUCCESS ? ask_clang(p, arch) : result;
+  return sim_program_compile(p, arch, strncmp(arch, "gfx9", 4) == 0 ? 64 : 32, contract);
 }
 
 tc_hiprtc_result hiprtcGetProgramLogSize(tc_hiprtc_program p, size_t *bytes) {

@@ -17,6 +17,7 @@ typedef double f64;
 #define TC_WARP SIM_WARP
 #define TC_DEVICE static inline __attribute__((unused))
 #define TC_UNROLL
+#define TC_ROLLED
 #define SIM_PURE __attribute__((const))
 #define SIM_UNSEEN __attribute__((no_sanitize_thread))
 
