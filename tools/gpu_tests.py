@@ -14,11 +14,13 @@ import sys
 
 from count_tests import count_tap
 
-# What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. All others ran on the simulated drivers.
+# What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. Schedules that are run in step on the host are
+# not text yet. All others ran on the simulated drivers.
 COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-gpu_attention_code", "lowering-gpu_product_code", "lowering-gpu_row_texts",
             "plain-gpu_compiled", "plain-gpu_compiled-amd",
             "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header", "plain-miopen_header",
             "plain-rocblas_header"]
+IN_STEP = ["lowering-gpu_attention", "lowering-gpu_clusters", "lowering-gpu_product"]
 SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu"]  # and the suite gpu
 
 
@@ -69,12 +71,13 @@ def main():
     if sys.argv[1] == "--names":
         print_names(sys.argv[2])
         return
-    simulated, compiled = {}, {}
+    simulated, in_step, compiled = {}, {}, {}
     for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
         run = json.loads(line)
         name = run["name"].split(" / ")[-1]
-        (compiled if name in COMPILED else simulated)[name] = run
+        (compiled if name in COMPILED else in_step if name in IN_STEP else simulated)[name] = run
     print_kind("simulated", simulated)
+    print_kind("schedules run in step on the host", in_step)
     print_kind("compiled only, or compared with the vendors' headers", compiled)
     print_hardware(sys.argv[2], sys.argv[3:])
 
