@@ -20,7 +20,7 @@ enum { NO_DRIVER = 99, REGISTERS_OF_BLOCK = 65536 };  // a driver's major versio
 const code_arch code_archs[N_CODE_ARCHS] = {
     {.name = "sm_80", .simulated = "sm_80", .warp = 32, .shared = 163 << 10},
     {.name = "sm_90", .simulated = "sm_90", .warp = 32, .shared = 227 << 10, .cluster = true},
-    {.name = "sm_90a", .simulated = "sm_90", .warp = 32, .shared = 227 << 10, .cluster = true},
+    {.name = "sm_90a", .simulated = "sm_90", .warp = 32, .shared = 227 << 10, .cluster = true, .wgmma = true},
     {.name = "sm_100", .simulated = "sm_100", .warp = 32, .shared = 227 << 10, .cluster = true},
     {.name = "sm_120", .simulated = "sm_120", .warp = 32, .shared = 99 << 10, .cluster = true},
     {.name = "gfx906", .simulated = "gfx906", .amd = true, .warp = 64, .shared = 64 << 10},
@@ -80,7 +80,7 @@ bool compiled_takes(const code_arch *a, const char *made_for, const char *source
   const bool amd = strncmp(made_for, "gfx", 3) == 0;
   if (amd != a->amd || number_after(source, "TC_SHARED(") > a->shared) return false;
   if (amd) return (strncmp(made_for, "gfx9", 4) == 0) == (a->warp == 64) && (a->mfma || !strstr(source, "tc_mfma"));
-  return a->cluster || !strstr(source, "TC_KERNEL_CLUSTER");
+  return (a->cluster || !strstr(source, "TC_KERNEL_CLUSTER")) && (a->wgmma || !strstr(source, "tc_wgmma"));
 }
 
 // ---- words ----

@@ -11,7 +11,7 @@ typedef struct code_arch {
   const char *simulated;  // the simulated device whose kernels are for it
   bool amd, mfma;
   int warp, shared;  // bytes of the block's memory at most
-  bool cluster;
+  bool cluster, wgmma;
 } code_arch;
 
 enum { N_NVIDIA = 5, N_AMD = 6, N_CODE_ARCHS = N_NVIDIA + N_AMD };
