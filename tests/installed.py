@@ -76,9 +76,9 @@ class Installed:
         path = os.path.join(self.root, name)
         # The plug-in stands beside the library; the test of that must not be told where it is.
         told = {k: "" for k in ("TC_LLVM_PATH",)} if not static else {}
-        log = run(path + ".out", env={"LD_LIBRARY_PATH": self.libdir, "TC_LOG": "kernel", **told})
+        log = run(path + ".out", env={"LD_LIBRARY_PATH": self.libdir, "TC_LOG": "kernel", "TC_INTERPRET_FIRST": "0", **told})
         # Where no compiler was built, the library says so; where one was, that would be a failure.
-        quiet = ["compiled tc_"] if os.path.exists(self.plugin) else ["compiled tc_", "tc[warn] no compiler"]
+        quiet = ["compiled tc_"] if os.path.exists(self.plugin) else ["interpreted tc_", "tc[warn] no compiler"]
         return "\n".join(line for line in log.splitlines() if not any(words in line for words in quiet)) + "\n"
 
 
