@@ -1,7 +1,7 @@
 // The interpreter's functions: interp_ops.h once per instruction set, and what needs none. See interp_steps.h.
 //
 // Compile with -ffp-contract=off (no step has anything to contract, but inlining must not make one), never with -ffast-math;
-// -fno-math-errno -fno-trapping-math let sqrt, floor and the like become vector instructions.
+// -fno-math-errno -fno-trapping-math let sqrt, floor, comparisons and the like become vector instructions (meson.build).
 #include "lowering/interp_steps.h"
 
 #include <math.h>
@@ -192,7 +192,7 @@ static inline int64_t i64_from(double v) {
 #if defined(__clang__)
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
-#define IVDEP _Pragma("GCC ivdep")
+#define IVDEP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")  // unrolled first, a loop with a condition in it would not become vectors
 #else
 #define IVDEP
 #endif

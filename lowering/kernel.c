@@ -22,11 +22,14 @@
 #define N_BUCKETS 1024
 
 // What compiling a kernel is taken to cost, of its instructions, and how many times as long as compiled code its interpreter takes. On a Zen 3 ResNet18's 183
-// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 8 to 20 times as long interpreted, steps of small networks 25, rows 50 to
-// 100, products 100 to 300.
+// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20, steps of small networks 18,
+// products 35 to 60.
 #define COMPILE_NS 2e6
 #define COMPILE_INST_NS 8e4
-#define INTERPRETED 100.0
+#define INTERPRETED 60.0
+// Of a compile, what interpreting a run may take for it to be interpreted first. A process's first run of ResNet18, whose dear kernels are compiled or on disk,
+// would else take as long again for those that are neither.
+#define FIRST_SHARE 0.125
 
 static struct {
   pthread_mutex_t lock;
@@ -197,7 +200,7 @@ static double compile_ns(const tc_nest *nest) {
 }
 
 static bool soon_interpreted(const origin *from) {
-  return tc_options_get()->interpret_first && from->work * INTERPRETED < compile_ns(from->nest);
+  return tc_options_get()->interpret_first && from->work * INTERPRETED < FIRST_SHARE * compile_ns(from->nest);
 }
 
 // The interpreter of a kernel that is to be compiled when it was run for long enough.
