@@ -27,8 +27,8 @@
 #define COMPILE_NS 2e6
 #define COMPILE_INST_NS 8e4
 #define INTERPRETED 60.0
-// Of a compile, what interpreting a run may take for it to be interpreted first. A process's first run of ResNet18, whose dear kernels are compiled or on disk,
-// would else take as long again for those that are neither.
+// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
+// whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
 #define FIRST_SHARE 0.125
 
 static struct {
@@ -195,12 +195,12 @@ static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
   return TC_OK;
 }
 
-static double compile_ns(const tc_nest *nest) {
-  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
+static double patience_ns(const tc_nest *nest) {
+  return FIRST_SHARE * (COMPILE_NS + COMPILE_INST_NS * nest->n_inst);
 }
 
 static bool soon_interpreted(const origin *from) {
-  return tc_options_get()->interpret_first && from->work * INTERPRETED < FIRST_SHARE * compile_ns(from->nest);
+  return tc_options_get()->interpret_first && from->work * INTERPRETED < patience_ns(from->nest);
 }
 
 // The interpreter of a kernel that is to be compiled when it was run for long enough.
@@ -216,7 +216,7 @@ static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num,
 static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(interpret(k, nest));
   k->ctx = k;
-  k->patience_ns = (uint64_t)compile_ns(nest);
+  k->patience_ns = (uint64_t)patience_ns(nest);
   atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
   return TC_OK;
 }

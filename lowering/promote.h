@@ -1,7 +1,7 @@
 // Kernels that are interpreted until a thread of their own has compiled them.
 //
 // Idea: compiling a kernel takes milliseconds and opening the compiler tens of them, which a program that runs it a few times never wins back. So a kernel
-// whose run is soon interpreted is; when that has taken about as long as compiling would, it is asked for here. Bits are the same, so nobody sees the change.
+// whose run is soon interpreted is; when that has taken a good part of what compiling would, it is asked for here. Bits are the same, so nobody sees the change.
 // The interpreter and compiled code have one signature, and a plan reads which it is from an atomic pointer at each run (kernel.h).
 // Threads: thread-safe. Kernels are compiled by a thread that is started for the first of them, and ends with the process, which waits for the kernel that is
 // being compiled. Where there is no such thread, or LLVM would be destroyed under its hands (codegen.h, lasting), the thread that ran the plan compiles them.
