@@ -1,4 +1,5 @@
-// Convolutions for tests of libraries: small ones with whole numbers, by the definition and on a device.
+// Convolutions for tests of libraries: small ones with whole numbers, by the definition and on a device; and what is the same of every library of them.
+// A test says which it is of: static const vendor tested = {..}.
 #ifndef TC_TESTS_DEVICE_CONVS_H
 #define TC_TESTS_DEVICE_CONVS_H
 
@@ -10,6 +11,42 @@
     TC_GPU_CONVOLUTIONS, .conv = (f) \
   }
 enum { MOST = 16, GUARD = 64, MOST_ELEMENTS = 4096 };  // algorithms; elements behind a result that nobody may touch
+
+typedef struct vendor {
+  int row;
+  const char *driver, *variable, *library;  // the simulated ones; where the library's path stands
+  const char *place[2];  // a variable that is set for it, and its value; NULL: none
+} vendor;
+static const vendor tested;
+
+#define OF_DRIVER(type, name) ((type)symbol_of(tested.driver, name))
+
+static inline tc_gpu *open_tested(void) {
+  tc_gpu *g;
+  OK(tc_gpu_get(tc_device_of_row(tested.row, 0), &g));
+  return g;
+}
+
+static inline void set_place(void) {
+  if (tested.place[0]) setenv(tested.place[0], tested.place[1], 1);
+}
+
+static inline void simulate_library(const char *const *setting) {
+  set_place();
+  simulate(setting);
+  setenv(tested.variable, built(tested.library), 1);
+  tc_options_reload();
+}
+
+static inline void finish(void) {
+  tc_gpu_shutdown();
+  cr_expect_eq(OF_DRIVER(int (*)(void), "sim_faults")(), 0, "%s", OF_DRIVER(const char *(*)(void), "sim_fault_text")());
+  cr_expect_eq(OF_DRIVER(int (*)(void), "sim_live_objects")(), 0);
+}
+
+static inline bool fail_at(const char *spec) {
+  return OF_DRIVER(bool (*)(const char *), "sim_fail")(spec);
+}
 
 // Image, weight, result: how many elements.
 typedef struct problem {
@@ -103,13 +140,6 @@ static inline tc_gpu_call *call_of(problem *p, const tc_gpu_algorithm *a) {
   return x;
 }
 
-static inline tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
-  tc_gpu_sequence *s;
-  tc_gpu_launch launch = {.call = x};
-  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
-  return s;
-}
-
 // The algorithm's results, launched once and replayed twice; false: the library refuses it, with these words.
 static inline bool computes(tc_gpu *g, const tc_gpu_conv_facts *f, const tc_gpu_algorithm *a, const char *refusal) {
   tc_gpu_call *x;
@@ -151,6 +181,49 @@ static inline tc_gpu_conv_facts usual(void) {
   return square(TC_F32, TC_GPU_FORWARD, 2, 1, 1, 1, 1);
 }
 
-#define SAYS(text, words) cr_expect(strstr((text), (words)), "\"%s\" is not in \"%s\"", (words), (text))
+// Why the library at the path, or without one named, is not there.
+static inline const char *absent(const char *path, const char *const *setting) {
+  if (path) setenv(tested.variable, path, 1);
+  set_place();
+  simulate(setting);
+  const char *why = tc_gpu_library_absent(open_tested(), TC_GPU_CONVOLUTIONS);
+  cr_assert(why);
+  tc_gpu_algorithm a[MOST];
+  int n;
+  FAILS(tc_gpu_call_find(open_tested(), WORK(usual()), a, MOST, &n), TC_ERR_DEVICE, why);
+  cr_expect_eq(n, 0);
+  return why;
+}
+
+// Each time that a convolution's making and runs call the function it fails once: that is a status of no memory, or a graph that is not made, nothing is lost,
+// and the next time it works. least: times that it was a status.
+static inline void may_fail(tc_gpu *g, const problem *p, const char *function, int result, int least, int most) {
+  uint64_t (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
+  bool done = false;
+  int failed = 0;
+  for (int k = 1; !done; k++) {
+    char spec[96];
+    tc_gpu_algorithm a;
+    tc_gpu_call *x = NULL;
+    tc_gpu_sequence *s = NULL;
+    int n = 0;
+    uint64_t before = calls(function);
+    snprintf(spec, sizeof spec, "%s:%d=%d", function, k, result);
+    cr_assert(k < most && fail_at(spec));
+    tc_status st = tc_gpu_call_find(g, WORK(p->f), &a, 1, &n);
+    if (st == TC_OK) st = tc_gpu_call_create(g, WORK(p->f), &a, &x);
+    if (st == TC_OK) s = sequence_of(g, x);
+    for (int time = 0; time < 2 && st == TC_OK; time++) st = run(p, s);
+    done = calls(function) - before < (uint64_t)k;
+    // A capture that fails is launched.
+    cr_expect(st == TC_OK || (!done && st == TC_ERR_MEMORY), "%s: %s", spec, tc_last_error()->message);
+    failed += st != TC_OK;
+    cr_assert(fail_at(NULL));
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_call_release(x);
+    tc_clear_error();
+  }
+  cr_expect(failed >= least, "%s: %d", function, failed);
+}
 
 #endif

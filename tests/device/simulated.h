@@ -33,6 +33,7 @@ static inline tc_gpu *open_gpu(int ordinal) {
   return g;
 }
 
+#define SAYS(text, words) cr_expect(strstr((text), (words)), "\"%s\" is not in \"%s\"", (words), (text))
 #define OK(call) cr_assert_eq((call), TC_OK, "%s", tc_last_error()->message)
 // The call fails with this status, and its message has these words.
 #define FAILS(call, status, words) \
@@ -42,5 +43,13 @@ static inline tc_gpu *open_gpu(int ordinal) {
     cr_expect(strstr(tc_last_error()->message, (words)), "\"%s\" is not in \"%s\"", (words), tc_last_error()->message); \
     tc_clear_error(); \
   } while (0)
+
+// Of a library's call alone, whose five words are addresses.
+static inline tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
+  tc_gpu_sequence *s;
+  tc_gpu_launch launch = {.call = x};
+  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
+  return s;
+}
 
 #endif

@@ -1,27 +1,13 @@
 // Convolutions by a vendor's library (device/gpu.h), on the simulated driver and its cuDNN. What calls of libraries have in common is in test_gpu_product.c.
 #include "tests/device/convs.h"
 
-static void simulate_library(const char *const *setting) {
-  simulate(setting);
-  setenv("TC_CUDNN_LIBRARY", built("libsim-cudnn.so"), 1);
-  tc_options_reload();
-}
-
-static void finish(void) {
-  tc_gpu_shutdown();
-  cr_expect_eq(CALL(int (*)(void), "sim_faults")(), 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
-  cr_expect_eq(CALL(int (*)(void), "sim_live_objects")(), 0);
-}
-
-static bool fail_at(const char *spec) {
-  return CALL(bool (*)(const char *), "sim_fail")(spec);
-}
+static const vendor tested = {TC_DEVICE_CUDA, "libsim-cuda.so", "TC_CUDNN_LIBRARY", "libsim-cudnn.so", {NULL, NULL}};
 
 // ---- results ----
 
 Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_replayed) {
   simulate_library(NULL);
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_tested();
   cr_assert_null(tc_gpu_library_absent(g, TC_GPU_CONVOLUTIONS), "%s", tc_gpu_library_absent(g, TC_GPU_CONVOLUTIONS));
   cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_CONVOLUTIONS), "cuDNN 9.10.2");
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
@@ -43,10 +29,10 @@ Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_re
 // What a run under way uses stays until it is over, and the call's last reference is gone before.
 Test(gpu_conv, a_call_is_given_up_behind_its_runs) {
   simulate_library((const char *[]){"TC_SIM_EAGER=0", NULL});
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   tc_gpu_algorithm a;
-  uint64_t words[5], (*calls)(const char *) = CALL(uint64_t (*)(const char *), "sim_calls");
+  uint64_t words[5], (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
   int n;
   OK(tc_gpu_call_find(g, WORK(f), &a, 1, &n));
   problem p = problem_make(g, &f);
@@ -68,7 +54,7 @@ Test(gpu_conv, a_call_is_given_up_behind_its_runs) {
 
 Test(gpu_conv, an_algorithm_is_its_engine_with_its_knobs) {
   simulate_library((const char *[]){"TC_SIM_ENGINE=1", NULL});
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   tc_gpu_algorithm a[MOST];
   tc_gpu_call *x;
@@ -101,18 +87,6 @@ Test(gpu_conv, an_algorithm_is_its_engine_with_its_knobs) {
 }
 
 // ---- what may be absent, and fail ----
-
-static const char *absent(const char *path, const char *const *setting) {
-  if (path) setenv("TC_CUDNN_LIBRARY", path, 1);
-  simulate(setting);
-  const char *why = tc_gpu_library_absent(open_gpu(0), TC_GPU_CONVOLUTIONS);
-  cr_assert(why);
-  tc_gpu_algorithm a[MOST];
-  int n;
-  FAILS(tc_gpu_call_find(open_gpu(0), WORK(usual()), a, MOST, &n), TC_ERR_DEVICE, why);
-  cr_expect_eq(n, 0);
-  return why;
-}
 
 Test(gpu_conv, without_a_library_one_sentence_says_so) {
   SAYS(absent(NULL, NULL), "a simulated device has no library of convolutions but one that TC_CUDNN_LIBRARY names");
@@ -147,42 +121,14 @@ Test(gpu_conv, a_library_that_does_not_start_is_told) {
   finish();
 }
 
-// Any call to the library may fail: a status, nothing is lost, and the next time it works.
 Test(gpu_conv, every_call_of_the_library_may_fail) {
   static const char *const functions[] = {"cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
                                           "cudnnBackendFinalize", "cudnnBackendExecute"};
   simulate_library(NULL);
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   problem p = problem_make(g, &f);
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    bool done = false;
-    int failed = 0;
-    for (int k = 1; !done; k++) {
-      char spec[64];
-      tc_gpu_algorithm a;
-      tc_gpu_call *x = NULL;
-      tc_gpu_sequence *s = NULL;
-      int n;
-      uint64_t (*calls)(const char *) = CALL(uint64_t (*)(const char *), "sim_calls");
-      uint64_t before = calls(functions[i]);
-      snprintf(spec, sizeof spec, "%s:%d=4003", functions[i], k);
-      cr_assert(k < 1000 && fail_at(spec));
-      tc_status st = tc_gpu_call_find(g, WORK(f), &a, 1, &n);
-      if (st == TC_OK) st = tc_gpu_call_create(g, WORK(f), &a, &x);
-      if (st == TC_OK) s = sequence_of(g, x);
-      for (int time = 0; time < 2 && st == TC_OK; time++) st = run(&p, s);
-      done = calls(functions[i]) - before < (uint64_t)k;
-      // A capture that fails is launched.
-      cr_expect(st == TC_OK || (!done && st == TC_ERR_MEMORY), "%s: %s", spec, tc_last_error()->message);
-      failed += st != TC_OK;
-      cr_assert(fail_at(NULL));
-      tc_gpu_sequence_destroy(s);
-      tc_gpu_call_release(x);
-      tc_clear_error();
-    }
-    cr_expect(failed > (i < 4 ? 5 : 0), "%s: %d", functions[i], failed);
-  }
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) may_fail(g, &p, functions[i], 4003, i < 4 ? 6 : 1, 1000);
   problem_end(&p);
   finish();
 }
@@ -191,7 +137,7 @@ Test(gpu_conv, what_is_not_supported_has_no_algorithms) {
   simulate_library(NULL);
   tc_gpu_algorithm a[MOST];
   int n;
-  tc_gpu *g = open_gpu(0);
+  tc_gpu *g = open_tested();
   OK(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n));
   cr_expect(n > 0);
   // The seventh that is finalized is what asks for engines; any of them before it is an error.

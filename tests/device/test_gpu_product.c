@@ -194,13 +194,6 @@ static tc_gpu_call *product_of(problem *p, const tc_gpu_algorithm *a) {
   return x;
 }
 
-static tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
-  tc_gpu_sequence *s;
-  tc_gpu_launch launch = {.call = x};
-  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
-  return s;
-}
-
 // Rows of so many elements, others of memory between them.
 static tc_gpu_product_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_turned, bool right_turned, int64_t gap) {
   tc_gpu_product_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
@@ -446,8 +439,6 @@ static const char *absent(const char *path, const char *const *setting) {
   cr_expect_eq(n, 0);
   return why;
 }
-
-#define SAYS(text, words) cr_expect(strstr((text), (words)), "\"%s\" is not in \"%s\"", (words), (text))
 
 Test(gpu_product, without_a_library_one_sentence_says_so) {
   SAYS(absent(NULL, NULL), "a simulated device has no library of products but one that TC_CUBLASLT_LIBRARY names");

@@ -3,36 +3,13 @@
 #include "device/hip/miopen.h"
 #include "tests/device/convs.h"
 
-#define HIP(type, name) ((type)symbol_of("libsim-hip.so", name))
-
-static tc_gpu *open_hip(int ordinal) {
-  tc_gpu *g;
-  cr_assert_eq(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, ordinal), &g), TC_OK, "%s", tc_last_error()->message);
-  return g;
-}
-
-static void simulate_library(const char *const *setting) {
-  setenv("MIOPEN_USER_DB_PATH", "/tmp", 1);
-  simulate(setting);
-  setenv("TC_MIOPEN_LIBRARY", built("libsim-miopen.so"), 1);
-  tc_options_reload();
-}
-
-static void finish(void) {
-  tc_gpu_shutdown();
-  cr_expect_eq(HIP(int (*)(void), "sim_faults")(), 0, "%s", HIP(const char *(*)(void), "sim_fault_text")());
-  cr_expect_eq(HIP(int (*)(void), "sim_live_objects")(), 0);
-}
-
-static bool fail_at(const char *spec) {
-  return HIP(bool (*)(const char *), "sim_fail")(spec);
-}
+static const vendor tested = {TC_DEVICE_HIP, "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", {"MIOPEN_USER_DB_PATH", "/tmp"}};
 
 // ---- results ----
 
 static void every_kind(const char *const *setting, const char *name) {
   simulate_library(setting);
-  tc_gpu *g = open_hip(0);
+  tc_gpu *g = open_tested();
   cr_assert_null(tc_gpu_library_absent(g, TC_GPU_CONVOLUTIONS), "%s", tc_gpu_library_absent(g, TC_GPU_CONVOLUTIONS));
   cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_CONVOLUTIONS), name);
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
@@ -63,8 +40,8 @@ Test(hip_conv, a_library_that_knows_tf32_is_told_to_do_without) {
 
 Test(hip_conv, no_rule_takes_it) {
   simulate_library(NULL);
-  cr_expect(tc_gpu_library_is_measured(open_hip(0), TC_GPU_CONVOLUTIONS));
-  cr_expect_not(tc_gpu_library_is_measured(open_hip(0), TC_GPU_PRODUCTS));
+  cr_expect(tc_gpu_library_is_measured(open_tested(), TC_GPU_CONVOLUTIONS));
+  cr_expect_not(tc_gpu_library_is_measured(open_tested(), TC_GPU_PRODUCTS));
   cr_expect_not(tc_gpu_library_is_measured(open_gpu(0), TC_GPU_CONVOLUTIONS));
   finish();
 }
@@ -73,7 +50,7 @@ Test(hip_conv, no_rule_takes_it) {
 
 Test(hip_conv, padding_is_the_same_on_both_sides) {
   simulate_library(NULL);
-  tc_gpu *g = open_hip(0);
+  tc_gpu *g = open_tested();
   tc_gpu_algorithm a[MOST];
   tc_gpu_call *x;
   int n;
@@ -100,11 +77,11 @@ Test(hip_conv, numbers_have_32_bits) {
   int n;
   tc_gpu_conv_facts f = square(TC_F32, TC_GPU_FORWARD, 2, 1, 1, 1, 1);
   f.batch = INT64_C(1) << 32;
-  OK(tc_gpu_call_find(open_hip(0), WORK(f), a, MOST, &n));
+  OK(tc_gpu_call_find(open_tested(), WORK(f), a, MOST, &n));
   cr_expect_eq(n, 0);
   f = square(TC_F32, TC_GPU_FORWARD, 2, 1, 1, 1, 1), f.low[0] = f.high[0] = INT64_C(1) << 31;
   f = with_results(f);
-  OK(tc_gpu_call_find(open_hip(0), WORK(f), a, MOST, &n));
+  OK(tc_gpu_call_find(open_tested(), WORK(f), a, MOST, &n));
   cr_expect_eq(n, 0);
   finish();
 }
@@ -113,7 +90,7 @@ Test(hip_conv, numbers_have_32_bits) {
 
 Test(hip_conv, an_algorithm_is_its_solutions_number) {
   simulate_library(NULL);
-  tc_gpu *g = open_hip(0);
+  tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   tc_gpu_algorithm a[MOST];
   tc_gpu_call *x;
@@ -143,28 +120,15 @@ Test(hip_conv, what_is_slow_by_the_librarys_own_account_is_not_timed) {
   tc_gpu_conv_facts f = usual();
   tc_gpu_algorithm a[MOST];
   int n;
-  OK(tc_gpu_call_find(open_hip(0), WORK(f), a, MOST, &n));
+  OK(tc_gpu_call_find(open_tested(), WORK(f), a, MOST, &n));
   cr_expect(n == 5 && a[0].data[0] == 109, "%d, %llu", n, (unsigned long long)a[0].data[0]);  // named first
   setenv("TC_SIM_SOLUTION", "0", 1);
-  OK(tc_gpu_call_find(open_hip(0), WORK(f), a, MOST, &n));
+  OK(tc_gpu_call_find(open_tested(), WORK(f), a, MOST, &n));
   for (int i = 0; i < n; i++) cr_expect_neq(a[i].data[0], 109);
   finish();
 }
 
 // ---- what may be absent, and fail ----
-
-static const char *absent(const char *path, const char *const *setting) {
-  if (path) setenv("TC_MIOPEN_LIBRARY", path, 1);
-  setenv("MIOPEN_USER_DB_PATH", "/tmp", 1);
-  simulate(setting);
-  const char *why = tc_gpu_library_absent(open_hip(0), TC_GPU_CONVOLUTIONS);
-  cr_assert(why);
-  tc_gpu_algorithm a[MOST];
-  int n;
-  FAILS(tc_gpu_call_find(open_hip(0), WORK(usual()), a, MOST, &n), TC_ERR_DEVICE, why);
-  cr_expect_eq(n, 0);
-  return why;
-}
 
 Test(hip_conv, without_a_library_one_sentence_says_so) {
   SAYS(absent(NULL, NULL), "a simulated device has no library of convolutions but one that TC_MIOPEN_LIBRARY names");
@@ -234,7 +198,6 @@ Test(hip_conv, a_library_of_another_hip_is_told) {
   refuses(7, dlopen("libc.so.6", RTLD_NOW), "is MIOpen 3.4.0 for another HIP than the driver's, which is of HIP 7");
 }
 
-// Any call to the library may fail: a status, nothing is lost, and the next time it works.
 Test(hip_conv, every_call_of_the_library_may_fail) {
   static const struct {
     const char *name;
@@ -250,37 +213,10 @@ Test(hip_conv, every_call_of_the_library_may_fail) {
                    {"miopenConvolutionForwardCompileSolution", 1},
                    {"miopenConvolutionForwardImmediate", 1}};
   simulate_library(NULL);
-  tc_gpu *g = open_hip(0);
+  tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   problem p = problem_make(g, &f);
-  uint64_t (*calls)(const char *) = HIP(uint64_t (*)(const char *), "sim_calls");
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    bool done = false;
-    int failed = 0;
-    for (int k = 1; !done; k++) {
-      char spec[96];
-      tc_gpu_algorithm a;
-      tc_gpu_call *x = NULL;
-      tc_gpu_sequence *s = NULL;
-      int n = 0;
-      uint64_t before = calls(functions[i].name);
-      snprintf(spec, sizeof spec, "%s:%d=4", functions[i].name, k);
-      cr_assert(k < 100 && fail_at(spec));
-      tc_status st = tc_gpu_call_find(g, WORK(f), &a, 1, &n);
-      if (st == TC_OK) st = tc_gpu_call_create(g, WORK(f), &a, &x);
-      if (st == TC_OK) s = sequence_of(g, x);
-      for (int time = 0; time < 2 && st == TC_OK; time++) st = run(&p, s);
-      done = calls(functions[i].name) - before < (uint64_t)k;
-      // A capture that fails is launched.
-      cr_expect(st == TC_OK || (!done && st == TC_ERR_MEMORY), "%s: %s", spec, tc_last_error()->message);
-      failed += st != TC_OK;
-      cr_assert(fail_at(NULL));
-      tc_gpu_sequence_destroy(s);
-      tc_gpu_call_release(x);
-      tc_clear_error();
-    }
-    cr_expect(failed >= functions[i].fails, "%s: %d", functions[i].name, failed);
-  }
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) may_fail(g, &p, functions[i].name, 4, functions[i].fails, 100);
   problem_end(&p);
   finish();
 }
@@ -289,7 +225,7 @@ Test(hip_conv, what_is_not_supported_has_no_algorithms) {
   simulate_library(NULL);
   tc_gpu_algorithm a[MOST];
   int n;
-  tc_gpu *g = open_hip(0);
+  tc_gpu *g = open_tested();
   cr_assert(fail_at("miopenConvolutionForwardGetSolution:1=6"));
   OK(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n));
   cr_expect_eq(n, 0);
