@@ -9,7 +9,7 @@
 #include "lowering/gpu/product.h"
 #include "runtime/options.h"
 #include "tests/plain/child.h"
-#include "tests/sim/built.h"
+#include "tests/plain/on_amd.h"
 
 enum { MOST = 1 << 16 };
 
@@ -95,11 +95,7 @@ typedef struct device {
 } device;
 
 static bool begin(const device *d) {
-  setenv("TC_SIM_GFX", d->gfx, 1);
-  setenv("TC_SIM_MMA", d->arithmetic, 1);
-  setenv("TC_CACHE_BYTES", "0", 1);
-  if (!built_simulators()) return false;
-  tc_options_reload();
+  if (!on_amd(d->gfx, d->arithmetic)) return false;
   EXPECT_OK(tc_set_default_device("tc:hip"));
   return true;
 }

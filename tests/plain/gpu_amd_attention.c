@@ -2,10 +2,9 @@
 // that heads, rows, masks and lengths are given; other architectures go without, waves of 32 and of 64.
 #include <tc/tc.h>
 
-#include "runtime/options.h"
 #include "tests/plain/attend.h"
 #include "tests/plain/child.h"
-#include "tests/sim/built.h"
+#include "tests/plain/on_amd.h"
 
 static const shape shapes[] = {
     {"f16, causal, grouped", TC_F16, 1, 4, 2, 40, 40, 32, 48, true, 0, NO_MASK, true},
@@ -26,11 +25,7 @@ typedef struct device {
 } device;
 
 static bool begin(const device *d) {
-  setenv("TC_SIM_GFX", d->gfx, 1);
-  setenv("TC_SIM_MMA", d->arithmetic, 1);
-  setenv("TC_CACHE_BYTES", "0", 1);
-  if (!built_simulators()) return false;
-  tc_options_reload();
+  if (!on_amd(d->gfx, d->arithmetic)) return false;
   draw();
   return true;
 }

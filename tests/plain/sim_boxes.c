@@ -1,6 +1,6 @@
 // The simulated driver finds planted mistakes in kernels that fetch boxes and multiply them by four warps, and none in the same kernels without; what a device
 // would not survive ends in its error. And it takes the maps that cuda.h allows, of the one kind that it knows.
-#include "tests/plain/child.h"
+#include "tests/plain/attempts.h"
 #include "tests/sim/map.h"
 #include "tests/sim/use.h"
 
@@ -71,15 +71,9 @@ static CUresult encode(CUtensorMap *map, CUdeviceptr at, uint64_t row_bytes, uin
                                     CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-typedef struct attempt {
-  const planted *p;
-  int bad;
-} attempt;
-
-// In a process of its own: after a fault that stays nothing more can be asked of the device.
 static int try(const void *arg) {
   const attempt *a = arg;
-  const planted *p = a->p;
+  const planted *p = &list[a->which];
   char source[4096];
   static uint16_t zeros[128 * 64];
   uint64_t words[48] = {0};
@@ -118,16 +112,7 @@ static int maps(const void *unused) {
 }
 
 int main(void) {
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-    for (int bad = 0; bad < 2; bad++) {
-      int status = child_status(try, &(attempt){&list[i], bad});
-      if (status == 77) {
-        printf("skipped: the simulated driver is not built\n");
-        return 77;
-      }
-      EXPECT(status == 0, "%s: status %d", list[i].name, status);
-    }
-  }
+  if (attempts(try, sizeof list / sizeof *list, &list[0].name, sizeof *list) == 77) return 77;
   EXPECT(child_status(maps, NULL) == 0, "maps");
   return expect_done("sim_boxes");
 }

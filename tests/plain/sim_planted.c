@@ -1,6 +1,6 @@
 // The simulated driver finds planted mistakes, names kernel and line, and finds none in the same kernels without them. What a device would not survive ends in
 // its error, which stays; what a device would do silently is a fault of the process.
-#include "tests/plain/child.h"
+#include "tests/plain/attempts.h"
 #include "tests/sim/use.h"
 
 typedef struct planted {
@@ -255,15 +255,9 @@ static const planted list[] = {
      "divergent cluster: 32 of 64 threads are at the cluster's barrier", 719, 3, 2, 32, 0},
 };
 
-typedef struct attempt {
-  const planted *p;
-  int bad;
-} attempt;
-
-// In a process of its own: after a fault that stays nothing more can be asked of the device.
 static int try(const void *arg) {
   const attempt *a = arg;
-  const planted *p = a->p;
+  const planted *p = &list[a->which];
   int bad = a->bad;
   char source[2048];
   uint64_t on_host = 0;
@@ -312,16 +306,7 @@ static int part_of_a_cluster(const void *unused) {
 }
 
 int main(void) {
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-    for (int bad = 0; bad < 2; bad++) {
-      int status = child_status(try, &(attempt){&list[i], bad});
-      if (status == 77) {
-        printf("skipped: the simulated driver is not built\n");
-        return 77;
-      }
-      EXPECT(status == 0, "%s: status %d", list[i].name, status);
-    }
-  }
+  if (attempts(try, sizeof list / sizeof *list, &list[0].name, sizeof *list) == 77) return 77;
   int status = child_status(look_away, NULL);
   EXPECT(status == USE_MISTAKES, "%d", status);
   status = child_status(part_of_a_cluster, NULL);
