@@ -187,10 +187,16 @@ static void tell_once(void) {
   if (self.wanted && !self.foreign && !atomic_exchange(&self.told, true)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
 }
 
-static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
+static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(tc_interp_create(nest, &k->interp));
-  k->ctx = k->interp;
   k->scratch_bytes = tc_interp_scratch(k->interp);
+  return TC_OK;
+}
+
+static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
+  tell_once();
+  TC_TRY(create_interp(k, nest));
+  k->ctx = k->interp;
   atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
   return TC_OK;
 }
@@ -214,7 +220,7 @@ static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num,
 }
 
 static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
-  TC_TRY(interpret(k, nest));
+  TC_TRY(create_interp(k, nest));
   k->ctx = k;
   k->patience_ns = (uint64_t)patience_ns(nest);
   atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
@@ -295,7 +301,6 @@ static tc_status make_quickly(making *m) {
     m->done = load_kept(m->k, m->from.nest);
     if (!m->done && soon_interpreted(&m->from)) st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
   } else if (!m->from.gpu) {
-    tell_once();
     st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
   }
   pthread_rwlock_unlock(&compiling);
@@ -304,9 +309,7 @@ static tc_status make_quickly(making *m) {
 
 static tc_status make_slowly(making *m) {
   pthread_rwlock_rdlock(&compiling);
-  bool interprets = !m->from.gpu && !compiler();
-  if (interprets) tell_once();
-  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : interprets ? interpret(m->k, m->from.nest) : compile(m->k, m->from.nest);
+  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : compiler() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
   pthread_rwlock_unlock(&compiling);
   m->done = st == TC_OK;
   return st;
