@@ -1,6 +1,7 @@
 // Kernels made together, a plain program for -fsanitize=thread as well: a list of nests gives the kernels that they give one by one, equal ones once; of
 // several that cannot be compiled the first one's error is told, and nothing is left; threads that ask for the same lists at once, while others clear the
 // cache, all get what computes the right values; so do those whose kernels come from disk.
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static void list_make(list *l) {
   for (int i = 0; i < N_NESTS; i++) {
     build(&l->nest[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i]};
+    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i], .work = INFINITY};  // too much to be interpreted first
   }
 }
 
