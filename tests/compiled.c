@@ -36,15 +36,15 @@ const code_arch code_archs[N_CODE_ARCHS] = {
 #define MORE_BLOCKS \
   "ptxas, by itself, makes do with fewer registers than there are, so that a processor holds more blocks, and puts a few values aside"
 #define LONG_ROWS "rows are kept in the registers of 1024 threads, which have 64 each there: too few for the longest"
-#define ONE_BY_ONE "operands that are not aligned are read one by one, which takes all 256 registers, and four values are put aside before the loop"
+#define ONE_BY_ONE "operands that are not aligned are read one by one, which takes all 256 registers, and a few values are put aside before the loop"
 static const struct excuse {
   const char *word, *arch;
   int stack;
   const char *reason;
 } excuses[] = {
-    {"tc_math_sin", "sm_*", 56, LARGE_ANGLES},       {"tc_math_cos", "sm_*", 56, LARGE_ANGLES},    {"tc_math_tan", "sm_*", 56, LARGE_ANGLES},
-    {"tc_math_polygamma", "sm_*", 56, LARGE_ANGLES}, {"_scatter_add", "sm_*", 48, MORE_BLOCKS},    {"", "sm_*", 24, MORE_BLOCKS},
-    {", 1024) {", "gfx906", 144, LONG_ROWS},         {"_bf16_matmul_", "gfx1030", 20, ONE_BY_ONE},
+    {"tc_math_sin", "sm_*", 56, LARGE_ANGLES},       {"tc_math_cos", "sm_*", 56, LARGE_ANGLES}, {"tc_math_tan", "sm_*", 56, LARGE_ANGLES},
+    {"tc_math_polygamma", "sm_*", 56, LARGE_ANGLES}, {"_scatter_add", "sm_*", 48, MORE_BLOCKS}, {"", "sm_*", 24, MORE_BLOCKS},
+    {", 1024) {", "gfx906", 248, LONG_ROWS},         {"_matmul_", "gfx906", 24, ONE_BY_ONE},    {"_matmul_", "gfx1*", 20, ONE_BY_ONE},
 };
 
 // ---- compilers ----

@@ -401,9 +401,10 @@ static const gpu_kind gpu_kinds[] = {
 };
 enum { n_gpu_kinds = sizeof gpu_kinds / sizeof *gpu_kinds };
 
-// Records and evals it, and has the texts of its kernels kept in the directory.
+// Records and evals it, and has the texts of its kernels kept in the directory: all of them, so that no earlier kind's kernel may be there.
 static inline void gpu_kind_make(const gpu_kind *k, const char *dir) {
   gpu_kind_dir = dir;
+  tc_cache_clear();
   k->record(k);
 }
 
