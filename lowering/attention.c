@@ -15,7 +15,7 @@
 
 #include "lowering/attention.h"
 #include "lowering/blocks.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 
 #define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
@@ -63,7 +63,7 @@ static int64_t ceil_to(int64_t n, int64_t of) {
 }
 
 static void choose_blocks(tc_att *p) {
-  const tc_isa *isa = tc_kernel_isa();
+  const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
   p->fused = isa->fma;
   p->vector = isa->vector_bytes / size;
@@ -790,5 +790,5 @@ void tc_ex_attention(tc_ex *s) {
     forward_kernel(p);
   double products = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);
   double pairs = (double)(p->n * p->hq * p->l) * (double)p->keys * (p->causal && !p->has_length ? 0.5 : 1);
-  s->x->work = pairs * (products / (tc_kernel_vector_bytes() == 64 ? 150 : 70) + 0.2) + 50;
+  s->x->work = pairs * (products / (tc_compiler_vector_bytes() == 64 ? 150 : 70) + 0.2) + 50;
 }

@@ -2,7 +2,7 @@
 #include "lowering/blocks.h"
 
 #include "lowering/expand_state.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
@@ -61,7 +61,7 @@ static int64_t given_or(const tc_cut *given, int what, int64_t model) {
 
 // Registers for accumulators.
 static int registers_of(void) {
-  return tc_kernel_isa()->registers / 4 * 3;  // the rest hold the factors
+  return tc_compiler_isa()->registers / 4 * 3;  // the rest hold the factors
 }
 
 // Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
@@ -74,12 +74,12 @@ static int choose_lanes(int64_t n, int vector, int most) {
 }
 
 static int most_lanes(int size) {
-  const tc_isa *isa = tc_kernel_isa();
+  const tc_isa *isa = tc_compiler_isa();
   return TC_MIN(isa->registers / 8 * isa->vector_bytes / size, LANES);
 }
 
 int64_t tc_blocks_panel(int64_t n, tc_type acc) {
-  int size = (int)tc_type_bytes(acc), lanes = choose_lanes(n, TC_MIN(tc_kernel_vector_bytes() / size, LANES), most_lanes(size));
+  int size = (int)tc_type_bytes(acc), lanes = choose_lanes(n, TC_MIN(tc_compiler_vector_bytes() / size, LANES), most_lanes(size));
   return n % lanes ? 0 : lanes;
 }
 
@@ -89,7 +89,7 @@ int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
 }
 
 static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
-  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
+  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   bool along_k = !right->panel && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
   int turned = tc_blocks_turned_as_one(right->type, acc) * vector;  // rows of a block that is turned
   return along_k && of->m * 4 <= registers_of() && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
@@ -103,7 +103,7 @@ static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *rig
 }
 
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, const tc_cut *given) {
-  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
+  int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
   // two threads, GFLOP/s with two tiles and with one: 8x768x3072 70 and 125, 12x768x3072 98 and 170, 8x4096x4096 52 and 71; bf16 100 and 154, 131 and
@@ -138,12 +138,12 @@ static bool can_read_once(const tc_blocks *b, const tc_operand *right) {
 
 // Registers that the sums of a panel take.
 static int registers_of_panel(const tc_blocks *b, tc_type acc) {
-  return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_kernel_vector_bytes(), 1);
+  return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_compiler_vector_bytes(), 1);
 }
 
 // Whether all that the registers hold of sums is too little of a row of b for a stream.
 static bool streams_too_narrow(void) {
-  return registers_of() * tc_kernel_vector_bytes() < STREAM_BYTES;
+  return registers_of() * tc_compiler_vector_bytes() < STREAM_BYTES;
 }
 
 // Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
@@ -213,7 +213,7 @@ static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
 // 128x768x768 and 1024x1024x1024 1.08, eight no better; 4x12x512x64 attention, against one, 1.03 forward and 1.05 backward; with two 0.74, for there LLVM
 // mixes the loads of both and keeps accumulators on the stack.
 int tc_blocks_unrolled(void) {
-  return tc_kernel_isa()->registers > 16 ? 2 : 4;
+  return tc_compiler_isa()->registers > 16 ? 2 : 4;
 }
 
 // Where rows of a are packed it gained nothing.
@@ -298,7 +298,7 @@ static int64_t scratch_bytes(const tc_blocks *b, int64_t k, int64_t size) {
 // Whether product.c can make a kernel of it, that is not absurd: registers for the accumulators, memory of the worker for what waits.
 static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   const tc_operand *left = &f->left, *right = &f->right;
-  int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_kernel_vector_bytes() / size, LANES);
+  int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
   int64_t piece = left->segment < f->of.k ? left->segment : 1;
   bool in_place = right->panel || right->col == 1 || f->of.n == 1;
@@ -358,7 +358,7 @@ int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *o
   int64_t piece = f->left.segment < f->of.k ? f->left.segment : 16;
   tc_blocks b;
   if (!tc_blocks_choose(&b, f, cut)) return 0;
-  for (int64_t lanes = most_lanes(size); lanes >= 1 && lanes * size * 2 > tc_kernel_vector_bytes(); lanes /= 2)
+  for (int64_t lanes = most_lanes(size); lanes >= 1 && lanes * size * 2 > tc_compiler_vector_bytes(); lanes /= 2)
     if (lanes != of[TC_CUT_LANES]) add(&t, TC_CUT_LANES, lanes, TC_CUT_ROWS);
   for (int64_t rows = of[TC_CUT_ROWS] - 2; rows <= of[TC_CUT_ROWS] + 2; rows++)
     if (rows != of[TC_CUT_ROWS]) add(&t, TC_CUT_ROWS, rows, TC_CUT_CHUNK);

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/arena.h"
 #include "runtime/files.h"
 #include "runtime/fork.h"
+#include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
@@ -186,7 +187,7 @@ static bool is_cut(const char *text) {
 static tc_choice_book cuts(void) {
   const tc_topology *t = tc_topology_get();
   tc_choice_book book = {.stem = "products", .valid = is_cut};
-  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version(), FORMAT, tc_kernel_compiler(), t->l1_bytes,
+  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
            t->l2_bytes, t->l3_bytes);
   return book;
 }

@@ -10,7 +10,7 @@
 
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 
 #define MOST_CHANNELS 4
 #define MOST_STEP 4  // along a row
@@ -238,7 +238,7 @@ static double cost(const direct *x, int lanes, int rows, int vector) {
 }
 
 static void choose_blocks(direct *x) {
-  const tc_isa *isa = tc_kernel_isa();
+  const tc_isa *isa = tc_compiler_isa();
   int64_t size = (int64_t)tc_type_bytes(x->type);
   int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
   x->fused = isa->fma;
@@ -281,5 +281,5 @@ void tc_ex_direct(tc_ex *s, uint32_t node) {
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;
-  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lowering/expand_fold.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/topology.h"
 
 // Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
@@ -85,7 +85,7 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
 // with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
 static int64_t stash_bytes(const tc_ex *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
-  return tc_kernel_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+  return tc_compiler_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
 
 static bool is_in_several(const tc_ex *s, uint32_t n) {

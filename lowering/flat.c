@@ -2,7 +2,7 @@
 #include <limits.h>
 
 #include "lowering/expand_state.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 
 #define MAX_FAR 16  // operands counted
 #define GPU_FLAT_LANES 1024
@@ -39,7 +39,7 @@ static int64_t flat_ahead(const tc_ex *s) {
 // registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
 // 1.15, 1.05. With 32 registers of 16 lanes a block is what this allows.
 static int flat_lanes(const tc_ex *s) {
-  const tc_isa *isa = tc_kernel_isa();
+  const tc_isa *isa = tc_compiler_isa();
   int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];

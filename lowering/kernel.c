@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/compiler.h"
 #include "lowering/elf.h"
-#include "lowering/host.h"
 #include "lowering/nest_key.h"
-#include "lowering/plugin.h"
 #include "lowering/promote.h"
 #include "runtime/arena.h"
 #include "runtime/disk.h"
@@ -36,135 +35,10 @@ static struct {
   tc_kernel *bucket[N_BUCKETS];
   size_t n;
   uint64_t clock, hits, misses, n_compiled;
-  // Known without opening the compiler.
-  pthread_once_t once;
-  bool wanted;  // a compiler
-  const tc_isa *isa;  // what kernels are planned for, and compiled for if there is a compiler
-  const tc_isa *foreign;  // that, if it is another machine's: kernels are interpreted
-  bool compiles;  // kernels of this machine; false: they are interpreted
-  char build[TC_BUILD_BYTES];  // of the compiler; "": not known
-  char disk_head[512];  // of a kernel's key on disk; "": nothing is kept
-  // Known from opening it on.
-  pthread_once_t opened;
-  const tc_llvm_plugin *llvm;  // NULL: there is none
-  bool other;  // than was found before: nothing is kept on disk
-  char cpu[64], features[4096], sentence[256];
-  atomic_bool told;  // that there is none
-} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .opened = PTHREAD_ONCE_INIT};
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 3)
 
 static tc_disk kept = TC_DISK("cpu");
-
-// Held for reading while a compiler is opened or runs, whose own locks no fork can take. A fork that waits is let through before new compiles.
-static pthread_rwlock_t compiling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-TC_FORK_WAITS(&compiling, 2)
-
-// ---- the compiler ----
-
-// Sets cpu and features: for this machine the host's, less what the chosen set is without.
-static void choose_target(void) {
-  if (self.foreign) {
-    snprintf(self.cpu, sizeof self.cpu, "%s", self.foreign->cpu);
-    snprintf(self.features, sizeof self.features, "%s", self.foreign->features);
-    return;
-  }
-  self.llvm->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
-  size_t n = strlen(self.features);
-  snprintf(self.features + n, sizeof self.features - n, "%s", self.isa->without);
-}
-
-static void open_compiler(void) {
-  char why[TC_WHY_BYTES] = "TC_COMPILER asks for the interpreter", build[TC_BUILD_BYTES] = "";
-  if (self.wanted) self.llvm = tc_plugin_open(self.foreign, build, why);
-  if (!self.llvm) {
-    snprintf(self.sentence, sizeof self.sentence, "no compiler, kernels are interpreted: %.180s", why);
-    return;
-  }
-  if (!*self.build) memcpy(self.build, build, sizeof build);
-  self.other = strcmp(self.build, build) != 0;
-  choose_target();
-  snprintf(self.sentence, sizeof self.sentence, "%s for %s, %d-bit vectors%s%s", self.llvm->version, self.cpu, self.isa->vector_bytes * 8,
-           self.foreign ? ": not this machine, kernels are interpreted as they are for " : "", self.foreign ? self.foreign->name : "");
-}
-
-// What a key on disk begins with: who makes objects, and for what.
-static void write_disk_head(void) {
-  char facts[TC_HOST_FACTS_BYTES];
-  tc_host_facts(facts);
-  snprintf(self.disk_head, sizeof self.disk_head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n", tc_version(), self.build, TC_LLVM_ABI,
-           TC_NEST_VERSION, self.isa->name, facts);
-}
-
-static void init(void) {
-  const tc_isa *asked = tc_options_get()->isa ? tc_isa_named(tc_options_get()->isa) : NULL;
-  char features[TC_HOST_FEATURES_BYTES];
-  tc_host_features(features);
-  self.foreign = asked && !tc_isa_is_of_host(asked) ? asked : NULL;
-  self.isa = self.foreign ? self.foreign : tc_isa_of_host(features, asked);
-  self.wanted = strcmp(tc_options_get()->compiler, "interp") != 0;
-  if (self.wanted) tc_plugin_find(self.foreign, self.build);
-  if (!*self.build) pthread_once(&self.opened, open_compiler);
-  bool there = self.llvm || *self.build;
-  if (!there) self.isa = asked ? asked : &tc_isa_interpreted;
-  self.compiles = there && !self.foreign;
-  if (self.compiles && *self.build) write_disk_head();
-}
-
-// The compiler, opened if it was not; NULL: there is none. pre: compiling.
-static const tc_llvm_plugin *compiler(void) {
-  pthread_once(&self.opened, open_compiler);
-  return self.llvm;
-}
-
-const tc_isa *tc_kernel_isa(void) {
-  pthread_once(&self.once, init);
-  return self.isa;
-}
-
-int tc_kernel_vector_bytes(void) {
-  return tc_kernel_isa()->vector_bytes;
-}
-
-const char *tc_kernel_compiler(void) {
-  pthread_once(&self.once, init);
-  pthread_rwlock_rdlock(&compiling);
-  (void)compiler();
-  pthread_rwlock_unlock(&compiling);
-  return self.sentence;
-}
-
-static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
-  if (tc_log_on(TC_LOG_NEST)) {
-    tc_log_message m;
-    if (tc_log_begin(&m)) {
-      fprintf(m.to, "%s\n", name);
-      tc_nest_print(nest, m.to);
-    }
-    tc_log_end(&m, TC_LOG_NEST);
-  }
-  char *text = NULL, why[256];
-  if (tc_log_on(TC_LOG_ASM) && !for_gpu && compiler() &&
-      self.llvm->assembly(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, &text, why, sizeof why) == TC_OK)
-    tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
-  free(text);
-}
-
-// pre: compiling.
-static tc_status object_of(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
-  char why[512] = "";
-  *out = NULL;
-  if (!compiler()) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.sentence);
-  tc_status st = self.llvm->compile(nest, name, self.cpu, self.features, self.isa->vector_bytes * 8, out, bytes, why, sizeof why);
-  return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
-}
-
-tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
-  pthread_once(&self.once, init);
-  pthread_rwlock_rdlock(&compiling);
-  tc_status st = object_of(nest, name, out, bytes);
-  pthread_rwlock_unlock(&compiling);
-  return st;
-}
 
 // ---- making a kernel ----
 
@@ -183,10 +57,6 @@ typedef struct making {
   bool done;
 } making;
 
-static void tell_once(void) {
-  if (self.wanted && !self.foreign && !atomic_exchange(&self.told, true)) tc_log_line(TC_LOG_WARN, "%s", self.sentence);
-}
-
 static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(tc_interp_create(nest, &k->interp));
   k->scratch_bytes = tc_interp_scratch(k->interp);
@@ -194,7 +64,7 @@ static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
 }
 
 static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
-  tell_once();
+  tc_compiler_tell();
   TC_TRY(create_interp(k, nest));
   k->ctx = k->interp;
   atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
@@ -240,12 +110,13 @@ static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, siz
 
 // All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
 static char *disk_key(const tc_kernel *k, size_t *bytes) {
-  if (!*self.disk_head || !tc_disk_is_on()) return NULL;
-  size_t head = strlen(self.disk_head), name = strlen(k->name) + 1;
+  const char *who = tc_compiler_head();
+  if (!*who || !tc_disk_is_on()) return NULL;
+  size_t head = strlen(who), name = strlen(k->name) + 1;
   *bytes = head + name + k->key_bytes;
   char *key = tc_malloc(*bytes);
   if (!key) return NULL;
-  memcpy(key, self.disk_head, head);
+  memcpy(key, who, head);
   memcpy(key + head, k->name, name);
   memcpy(key + head + name, k->key, k->key_bytes);
   return key;
@@ -267,13 +138,13 @@ static bool load_kept(tc_kernel *k, const tc_nest *nest) {
   return k->from_disk;
 }
 
-// pre: compiling.
+// pre: tc_compiler_begin.
 static tc_status compile(tc_kernel *k, const tc_nest *nest) {
   void *object;
   size_t bytes = 0, key_bytes;
-  TC_TRY(object_of(nest, k->name, &object, &bytes));
+  TC_TRY(tc_compiler_make(nest, k->name, &object, &bytes));
   tc_status st = load(k, nest, object, bytes);
-  char *key = st == TC_OK && !self.other ? disk_key(k, &key_bytes) : NULL;
+  char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
   if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
   tc_free(key);
   free(object);
@@ -292,25 +163,37 @@ static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   return st;
 }
 
+static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
+  tc_log_message m;
+  if (tc_log_on(TC_LOG_NEST)) {
+    if (tc_log_begin(&m)) {
+      fprintf(m.to, "%s\n", name);
+      tc_nest_print(nest, m.to);
+    }
+    tc_log_end(&m, TC_LOG_NEST);
+  }
+  if (!for_gpu) tc_compiler_log(nest, name);
+}
+
 // Without a compiler that would have to run: from the disk, or interpreted.
 static tc_status make_quickly(making *m) {
   tc_status st = TC_OK;
-  pthread_rwlock_rdlock(&compiling);
+  tc_compiler_begin();
   if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && self.compiles) {
+  if (!m->from.gpu && tc_compiler_compiles()) {
     m->done = load_kept(m->k, m->from.nest);
     if (!m->done && soon_interpreted(&m->from)) st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
   } else if (!m->from.gpu) {
     st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
   }
-  pthread_rwlock_unlock(&compiling);
+  tc_compiler_end();
   return st;
 }
 
 static tc_status make_slowly(making *m) {
-  pthread_rwlock_rdlock(&compiling);
-  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : compiler() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
-  pthread_rwlock_unlock(&compiling);
+  tc_compiler_begin();
+  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : tc_compiler_is_there() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
+  tc_compiler_end();
   m->done = st == TC_OK;
   return st;
 }
@@ -459,7 +342,6 @@ static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_ker
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
   uint32_t n_new = 0;
   tc_status st = TC_OK;
-  pthread_once(&self.once, init);
   for (uint32_t i = 0; i < n; i++) wish[i].kernel = NULL;
   making *list = tc_calloc(n, sizeof *list);
   if (n && !list) return TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
@@ -511,22 +393,13 @@ tc_tier tc_kernel_tier(const tc_kernel *k) {
   return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
 }
 
-bool tc_kernel_open_compiler(bool *lasting) {
-  pthread_rwlock_rdlock(&compiling);
-  bool opened = compiler() != NULL;
-  *lasting = opened && self.llvm->lasting;
-  if (!opened) tell_once();
-  pthread_rwlock_unlock(&compiling);
-  return opened;
-}
-
 void tc_kernel_compile(tc_kernel *k) {
   bool clean = tc_last_error()->status == TC_OK;
   tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
-  pthread_rwlock_rdlock(&compiling);
+  tc_compiler_begin();
   tc_status st = tc_kernel_tier(k) == TC_INTERPRETED_FIRST ? compile(k, &nest) : TC_OK;
-  pthread_rwlock_unlock(&compiling);
+  tc_compiler_end();
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, which was interpreted for %.1f", k->name, (double)(tc_now_ns() - start) * 1e-6,
                 (double)atomic_load(&k->spent_ns) * 1e-6);

@@ -7,7 +7,6 @@
 
 #include "device/gpu.h"
 #include "lowering/gpu/print.h"
-#include "lowering/isa.h"
 #include "lowering/nest.h"
 #include "runtime/hash.h"
 
@@ -56,17 +55,7 @@ void tc_kernel_release(tc_kernel *k);
 void tc_kernel_compile(tc_kernel *k);
 typedef enum tc_tier { TC_COMPILED, TC_INTERPRETED_FIRST, TC_INTERPRETED } tc_tier;
 tc_tier tc_kernel_tier(const tc_kernel *k);  // at this moment
-// Opens the compiler of this machine's kernels; false: there is none. *lasting: see codegen.h.
-bool tc_kernel_open_compiler(bool *lasting);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);
-// The instruction set that kernels are planned for: the widest that this machine has, or at most what TC_ISA names; where TC_ISA names another machine's,
-// that one, and kernels are interpreted here.
-const tc_isa *tc_kernel_isa(void);
-int tc_kernel_vector_bytes(void);  // of its vectors: 64, 32 or 16
-// The object file of function `name` for that instruction set, malloc'ed; TC_ERR_COMPILE without a compiler for it. nest is borrowed.
-tc_status tc_kernel_object(const tc_nest *nest, const char *name, void **out, size_t *bytes);
-// One sentence for tc-info: which compiler and target, or why there is none.
-const char *tc_kernel_compiler(void);
 
 #endif

@@ -17,7 +17,7 @@
 #include "lowering/blocks.h"
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
@@ -67,7 +67,7 @@ static int64_t size_of(const product *p) {
 
 // Lanes of one register.
 static int vector_lanes(const product *p) {
-  return TC_MIN(tc_kernel_vector_bytes() / (int)size_of(p), p->by.lanes);
+  return TC_MIN(tc_compiler_vector_bytes() / (int)size_of(p), p->by.lanes);
 }
 
 static void enter_panel(product *p, tc_val panel) {
@@ -713,7 +713,7 @@ void tc_ex_product(tc_ex *s) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
-  p->fused = tc_kernel_isa()->fma && tc_type_is_float(p->acc);
+  p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
   p->direct &= !p->chunks;
   make_tiles(p);
@@ -737,5 +737,5 @@ void tc_ex_product(tc_ex *s) {
   s->mask = TC_NONE;
   end(p->s);
   s->x->extent = s->gp->a * columns * blocks;
-  s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lowering/compiler.h"
 #include "runtime/fork.h"
 #include "runtime/thread.h"
 
@@ -99,7 +100,7 @@ static bool hand_over(void) {
 void tc_promote_start(void) {
   bool lasting;
   atomic_store_explicit(&tc_promote_waiting, false, memory_order_relaxed);
-  bool compiles = tc_kernel_open_compiler(&lasting);
+  bool compiles = tc_compiler_open(&lasting);
   pthread_once(&self.once, watch);
   pthread_mutex_lock(&self.lock);
   tc_kernel *own = lasting && hand_over() ? NULL : take_all();

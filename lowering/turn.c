@@ -5,11 +5,11 @@
 //     for each such load: rows of the block, read along K0 -> tc_emit_turn -> its tile, along K
 //     for each row of the block: the group's values, and their stores
 #include "lowering/expand_state.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 
 // Rows of a block that is turned: one register of elements.
 static int turned_rows(const tc_ex *s, uint32_t n) {
-  return tc_kernel_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
+  return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
 }
 
 // Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.

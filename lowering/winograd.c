@@ -13,7 +13,7 @@
 
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 
@@ -252,7 +252,7 @@ static int choose_rows(int64_t n, int most) {
 }
 
 static void choose_blocks(winograd *x) {
-  const tc_isa *isa = tc_kernel_isa();
+  const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = (int64_t)x->alpha * x->alpha, threads = tc_team_threads();
   x->fused = isa->fma;
@@ -299,7 +299,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   end(x->s);
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->tiles) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
-  s->x->work = flops / (tc_kernel_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }
 
 // ---- the weight ----
@@ -361,7 +361,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   end(x->s);
   end(x->s);
   s->x->extent = n->shape->d.dim[0] * channels;
-  s->x->work = (double)n->shape->count * (tc_kernel_vector_bytes() == 64 ? 0.5 : 1);
+  s->x->work = (double)n->shape->count * (tc_compiler_vector_bytes() == 64 ? 0.5 : 1);
 }
 
 int64_t tc_winograd_panel(int64_t outputs) {

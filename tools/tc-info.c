@@ -3,7 +3,7 @@
 
 #include "device/device.h"
 #include "device/gpu.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/topology.h"
@@ -71,7 +71,7 @@ static bool print_trial(void) {
 }
 
 static bool print_cache(void) {
-  printf("compiler\n  %s\n", tc_kernel_compiler());
+  printf("compiler\n  %s\n", tc_compiler_sentence());
   bool works = print_trial();
   tc_cache_info c = tc_cache_stats();
   printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,

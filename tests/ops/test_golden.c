@@ -9,7 +9,7 @@
 #define TC_NO_SITES
 #include <tc/tc.h>
 
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "tests/near.h"
 
 #ifndef TC_GOLDEN_DIR
@@ -364,7 +364,7 @@ static void each_line(line_fn *fn, void *arg) {
 
 // Of how many cases one is compared: where kernels are compiled a sample, since all are interpreted; on a slow device fewer.
 static int share(const char *device) {
-  bool compiled = strncmp(tc_kernel_compiler(), "LLVM", 4) == 0;
+  bool compiled = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0;
   if (getenv("TC_TEST_ALL") || strcmp(device, "tc:ref") == 0) return 1;
   return near_is_slow() ? 24 : compiled ? 4 : 1;
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "device/buffer.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "runtime/arena.h"
 #include "runtime/team.h"
 #include "tests/aarch64/case.h"
@@ -406,7 +406,7 @@ static object object_of[MAX_KNOWN];
 
 static void *make_objects(void *next) {
   for (int i; (i = atomic_fetch_add((atomic_int *)next, 1)) < n_cases;)
-    EXPECT_OK(tc_kernel_object(&of_case[i]->nest, of_case[i]->name, &object_of[i].at, &object_of[i].bytes));
+    EXPECT_OK(tc_compiler_object(&of_case[i]->nest, of_case[i]->name, &object_of[i].at, &object_of[i].bytes));
   return NULL;
 }
 
@@ -440,7 +440,7 @@ int main(void) {
   snprintf(path, sizeof path, "%s/cases", dir), snprintf(objects, sizeof objects, "%s/objects", dir);
   cases = fopen(path, "wb");
   EXPECT(cases != NULL, "no file of cases");
-  EXPECT(strstr(tc_kernel_compiler(), "interpreted as they are for aarch64") != NULL, "%s", tc_kernel_compiler());
+  EXPECT(strstr(tc_compiler_sentence(), "interpreted as they are for aarch64") != NULL, "%s", tc_compiler_sentence());
   if (cases != NULL && expect_n_failed == 0) {
     check_nests();
     run_ops();

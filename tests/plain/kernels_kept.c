@@ -14,7 +14,7 @@
 #include <tc/tc.h>
 #include <unistd.h>
 
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/files.h"
 
@@ -214,7 +214,7 @@ static void damaged_files_are_made_again(const char *dir, const told *first) {
 }
 
 static void other_machines_have_kernels_of_their_own(const char *dir, const told *first) {
-  bool narrow = tc_kernel_vector_bytes() == 16;
+  bool narrow = tc_compiler_vector_bytes() == 16;
   told t = run("TC_ISA=baseline", dir), again = run("TC_ISA=baseline", dir), own = run("", dir);
   expect_told(&t, first, !narrow, 0, "another instruction set");
   expect_told(&again, first, false, 0, "another instruction set again");

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lowering/choices.h"
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "lowering/tune.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
@@ -428,7 +428,7 @@ static void processes(const char *self, const char *dir) {
   EXPECT(second.n_tuned == 0 && second.cuts_timed == 0 && second.n_choices == 1, "timed again");
   told one = in_process(self, "TC_AUTOTUNE=1 TC_NUM_THREADS=1", dir), narrow = in_process(self, "TC_AUTOTUNE=1 TC_ISA=baseline", dir);
   EXPECT(one.n_tuned == 1 || tc_num_threads() == 1, "another number of threads has the choice of this one");
-  EXPECT((narrow.n_tuned == 1 && narrow.n_choices == 1) || tc_kernel_vector_bytes() == 16, "another instruction set has the choice of this one");
+  EXPECT((narrow.n_tuned == 1 && narrow.n_choices == 1) || tc_compiler_vector_bytes() == 16, "another instruction set has the choice of this one");
   EXPECT(model.sum == first.sum && first.sum == second.sum && second.sum == one.sum, "other bits");
   told unset = in_process(self, "TC_AUTOTUNE=1 HOME=/nonexistent/home XDG_CACHE_HOME=relative 2>/dev/null", "");
   char home[192];
@@ -452,14 +452,14 @@ int main(int argc, char **argv) {
     problem_end(i);
     tc_scope_end(s);
   }
-  EXPECT(n_by_panel > 0 || tc_kernel_vector_bytes() > 32, "no cut goes panel by panel");  // of wider vectors a panel is more than half of the cache
+  EXPECT(n_by_panel > 0 || tc_compiler_vector_bytes() > 32, "no cut goes panel by panel");  // of wider vectors a panel is more than half of the cache
   tc_scope s = tc_scope_begin();
   problem_begin(BATCH);
   files(dir[1]);
   tc_scope_end(s);
   start_again("0", dir[3]);
   unsetenv("TC_LOG");
-  if (strncmp(tc_kernel_compiler(), "LLVM", 4) == 0)
+  if (strncmp(tc_compiler_sentence(), "LLVM", 4) == 0)
     processes(argv[0], dir[2]);
   else
     printf("nothing is compiled, so nothing is timed\n");

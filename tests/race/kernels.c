@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "lowering/compiler.h"
 #include "lowering/kernel.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
@@ -130,7 +131,7 @@ static void threads_ask_at_once(void) {
 int main(void) {
   setenv("TC_NUM_THREADS", "2", 0);
   setenv("TC_CACHE_BYTES", "0", 1);
-  bool compiles = strncmp(tc_kernel_compiler(), "LLVM", 4) == 0;
+  bool compiles = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0;
   equal_ones_are_one();
   if (compiles) first_error_is_told();
   threads_ask_at_once();

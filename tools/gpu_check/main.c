@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lowering/kernel.h"
+#include "lowering/compiler.h"
 #include "tools/gpu_check/check.h"
 
 extern char **environ;
@@ -50,7 +50,7 @@ static bool find_device(void) {
   if (tc_device_parse(check.device, "gpu-check", 0, &d) != TC_OK) return false;
   if (tc_device_kind_of(d) != TC_DEVICE_GPU) {
     snprintf(check.hardware, sizeof check.hardware, "%s, %d threads", tc_device_name(d), tc_num_threads());
-    snprintf(check.driver, sizeof check.driver, "%s", tc_kernel_compiler());
+    snprintf(check.driver, sizeof check.driver, "%s", tc_compiler_sentence());
     return true;
   }
   if (tc_gpu_get(d, &check.gpu) != TC_OK) return false;
