@@ -8,6 +8,7 @@
 
 #include "lowering/compiler.h"
 #include "lowering/elf.h"
+#include "lowering/family.h"
 #include "lowering/nest_key.h"
 #include "lowering/promote.h"
 #include "runtime/arena.h"
@@ -29,6 +30,8 @@
 // Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
 // whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
 #define FIRST_SHARE 0.125
+// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which is a few hundredths faster.
+#define GENERAL_SHARE 20.0
 
 static struct {
   pthread_mutex_t lock;
@@ -47,13 +50,16 @@ typedef struct origin {
   const tc_nest *nest;
   const char *text, *stem;
   tc_gpu *gpu;
-  double work;  // see tc_kernel_wish
+  uint64_t place;  // see tc_kernel_wish
+  double work;
 } origin;
 
-// A kernel that is being made.
+// A kernel that is being made, from its own nest or as what a general one does with more arguments.
 typedef struct making {
   tc_kernel *k;
   origin from;
+  tc_general wide;
+  tc_kernel *general;  // a reference; NULL: none
   bool done;
 } making;
 
@@ -71,39 +77,64 @@ static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
   return TC_OK;
 }
 
-static double patience_ns(const tc_nest *nest) {
-  return FIRST_SHARE * (COMPILE_NS + COMPILE_INST_NS * nest->n_inst);
+static double compile_ns(const tc_nest *nest) {
+  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
 }
 
 static bool soon_interpreted(const origin *from) {
-  return tc_options_get()->interpret_first && from->work * INTERPRETED < patience_ns(from->nest);
+  return tc_options_get()->interpret_first && from->work * INTERPRETED < FIRST_SHARE * compile_ns(from->nest);
 }
 
-// The interpreter of a kernel that is to be compiled when it was run for long enough.
-static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
-  uint64_t start = tc_now_ns();
-  tc_interp_run(k->interp, buf, num, begin, end, worker);
+// Counts what a run without code of the kernel's own took, and asks for that after long enough.
+static void spend(tc_kernel *k, uint64_t start) {
   uint64_t spent = tc_now_ns() - start;
   spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
   if (spent >= k->patience_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) tc_promote_ask(k);
 }
 
+static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
+  uint64_t start = tc_now_ns();
+  tc_interp_run(k->interp, buf, num, begin, end, worker);
+  spend(k, start);
+}
+
+static void run_general(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->general;
+  uint64_t start = tc_now_ns(), all[TC_GENERAL_NUMS];
+  if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
+  memcpy(all + k->n_num, k->more, k->n_more * sizeof all[0]);
+  atomic_load_explicit(&g->fn, memory_order_acquire)(g->ctx, buf, all, begin, end, worker);
+  spend(k, start);
+}
+
 static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(create_interp(k, nest));
   k->ctx = k;
-  k->patience_ns = (uint64_t)patience_ns(nest);
+  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(nest));
   atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
   return TC_OK;
 }
 
-// Code that takes the interpreter's place needs no more scratch memory than that did.
+// The general kernel is there: its reference and arguments become the kernel's.
+static void do_in_general(making *m) {
+  tc_kernel *k = m->k;
+  k->general = m->general, k->more = m->wide.value, k->n_more = m->wide.n_value;
+  m->general = NULL, m->wide.value = NULL;
+  k->ctx = k;
+  k->scratch_bytes = k->general->scratch_bytes;
+  k->patience_ns = (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
+  atomic_store_explicit(&k->fn, run_general, memory_order_release);
+  m->done = true;
+}
+
+// Code that takes another's place needs no more scratch memory than that did.
 static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
   void *fn = NULL;
   TC_TRY(tc_elf_load(object, bytes, k->name, &k->code, &fn));
   tc_kernel_fn *code;
   *(void **)&code = fn;
-  if (!k->interp) k->scratch_bytes = (size_t)nest->scratch_bytes;
+  if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
   atomic_store_explicit(&k->fn, code, memory_order_release);
   return TC_OK;
 }
@@ -175,17 +206,23 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
   if (!for_gpu) tc_compiler_log(nest, name);
 }
 
-// Without a compiler that would have to run: from the disk, or interpreted.
-static tc_status make_quickly(making *m) {
-  tc_status st = TC_OK;
+// What needs no compiler: from the disk.
+static void look(making *m) {
   tc_compiler_begin();
   if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && tc_compiler_compiles()) {
-    m->done = load_kept(m->k, m->from.nest);
-    if (!m->done && soon_interpreted(&m->from)) st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
-  } else if (!m->from.gpu) {
+  if (!m->from.gpu && tc_compiler_compiles()) m->done = load_kept(m->k, m->from.nest);
+  tc_compiler_end();
+}
+
+// Without a compiler that would have to run: interpreted.
+static tc_status make_quickly(making *m) {
+  tc_status st = TC_OK;
+  if (m->from.gpu || m->done || m->general) return TC_OK;
+  tc_compiler_begin();
+  if (!tc_compiler_compiles())
     st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
-  }
+  else if (soon_interpreted(&m->from))
+    st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
   tc_compiler_end();
   return st;
 }
@@ -206,6 +243,10 @@ static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   if (make_slowly(m) != TC_OK && clean) tc_clear_error();
 }
 
+static bool is_slow(const making *m) {
+  return !m->done && !m->general;
+}
+
 static int longer_first(const void *a, const void *b) {
   const making *x = *(making *const *)a, *y = *(making *const *)b;
   uint32_t nx = x->from.nest ? x->from.nest->n_inst : 0, ny = y->from.nest ? y->from.nest->n_inst : 0;
@@ -213,23 +254,20 @@ static int longer_first(const void *a, const void *b) {
 }
 
 // What must be compiled is shared by the team. What fails there is made again here, in order, so that the first error is told, by the thread that asked.
-static tc_status make_all(making *list, uint32_t n) {
+static tc_status compile_all(making *list, uint32_t n) {
   int64_t n_slow = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    TC_TRY(make_quickly(&list[i]));
-    n_slow += !list[i].done;
-  }
+  for (uint32_t i = 0; i < n; i++) n_slow += is_slow(&list[i]);
   making **slow = n_slow > 1 ? tc_malloc((size_t)n_slow * sizeof *slow) : NULL;
   if (slow) {
     n_slow = 0;
     for (uint32_t i = 0; i < n; i++)
-      if (!list[i].done) slow[n_slow++] = &list[i];
+      if (is_slow(&list[i])) slow[n_slow++] = &list[i];
     qsort(slow, (size_t)n_slow, sizeof(making *), longer_first);
     (void)tc_team_run(&(tc_job){.task = make_task, .arg = slow, .n_waves = 1, .n_tasks = &n_slow});
     tc_free(slow);
   }
   for (uint32_t i = 0; i < n; i++)
-    if (!list[i].done) TC_TRY(make_slowly(&list[i]));
+    if (is_slow(&list[i])) TC_TRY(make_slowly(&list[i]));
   return TC_OK;
 }
 
@@ -237,6 +275,8 @@ static tc_status make_all(making *list, uint32_t n) {
 
 static void destroy(tc_kernel *k) {
   if (k->interp) tc_interp_destroy(k->interp);
+  tc_kernel_release(k->general);
+  tc_free(k->more);
   if (k->code) tc_elf_unload(k->code);
   tc_gpu_code_release(k->gpu_code);
   tc_free(k->key);
@@ -289,7 +329,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *l
     return tc_free(key), *out = k, TC_OK;
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
-  k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu;
+  k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->nest ? from->nest->n_num : 0;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
   list[(*n)++] = (making){.k = k, .from = *from};
@@ -301,13 +341,15 @@ static void add(const making *m, uint32_t *compiled) {
   tc_kernel *k = m->k, *gone = k;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
+              : k->general ? "general"
               : k->interp  ? "interpreted"
                            : "compiled",
               k->name, m->from.nest ? m->from.nest->n_inst : 0);
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
-  *compiled += !k->from_disk;
+  bool is_new = !k->from_disk && !k->general;
+  *compiled += is_new;
   pthread_mutex_lock(&self.lock);
-  self.misses++, self.n_compiled += !k->from_disk;
+  self.misses++, self.n_compiled += is_new;
   k->used = ++self.clock;
   bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
   if (added) {
@@ -320,17 +362,6 @@ static void add(const making *m, uint32_t *compiled) {
   tc_kernel_release(gone);
 }
 
-static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
-  tc_status st = make_all(list, n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (list[i].done)
-      add(&list[i], compiled);
-    else
-      tc_kernel_release(list[i].k);
-  }
-  return st;
-}
-
 static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_kernel **out) {
   size_t bytes = tc_nest_key_bytes(from->nest);
   uint64_t *key = tc_calloc(1, bytes);
@@ -339,14 +370,51 @@ static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_ker
   return seek(from, key, bytes, list, n, out);
 }
 
+// ---- making a list of them ----
+
+// The general kernel that a nest of its family's has, behind the list's others if it is new.
+static tc_status seek_general(making *m, making *list, uint32_t *n) {
+  if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
+  if (!tc_family_meet(m->from.place, m->from.nest, &m->wide) || m->done) return TC_OK;
+  return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, n, &m->general);
+}
+
+// list: room for twice as many.
+static tc_status make_all(making *list, uint32_t *n) {
+  const uint32_t asked = *n;
+  for (uint32_t i = 0; i < asked; i++) look(&list[i]);
+  for (uint32_t i = 0; i < asked; i++) TC_TRY(seek_general(&list[i], list, n));
+  for (uint32_t i = asked; i < *n; i++) look(&list[i]);
+  for (uint32_t i = 0; i < *n; i++) TC_TRY(make_quickly(&list[i]));
+  TC_TRY(compile_all(list, *n));
+  for (uint32_t i = 0; i < asked; i++)
+    if (list[i].general) do_in_general(&list[i]);
+  return TC_OK;
+}
+
+static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
+  tc_status st = make_all(list, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (list[i].done)
+      add(&list[i], compiled);
+    else
+      tc_kernel_release(list[i].k);
+    tc_kernel_release(list[i].general);
+    tc_nest_destroy(&list[i].wide.nest);
+    tc_free(list[i].wide.value);
+  }
+  return st;
+}
+
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
   uint32_t n_new = 0;
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < n; i++) wish[i].kernel = NULL;
-  making *list = tc_calloc(n, sizeof *list);
+  making *list = tc_calloc(2 * (size_t)n, sizeof *list);
   if (n && !list) return TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
   for (uint32_t i = 0; i < n && st == TC_OK; i++)
-    st = seek_nest(&(origin){.nest = wish[i].nest, .stem = wish[i].stem, .gpu = gpu, .work = wish[i].work}, list, &n_new, &wish[i].kernel);
+    st = seek_nest(&(origin){.nest = wish[i].nest, .stem = wish[i].stem, .gpu = gpu, .place = wish[i].place, .work = wish[i].work}, list, &n_new,
+                   &wish[i].kernel);
   if (st == TC_OK) {
     st = make_and_add(list, n_new, compiled);
   } else {
@@ -369,7 +437,7 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 
 // A nest's key begins with a number of instructions that is not 0.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
-  making list[1];
+  making list[2];
   uint32_t n = 0;
   *out = NULL;
   size_t length = strlen(text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
@@ -390,6 +458,7 @@ tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_
 
 tc_tier tc_kernel_tier(const tc_kernel *k) {
   tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
+  if (fn == run_general) return tc_kernel_tier(k->general);
   return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
 }
 
@@ -398,14 +467,19 @@ void tc_kernel_compile(tc_kernel *k) {
   tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
-  tc_status st = tc_kernel_tier(k) == TC_INTERPRETED_FIRST ? compile(k, &nest) : TC_OK;
+  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
+  tc_status st = fn == run_at_first || fn == run_general ? compile(k, &nest) : TC_OK;
   tc_compiler_end();
   if (st == TC_OK) {
-    tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, which was interpreted for %.1f", k->name, (double)(tc_now_ns() - start) * 1e-6,
-                (double)atomic_load(&k->spent_ns) * 1e-6);
+    tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,
+                (double)atomic_load(&k->spent_ns) * 1e-6, k->general ? k->general->name : "the interpreter");
+    if (!k->general) return;
+    pthread_mutex_lock(&self.lock);
+    self.n_compiled++;
+    pthread_mutex_unlock(&self.lock);
     return;
   }
-  tc_log_line(TC_LOG_WARN, "%s stays interpreted: %s", k->name, tc_last_error()->message);
+  tc_log_line(TC_LOG_WARN, "%s gets no code of its own: %s", k->name, tc_last_error()->message);
   if (clean) tc_clear_error();
 }
 
@@ -413,6 +487,7 @@ void tc_kernel_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
   while (self.n) tc_kernel_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
+  tc_family_clear();
 }
 
 void tc_kernel_stats(tc_cache_info *info) {

@@ -15,13 +15,16 @@ struct tc_elf_code;
 typedef struct tc_kernel {
   _Atomic(tc_kernel_fn *) fn;
   const void *ctx;         // of fn: the kernel, or the interpreter's program; compiled code ignores it
+  struct tc_kernel *general;  // runs in its place until it has code of its own; NULL: none
+  uint64_t *more;          // arguments that it takes behind those of a run
+  uint32_t n_num, n_more;
   _Atomic uint32_t refs;
   tc_hash hash;
   uint64_t *key;           // the nest's bytes
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
-  _Atomic uint64_t spent_ns;  // of all threads, while it was interpreted
+  _Atomic uint64_t spent_ns;  // of all threads, while it had no code of its own
   uint64_t patience_ns;       // so much of it, and it is compiled
   atomic_bool asked;          // for that
   struct tc_kernel *next_asked;
@@ -40,10 +43,12 @@ typedef struct tc_kernel {
 // gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 // The kernels of many nests; those that must be compiled are, by the threads of the team, and those whose run is interpreted sooner than they are compiled are
-// interpreted first, unless TC_INTERPRET_FIRST=0. Each kernel is a reference; on failure there is none, and the error is that of the first nest that has one.
+// interpreted first, unless TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a general one (family.h), unless
+// TC_GENERAL_KERNELS=0. Each kernel is a reference; on failure there is none, and the error is that of the first nest that has one.
 typedef struct tc_kernel_wish {
   const tc_nest *nest;  // borrowed, as stem is
   const char *stem;
+  uint64_t place;  // equal for nests that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
   tc_kernel *kernel;
 } tc_kernel_wish;
@@ -51,7 +56,7 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
 // The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);
-// Compiled code for one that is interpreted, which it is until that is there. An error is told in the log: it stays interpreted.
+// Code of its own for one that is interpreted, or done by a general one, which it is until that is there. An error is told in the log: it stays so.
 void tc_kernel_compile(tc_kernel *k);
 typedef enum tc_tier { TC_COMPILED, TC_INTERPRETED_FIRST, TC_INTERPRETED } tc_tier;
 tc_tier tc_kernel_tier(const tc_kernel *k);  // at this moment

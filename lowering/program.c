@@ -13,6 +13,7 @@
 #include "lowering/tune.h"
 #include "lowering/verify.h"
 #include "lowering/waves.h"
+#include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -145,7 +146,22 @@ static void tune(tc_builder *b, tc_program *p, tc_step *s) {
   if (clean) tc_clear_error();
 }
 
-// Kernels are compiled once the steps are settled, those of a program beside each other.
+// What graphs have in common that are recorded alike at different sizes; 0 without memory.
+static uint64_t hash_of_graph(const tc_graph *g, tc_arena *arena) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < g->n; i++) n += 1 + (size_t)g->node[i].n_in;
+  uint64_t *word = tc_arena_alloc(arena, n * sizeof *word), *w = word;
+  if (!word) return 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const tc_gnode *x = &g->node[i];
+    *w++ = (uint64_t)x->op << 32 | (uint64_t)x->type << 24 | (uint64_t)x->shape->d.rank << 16 | (uint64_t)x->n_in;
+    for (int k = 0; k < x->n_in; k++) *w++ = x->in[k];
+  }
+  return tc_hash_bytes(word, n * sizeof *word).lo;
+}
+
+// Kernels are compiled once the steps are settled, those of a program beside each other. One that is of the same place of a like graph as another is of its
+// family: the place is the first node that it stores.
 static tc_status compile(tc_builder *b, tc_program *p) {
   uint32_t n = 0, compiled = 0;
   for (uint32_t i = 0; i < p->n_step; i++) {
@@ -155,10 +171,13 @@ static tc_status compile(tc_builder *b, tc_program *p) {
   }
   if (n == 0) return TC_OK;
   tc_arena_reset(&b->expansion);
+  uint64_t graph = hash_of_graph(&b->p->graph, &b->expansion);
   tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, n * sizeof *wish), *next = wish;
   if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].draft) *next++ = (tc_kernel_wish){.nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem, .work = p->step[i].work};
+    if (p->step[i].draft)
+      *next++ = (tc_kernel_wish){
+          .nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem, .place = graph ? graph + p->step[i].node : 0, .work = p->step[i].work};
   TC_TRY(tc_kernel_get_all(wish, n, b->p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
   for (uint32_t i = 0; i < p->n_step; i++) {

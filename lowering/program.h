@@ -43,7 +43,7 @@ typedef struct tc_step {
   int64_t grain;  // units of one task
   int64_t lead, n_lead;  // units of each of the first n_lead tasks, which are longer
   uint32_t wave;
-  uint32_t node;  // the node a ROW, CALL or ZERO gives, and a CHECK is for
+  uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
   double work;  // estimated nanoseconds on one thread
   bool is_product;
   bool asks_next;  // a unit asks memory for what the next one reads

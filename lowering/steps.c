@@ -160,7 +160,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_nest_destroy(&e.nest), false;
   *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product};
-  s->draft = draft;
+  s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
   if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;

@@ -1,6 +1,6 @@
 // Kernels made together, a plain program for -fsanitize=thread as well: a list of nests gives the kernels that they give one by one, equal ones once; of
 // several that cannot be compiled the first one's error is told, and nothing is left; threads that ask for the same lists at once, while others clear the
-// cache, all get what computes the right values; so do those whose kernels come from disk.
+// cache, all get what computes the right values, general kernels too; so do those whose kernels come from disk.
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,11 +37,12 @@ typedef struct list {
   char stem[N_NESTS][16];
 } list;
 
-static void list_make(list *l) {
+// place: see tc_kernel_wish.
+static void list_make(list *l, uint64_t place) {
   for (int i = 0; i < N_NESTS; i++) {
     build(&l->nest[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i], .work = INFINITY};  // too much to be interpreted first
+    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i], .place = place, .work = INFINITY};  // too much to be interpreted first
   }
 }
 
@@ -67,7 +68,7 @@ static void expect_right(const list *l) {
 static void equal_ones_are_one(void) {
   static list l;
   uint32_t compiled = 0, again = 0;
-  list_make(&l);
+  list_make(&l, 0);
   tc_kernel_cache_clear();
   EXPECT_OK(tc_kernel_get_all(l.wish, N_NESTS, NULL, &compiled));
   EXPECT(compiled == N_DISTINCT, "%u compiled", compiled);
@@ -87,7 +88,7 @@ static void first_error_is_told(void) {
   static list l;
   static const int bad[] = {5, 11, 20};
   uint32_t compiled = 0;
-  list_make(&l);
+  list_make(&l, 0);
   tc_kernel_cache_clear();
   tc_cache_info before = {0}, after = {0};
   tc_kernel_stats(&before);
@@ -111,7 +112,7 @@ static void *ask(void *arg) {
   list *l = calloc(1, sizeof *l);
   for (int round = 0; round < N_ROUNDS && l; round++) {
     uint32_t compiled = 0;
-    list_make(l);
+    list_make(l, (uint64_t)round % 2);  // every other time those of a length are a family
     EXPECT_OK(tc_kernel_get_all(l->wish, N_NESTS, NULL, &compiled));
     expect_right(l);
     list_release(l);
