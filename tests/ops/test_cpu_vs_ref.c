@@ -230,7 +230,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
-        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(12)) continue;  // casts: a diagonal of sizes and strides
+        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(18)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
         // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
@@ -248,7 +248,7 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
-        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(60)) continue;
+        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(90)) continue;
         bool select = op->signature == SIG_XYZ, shift = op->sample == SAMPLE_pair_shift;
         call c = {.n = select ? 3 : 2};
         int at = 0;
@@ -266,7 +266,7 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int axis = -1; axis < 3; axis++)
       for (int h = 0; h < 4; h++) {
-        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn(12)) continue;
+        if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn(27)) continue;
         tc_dims d = tc_dims_of(3, shapes[i]);
         int64_t folded = axis < 0 ? near_count(d) : d.dim[axis];
         bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") || !strcmp(op->name, "argmin");
@@ -283,7 +283,7 @@ static void run_products(const op_row *op, const struct sample *s, tc_type type)
   for (size_t i = 0; i < sizeof mkn / sizeof *mkn; i++)
     for (int h = 0; h < 16; h++)
       for (int batch = 0; batch < 3; batch++) {
-        if ((batch && (h % 5 || mkn[i][1] > 100)) || !is_turn(32)) continue;
+        if ((batch && (h % 5 || mkn[i][1] > 100)) || !is_turn(48)) continue;
         int64_t m = mkn[i][0], k = mkn[i][1], n = mkn[i][2];
         tc_dims a = batch ? tc_dims_of(3, (const int64_t[]){2, m, k}) : tc_dims_of(2, (const int64_t[]){m, k});
         tc_dims b = batch > 1 ? tc_dims_of(3, (const int64_t[]){2, k, n}) : tc_dims_of(2, (const int64_t[]){k, n});

@@ -3,7 +3,7 @@
 // that it is meant to have. Compiled only: no GPU is used.
 //
 // The kernels are those that the library makes for the simulated device, which is told not to run them (TC_SIM_IDLE) and to keep their texts (TC_SIM_KEEP). Of
-// each kind (gpu_kinds.h) every third architecture has one piece of work, by turns; with TC_TEST_ALL=1, as ./dev soak has it, all.
+// each kind (gpu_kinds.h) one architecture has one piece of work, by turns; with TC_TEST_ALL=1, as ./dev soak has it, all.
 //
 //   plain-gpu_compiled DIR      every text in a directory that TC_SIM_KEEP named, for every architecture that takes it, by as many processes as there are cores
 //   plain-gpu_compiled --open   whether the compiler is there
@@ -100,14 +100,14 @@ typedef struct turn {
   const char *root;
 } turn;
 
-// Of every third kind the first sample is the first architecture's, the second the fourth's, and so on, again from the first where there are fewer; of the
-// kinds between them it is the other architectures'.
+// Each kind is one architecture's, by turns; of its samples the first or the second, by turns, too.
 static bool taken(int sample, int arch) {
-  int first = sample, end = sample, number = code_archs[arch].amd ? arch - N_NVIDIA : arch, kind = 0;
+  const bool amd = code_archs[arch].amd;
+  int first = sample, end = sample, number = amd ? arch - N_NVIDIA : arch, n = amd ? N_CODE_ARCHS - N_NVIDIA : N_NVIDIA, kind = 0;
   while (first > 0 && strcmp(gpu_kinds[first - 1].kind, gpu_kinds[sample].kind) == 0) first--;
   while (end < n_gpu_kinds && strcmp(gpu_kinds[end].kind, gpu_kinds[sample].kind) == 0) end++;
   for (int i = 1; i <= first; i++) kind += strcmp(gpu_kinds[i].kind, gpu_kinds[i - 1].kind) != 0;
-  return getenv("TC_TEST_ALL") || ((number + kind) % 3 == 0 && sample - first == number / 3 % (end - first));
+  return getenv("TC_TEST_ALL") || ((number + kind) % n == 0 && sample - first == (end - first > 1 ? kind % 2 : 0));
 }
 
 static void directory_of(char *out, size_t bytes, const turn *t, int sample) {
