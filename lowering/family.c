@@ -7,6 +7,7 @@
 
 #include "lowering/nest_key.h"
 #include "runtime/arena.h"
+#include "runtime/disk.h"
 #include "runtime/fork.h"
 #include "runtime/hash.h"
 
@@ -28,6 +29,9 @@ static struct {
   uint32_t n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
+
+// For later processes, whose first size then has a general kernel that is on disk as well.
+static tc_disk kept = TC_DISK("sizes");
 
 // ---- constants ----
 
@@ -65,40 +69,98 @@ static bool hash_of(uint64_t place, const tc_nest *nest, tc_hash *out) {
   return true;
 }
 
+static void drop(family *f) {
+  if (f) tc_free(f->first);
+  tc_free(f);
+}
+
 static void forget_all(void) {
   for (int b = 0; b < N_BUCKETS; b++)
     for (family *f = self.bucket[b], *next; f; f = next) {
       next = f->next;
-      tc_free(f->first);
-      tc_free(f);
+      drop(f);
     }
   memset(self.bucket, 0, sizeof self.bucket);
   self.n = 0;
 }
 
-static void add_family(tc_hash id, uint32_t n, const int64_t *value) {
+static family *make_family(tc_hash id, uint32_t n, const int64_t *first) {
   family *f = tc_calloc(1, sizeof *f + n * sizeof f->varies[0]);
-  int64_t *first = tc_malloc(n * sizeof *first);
-  if (!f || !first) {
-    tc_free(f);
-    tc_free(first);
-    return;
-  }
+  if (!f) return NULL;
+  *f = (family){.id = id, .n = n, .first = tc_malloc(n * sizeof *first)};
+  if (!f->first) return tc_free(f), NULL;
+  memcpy(f->first, first, n * sizeof *first);
+  return f;
+}
+
+// On disk: the values in the first nest, then whether they vary, a byte each.
+static family *load_family(tc_hash id, uint32_t n) {
+  size_t bytes;
+  char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
+  family *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0]) ? make_family(id, n, (const int64_t *)(void *)data) : NULL;
+  for (uint32_t i = 0; i < n && f; i++) f->varies[i] = data[n * sizeof *f->first + i] != 0;
+  tc_free(data);
+  return f;
+}
+
+static void keep_family(tc_hash id, uint32_t n, const int64_t *first, const bool *varies) {
+  size_t bytes = n * sizeof *first;
+  char *data = tc_disk_is_on() ? tc_malloc(bytes + n) : NULL;
+  if (!data) return;
+  memcpy(data, first, bytes);
+  for (uint32_t i = 0; i < n; i++) data[bytes + i] = (char)varies[i];
+  tc_disk_keep(&kept, &id, sizeof id, data, bytes + n);
+  tc_free(data);
+}
+
+// pre: locked.
+static family *find_locked(tc_hash id, uint32_t n) {
+  family *f = self.bucket[id.lo % N_BUCKETS];
+  while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = f->next;
+  return f;
+}
+
+// pre: locked. Takes f, which may be NULL.
+static void add_locked(family *f) {
+  if (!f) return;
   if (self.n == MOST_FAMILIES) forget_all();
-  memcpy(first, value, n * sizeof *first);
-  *f = (family){.next = self.bucket[id.lo % N_BUCKETS], .id = id, .n = n, .first = first};
-  self.bucket[id.lo % N_BUCKETS] = f;
+  f->next = self.bucket[f->id.lo % N_BUCKETS];
+  self.bucket[f->id.lo % N_BUCKETS] = f;
   self.n++;
+}
+
+// Makes sure that the family is known, if there is memory: as it was kept by another process, or with these values as the first.
+static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
+  pthread_mutex_lock(&self.lock);
+  bool known = find_locked(id, n) != NULL;
+  pthread_mutex_unlock(&self.lock);
+  if (known) return;
+  family *f = load_family(id, n);
+  if (!f) f = make_family(id, n, value);
+  pthread_mutex_lock(&self.lock);
+  if (find_locked(id, n)) {
+    drop(f);
+  } else {
+    add_locked(f);
+  }
+  pthread_mutex_unlock(&self.lock);
 }
 
 // Marks which of the constants vary, now that this nest was met.
 static void meet(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
+  bool more = false;
+  get_to_know(id, n, value);
+  int64_t *first = tc_malloc(n * sizeof *first);
   pthread_mutex_lock(&self.lock);
-  family *f = self.bucket[id.lo % N_BUCKETS];
-  while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = f->next;
-  if (!f) add_family(id, n, value);
-  for (uint32_t i = 0; i < n && f; i++) varies[i] = f->varies[i] |= f->first[i] != value[i];
+  family *f = find_locked(id, n);
+  for (uint32_t i = 0; i < n && f; i++) {
+    more |= !f->varies[i] && f->first[i] != value[i];
+    varies[i] = f->varies[i] |= f->first[i] != value[i];
+  }
+  if (f && first) memcpy(first, f->first, n * sizeof *first);
   pthread_mutex_unlock(&self.lock);
+  if (more && first) keep_family(id, n, first, varies);
+  tc_free(first);
 }
 
 // ---- nests ----

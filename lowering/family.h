@@ -1,6 +1,7 @@
 // Families of nests: what one place of a graph becomes at several sizes, the same but for the values of constants. Constants that were seen to differ
 // become arguments, so that one kernel does for all sizes: no algebra of sizes is needed, and what is general is exactly what varied.
 //
+// What varied is kept on disk (runtime/disk.h), so that a process whose first size is another one's second takes that one's general kernel.
 // Always: a general nest with its values as arguments is the nest it was made from, whatever else is in its family; a wrong guess costs a compile.
 // Threads: thread-safe.
 #ifndef TC_LOWERING_FAMILY_H

@@ -399,6 +399,8 @@ static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
       add(&list[i], compiled);
     else
       tc_kernel_release(list[i].k);
+  }
+  for (uint32_t i = 0; i < n; i++) {
     tc_kernel_release(list[i].general);
     tc_nest_destroy(&list[i].wide.nest);
     tc_free(list[i].wide.value);

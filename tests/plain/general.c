@@ -1,11 +1,13 @@
 // The same work at many sizes: kernels that take as arguments what varies give the bits that those of one size give, and are few; sizes that are used often
-// get kernels of their own, and nothing changes; caches that are small or cleared meanwhile do no harm.
+// get kernels of their own, and nothing changes; caches that are small or cleared meanwhile do no harm; a later process finds them on disk.
 #include <stdlib.h>
 #include <time.h>
 
 #include "lowering/compiler.h"
 #include "runtime/options.h"
+#include "tests/plain/child.h"
 #include "tests/plain/expect.h"
+#include "tests/plain/files.h"
 
 enum { MOST = 1 << 20, N_SIZES = 12 };
 #define MOST_NS 30e9  // until a size has its kernel, on a machine that does other things too
@@ -192,12 +194,43 @@ static void sizes_used_often_get_their_own(bool compiled) {
   free(want.at);
 }
 
+// ---- processes ----
+
+static int compile_two_sizes(const void *unused) {
+  (void)unused;
+  tc_options_reload();
+  uint64_t before = compiles();
+  free(value_of(&works[0], 40).at), free(value_of(&works[0], 41).at);
+  EXPECT(compiles() > before + 1, "%d kernels", (int)(compiles() - before));
+  return child_failed();
+}
+
+static int compile_nothing_for_a_third(const void *unused) {
+  (void)unused;
+  tc_options_reload();
+  uint64_t before = compiles();
+  free(value_of(&works[0], 45).at);
+  EXPECT(compiles() == before, "%d kernels", (int)(compiles() - before));
+  return child_failed();
+}
+
+// A process whose first size is new to the cache's directory takes the general kernel that is there.
+static void kernels_are_for_later_processes(void) {
+  setenv("TC_CACHE_DIR", files_path("kept"), 1);
+  unsetenv("TC_CACHE_BYTES");
+  EXPECT(child_status(compile_two_sizes, NULL) == 0, "the first process");
+  EXPECT(child_status(compile_nothing_for_a_third, NULL) == 0, "the second process");
+}
+
 int main(void) {
   setenv("TC_CACHE_BYTES", "0", 1);
   bool compiled = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0;
   bits_are_the_same(compiled);
   third_sizes_compile_nothing(compiled);
   sizes_used_often_get_their_own(compiled);
+  tc_cache_clear();
+  if (compiled) kernels_are_for_later_processes();
+  (void)files_fini();
   tc_shutdown();
   return expect_done("general");
 }
