@@ -230,7 +230,7 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
-        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(18)) continue;  // casts: a diagonal of sizes and strides
+        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(27)) continue;  // casts: a diagonal of sizes and strides
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
         // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
@@ -248,7 +248,7 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
-        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(90)) continue;
+        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(150)) continue;
         bool select = op->signature == SIG_XYZ, shift = op->sample == SAMPLE_pair_shift;
         call c = {.n = select ? 3 : 2};
         int at = 0;

@@ -47,7 +47,7 @@ static int run_many(long n, uint64_t seed, double seconds) {
 }
 
 int main(int n_words, char **words) {
-  long n = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0 ? 200 : 2000;
+  long n = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0 ? 120 : 2000;
   uint64_t seed = 1;
   double seconds = 1e9;
   for (int i = 1; i < n_words; i++) {
