@@ -248,7 +248,7 @@ static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
-        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(150)) continue;
+        if ((h && left[k].rank < 2) || !is_taken(i + k, h) || !is_turn(90)) continue;
         bool select = op->signature == SIG_XYZ, shift = op->sample == SAMPLE_pair_shift;
         call c = {.n = select ? 3 : 2};
         int at = 0;
