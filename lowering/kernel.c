@@ -30,7 +30,8 @@
 // Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
 // whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
 #define FIRST_SHARE 0.125
-// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which is a few hundredths faster.
+// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
+// knows its extents.
 #define GENERAL_SHARE 20.0
 
 static struct {
@@ -206,7 +207,7 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
   if (!for_gpu) tc_compiler_log(nest, name);
 }
 
-// What needs no compiler: from the disk.
+// Takes it from the disk, if it is there.
 static void look(making *m) {
   tc_compiler_begin();
   if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);

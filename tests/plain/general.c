@@ -1,24 +1,18 @@
 // The same work at many sizes: kernels that take as arguments what varies give the bits that those of one size give, and are few; sizes that are used often
 // get kernels of their own, and nothing changes; caches that are small or cleared meanwhile do no harm; a later process finds them on disk.
 #include <stdlib.h>
-#include <time.h>
 
 #include "lowering/compiler.h"
 #include "runtime/options.h"
+#include "runtime/status.h"
 #include "tests/plain/child.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/files.h"
 
 enum { MOST = 1 << 20, N_SIZES = 9 };
-#define MOST_NS 30e9  // until a size has its kernel, on a machine that does other things too
+#define MOST_NS UINT64_C(30000000000)  // until a size has its kernel, on a machine that does other things too
 
 static const int64_t sizes[N_SIZES] = {40, 41, 37, 64, 50, 7, 33, 1, 61};
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 // ---- work at size n ----
 
@@ -188,7 +182,7 @@ static void sizes_used_often_get_their_own(bool compiled) {
   free(value_of(&w, like).at);
   expect_bytes(&w, n, &want);
   uint64_t before = compiles();
-  for (double start = now_ns(); compiled && compiles() == before && now_ns() - start < MOST_NS;) expect_bytes(&w, n, &want);
+  for (uint64_t start = tc_now_ns(); compiled && compiles() == before && tc_now_ns() - start < MOST_NS;) expect_bytes(&w, n, &want);
   EXPECT(!compiled || compiles() == before + 1, "%d kernels more", (int)(compiles() - before));
   expect_bytes(&w, n, &want);
   free(want.at);
