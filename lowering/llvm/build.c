@@ -3,15 +3,13 @@
 // Loops are printed rotated (test before entry, test at the end), so that an iteration has one branch. The variables that a LOOP or IF sets are
 // found by a scan of its body; they become phis at its head (loops) and behind it (both), so there are no stack slots for them and no pass is
 // needed to remove any. Nothing here needs IR passes: the schedule is explicit, and instruction selection does the rest.
-//
-// An integer that was computed before a loop is settled (`freeze`) in front of it if the loop uses it. To LLVM an address in the loop is then a sum of a few
-// terms, and not of all that ever was added up for it: strength reduction tries how sums may be regrouped, which took two thirds of a product's compiling.
 // Always: a failed translation leaves its reason in b->text and a module that is thrown away.
 #include "lowering/llvm/build.h"
 
 #include <stdarg.h>
 #include <string.h>
 
+#include "lowering/llvm/address.h"
 #include "runtime/arena.h"
 
 const char *tc_llvm_op_name(unsigned op) {
@@ -184,52 +182,19 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
   return true;
 }
 
-// What the value is in a loop that begins here. A constant that was added stays one, so that addresses that differ by it can share a register.
-static LLVMValueRef settle(tc_llvm_build *b, uint32_t at) {
-  const tc_ninst *inst = &b->nest->inst[at];
-  for (int i = 0; i < 2 && inst->op == TC_N_ADD; i++) {
-    const tc_ninst *rest = &b->nest->inst[inst->src[i]], *added = &b->nest->inst[inst->src[1 - i]];
-    if (added->op == TC_N_CONST && rest->op != TC_N_VAR) return LLVMBuildAdd(b->b, settle(b, inst->src[i]), b->val[inst->src[1 - i]], "");
-  }
-  return LLVMIsConstant(b->val[at]) ? b->val[at] : LLVMBuildFreeze(b->b, b->val[at], "");
-}
+static bool print_inst(tc_llvm_build *b, uint32_t at);
 
-static bool settle_for_loop(tc_llvm_build *b, const tc_llvm_frame *f, uint32_t at) {
-  const tc_ninst *inst = &b->nest->inst[at];
-  if (at >= f->at || inst->op == TC_N_VAR || inst->dtype != TC_I64 || inst->lanes != 1 || b->val[at] == NULL) return true;
-  if (b->mark[at] == f->at + 1 || LLVMIsConstant(b->val[at])) return true;
-  if (b->n_settled == b->cap_settled) {
-    uint32_t cap = b->cap_settled * 2 + 16;
-    tc_llvm_settled *grown = tc_realloc(b->settled, cap * sizeof *grown);
-    if (grown == NULL) return no_memory(b);
-    b->settled = grown;
-    b->cap_settled = cap;
-  }
-  b->mark[at] = f->at + 1;
-  b->settled[b->n_settled++] = (tc_llvm_settled){.at = at, .before = b->val[at]};
-  b->val[at] = settle(b, at);
-  return true;
-}
-
-// Settles what the loop that begins at f->at uses.
-static bool settle_uses(tc_llvm_build *b, tc_llvm_frame *f) {
+// Scalars of the loop's body that are the same in all its turns are found once, in front of it.
+static bool print_ahead(tc_llvm_build *b, uint32_t loop) {
   const tc_nest *nest = b->nest;
   bool ok = true;
-  for (uint32_t i = f->at + 1, depth = 1; ok && i < nest->n_inst && depth > 0; i++) {
-    const tc_ninst *inst = &nest->inst[i];
-    depth += inst->op == TC_N_LOOP || inst->op == TC_N_IF;
-    depth -= inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF;
-    for (int k = 0; ok && k < (int)(sizeof inst->src / sizeof inst->src[0]); k++) ok = settle_for_loop(b, f, inst->src[k]);
+  for (uint32_t i = loop + 1, depth = 1; ok && i < nest->n_inst && depth > 0; i++) {
+    unsigned op = nest->inst[i].op;
+    depth += op == TC_N_LOOP;
+    depth -= op == TC_N_ENDLOOP;
+    if (tc_llvm_is_of_outside(b, i, loop)) ok = print_inst(b, i);
   }
   return ok;
-}
-
-static void unsettle(tc_llvm_build *b, uint32_t first) {
-  while (b->n_settled > first) {
-    const tc_llvm_settled *s = &b->settled[--b->n_settled];
-    b->val[s->at] = s->before;
-    b->mark[s->at] = 0;
-  }
 }
 
 static bool open_frame(tc_llvm_build *b, uint32_t at) {
@@ -239,8 +204,7 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
   if (first == NULL || (is_loop && stop == NULL)) return false;
   tc_llvm_frame *f = &b->frame[b->n_frames++];
   *f = (tc_llvm_frame){.at = at, .from = LLVMGetInsertBlock(b->b), .body = new_block(b), .after = new_block(b), .stop = stop};
-  f->first_settled = b->n_settled;
-  if (!list_sets(b, f) || (is_loop && !settle_uses(b, f))) return false;
+  if (!list_sets(b, f) || (is_loop && (!print_ahead(b, at) || !tc_llvm_open_addresses(b, f)))) return false;
   LLVMBuildCondBr(b->b, is_loop ? LLVMBuildICmp(b->b, LLVMIntSLT, first, stop, "") : first, f->body, f->after);
   LLVMPositionBuilderAtEnd(b->b, f->body);
   if (!is_loop) return true;
@@ -252,6 +216,7 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
     LLVMAddIncoming(v->head, &v->before, &f->from, 1);
     b->val[v->var] = v->head;
   }
+  tc_llvm_head_addresses(b, f);
   b->val[at] = f->index;
   return true;
 }
@@ -266,6 +231,7 @@ static bool close_frame(tc_llvm_build *b, uint32_t at) {
   if (is_loop) {
     LLVMValueRef next = LLVMBuildAdd(b->b, f->index, LLVMConstInt(b->i64, (uint64_t)open->imm, 1), "");
     LLVMAddIncoming(f->index, &next, &last, 1);
+    tc_llvm_step_addresses(b, f, last);
     LLVMBuildCondBr(b->b, LLVMBuildICmp(b->b, LLVMIntSLT, next, f->stop, ""), f->body, f->after);
   } else {
     LLVMBuildBr(b->b, f->after);
@@ -282,7 +248,6 @@ static bool close_frame(tc_llvm_build *b, uint32_t at) {
   }
   // An enclosing frame that listed these variables may list no more, so clearing the marks is right: its list is complete.
   b->n_vars = f->first_var;
-  unsettle(b, f->first_settled);
   return true;
 }
 
@@ -291,6 +256,7 @@ static bool close_frame(tc_llvm_build *b, uint32_t at) {
 static bool print_inst(tc_llvm_build *b, uint32_t at) {
   const tc_ninst *inst = &b->nest->inst[at];
   LLVMValueRef v = NULL;
+  if (!tc_llvm_is_needed(b, at) || b->val[at] != NULL) return true;
   if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
   switch (inst->op) {
     case TC_N_BEGIN: v = LLVMGetParam(b->fn, 3); break;
@@ -374,6 +340,7 @@ static tc_llvm_can find_can(const char *features) {
       .mask8 = avx512 && has_feature(features, "avx512bw"),
       .scale = avx512,
       .gather = avx512,
+      .two_registers = !has_feature(features, "neon"),
   };
 }
 
@@ -391,6 +358,10 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   b->frame = tc_calloc(n, sizeof *b->frame);
   b->mark = tc_calloc(n, sizeof *b->mark);
   if (b->val == NULL || b->base == NULL || b->frame == NULL || b->mark == NULL) {
+    ok = no_memory(b);
+    goto done;
+  }
+  if (!tc_llvm_find_addresses(b)) {
     ok = no_memory(b);
     goto done;
   }
@@ -417,6 +388,6 @@ done:
   tc_free(b->frame);
   tc_free(b->mark);
   tc_free(b->vars);
-  tc_free(b->settled);
+  tc_llvm_free_addresses(b);
   return ok ? TC_OK : b->no_memory ? TC_ERR_MEMORY : TC_ERR_COMPILE;
 }

@@ -16,11 +16,12 @@ typedef struct tc_llvm_can {
   bool mask32, mask8;   // masked loads and stores of 4 and 8 bytes; of 1 and 2
   bool scale;           // x * 2^n is an instruction of 16 floats
   bool gather;          // gathers and scatters of 4 and 8 bytes
+  bool two_registers;   // an address may be two registers and a constant
 } tc_llvm_can;
 
-// An open LOOP or IF, the variables set in it: vars[first_var .. first_var + n_vars) of the build, and, of a LOOP, what was settled for it: from first_settled.
+// An open LOOP or IF, and the variables set in it: vars[first_var .. first_var + n_vars) of the build.
 typedef struct tc_llvm_frame {
-  uint32_t at, first_var, n_vars, first_settled;
+  uint32_t at, first_var, n_vars;
   LLVMBasicBlockRef from, body, after;  // the block before it, its first block, the block behind it
   LLVMValueRef index, stop;  // LOOP: the counter and its bound
 } tc_llvm_frame;
@@ -30,10 +31,7 @@ typedef struct tc_llvm_var {
   LLVMValueRef before, head;  // value on entry; phi at a loop's head
 } tc_llvm_var;
 
-typedef struct tc_llvm_settled {
-  uint32_t at;  // the instruction
-  LLVMValueRef before;  // its value outside of the loop
-} tc_llvm_settled;
+typedef struct tc_llvm_addresses tc_llvm_addresses;  // address.c
 
 typedef struct tc_llvm_build {
   const tc_nest *nest;  // borrowed
@@ -50,9 +48,9 @@ typedef struct tc_llvm_build {
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   tc_llvm_frame *frame;
   tc_llvm_var *vars;
-  tc_llvm_settled *settled;
-  uint32_t *mark;  // per instruction: the last frame that listed this VAR, or that this value was settled for
-  uint32_t n_frames, n_vars, cap_vars, n_settled, cap_settled;
+  tc_llvm_addresses *address;
+  uint32_t *mark;  // per instruction: the last frame that listed this VAR
+  uint32_t n_frames, n_vars, cap_vars;
   bool streams;  // printed a non-temporal store
   bool no_memory;  // why it failed
   char *text;  // why it failed, in words
@@ -87,6 +85,10 @@ LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_cast(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned to, unsigned lanes);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst);
+// Whether a GATHER or SCATTER is printed as one, and not lane by lane.
+bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst);
+// i8 * to the start of buffer or tile k; loaded once, in the entry block.
+LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k);
 LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst);
 
 #endif

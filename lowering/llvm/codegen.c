@@ -11,6 +11,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm/Config/llvm-config.h>
@@ -81,6 +82,9 @@ static char *target_triple(void) {
 
 static void init_once(void) {
   init_target();
+#ifdef TC_LLVM_LASTING
+  LLVMParseCommandLineOptions(2, (const char *const[]){"tc-llvm", "-disable-lsr"}, NULL);
+#endif
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 

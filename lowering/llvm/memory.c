@@ -3,7 +3,7 @@
 // What the target masks or gathers in hardware goes through llvm.masked.*; the rest is printed lane by lane without branches: a lane that is
 // masked off reads or writes a slot on the stack instead. Calls, and masked accesses where no masks are, loop over the lanes, through arrays on the stack,
 // to keep code small.
-#include "lowering/llvm/build.h"
+#include "lowering/llvm/address.h"
 
 // Masked accesses of so many lanes are a loop of so many a turn, on targets without any masks, for the sake of compile time: on a Xeon
 // with TC_ISA=baseline a kernel of one op compiles in 15 ms instead of 36; a padded image of 1000x1000 takes a third longer.
@@ -14,8 +14,7 @@ static LLVMValueRef cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef 
   return LLVMBuildBitCast(at, p, LLVMPointerType(to, 0), "");
 }
 
-// i8 * to the start of a buffer or tile; loaded once, in the entry block.
-static LLVMValueRef buffer_base(tc_llvm_build *b, int64_t k) {
+LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k) {
   const tc_nest *nest = b->nest;
   if (k < 0 || k >= (int64_t)nest->n_buf + nest->n_tile) return tc_llvm_fail(b, "no buffer %lld", (long long)k);
   if (b->base[k] != NULL) return b->base[k];
@@ -30,12 +29,9 @@ static LLVMValueRef buffer_base(tc_llvm_build *b, int64_t k) {
   return b->base[k];
 }
 
-// Pointer(s) to the elements of inst's buffer at index (scalar or vector).
-static LLVMValueRef element_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index) {
+static LLVMValueRef element_after(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p, LLVMValueRef i) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
-  LLVMValueRef base = buffer_base(b, inst->imm);
-  if (base == NULL) return NULL;
-  return LLVMBuildGEP2(b->b, type, cast_pointer(b->b, base, type), &index, 1, "");
+  return LLVMBuildGEP2(b->b, type, cast_pointer(b->b, p, type), &i, 1, "");
 }
 
 static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_doubles) {
@@ -50,7 +46,7 @@ static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
   return inst->lanes > 1 && (tc_llvm_memory_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
 }
 
-static bool can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
+bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
   return inst->lanes >= 8 && tc_llvm_memory_bytes(inst->dtype) >= 4 && b->can.gather;
 }
 
@@ -62,14 +58,20 @@ static LLVMValueRef lane(tc_llvm_build *b, LLVMValueRef v, unsigned lanes, unsig
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, i, 0), "") : v;
 }
 
-// Where lane i of a masked or indexed access goes. index: i64 vector if indexed, else the first element. mask may be NULL.
-static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask, LLVMValueRef *slot,
-                                 unsigned i) {
-  LLVMValueRef at = indexed ? lane(b, index, inst->lanes, i) : LLVMBuildAdd(b->b, index, LLVMConstInt(b->i64, i, 0), "");
-  LLVMValueRef p = element_pointer(b, inst, at);
-  if (p == NULL || mask == NULL) return p;
+// Where an access begins, and which elements after that it takes: index is an i64 vector, or NULL: each is `lane` bytes from that before. mask may be NULL: all.
+typedef struct place {
+  LLVMValueRef p, index, mask;
+  int64_t lane;
+} place;
+
+// Where lane i of a masked or indexed access goes.
+static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, place at, LLVMValueRef *slot, unsigned i) {
+  LLVMValueRef after = LLVMConstInt(b->i64, (uint64_t)(at.lane * i), 1), p;
+  p = at.index != NULL ? element_after(b, inst, at.p, lane(b, at.index, inst->lanes, i)) : LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, "");
+  p = cast_pointer(b->b, p, tc_llvm_memory_type(b, inst->dtype));
+  if (at.mask == NULL) return p;
   LLVMValueRef other = cast_pointer(b->b, stack_slot(b, slot, 1), tc_llvm_memory_type(b, inst->dtype));
-  return LLVMBuildSelect(b->b, lane(b, mask, inst->lanes, i), p, other, "");
+  return LLVMBuildSelect(b->b, lane(b, at.mask, inst->lanes, i), p, other, "");
 }
 
 // A loop over the lanes, open: what is printed next is its body, for lane `i`.
@@ -118,19 +120,23 @@ static bool is_looped(const tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef
 }
 
 // A masked load (v NULL) or store.
-static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, bool indexed, LLVMValueRef mask) {
+static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   LLVMValueRef values = stack_slot(b, &b->lane_slot[0], 64), masks = stack_slot(b, &b->mask_slot, 8);
   LLVMValueRef other = cast_pointer(b->b, stack_slot(b, v == NULL ? &b->zero_slot : &b->sink_slot, 1), type);
-  store_to_slot(b, LLVMBuildZExt(b->b, mask, tc_llvm_widen_type(b->i8, inst->lanes), ""), masks);
-  if (indexed) store_to_slot(b, index, stack_slot(b, &b->lane_slot[1], 64));
+  store_to_slot(b, LLVMBuildZExt(b->b, at.mask, tc_llvm_widen_type(b->i8, inst->lanes), ""), masks);
+  if (at.index != NULL) store_to_slot(b, at.index, stack_slot(b, &b->lane_slot[1], 64));
   if (v != NULL) store_to_slot(b, v, values);
   lane_loop l = open_lane_loop(b);
   for (unsigned k = 0; k < LOOP_STEP; k++) {
     LLVMValueRef i = LLVMBuildAdd(b->b, l.i, LLVMConstInt(b->i64, k, 0), "");
-    LLVMValueRef at = indexed ? LLVMBuildLoad2(b->b, b->i64, slot_at(b, b->lane_slot[1], b->i64, i), "") : LLVMBuildAdd(b->b, index, i, "");
-    LLVMValueRef p = element_pointer(b, inst, at), on = LLVMBuildLoad2(b->b, b->i8, slot_at(b, masks, b->i8, i), "");
-    if (p == NULL) return NULL;
+    LLVMValueRef p, on = LLVMBuildLoad2(b->b, b->i8, slot_at(b, masks, b->i8, i), "");
+    if (at.index != NULL) {
+      p = element_after(b, inst, at.p, LLVMBuildLoad2(b->b, b->i64, slot_at(b, b->lane_slot[1], b->i64, i), ""));
+    } else {
+      LLVMValueRef after = LLVMBuildMul(b->b, i, LLVMConstInt(b->i64, (uint64_t)at.lane, 1), "");
+      p = cast_pointer(b->b, LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, ""), type);
+    }
     p = LLVMBuildSelect(b->b, LLVMBuildICmp(b->b, LLVMIntNE, on, LLVMConstInt(b->i8, 0, 0), ""), p, other, "");
     LLVMValueRef in_slot = slot_at(b, values, type, i);
     LLVMBuildStore(b->b, LLVMBuildLoad2(b->b, type, v == NULL ? p : in_slot, ""), v == NULL ? in_slot : p);
@@ -139,65 +145,53 @@ static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
   return v != NULL ? v : load_from_slot(b, tc_llvm_widen_type(type, inst->lanes), values);
 }
 
-static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, bool indexed, LLVMValueRef mask) {
+static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   LLVMValueRef all = LLVMGetUndef(tc_llvm_widen_type(type, inst->lanes));
-  if (is_looped(b, inst, mask)) return masked_loop(b, inst, NULL, index, indexed, mask);
+  if (is_looped(b, inst, at.mask)) return masked_loop(b, inst, NULL, at);
   for (unsigned i = 0; i < inst->lanes; i++) {
-    LLVMValueRef p = lane_pointer(b, inst, index, indexed, mask, &b->zero_slot, i);
-    if (p == NULL) return NULL;
-    LLVMValueRef one = LLVMBuildLoad2(b->b, type, p, "");
+    LLVMValueRef one = LLVMBuildLoad2(b->b, type, lane_pointer(b, inst, at, &b->zero_slot, i), "");
     if (inst->lanes == 1) return one;
     all = LLVMBuildInsertElement(b->b, all, one, LLVMConstInt(b->i32, i, 0), "");
   }
   return all;
 }
 
-static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, bool indexed, LLVMValueRef mask) {
-  if (is_looped(b, inst, mask)) return masked_loop(b, inst, v, index, indexed, mask);
-  for (unsigned i = 0; i < inst->lanes; i++) {
-    LLVMValueRef p = lane_pointer(b, inst, index, indexed, mask, &b->sink_slot, i);
-    if (p == NULL) return NULL;
-    LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), p);
-  }
+static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+  if (is_looped(b, inst, at.mask)) return masked_loop(b, inst, v, at);
+  for (unsigned i = 0; i < inst->lanes; i++) LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), lane_pointer(b, inst, at, &b->sink_slot, i));
   return v;
 }
 
-static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, LLVMValueRef mask) {
+static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
   unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
-  if (mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, index, false, mask);
-  LLVMValueRef p = element_pointer(b, inst, index);
-  if (p == NULL) return NULL;
-  p = cast_pointer(b->b, p, type);
-  if (mask == NULL) {
+  if (at.mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, at);
+  LLVMValueRef p = cast_pointer(b->b, at.p, type);
+  if (at.mask == NULL) {
     LLVMValueRef v = LLVMBuildLoad2(b->b, type, p, "");
     LLVMSetAlignment(v, bytes);
     return v;
   }
   return tc_llvm_intrinsic(b, "llvm.masked.load", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, bytes, 0), mask, LLVMConstNull(type)}, 4);
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, bytes, 0), at.mask, LLVMConstNull(type)}, 4);
 }
 
-static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index, LLVMValueRef mask) {
+static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
-  if (!can_gather(b, inst)) return load_lanes(b, inst, index, true, mask);
-  LLVMValueRef p = element_pointer(b, inst, index);
-  if (p == NULL) return NULL;
-  if (mask == NULL) mask = all_lanes(b, inst->lanes);
+  if (!tc_llvm_can_gather(b, inst)) return load_lanes(b, inst, at);
+  LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
                            (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
 }
 
-static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, LLVMValueRef mask) {
+static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
   unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
-  if (mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, index, false, mask);
-  LLVMValueRef p = element_pointer(b, inst, index);
-  if (p == NULL) return NULL;
-  p = cast_pointer(b->b, p, LLVMTypeOf(v));
-  if (mask != NULL)
+  if (at.mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, at);
+  LLVMValueRef p = cast_pointer(b->b, at.p, LLVMTypeOf(v));
+  if (at.mask != NULL)
     return tc_llvm_intrinsic(b, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
-                             (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, bytes, 0), mask}, 4);
+                             (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, bytes, 0), at.mask}, 4);
   LLVMValueRef store = LLVMBuildStore(b->b, v, p);
   LLVMSetAlignment(store, bytes);
   if ((inst->flags & 1) != 0 && inst->lanes * bytes >= 16) {  // the schedule promises alignment to 64 bytes, or to the vector if that is less
@@ -210,41 +204,35 @@ static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
   return store;
 }
 
-static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, LLVMValueRef index, LLVMValueRef mask) {
-  if (!can_gather(b, inst)) return store_lanes(b, inst, v, index, true, mask);
-  LLVMValueRef p = element_pointer(b, inst, index);
-  if (p == NULL) return NULL;
-  if (mask == NULL) mask = all_lanes(b, inst->lanes);
+static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+  if (!tc_llvm_can_gather(b, inst)) return store_lanes(b, inst, v, at);
+  LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
                            (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask}, 4);
 }
 
-static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef index) {
-  tc_ninst in_buffer = *inst;  // its own dtype says nothing about the buffer
-  in_buffer.dtype = inst->imm < b->nest->n_buf ? b->nest->buf_type[inst->imm] : b->nest->tile[inst->imm - b->nest->n_buf].dtype;
-  LLVMValueRef p = element_pointer(b, &in_buffer, index);
-  if (p == NULL) return NULL;
-  p = cast_pointer(b->b, p, b->i8);
+static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p) {
   LLVMTypeRef type = LLVMTypeOf(p);
   return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1,
                            (LLVMValueRef[]){p, LLVMConstInt(b->i32, inst->flags & 1, 0), LLVMConstInt(b->i32, 3, 0), LLVMConstInt(b->i32, 1, 0)}, 4);
 }
 
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
-  bool stores = inst->op == TC_N_STORE || inst->op == TC_N_SCATTER;
+  bool stores = inst->op == TC_N_STORE || inst->op == TC_N_SCATTER, by_vector = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER, indexed;
   unsigned mask_at = stores ? 2 : 1;
-  LLVMValueRef index = tc_llvm_operand(b, inst, 0), mask = NULL, v = NULL;
-  if (index == NULL || buffer_base(b, inst->imm) == NULL) return NULL;
-  if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, index);
-  if (inst->src[mask_at] != TC_NONE && (mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
+  LLVMValueRef v = NULL;
+  place at = {NULL};
+  if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
+  if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, at.p);
+  if (inst->src[mask_at] != TC_NONE && (at.mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
   if (!stores) {
-    v = inst->op == TC_N_LOAD ? plain_load(b, inst, index, mask) : gather(b, inst, index, mask);
+    v = by_vector ? gather(b, inst, at) : plain_load(b, inst, at);
     if (v == NULL || inst->dtype != TC_BOOL) return v;
     return LLVMBuildICmp(b->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
   }
   if ((v = tc_llvm_operand(b, inst, 1)) == NULL) return NULL;
   if (inst->dtype == TC_BOOL) v = LLVMBuildZExt(b->b, v, tc_llvm_widen_type(b->i8, inst->lanes), "");
-  return inst->op == TC_N_STORE ? plain_store(b, inst, v, index, mask) : scatter(b, inst, v, index, mask);
+  return by_vector ? scatter(b, inst, v, at) : plain_store(b, inst, v, at);
 }
 
 // ---- calls ----
