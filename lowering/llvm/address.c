@@ -228,6 +228,7 @@ static void *grown(void *list, uint32_t n, uint32_t *cap, size_t bytes) {
   return more;
 }
 
+// Puts the access into the group that it is like but for a constant, a new one if there is none.
 static bool join(tc_llvm_addresses *a, const group *like, access *out) {
   for (uint32_t i = 0; i < a->n_group; i++) {
     const group *g = &a->group[i];
@@ -246,6 +247,7 @@ static bool join(tc_llvm_addresses *a, const group *like, access *out) {
   return true;
 }
 
+// Takes the bytes of an access apart: what does not change within the loop, what each of its turns adds, and the rest.
 static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   tc_llvm_addresses *a = b->address;
   const tc_nest *nest = b->nest;

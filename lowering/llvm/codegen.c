@@ -1,7 +1,7 @@
 // The LLVM plug-in: a nest goes in, a relocatable object or assembly comes out.
 //
-// Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as it was printed (2 to 3 ms for a typical
-// kernel). What costs time and does not depend on the nest, the target machine, is kept in a small pool by cpu and features.
+// Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as it was printed, without strength reduction
+// (address.h). What costs time and does not depend on the nest, the target machine, is kept in a small pool by cpu and features.
 // Errors: LLVM reports what it cannot select by calling a fatal error handler that must not return. Ours jumps back to the compile on this
 // thread, which then fails with TC_ERR_COMPILE; the context, module and machine of that compile are leaked, since LLVM may be half-way
 // through them. A fatal error on a thread that is not compiling for us falls through to what LLVM does by itself. The handler is process-wide
@@ -82,7 +82,7 @@ static char *target_triple(void) {
 
 static void init_once(void) {
   init_target();
-#ifdef TC_LLVM_LASTING
+#ifdef TC_LLVM_LASTING  // else the process may have other uses for this LLVM
   LLVMParseCommandLineOptions(2, (const char *const[]){"tc-llvm", "-disable-lsr"}, NULL);
 #endif
   LLVMInstallFatalErrorHandler(on_fatal_error);

@@ -58,9 +58,10 @@ static LLVMValueRef lane(tc_llvm_build *b, LLVMValueRef v, unsigned lanes, unsig
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, i, 0), "") : v;
 }
 
-// Where an access begins, and which elements after that it takes: index is an i64 vector, or NULL: each is `lane` bytes from that before. mask may be NULL: all.
+// Where an access begins, and which elements after that it takes: index is an i64 vector, or NULL: each is `lane` bytes from that before. mask may be NULL: all;
+// on: what all its lanes are, or NULL: they may differ.
 typedef struct place {
-  LLVMValueRef p, index, mask;
+  LLVMValueRef p, index, mask, on;
   int64_t lane;
 } place;
 
@@ -145,8 +146,36 @@ static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
   return v != NULL ? v : load_from_slot(b, tc_llvm_widen_type(type, inst->lanes), values);
 }
 
+// A block that is entered if `on`, open; what follows is printed behind it.
+typedef struct branch {
+  LLVMBasicBlockRef from, body, after;
+} branch;
+
+static branch open_branch(tc_llvm_build *b, LLVMValueRef on) {
+  branch k = {LLVMGetInsertBlock(b->b), LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), LLVMAppendBasicBlockInContext(b->ctx, b->fn, "")};
+  LLVMMoveBasicBlockAfter(k.body, k.from);
+  LLVMMoveBasicBlockAfter(k.after, k.body);
+  LLVMBuildCondBr(b->b, on, k.body, k.after);
+  LLVMPositionBuilderAtEnd(b->b, k.body);
+  return k;
+}
+
+static void close_branch(tc_llvm_build *b, branch k) {
+  LLVMBuildBr(b->b, k.after);
+  LLVMPositionBuilderAtEnd(b->b, k.after);
+}
+
 static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
+  if (at.on != NULL) {
+    branch k = open_branch(b, at.on);
+    at.on = at.mask = NULL;
+    LLVMValueRef v = load_lanes(b, inst, at), none = LLVMConstNull(LLVMTypeOf(v));
+    close_branch(b, k);
+    LLVMValueRef phi = LLVMBuildPhi(b->b, LLVMTypeOf(v), "");
+    LLVMAddIncoming(phi, (LLVMValueRef[]){none, v}, (LLVMBasicBlockRef[]){k.from, k.body}, 2);
+    return phi;
+  }
   LLVMValueRef all = LLVMGetUndef(tc_llvm_widen_type(type, inst->lanes));
   if (is_looped(b, inst, at.mask)) return masked_loop(b, inst, NULL, at);
   for (unsigned i = 0; i < inst->lanes; i++) {
@@ -158,6 +187,13 @@ static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, place at)
 }
 
 static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+  if (at.on != NULL) {
+    branch k = open_branch(b, at.on);
+    at.on = at.mask = NULL;
+    (void)store_lanes(b, inst, v, at);
+    close_branch(b, k);
+    return v;
+  }
   if (is_looped(b, inst, at.mask)) return masked_loop(b, inst, v, at);
   for (unsigned i = 0; i < inst->lanes; i++) LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), lane_pointer(b, inst, at, &b->sink_slot, i));
   return v;
@@ -224,7 +260,11 @@ LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
   place at = {NULL};
   if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
   if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, at.p);
-  if (inst->src[mask_at] != TC_NONE && (at.mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
+  if (inst->src[mask_at] != TC_NONE) {
+    if ((at.mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
+    const tc_ninst *mask = &b->nest->inst[inst->src[mask_at]];
+    if (mask->op == TC_N_SPLAT && b->nest->inst[mask->src[0]].op != TC_N_VAR) at.on = b->val[mask->src[0]];
+  }
   if (!stores) {
     v = by_vector ? gather(b, inst, at) : plain_load(b, inst, at);
     if (v == NULL || inst->dtype != TC_BOOL) return v;
