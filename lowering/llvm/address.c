@@ -229,7 +229,8 @@ static void *grown(void *list, uint32_t n, uint32_t *cap, size_t bytes) {
 }
 
 // Puts the access into the group that it is like but for a constant, a new one if there is none.
-static bool join(tc_llvm_addresses *a, const group *like, access *out) {
+static bool join(tc_llvm_build *b, const group *like, access *out) {
+  tc_llvm_addresses *a = b->address;
   for (uint32_t i = 0; i < a->n_group; i++) {
     const group *g = &a->group[i];
     int64_t apart = wrap_add(like->sum.rest, -g->sum.rest);
@@ -239,7 +240,7 @@ static bool join(tc_llvm_addresses *a, const group *like, access *out) {
     return true;
   }
   group *more = grown(a->group, a->n_group, &a->cap_group, sizeof *more);
-  if (more == NULL) return false;
+  if (more == NULL) return tc_llvm_no_memory(b);
   a->group = more;
   a->group[a->n_group] = *like;
   a->group[a->n_group].leader = a->n_group;
@@ -265,7 +266,7 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
       g.stride = s.term[i].times;
     } else {
       term *more = grown(a->inner, a->n_inner, &a->cap_inner, sizeof *more);
-      if (more == NULL) return false;
+      if (more == NULL) return tc_llvm_no_memory(b);
       a->inner = more;
       a->inner[a->n_inner++] = s.term[i];
     }
@@ -278,7 +279,7 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
     g.way = COUNTER;
   }
   count_by_counters(nest, a->sum, &g.sum);
-  return join(a, &g, out);
+  return join(b, &g, out);
 }
 
 static bool is_access(const tc_llvm_build *b, const tc_ninst *inst) {
@@ -343,6 +344,14 @@ bool tc_llvm_is_needed(const tc_llvm_build *b, uint32_t at) {
   return b->address->needed[at];
 }
 
+static bool has_operands(tc_llvm_build *b, uint32_t at) {
+  const tc_ninst *inst = &b->nest->inst[at];
+  for (unsigned k = 0; k < sizeof inst->src / sizeof inst->src[0]; k++)
+    if (inst->src[k] != TC_NONE && inst->src[k] >= at)
+      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_llvm_op_name(inst->op), k) != NULL;
+  return true;
+}
+
 bool tc_llvm_find_addresses(tc_llvm_build *b) {
   const tc_nest *nest = b->nest;
   size_t n = nest->n_inst + (size_t)1;
@@ -357,7 +366,8 @@ bool tc_llvm_find_addresses(tc_llvm_build *b) {
     a->within = tc_calloc(n, sizeof *a->within);
     ok = a->sum != NULL && a->access != NULL && a->needed != NULL && a->within != NULL;
   }
-  for (uint32_t at = 0; ok && at < nest->n_inst; at++) {
+  if (!ok) (void)tc_llvm_no_memory(b);
+  for (uint32_t at = 0; ok && at < nest->n_inst && (ok = has_operands(b, at)); at++) {
     const tc_ninst *inst = &nest->inst[at];
     uint32_t loop = depth > 0 ? around[depth - 1] : TC_NONE;
     a->sum[at] = find_sum(nest, a->sum, at);

@@ -9,7 +9,7 @@
 
 #include "lowering/llvm/build.h"
 
-// Finds the sums and which instructions are needed at all, into b->address; false without memory. Before anything is printed.
+// Finds the sums and which instructions are needed at all, into b->address. Before anything is printed; false if it failed.
 bool tc_llvm_find_addresses(tc_llvm_build *b);
 void tc_llvm_free_addresses(tc_llvm_build *b);
 // Whether the instruction's value is asked for by anything that is printed, or has an effect.

@@ -29,7 +29,7 @@ LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) {
   return NULL;
 }
 
-static bool no_memory(tc_llvm_build *b) {
+bool tc_llvm_no_memory(tc_llvm_build *b) {
   b->no_memory = true;
   return tc_llvm_fail(b, "out of memory") != NULL;
 }
@@ -171,7 +171,7 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
     if (b->n_vars == b->cap_vars) {
       uint32_t cap = b->cap_vars * 2 + 16;
       tc_llvm_var *grown = tc_realloc(b->vars, cap * sizeof *grown);
-      if (grown == NULL) return no_memory(b);
+      if (grown == NULL) return tc_llvm_no_memory(b);
       b->vars = grown;
       b->cap_vars = cap;
     }
@@ -358,13 +358,10 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   b->frame = tc_calloc(n, sizeof *b->frame);
   b->mark = tc_calloc(n, sizeof *b->mark);
   if (b->val == NULL || b->base == NULL || b->frame == NULL || b->mark == NULL) {
-    ok = no_memory(b);
+    ok = tc_llvm_no_memory(b);
     goto done;
   }
-  if (!tc_llvm_find_addresses(b)) {
-    ok = no_memory(b);
-    goto done;
-  }
+  if (!(ok = tc_llvm_find_addresses(b))) goto done;
   make_types(b);
   make_function(b, name, cpu, features, vector_bits);
   b->entry = LLVMCreateBuilderInContext(b->ctx);

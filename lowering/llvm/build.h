@@ -62,6 +62,7 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
 
 // Writes the reason; returns NULL so that it can end an expression.
 LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool tc_llvm_no_memory(tc_llvm_build *b);  // false
 const char *tc_llvm_op_name(unsigned op);
 
 LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype);
