@@ -338,6 +338,7 @@ void tc_ex_row_kernel(tc_ex *s) {
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? tc_ex_power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
+  if (s->gp->kind == TC_GROUP_FLAT && !tc_target_is_gpu(s->target)) s->lanes = TC_MIN(s->lanes, tc_ex_lanes_of_work(s));
   int cluster = cluster_of_row(s);
   if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_ex_set_threads(s, s->lanes);

@@ -186,6 +186,8 @@ tc_val tc_ex_make(tc_ex *s, uint32_t n, const tc_index *idx);
 
 // ---- kinds of kernels ----
 
+// Lanes of a block of elements that are each by themselves.
+int tc_ex_lanes_of_work(const tc_ex *s);
 // FLAT with K in one range: [begin, end) counts blocks.
 void tc_ex_flat_kernel(tc_ex *s);
 // Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
