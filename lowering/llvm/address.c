@@ -118,17 +118,19 @@ static sum find_sum(const tc_nest *nest, const sum *of, uint32_t at) {
   const tc_ninst *inst = &nest->inst[at];
   sum s = {.known = true};
   int64_t value;
+  bool ok;
   if (inst->dtype != TC_I64 || inst->op == TC_N_VAR) return (sum){0};  // a variable's value is its present one
   if (inst->op == TC_N_CONST) return s.rest = inst->imm, s;
-  if (inst->op == TC_N_LANES) return s.lane = 1, s;
+  if (inst->op == TC_N_LANES) return s.lane = inst->lanes > 1, s;
   if (inst->op == TC_N_SPLAT) return of[inst->src[0]];
   if (inst->op == TC_N_LOOP) {
     s = (sum){.known = true, .n = 1, .term = {{at, 1, inst->imm}}};
-    return sum_or_value(nest, add_to(&s, &of[inst->src[0]], 1), s, at);
+    ok = add_to(&s, &of[inst->src[0]], 1);
+    return sum_or_value(nest, ok, s, at);
   }
   if (inst->op != TC_N_ADD && inst->op != TC_N_SUB && inst->op != TC_N_MUL && inst->op != TC_N_DIV) return sum_or_value(nest, false, s, at);
   const sum *x = &of[inst->src[0]], *y = &of[inst->src[1]];
-  bool ok = x->known && y->known;
+  ok = x->known && y->known;
   if (ok && inst->op == TC_N_MUL) {
     ok = is_constant(y, &value) ? add_to(&s, x, value) : is_constant(x, &value) && add_to(&s, y, value);
   } else if (ok) {
@@ -344,11 +346,20 @@ bool tc_llvm_is_needed(const tc_llvm_build *b, uint32_t at) {
   return b->address->needed[at];
 }
 
-static bool has_operands(tc_llvm_build *b, uint32_t at) {
-  const tc_ninst *inst = &b->nest->inst[at];
+// What is looked at here is there: of a nest that obeys nest.h it always is.
+static bool is_sound(tc_llvm_build *b, uint32_t at) {
+  const tc_nest *nest = b->nest;
+  const tc_ninst *inst = &nest->inst[at];
+  bool by_index = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER || inst->op == TC_N_LOAD || inst->op == TC_N_STORE || inst->op == TC_N_PREFETCH;
+  bool of_two = inst->op == TC_N_ADD || inst->op == TC_N_SUB || inst->op == TC_N_MUL || inst->op == TC_N_DIV;
+  unsigned n = of_two ? 2 : by_index || inst->op == TC_N_SPLAT || inst->op == TC_N_LOOP;
   for (unsigned k = 0; k < sizeof inst->src / sizeof inst->src[0]; k++)
-    if (inst->src[k] != TC_NONE && inst->src[k] >= at)
+    if (inst->src[k] >= at && (inst->src[k] != TC_NONE || k < n))
       return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_llvm_op_name(inst->op), k) != NULL;
+  if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
+  if (inst->op == TC_N_LOOP && inst->imm <= 0) return tc_llvm_fail(b, "%%%u loop: bad step", at) != NULL;
+  if (by_index && (inst->imm < 0 || inst->imm >= (int64_t)nest->n_buf + nest->n_tile))
+    return tc_llvm_fail(b, "no buffer %lld", (long long)inst->imm) != NULL;
   return true;
 }
 
@@ -367,7 +378,7 @@ bool tc_llvm_find_addresses(tc_llvm_build *b) {
     ok = a->sum != NULL && a->access != NULL && a->needed != NULL && a->within != NULL;
   }
   if (!ok) (void)tc_llvm_no_memory(b);
-  for (uint32_t at = 0; ok && at < nest->n_inst && (ok = has_operands(b, at)); at++) {
+  for (uint32_t at = 0; ok && at < nest->n_inst && (ok = is_sound(b, at)); at++) {
     const tc_ninst *inst = &nest->inst[at];
     uint32_t loop = depth > 0 ? around[depth - 1] : TC_NONE;
     a->sum[at] = find_sum(nest, a->sum, at);

@@ -257,7 +257,6 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
   const tc_ninst *inst = &b->nest->inst[at];
   LLVMValueRef v = NULL;
   if (!tc_llvm_is_needed(b, at) || b->val[at] != NULL) return true;
-  if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
   switch (inst->op) {
     case TC_N_BEGIN: v = LLVMGetParam(b->fn, 3); break;
     case TC_N_FINISH: v = LLVMGetParam(b->fn, 4); break;

@@ -253,6 +253,24 @@ Test(codegen, streaming_stores_write_aligned_vectors) {
   free(in), free(out);
 }
 
+// Spread over four lanes, the number of a scalar's one lane is 0 in each.
+Test(codegen, a_scalar_has_lane_0_in_every_lane) {
+  target t;
+  get_target(HOST, &t);
+  tc_nest n = {.n_inst = 0};
+  int64_t x[4] = {10, 11, 12, 13}, got[4] = {0}, want[4] = {0};
+  put_buffer(&n, TC_I64), put_buffer(&n, TC_I64);
+  uint32_t zero = put_i64(&n, 0), one = put_i64(&n, 1);
+  OP2(&n, LOOP, TC_I64, 1, 1, zero, one);
+  uint32_t at = OP1(&n, SPLAT, TC_I64, 4, 0, OP0(&n, LANES, TC_I64, 1, 0));
+  OP3(&n, STORE, TC_I64, 4, 1, zero, OP2(&n, GATHER, TC_I64, 4, 0, at, TC_NONE), TC_NONE);
+  OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
+  run_interp(&n, (void *[]){x, want}, NULL, 1);
+  run_compiled(&n, &t, (void *[]){x, got}, NULL, 1);
+  for (int i = 0; i < 4; i++) cr_expect(got[i] == 10 && want[i] == 10, "lane %d: %lld, interpreted %lld", i, (long long)got[i], (long long)want[i]);
+  tc_nest_destroy(&n);
+}
+
 Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   target t;
   get_target(HOST, &t);
@@ -269,5 +287,12 @@ Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   n.n_inst = 1;
   OP2(&n, ADD, TC_F32, 1, 0, a, 7);
   cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  n.n_inst = 1;
+  OP1(&n, ADD, TC_I64, 1, 0, a);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  n.n_inst = 1;
+  OP1(&n, PREFETCH, TC_F32, 1, 1 << 30, a);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  cr_assert_not_null(strstr(text, "no buffer"), "%s", text);
   tc_nest_destroy(&n);
 }

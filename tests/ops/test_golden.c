@@ -366,7 +366,7 @@ static void each_line(line_fn *fn, void *arg) {
 static int share(const char *device) {
   bool compiled = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0;
   if (getenv("TC_TEST_ALL") || strcmp(device, "tc:ref") == 0) return 1;
-  return near_is_slow() ? 24 : compiled ? 8 : 1;
+  return near_is_slow() ? 36 : compiled ? 12 : 1;
 }
 
 typedef struct group_run {
