@@ -259,7 +259,7 @@ int main(int n_words, char **words) {
   for (int compiled = 0; compiled < 2; compiled++) {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) exit(compiled ? fail_each(device, "llvm", all ? 41 : 211) : fail_each(device, "interp", all ? 1 : 17));
+    if (child == 0) exit(compiled ? fail_each(device, "llvm", all ? 41 : 307) : fail_each(device, "interp", all ? 1 : 23));
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child, "no child");
     n_failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
