@@ -56,22 +56,6 @@ static unsigned size_class(const tc_ninst *i) {
 static bool is_const(const tc_ninst *i) {
   return i->op == TC_N_CONST || i->op == TC_N_LANES;
 }
-// Computes from its operands alone: may run at any earlier time, and may write straight into a variable.
-static bool is_pure(const tc_ninst *i) {
-  return (i->op >= TC_N_ADD && i->op <= TC_N_HREDUCE) || i->op == TC_N_SPLAT;
-}
-static bool has_slot(const tc_ninst *i) {
-  switch (i->op) {
-    case TC_N_ENDLOOP:
-    case TC_N_IF:
-    case TC_N_ENDIF:
-    case TC_N_SET:
-    case TC_N_STORE:
-    case TC_N_SCATTER:
-    case TC_N_PREFETCH: return false;
-    default: return true;
-  }
-}
 
 // Marks early values, matches ends, counts uses and finds where each value ends: at its last use, or at the end of the outermost loop that
 // holds that use and not the value.
@@ -87,11 +71,11 @@ static void find_lives(translation *t) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *inst = &n->inst[i];
     bool early = is_const(inst) || inst->op == TC_N_NUM || inst->op == TC_N_BEGIN || inst->op == TC_N_FINISH;
-    if (is_pure(inst)) early = true;
+    if (tc_nest_is_pure(inst)) early = true;
     for (int k = 0; k < 4; k++) {
       const uint32_t v = inst->src[k];
       if (v == TC_NONE) continue;
-      if (is_pure(inst) && !t->value[v].early) early = false;
+      if (tc_nest_is_pure(inst) && !t->value[v].early) early = false;
       uint32_t end = i;
       for (uint32_t o = open; o != TC_NONE && o > v; o = t->parent[o])
         if (n->inst[o].op == TC_N_LOOP) end = t->match[o];
@@ -177,7 +161,7 @@ static void emit(translation *t, uint32_t at) {
   tc_interp_step *s = &t->out->steps[t->n_steps++];
   s->fn = pick_fn(t, i);
   for (int k = 0; k < 3; k++) s->src[k] = i->src[k] != TC_NONE ? t->value[i->src[k]].at : 0;
-  s->dst = has_slot(i) ? t->value[at].at : 0;
+  s->dst = tc_nest_has_value(i) ? t->value[at].at : 0;
   s->lanes = i->lanes;
   s->imm = i->imm;
   const tc_ninst *copied = i;
@@ -185,7 +169,7 @@ static void emit(translation *t, uint32_t at) {
     s->dst = s->src[0], s->src[0] = s->src[1];
     copied = &t->nest->inst[i->src[0]];
   }
-  if (has_slot(copied) || copied->op == TC_N_STORE) s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
+  if (tc_nest_has_value(copied) || copied->op == TC_N_STORE) s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
   switch (i->op) {
     case TC_N_LOAD:
     case TC_N_GATHER: s->masked = i->src[1] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
@@ -225,7 +209,7 @@ static bool is_folded_set(const translation *t, uint32_t i) {
   const tc_nest *n = t->nest;
   if (i == 0 || i >= n->n_inst || n->inst[i].op != TC_N_SET || n->inst[i].src[1] != i - 1) return false;
   const tc_ninst *from = &n->inst[i - 1];
-  return (is_pure(from) || from->op == TC_N_LOAD || from->op == TC_N_GATHER) && !t->value[i - 1].early && t->value[i - 1].n_uses == 1;
+  return (tc_nest_is_pure(from) || from->op == TC_N_LOAD || from->op == TC_N_GATHER) && !t->value[i - 1].early && t->value[i - 1].n_uses == 1;
 }
 
 static void translate_body(translation *t) {
@@ -236,7 +220,7 @@ static void translate_body(translation *t) {
     if (!t->value[i].early && !is_folded_set(t, i) && inst->op != TC_N_ENDIF) {
       if (is_folded_set(t, i + 1))
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
-      else if (has_slot(inst))
+      else if (tc_nest_has_value(inst))
         take_slot(t, i);
       emit(t, i);
     }

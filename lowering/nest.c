@@ -56,8 +56,12 @@ __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check 
     if (st_ != TC_OK) return st_; \
   } while (0)
 
-static bool has_value(unsigned op) {
-  switch (op) {
+bool tc_nest_is_pure(const tc_ninst *inst) {
+  return (inst->op >= TC_N_ADD && inst->op <= TC_N_HREDUCE) || inst->op == TC_N_SPLAT;
+}
+
+bool tc_nest_has_value(const tc_ninst *inst) {
+  switch (inst->op) {
     case TC_N_ENDLOOP:
     case TC_N_IF:
     case TC_N_ENDIF:
@@ -82,7 +86,7 @@ static tc_status check_source(const check *c, int k, unsigned type, unsigned lan
   if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
   if (v >= c->at) return refuse(c, "operand %d, %%%u, does not precede its use", k, v);
   const tc_ninst *s = &c->nest->inst[v];
-  if (!has_value(s->op)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_nest_op_name((tc_nest_op)s->op));
+  if (!tc_nest_has_value(s)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_nest_op_name((tc_nest_op)s->op));
   const uint32_t scope = s->op == TC_N_LOOP ? v : c->scope[v];
   if (scope != TC_NONE && c->closed[scope]) return refuse(c, "operand %d, %%%u, is not visible: the loop or if of %%%u has ended", k, v, scope);
   if (s->dtype != type) return refuse(c, "operand %d, %%%u, is %s, not %s", k, v, type_name[s->dtype], type_name[type]);
@@ -480,7 +484,7 @@ static tc_status check_op(check *c) {
 static tc_status check_inst(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->op >= TC_N_OPS) return refuse(c, "no such op");
-  const bool typed = has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
+  const bool typed = tc_nest_has_value(i) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
   if (typed && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
   if (typed) TRY(check_lanes(c, i->lanes));
   for (int k = n_operands(i); k < 4; k++)
@@ -649,8 +653,8 @@ void tc_nest_print(const tc_nest *nest, FILE *out) {
     const tc_ninst *i = &nest->inst[k];
     if ((i->op == TC_N_ENDLOOP || i->op == TC_N_ENDIF) && depth > 0) depth--;
     fprintf(out, "%*s", 2 * depth, "");
-    if (has_value(i->op)) fprintf(out, "%%%u = ", k);
-    if (has_value(i->op) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY) {
+    if (tc_nest_has_value(i)) fprintf(out, "%%%u = ", k);
+    if (tc_nest_has_value(i) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY) {
       fprintf(out, "%s", i->dtype < TC_N_TYPES ? type_name[i->dtype] : "?");
       if (i->lanes != 1) fprintf(out, "x%u", i->lanes);
       fputc(' ', out);

@@ -9,6 +9,7 @@
 #ifndef TC_LOWERING_NEST_H
 #define TC_LOWERING_NEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <tc/tc.h>
@@ -135,6 +136,10 @@ typedef struct tc_nest {
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.
 
 const char *tc_nest_op_name(tc_nest_op op);
+// Computes from its operands alone: may run at any earlier time.
+bool tc_nest_is_pure(const tc_ninst *inst);
+// Whether later instructions may have it as an operand.
+bool tc_nest_has_value(const tc_ninst *inst);
 // Checks every rule above; on failure TC_ERR_ARG with the instruction's number and what is wrong in text.
 tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes);
 // One instruction a line, indented by loop: "%12 = f32x16 add %3 %7".

@@ -143,34 +143,7 @@ static sum find_sum(const tc_nest *nest, const sum *of, uint32_t at) {
 // ---- what changes where ----
 
 static bool is_pure_scalar(const tc_ninst *inst) {
-  if (inst->lanes != 1) return false;
-  switch (inst->op) {
-    case TC_N_ADD:
-    case TC_N_SUB:
-    case TC_N_MUL:
-    case TC_N_DIV:
-    case TC_N_REM:
-    case TC_N_NEG:
-    case TC_N_ABS:
-    case TC_N_MIN:
-    case TC_N_MAX:
-    case TC_N_AND:
-    case TC_N_OR:
-    case TC_N_XOR:
-    case TC_N_NOT:
-    case TC_N_SHL:
-    case TC_N_SHR:
-    case TC_N_USHR:
-    case TC_N_EQ:
-    case TC_N_NE:
-    case TC_N_LT:
-    case TC_N_LE:
-    case TC_N_GT:
-    case TC_N_GE:
-    case TC_N_SELECT:
-    case TC_N_CAST: return true;
-    default: return false;
-  }
+  return inst->lanes == 1 && inst->op <= TC_N_CAST && tc_nest_is_pure(inst);  // what comes behind CAST calls functions, or is for vectors
 }
 
 static bool is_leaf(const tc_ninst *inst) {
@@ -312,18 +285,7 @@ static void need_terms(tc_llvm_addresses *a, const term *t, uint32_t n) {
 }
 
 static bool has_effect(const tc_ninst *inst) {
-  switch (inst->op) {
-    case TC_N_LOOP:
-    case TC_N_ENDLOOP:
-    case TC_N_IF:
-    case TC_N_ENDIF:
-    case TC_N_VAR:
-    case TC_N_SET:
-    case TC_N_STORE:
-    case TC_N_SCATTER:
-    case TC_N_PREFETCH: return true;
-    default: return false;
-  }
+  return inst->op == TC_N_LOOP || inst->op == TC_N_VAR || !tc_nest_has_value(inst);
 }
 
 static void find_needed(tc_llvm_build *b) {

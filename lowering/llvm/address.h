@@ -3,6 +3,7 @@
 // Idea: an index is a sum of multiples of a few values. Within the innermost loop around an access some of them do not change, the loop's own count is
 // multiplied by a constant, and a constant is added. What does not change is added up in front of the loop; accesses that differ by the constant alone share
 // that and have the constant in their instruction. So nothing is left for LLVM's strength reduction, which tried for longer than all else took.
+// Always: an address is the index that the nest says, its terms regrouped modulo 2^64; what is printed ahead has no effect but its value.
 // Threads: as the build that it is part of.
 #ifndef TC_LOWERING_LLVM_ADDRESS_H
 #define TC_LOWERING_LLVM_ADDRESS_H
