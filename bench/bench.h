@@ -17,6 +17,7 @@
 typedef enum bench_roof {
   BENCH_NO_ROOF,
   BENCH_FMA,    // f32 multiply-adds of all threads; work is flops a call
+  BENCH_BF16,   // the same of bf16: by dot products of pairs where the processor has them and they are faster, else as f32
   BENCH_TRIAD,  // a = b + s * c with non-temporal stores over the same footprint; work is bytes a call
   BENCH_READ,   // a sum over the same footprint; work is bytes a call
 } bench_roof;

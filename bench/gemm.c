@@ -1,5 +1,6 @@
-// Products at one thread and at all, square ones and those of layers, against the FMA roof, OpenBLAS and oneDNN, which are opened with dlopen where
-// they are installed; and one with a bias and gelu done where it is made, against the same without. Of bf16 the roof is that of f32, whose multiply-adds tc takes; oneDNN's is measured through PyTorch, which calls it.
+// Products at one thread and at all, square ones and those of layers, against the FMA roof or that of bf16, OpenBLAS and oneDNN, which are opened with dlopen
+// where they are installed; and one with a bias and gelu done where it is made, against the same without. Of bf16 oneDNN is measured through PyTorch, which
+// calls it.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
 #include "bench/bench.h"
 
@@ -189,7 +190,9 @@ static void measure_shape(const shape *s, int threads) {
                      .name = s->name,
                      .unit = reads ? "GB/s" : "GFLOP/s",
                      .work = reads ? (double)tc_type_bytes(s->type_b) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
-                     .roof = reads ? BENCH_READ : BENCH_FMA,
+                     .roof = reads                ? BENCH_READ
+                             : s->type == TC_BF16 ? BENCH_BF16
+                                                  : BENCH_FMA,
                      .threads = threads,
                      .run = s->activated ? multiply_and_activate : multiply,
                      .arg = &p,

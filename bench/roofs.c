@@ -77,6 +77,25 @@ __attribute__((target("avx2,fma"))) static float fma256(void) {
   return _mm256_cvtss_f32(sum);
 }
 
+__attribute__((target("avx512f,avx512bf16"))) static float dots512(void) {
+  __m512i word = _mm512_set1_epi32(0x3A833F80);  // 0.001 and 1, about
+  __m512bh m = (__m512bh)word;
+#define X(i) __m512 r##i = _mm512_set1_ps(1.0f + (float)i);
+  TWELVE(X)
+#undef X
+  for (int k = 0; k < FMA_ROUNDS; k++) {
+#define X(i) r##i = _mm512_dpbf16_ps(r##i, m, m);
+    TWELVE(X)
+#undef X
+    __asm__ volatile("" : "+x"(m));
+  }
+  __m512 sum = _mm512_setzero_ps();
+#define X(i) sum = _mm512_add_ps(sum, r##i);
+  TWELVE(X)
+#undef X
+  return _mm512_reduce_add_ps(sum);
+}
+
 __attribute__((target("avx512f"))) static void triad512(float *a, const float *b, const float *c, int64_t n) {
   __m512 s = _mm512_set1_ps(3.0f);
   for (int64_t i = 0; i + 16 <= n; i += 16) _mm512_stream_ps(a + i, _mm512_fmadd_ps(s, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
@@ -116,11 +135,32 @@ static int vector_floats(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
 }
 
+// Whether pairs of bf16 are multiplied faster than floats; found once, before lanes run.
+static bool has_fast_dots(void) {
+  static int known = -1;
+  if (known >= 0 || !__builtin_cpu_supports("avx512bf16")) return known > 0;
+  double best[2] = {1, 1};  // seconds of as many operations, a dot product being two multiply-adds
+  float sink = 0;
+  for (int i = 0; i < 20; i++) {
+    double start = bench_now(), between = (sink += dots512(), bench_now());
+    sink += fma512() + fma512();
+    double took[] = {between - start, bench_now() - between};
+    for (int k = 0; k < 2; k++) best[k] = took[k] < best[k] ? took[k] : best[k];
+  }
+  __asm__ volatile("" : : "x"(sink));
+  known = best[0] < best[1];
+  return known > 0;
+}
+
 // One unit of a lane's work; returns flops or bytes.
 static double work_once(lane *l) {
   const slice *s = l->s;
   int width = vector_floats();
-  if (s->roof == BENCH_FMA) {
+  if (s->roof == BENCH_BF16 && has_fast_dots()) {
+    l->sink += dots512();
+    return 2.0 * 2 * 12 * FMA_ROUNDS * width;
+  }
+  if (s->roof == BENCH_FMA || s->roof == BENCH_BF16) {
     l->sink += width == 16 ? fma512() : fma256();
     return 2.0 * 12 * FMA_ROUNDS * width;
   }
@@ -141,6 +181,9 @@ static double work_once(lane *l) {
 
 static int vector_floats(void) {
   return 0;
+}
+static bool has_fast_dots(void) {
+  return false;
 }
 static double work_once(lane *l) {
   (void)l;
@@ -183,7 +226,8 @@ void bench_roof_reset(void) {
 
 double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
   if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
-  if (roof != BENCH_FMA && !reserve(bytes)) return 0;
+  if (roof == BENCH_BF16) (void)has_fast_dots();
+  if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
   cpu_set_t mask;
   sched_getaffinity(0, sizeof(mask), &mask);
   slice s = {.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds};

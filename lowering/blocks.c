@@ -88,9 +88,14 @@ int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
   return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
 }
 
+// Words are packed, or read where they lie side by side.
+static bool of_words(const tc_operand *factor, tc_type acc) {
+  return factor->type == TC_I32 && acc == TC_F32;
+}
+
 static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
-  bool along_k = !right->panel && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
+  bool along_k = !right->panel && !of_words(right, acc) && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
   int turned = tc_blocks_turned_as_one(right->type, acc) * vector;  // rows of a block that is turned
   return along_k && of->m * 4 <= registers_of() && of->n >= vector && of->k >= turned;  // the block takes as many registers as a vector has lanes
 }
@@ -120,8 +125,8 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   b->n_panels = tc_ceil_div(of->n, b->lanes);
 }
 
-static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
-  return !left->scattered && left->segment == of->k && left->row == 1 && b->tiles > 1;
+static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
+  return !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || of_words(left, acc));
 }
 
 // Whether each panel may serve some tiles in turn: b is packed, a chunk's panel is half of the first-level cache at most, rows of a lie beside it in the
@@ -164,10 +169,11 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
                            const tc_cut *given) {
   int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
   if (right->panel) pitch = right->panel * (int64_t)tc_type_bytes(right->type);
+  bool words = of_words(right, acc);
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
   bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
-  b->pack = given_or(given, TC_CUT_PACK, pack);
-  bool pack_a = can_pack_a(b, of, left) && left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64;
+  b->pack = given_or(given, TC_CUT_PACK, pack || words);
+  bool pack_a = can_pack_a(b, of, acc, left) && ((left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64) || words);
   b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
   bool large = of->m * of->k * (int64_t)tc_type_bytes(acc) > PANEL_CACHES * cache;
   b->by_panel = given_or(given, TC_CUT_BY_PANEL, large && can_go_by_panel(b, of, acc, left));
@@ -191,7 +197,8 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
 // tiles in turn, their rows are read again and again: not from pages of their own, a power of two apart.
 static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
-  return whole && !b->pack_a && (left->type != acc || b->by_panel) && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
+  bool narrow = left->type != acc && !of_words(left, acc);
+  return whole && !b->pack_a && (narrow || b->by_panel) && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
 }
 
 static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
@@ -302,13 +309,14 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
   int64_t piece = left->segment < f->of.k ? left->segment : 1;
   bool in_place = right->panel || right->col == 1 || f->of.n == 1;
+  if (of_words(right, f->acc) && (!b->pack || (left->col != 1 && !b->pack_a))) return false;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
   if (b->turn && (!can_turn(&f->of, f->acc, left, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) ||
                   b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k))
     return false;
   if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
-  if (b->pack_a && !can_pack_a(b, &f->of, left)) return false;
+  if (b->pack_a && !can_pack_a(b, &f->of, f->acc, left)) return false;
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_read_once(b, right)) return false;

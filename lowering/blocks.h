@@ -33,6 +33,7 @@ typedef struct tc_operand {
   int64_t segment, panel;
 } tc_operand;
 
+// Factors of type TC_I32 of a product in TC_F32 are words, of two bf16 each: steps of k.
 typedef struct tc_product_facts {
   tc_extent3 of;
   tc_type acc;

@@ -92,6 +92,23 @@ static inline float scaled(float x, float n) {
   const int32_t i = (int32_t)(bits - 0x4B400000u), half = i >> 1;
   return x * power_of_two(half) * power_of_two(i - half);
 }
+// A bf16 as a float, and a float, where denormals count as zeros.
+static inline float settled(uint32_t bits) {
+  float v;
+  if ((bits & 0x7f800000) == 0) bits &= 0x80000000;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+static inline uint32_t bits_of(float v) {
+  uint32_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+// DOT, of bits that are floats.
+#define DOT_STEP(x, y, sum) settled(bits_of(__builtin_fmaf(settled(x), settled(y), sum)))
+#define DOT_OF(x, y, sum) \
+  bits_of(DOT_STEP((uint32_t)(x) << 16, (uint32_t)(y) << 16, \
+                   DOT_STEP((uint32_t)(x) & 0xffff0000, (uint32_t)(y) & 0xffff0000, settled((uint32_t)(sum)))))
 static inline int32_t i32_from(double v) {
   return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX);
 }
@@ -164,7 +181,7 @@ static inline int64_t i64_from(double v) {
   EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
   EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
   EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
-  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32)                                                               \
+  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT, I32, DOT_OF(x, y, z))                                  \
   X(LDEXP, F32, scaled(x, y))                                                                                              \
   EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
   EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \

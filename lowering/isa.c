@@ -11,14 +11,14 @@
 #endif
 
 static const tc_isa row[] = {
-#define TC_ISA(name, machine, bytes, registers, fma, needs, without, cpu, features) \
-  {#name, machine, bytes, registers, fma, needs, without, cpu, features},
+#define TC_ISA(name, machine, bytes, registers, fma, dots, needs, without, cpu, features) \
+  {#name, machine, bytes, registers, fma, dots, needs, without, cpu, features},
 #include "lowering/isa.def"
 #undef TC_ISA
 };
 #define N_ROWS (sizeof row / sizeof *row)
 
-const tc_isa tc_isa_interpreted = {"interpreted", HOST_MACHINE, 64, 32, true, "", "", "", ""};
+const tc_isa tc_isa_interpreted = {"interpreted", HOST_MACHINE, 64, 32, true, false, "", "", "", ""};
 
 const tc_isa *tc_isa_named(const char *name) {
   for (size_t i = 0; i < N_ROWS; i++)
@@ -50,7 +50,7 @@ static bool has_all(const char *features, const char *needs) {
 
 const tc_isa *tc_isa_of_host(const char *features, const tc_isa *most) {
   for (size_t i = 0; i < N_ROWS; i++) {
-    if (!tc_isa_is_of_host(&row[i]) || (most && row[i].vector_bytes > most->vector_bytes)) continue;
+    if (!tc_isa_is_of_host(&row[i]) || (most && &row[i] < most)) continue;
     if (has_all(features, row[i].needs)) return &row[i];
   }
   return &tc_isa_interpreted;  // never: a machine's last row needs nothing

@@ -9,14 +9,14 @@
 typedef struct tc_isa {
   const char *name;
   int machine, vector_bytes, registers;
-  bool fma;
+  bool fma, dots;
   const char *needs, *without, *cpu, *features;
 } tc_isa;
 
 // The row of a name, NULL if there is none.
 const tc_isa *tc_isa_named(const char *name);
 bool tc_isa_is_of_host(const tc_isa *isa);
-// The widest of this machine's sets among `features` ("+avx2,-sse4a,.."), no wider than `most` if that is not NULL.
+// The first of this machine's sets that `features` ("+avx2,-sse4a,..") have all of, from `most` on if that is not NULL.
 const tc_isa *tc_isa_of_host(const char *features, const tc_isa *most);
 // What kernels are planned for where all of them are interpreted: vectors as wide as the interpreter's.
 extern const tc_isa tc_isa_interpreted;

@@ -185,11 +185,19 @@ static tc_status check_hreduce(const check *c) {
 
 static tc_status check_interleave(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
-  TRY(check_set(c, i->dtype, c->nest->threads > 0 ? SET_STORED : SET_VALUE));
+  TRY(check_set(c, i->dtype, SET_STORED));
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
   if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
   return check_source(c, 1, i->dtype, i->lanes / 2u);
+}
+
+static tc_status check_dot(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (c->nest->threads > 0) return refuse(c, "a nest with threads has no such op");
+  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
+  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I32, i->lanes));
+  return check_source(c, 2, TC_F32, i->lanes);
 }
 
 static tc_status check_index(const check *c) {
@@ -372,6 +380,7 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_MFMA:
     case TC_N_WGMMA:
     case TC_N_FMA:
+    case TC_N_DOT:
     case TC_N_SELECT: return 3;
     case TC_N_CALL: return tc_nest_math_operands(i->imm);
     default: return 2;
@@ -427,6 +436,7 @@ static tc_status check_op(check *c) {
     case TC_N_SHR:
     case TC_N_USHR: return check_same(c, 2, SET_INT);
     case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
+    case TC_N_DOT: return check_dot(c);
     case TC_N_LDEXP: return check_same(c, 2, SET_OF(TC_F32));
     case TC_N_NEG:
     case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);

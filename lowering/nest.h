@@ -15,7 +15,7 @@
 #include <tc/tc.h>
 
 #define TC_NONE UINT32_MAX
-#define TC_NEST_VERSION 2
+#define TC_NEST_VERSION 3
 
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the outermost range. Compiled code ignores ctx.
@@ -44,6 +44,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(ADD, add) X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */                                           \
   X(DIV, div) X(REM, rem)                  /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
   X(FMA, fma)          /* s0 * s1 + s2, rounded once; F32, F64 */                                                     \
+  X(DOT, dot)          /* F32: s2 plus the products of two pairs of bf16, s0 and s1 (I32, as BITCAST has them): that of the high ones, then that of the low ones, each added in one rounding; denormals count as zeros of their sign, in and out. Not with threads */ \
   X(LDEXP, ldexp)      /* F32: s0 * 2^s1, rounded once; |s0| of [1/2, 2] and s1 a whole number of [-189, 128], or s0 NaN; imm 1: s1 is at most 63 */ \
   X(NEG, neg) X(ABS, abs) X(SQRT, sqrt)                                                                               \
   X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(RINT, rint) /* floats */                                            \
@@ -131,8 +132,8 @@ typedef struct tc_nest {
 // and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
 // The blocks of a group of several are a cluster, with groups 1 and whole warps in a block: its tiles are of lanes, and of ops of nests with threads it has none.
 
-// F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER; arithmetic on them is F32. In nests with threads
-// PICK and INTERLEAVE move them, too.
+// F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER, and INTERLEAVE moves them; arithmetic on them is
+// F32. In nests with threads PICK moves them, too.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.
 
 const char *tc_nest_op_name(tc_nest_op op);

@@ -10,14 +10,17 @@
 // With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns streams
 // by, with the sums of several panels in registers, or is read some rows of k at a time.
 // b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (prologue.h).
-// f16 and bf16 are widened, once where they are packed, and multiplied as f32. AVX-512 has a dot product of pairs of bf16, but a Xeon (Sapphire Rapids)
-// starts one only every 2.3 cycles where it starts two multiply-adds a cycle: half as many products; and it takes denormals for zeros.
-// Order: an element is one chain over k from zero, so its bits depend on no blocking, and on the instruction set only in whether it has a fused
-// multiply-add.
+// f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where the processor has a dot product of pairs of bf16 that is worth it
+// (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
+// starts one only every 2.3 cycles where it starts two multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
+// twice as many. It takes denormals for zeros, so TC_STRICT does without.
+// Order: an element is one chain over k from zero, of pairs the second before the first, so its bits depend on no blocking, and on the instruction set only
+// in whether it has a fused multiply-add and that dot product.
 #include "lowering/blocks.h"
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
 #include "lowering/compiler.h"
+#include "runtime/options.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
@@ -30,6 +33,9 @@
 // and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
 // one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
 #define TURN_AHEAD 2
+// Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the work, in ways that packing would spoil. Of both as many, so
+// that a product and the turned one have the same bits.
+#define LEAST_PAIRED 16
 // Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
 // rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
 // scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
@@ -40,7 +46,9 @@ typedef struct product {
   tc_ex *s;
   uint32_t node;
   tc_type acc;  // type of the accumulators
-  tc_extent3 of;
+  tc_extent3 of;  // k in steps
+  int step;  // elements of k that a step is: 2 where pairs of bf16 are multiplied as words
+  tc_type packed_type;  // of what is packed: the accumulators', or words
   tc_blocks by;
   bool fused;  // multiply-add in one rounding
   bool chunks;  // sums wait in memory between chunks of k
@@ -87,18 +95,31 @@ static tc_val made_of(product *p, tc_val k, tc_val v) {
   return v;
 }
 
+// The present columns of b at element k, as in memory.
+static tc_val load_columns(product *p, tc_val k) {
+  tc_ex *s = p->s;
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
+  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_emit_raw(E, TC_N_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
+  at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
+  return tc_emit_raw(E, TC_N_GATHER, p->b.type, s->lanes, tc_emit_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
+}
+
 // `lanes` columns of b at row k, from the present panel.
 static tc_val load_b(product *p, tc_val k) {
-  tc_ex *s = p->s;
-  int lanes = p->by.lanes;
-  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col)), v;
-  if (p->b.col == 1 || p->b.panel || lanes == 1) {
-    v = tc_emit_raw(E, TC_N_LOAD, p->b.type, lanes, at, s->mask, TC_NONE, p->b.buf);
-  } else {
-    at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
-    v = tc_emit_raw(E, TC_N_GATHER, p->b.type, lanes, tc_emit_splat(E, at, lanes), s->mask, TC_NONE, p->b.buf);
-  }
-  return made_of(p, k, tc_emit_cast(E, v, p->acc));
+  return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
+}
+
+// Two vectors of bf16, neighbours along k, as one of words.
+static tc_val words_of(product *p, tc_val first, tc_val second) {
+  int lanes = tc_emit_lanes(E, first);
+  tc_val both = tc_emit_raw(E, TC_N_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
+  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
+}
+
+// `lanes` words that lie side by side in memory of bf16.
+static tc_val load_words(product *p, int buf, tc_val at, int lanes) {
+  tc_val v = tc_emit_raw(E, TC_N_LOAD, TC_BF16, 2 * lanes, at, TC_NONE, TC_NONE, buf);
+  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
 }
 
 static tc_val load_tile(product *p, int tile, tc_val at) {
@@ -127,7 +148,7 @@ static void ask_for_b(product *p, tc_val k) {
 static tc_val load_packed(product *p, tc_val at) {
   int lanes = p->by.by_panel ? 0 : p->by.lanes;
   for (int i = 0; i < lanes; i += line_of(p->acc)) prefetch(p, p->packed, add(p->s, at, i64(p->s, PACKED_AHEAD * lanes + i)));
-  return load_tile(p, p->packed, at);
+  return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
 // ---- packing ----
@@ -137,16 +158,21 @@ static int turned_rows(const product *p, int size) {
   return tc_blocks_turned_as_one(p->b.type, p->acc) * size;
 }
 
+// Steps of k in it.
+static int turned_steps(const product *p, int size) {
+  return turned_rows(p, size) / p->step;
+}
+
 // Of a block's elements while it is turned.
 static tc_type turned_type(const product *p) {
   return tc_blocks_turned_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
 }
 
-// A block of columns of b that lies along k, from row k and element `from` of its first column: read along k and turned. Its rows are made by turned_row.
+// A block of columns of b that lies along k, from step k and element `from` of its first column: read along k and turned. Its rows are made by turned_row.
 // ahead: how far from there what is asked for lies, or TC_NONE.
 static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, tc_val ahead) {
   bool several = turned_rows(p, size) > size;
-  from = add(p->s, from, k);
+  from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
     if (ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, at, ahead));
@@ -192,15 +218,15 @@ static tc_val whole_rows(product *p, tc_val k0, tc_val k1, int size) {
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
 // waiting for one does not hold up the others.
 static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes, rows = turned_rows(p, size), as_one = rows / size;
+  int lanes = p->by.lanes, steps = turned_steps(p, size), as_one = steps / size;
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
   tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
-  tc_val k = loop(p->s, u->k0, k1, rows), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
+  tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
   tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
   load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, TC_NONE);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
-  for (int i = 0; i < rows; i++) {
-    tc_val element = made_of(p, add(p->s, k, i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
+  for (int i = 0; i < steps; i++) {
+    tc_val element = p->step > 1 ? v[i] : made_of(p, add(p->s, k, i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
     store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), element);
   }
   p->s->lanes = lanes;
@@ -224,15 +250,44 @@ static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0
   end(p->s);
 }
 
+// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32 columns are one.
+static void pack_pairs(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+  tc_ex *s = p->s;
+  int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
+  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
+  tc_val panel = loop(p->s, p0, p1, 1);
+  to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
+  enter_panel(p, panel);
+  if (p->b.col == 1 && !cut)
+    for (int i = 0; i < 2; i++) ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)));
+  s->lanes = width;
+  for (int from = 0; from < lanes; from += width) {
+    s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
+    if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    tc_val v = load_columns(p, first);
+    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), words_of(p, v, load_columns(p, second)));
+  }
+  s->lanes = lanes;
+  end(p->s);
+  end(p->s);
+}
+
+static void pack_as_read(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+  if (p->step > 1)
+    pack_pairs(p, u, p0, p1, k0, k1, cut);
+  else
+    pack_rows(p, u, p0, p1, k0, k1, cut);
+}
+
 static void pack(product *p, const unit *u) {
   int size = vector_lanes(p);
   tc_val whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
-    k = whole_rows(p, u->k0, u->k1, turned_rows(p, size));
+    k = whole_rows(p, u->k0, u->k1, turned_steps(p, size));
     pack_turned(p, u, whole, k, size);
   }
-  pack_rows(p, u, u->p0, whole, k, u->k1, false);
-  if (p->of.n % p->by.lanes) pack_rows(p, u, whole, u->p1, u->k0, u->k1, true);
+  pack_as_read(p, u, u->p0, whole, k, u->k1, false);
+  if (p->of.n % p->by.lanes) pack_as_read(p, u, whole, u->p1, u->k0, u->k1, true);
 }
 
 static int power_of_two(int n) {
@@ -244,8 +299,11 @@ static int power_of_two(int n) {
 // The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
 // k, or is padding.
 static void pack_a_tile(product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
-  tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, from, row), mask, TC_NONE, p->a.buf);
-  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), tc_emit_cast(E, v, p->acc));
+  tc_val v[2];
+  for (int i = 0; i < p->step; i++)
+    v[i] =
+        tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
+  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? words_of(p, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
@@ -258,10 +316,11 @@ static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u)
   for (int part = 0; part < 2; part++) {
     (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
-    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
+    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
-      for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
-        prefetch(p, p->a.buf, add(p->s, from, tc_ex_i64(s, PACK_AHEAD * p->a.col + i)));
+      for (int j = 0; j < p->step; j++)
+        for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
+          prefetch(p, p->a.buf, add(p->s, from, tc_ex_i64(s, (PACK_AHEAD + j) * p->a.col + i)));
       for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
     } else {
       tc_val i = loop(p->s, tc_ex_i64(s, 0), many, rows);
@@ -273,16 +332,20 @@ static void pack_a(product *p, int rows, tc_val row, tc_val last, const unit *u)
   }
 }
 
-// Rows `row` to `last` of a, each along k as in memory, in the accumulators' type.
+// Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
 static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
   tc_ex *s = p->s;
   tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_emit_bin(E, TC_N_REM, many, tc_ex_i64(s, WIDENED)));
   tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
-  tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), u->k0);
+  tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
     tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
-    tc_val v = tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, add(p->s, from, k), TC_NONE, TC_NONE, p->a.buf);
-    store_tile(p, p->packed_a, add(p->s, to, k), tc_emit_cast(E, v, p->acc));
+    tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
+    if (p->step > 1)
+      v = load_words(p, p->a.buf, at, lanes);
+    else
+      v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+    store_tile(p, p->packed_a, add(p->s, to, k), v);
     end(p->s);
   }
   end(p->s);
@@ -341,16 +404,18 @@ static tc_val row_of_a(product *p, const rows_at *r, int i) {
 // How far from there k is.
 static tc_val in_row_of_a(product *p, const rows_at *r, tc_val k) {
   if (p->by.pack_a || p->by.widen_a) return times(p->s, sub(p->s, k, r->k0), p->by.pack_a ? r->n : 1);
-  return times(p->s, k, p->a.col);
+  return times(p->s, k, p->step * p->a.col);
 }
 
 static tc_val load_a(product *p, tc_val at) {
-  bool packed = p->by.pack_a || p->by.widen_a;
-  tc_val v = tc_emit_raw(E, TC_N_LOAD, packed ? p->acc : p->a.type, 1, at, TC_NONE, TC_NONE, packed ? p->packed_a : p->a.buf);
-  return tc_emit_cast(E, v, p->acc);
+  if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_N_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->step > 1) return load_words(p, p->a.buf, at, 1);
+  return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
 static tc_val multiply_add(product *p, tc_val a, tc_val b, tc_val sum) {
+  int lanes = tc_emit_lanes(E, sum);
+  if (p->step > 1) return tc_emit_raw(E, TC_N_DOT, TC_F32, lanes, tc_emit_splat(E, a, lanes), tc_emit_splat(E, b, lanes), sum, 0);
   return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
 }
 
@@ -437,7 +502,7 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
 static tc_val next_of(product *p, const rows_at *r, const unit *u) {
   if (!p->by.pack || p->by.by_panel || p->b.col != 1 || p->of.m > ASKING_ROWS) return TC_NONE;
   tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n));
-  tc_val row = add(p->s, p->chunks ? u->k1 : u->k0, times(p->s, tile, tc_ceil_div(p->by.chunk, p->by.unit_tiles)));
+  tc_val row = add(p->s, times(p->s, p->chunks ? u->k1 : u->k0, p->step), times(p->s, tile, tc_ceil_div(p->step * p->by.chunk, p->by.unit_tiles)));
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
   return add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), column);
 }
@@ -683,8 +748,27 @@ static bool find_product(product *p) {
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-static tc_operand operand_of(const tc_factor *f) {
-  return (tc_operand){f->type, f->row, f->col, f->scattered, f->segment, f->panel};
+// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough.
+static void choose_step(product *p) {
+  bool bf16 = p->a.type == TC_BF16 && p->b.type == TC_BF16 && p->acc == TC_F32 && p->b.widened == TC_NONE;
+  bool left = !p->a.scattered && p->a.segment == p->of.k && (p->a.col == 1 || p->a.row == 1) && !p->b.panel;
+  bool large = TC_MIN(p->of.m, p->of.n) >= LEAST_PAIRED && p->of.k % 2 == 0;
+  bool pairs = tc_compiler_isa()->dots && !tc_options_get()->strict && bf16 && left && large;
+  p->step = pairs ? 2 : 1;
+  p->packed_type = pairs ? TC_I32 : p->acc;
+  p->of.k /= p->step;
+  if (pairs) p->a.segment = p->of.k;
+}
+
+static tc_operand operand_of(const product *p, const tc_factor *f) {
+  return (tc_operand){p->step > 1 ? TC_I32 : f->type, f->row, f->col, f->scattered, f->segment, f->panel};
+}
+
+// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
+static tc_product_facts facts_of(const product *p) {
+  tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
+  f.left.row = tc_ceil_div(f.left.row, p->step), f.right.col = tc_ceil_div(f.right.col, p->step);
+  return f;
 }
 
 static tc_val base_of(product *p, const tc_factor *f) {
@@ -696,10 +780,10 @@ static tc_val base_of(product *p, const tc_factor *f) {
 static void make_tiles(product *p) {
   const tc_blocks *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
-  if (by->pack) p->packed = tc_ex_tile(p->s, p->acc, by->unit_panels * by->chunk * by->lanes);
+  if (by->pack) p->packed = tc_ex_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
   if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
-  if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->acc, by->a_tiles * by->rows * p->a_pitch + 64);
+  if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
   if (!p->direct || by->turn || by->stream)
     p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile);
 }
@@ -708,7 +792,8 @@ void tc_ex_product(tc_ex *s) {
   product whole = {.s = s}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
-  s->x->product = (tc_product_facts){p->of, p->acc, operand_of(&p->a), operand_of(&p->b)};
+  choose_step(p);
+  s->x->product = facts_of(p);
   if (!tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;

@@ -146,6 +146,17 @@ static void put_ldexp(nest_case *f, int lanes, uint32_t i, const uint32_t v[3]) 
 #undef WHOLE
 }
 
+// Sums of words, of factors whose products are so small that they are denormals as often as not, or of any.
+static void put_dot(nest_case *f, int lanes, uint32_t i, const uint32_t v[3], bool small) {
+  tc_nest *n = &f->n;
+#define SMALL(x, keep, with) \
+  OP2(n, OR, TC_I32, lanes, 0, OP2(n, AND, TC_I32, lanes, 0, x, OP0(n, CONST, TC_I32, lanes, keep)), OP0(n, CONST, TC_I32, lanes, with))
+  uint32_t a = small ? SMALL(v[0], (int32_t)0x807F81FF, 0x1F801F80) : v[0], b = small ? SMALL(v[1], (int32_t)0x81FF807F, 0x1F801F80) : v[1];
+  uint32_t sum = OP1(n, BITCAST, TC_F32, lanes, 0, small ? SMALL(v[2], (int32_t)0x80FFFFFF, 0) : v[2]);
+  store(f, TC_F32, lanes, i, OP3(n, DOT, TC_F32, lanes, 0, a, b, sum), "DOT");
+#undef SMALL
+}
+
 static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
   tc_nest *n = &f->n;
   bool is_float = t == TC_F32 || t == TC_F64;
@@ -191,7 +202,11 @@ static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const ui
         store(f, t, lanes, i, OP2(n, REM, t, lanes, 0, v[0], c), "REM by constant");
       }
     }
-    if (t == TC_I32) BIN(MULHU);
+    if (t == TC_I32) {
+      BIN(MULHU);
+      put_dot(f, lanes, i, v, false);
+      put_dot(f, lanes, i, v, true);
+    }
   }
   CMP(EQ);
   CMP(NE);

@@ -1,6 +1,8 @@
 // Prints arithmetic: one IR expression per operation, with the corner cases that nest.h fixes (wrapping, division by zero, NaN in MIN).
 #include "lowering/llvm/build.h"
 
+#include <string.h>
+
 static bool is_float(unsigned dtype) {
   return dtype == TC_F32 || dtype == TC_F64;
 }
@@ -130,27 +132,73 @@ static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRe
   return LLVMBuildFMul(b->b, LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), ""), rest, "");
 }
 
-// Lanes [from, from + 16) of v.
-static LLVMValueRef sixteen_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from) {
+// Lanes [from, from + n) of v, n at most 16.
+static LLVMValueRef lanes_of(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n) {
   LLVMValueRef at[16];
-  for (unsigned i = 0; i < 16; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
-  return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, 16), "");
+  for (unsigned i = 0; i < n; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
+  return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, n), "");
+}
+
+// One value of n parts of `width` lanes, n a power of two.
+static LLVMValueRef joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width) {
+  LLVMValueRef at[64];
+  for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
+  for (; n > 1; n /= 2, width *= 2)
+    for (unsigned k = 0; k < n / 2; k++) part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
+  return part[0];
 }
 
 // AVX-512 has an instruction for it, of 16 lanes.
 static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
   if (!b->can.scale || lanes < 16) return scale_in_steps(b, lanes, x, n, small);
-  LLVMValueRef part[4], at[64];
+  LLVMValueRef part[4];
   for (unsigned k = 0; k < lanes / 16; k++) {
-    LLVMValueRef from = sixteen_lanes(b, x, 16 * k);
-    LLVMValueRef arg[] = {from, sixteen_lanes(b, n, 16 * k), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)), LLVMConstInt(b->i32, 4, 0)};
+    LLVMValueRef from = lanes_of(b, x, 16 * k, 16);
+    LLVMValueRef arg[] = {from, lanes_of(b, n, 16 * k, 16), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)), LLVMConstInt(b->i32, 4, 0)};
     if ((part[k] = tc_llvm_intrinsic(b, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5)) == NULL) return NULL;
   }
-  for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
-  for (unsigned n_part = lanes / 16, width = 16; n_part > 1; n_part /= 2, width *= 2)
-    for (unsigned k = 0; k < n_part / 2; k++)
-      part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
-  return part[0];
+  return joined(b, part, lanes / 16, 16);
+}
+
+// Bits of floats, where denormals count as zeros, as floats.
+static LLVMValueRef without_denormals(tc_llvm_build *b, unsigned lanes, LLVMValueRef bits) {
+  LLVMValueRef exponent = LLVMBuildAnd(b->b, bits, tc_llvm_int(b->i32, 0x7f800000, lanes), "");
+  LLVMValueRef tiny = LLVMBuildICmp(b->b, LLVMIntEQ, exponent, tc_llvm_int(b->i32, 0, lanes), "");
+  bits = LLVMBuildSelect(b->b, tiny, LLVMBuildAnd(b->b, bits, tc_llvm_int(b->i32, INT32_MIN, lanes), ""), bits, "");
+  return LLVMBuildBitCast(b->b, bits, tc_llvm_value_type(b, TC_F32, lanes), "");
+}
+
+static LLVMValueRef dot_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
+  LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes);
+  LLVMValueRef upper = tc_llvm_int(b->i32, -0x10000, lanes), half = tc_llvm_int(b->i32, 16, lanes);
+  sum = without_denormals(b, lanes, LLVMBuildBitCast(b->b, sum, whole, ""));
+  for (int low = 0; low < 2; low++) {
+    LLVMValueRef f[] = {low ? LLVMBuildShl(b->b, x, half, "") : LLVMBuildAnd(b->b, x, upper, ""),
+                        low ? LLVMBuildShl(b->b, y, half, "") : LLVMBuildAnd(b->b, y, upper, ""), sum};
+    for (int i = 0; i < 2; i++) f[i] = without_denormals(b, lanes, f[i]);
+    if ((sum = intrinsic1(b, "llvm.fma", f, 3)) == NULL) return NULL;
+    sum = without_denormals(b, lanes, LLVMBuildBitCast(b->b, sum, whole, ""));
+  }
+  return sum;
+}
+
+// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as depends on LLVM's version.
+static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
+  const unsigned width = lanes < 16 ? lanes : 16;
+  const char *name = width == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
+                     : width == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
+                                  : "llvm.x86.avx512bf16.dpbf16ps.128";
+  unsigned id = b->can.dot && lanes >= 4 ? LLVMLookupIntrinsicID(name, strlen(name)) : 0;
+  if (id == 0) return dot_in_steps(b, lanes, x, y, sum);
+  LLVMTypeRef type[3];
+  LLVMGetParamTypes(LLVMIntrinsicGetType(b->ctx, id, NULL, 0), type);
+  LLVMValueRef part[4];
+  for (unsigned k = 0; k < lanes / width; k++) {
+    LLVMValueRef arg[] = {lanes_of(b, sum, width * k, width), LLVMBuildBitCast(b->b, lanes_of(b, x, width * k, width), type[1], ""),
+                          LLVMBuildBitCast(b->b, lanes_of(b, y, width * k, width), type[2], "")};
+    if ((part[k] = tc_llvm_intrinsic(b, name, NULL, 0, arg, 3)) == NULL) return NULL;
+  }
+  return joined(b, part, lanes / width, width);
 }
 
 static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
@@ -284,6 +332,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
     case TC_N_GT:
     case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
     case TC_N_LDEXP: return scale(b, inst->lanes, s[0], s[1], inst->imm != 0);
+    case TC_N_DOT: return s[2] != NULL ? dot(b, inst->lanes, s[0], s[1], s[2]) : NULL;
     case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
     case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);

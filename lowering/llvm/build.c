@@ -338,6 +338,7 @@ static tc_llvm_can find_can(const char *features) {
       .mask32 = has_feature(features, "avx"),
       .mask8 = avx512 && has_feature(features, "avx512bw"),
       .scale = avx512,
+      .dot = avx512 && has_feature(features, "avx512bf16"),
       .gather = avx512,
       .two_registers = !has_feature(features, "neon"),
   };

@@ -15,6 +15,7 @@ typedef struct tc_llvm_can {
   bool half;            // fpext and fptrunc of half are instructions
   bool mask32, mask8;   // masked loads and stores of 4 and 8 bytes; of 1 and 2
   bool scale;           // x * 2^n is an instruction of 16 floats
+  bool dot;             // DOT is an instruction of 4, 8 and 16 floats
   bool gather;          // gathers and scatters of 4 and 8 bytes
   bool two_registers;   // an address may be two registers and a constant
 } tc_llvm_can;

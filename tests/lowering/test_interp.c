@@ -157,7 +157,7 @@ static const int lanes_tried[] = {1, 2, 8, 64};
 
 Test(interp, integer_ops_wrap_and_never_trap) {
   for (tc_nest_op op = TC_N_ADD; op <= TC_N_MULHU; op++) {
-    if (op == TC_N_FMA || op == TC_N_LDEXP || (op >= TC_N_SQRT && op <= TC_N_RINT)) continue;
+    if (op == TC_N_FMA || op == TC_N_DOT || op == TC_N_LDEXP || (op >= TC_N_SQRT && op <= TC_N_RINT)) continue;
     for (int k = 0; k < 6; k++) {
       const tc_type t = int_types[k];
       if (t == TC_BOOL && !(op >= TC_N_AND && op <= TC_N_NOT)) continue;
@@ -262,6 +262,40 @@ Test(interp, float_ops_are_ieee) {
         CHECK_FLOAT(double, TC_F64);
       }
   }
+}
+
+// A float of these bits; a denormal as zero.
+static float flushed(uint32_t bits) {
+  float v;
+  memcpy(&v, &bits, sizeof v);
+  return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v;
+}
+
+static float flushed_float(float v) {
+  return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v;
+}
+
+// Against the definition of Intel's VDPBF16PS, of anything, and of what is about as small as the smallest floats.
+Test(interp, dot_is_of_two_pairs) {
+  uint32_t state = 1;
+  for (int l = 0; l < 4; l++)
+    for (int round = 0; round < 200; round++) {
+      int32_t a[N], b[N];
+      float c[N], r[N];
+      for (int i = 0; i < N; i++) {
+        uint32_t word[3];
+        for (int k = 0; k < 3; k++) state = state * 1664525u + 1013904223u, word[k] = state ^ state >> 13;
+        if (round % 2) word[0] = (word[0] & 0x807F807F) | 0x1F801F80, word[1] = (word[1] & 0x81FF81FF) | 0x1F801F80, word[2] &= 0x80FFFFFF;
+        memcpy(&a[i], &word[0], 4), memcpy(&b[i], &word[1], 4), memcpy(&c[i], &word[2], 4);
+      }
+      run_op(TC_N_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
+      for (int i = 0; i < N; i++) {
+        const uint32_t x = (uint32_t)a[i], y = (uint32_t)b[i];
+        const float high = flushed_float(fmaf(flushed(x & 0xFFFF0000), flushed(y & 0xFFFF0000), flushed_float(c[i])));
+        const float want = flushed_float(fmaf(flushed(x << 16), flushed(y << 16), high));
+        cr_assert(SAME(r[i], want), "%x . %x + %a gives %a, not %a", x, y, (double)c[i], (double)r[i], (double)want);
+      }
+    }
 }
 
 Test(interp, ldexp_rounds_once) {

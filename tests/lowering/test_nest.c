@@ -111,7 +111,13 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[LAST].lanes = 2, "not 1");
   BREAK(n.inst[SUM].op = TC_N_INTERLEAVE, "has 8 lanes, not 4");
   BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
-  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "not allowed");
+  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "is f32, not f16");
+  BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP2(&n, INTERLEAVE, TC_BF16, 16, 0, OUT + 1, OUT + 1)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, VAR)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, VAR, VAR)), "is f32, not i32");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "is i32, not f32");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_I32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "not allowed");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP2(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1)), "missing");
   BREAK((n.inst[BEGIN] = (tc_ninst){TC_N_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_N_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
   BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");

@@ -19,7 +19,8 @@ static const shape shapes[] = {
     {4, 60, 60, 60, true, true},      {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},     {1, 2, 10, 128, false, true},
     {2, 5, 70, 37, false, true},      {1, 1, 130, 65, false, true},     {1, 3, 50, 97, true, true},       {1, 64, 300, 1600, true, true},
     {1, 47, 90, 1100, true, false},   {1, 1, 1100, 498, false, false},  {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},
-    {1, 1061, 90, 1000, false, true},
+    {1, 1061, 90, 1000, false, true}, {2, 33, 66, 38, false, false},    {2, 33, 66, 38, true, true},      {1, 16, 83, 70, false, true},
+    {1, 40, 16, 128, true, false},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -90,8 +91,9 @@ static double relu_plus_half(double x) {
   return x + 0.5 > 0 ? x + 0.5 : 0;
 }
 
-// Whether to look at a shape: of f32 every second, of other types a fourth, by turns, or all with TC_TEST_ALL=1.
+// Whether to look at a shape: of f32 every second, of other types a fourth, by turns, of bf16 those besides that go by pairs, or all with TC_TEST_ALL=1.
 static bool is_taken(int i, tc_type type) {
+  if (type == TC_BF16 && i >= N_SHAPES - 4) return true;
   return (type == TC_F32 ? i % 2 == 0 : i % 4 == (int)type % 4) || getenv("TC_TEST_ALL");
 }
 
@@ -123,6 +125,12 @@ Test(products, i32_are_exact_sums) {
 }
 
 Test(products, bf16_accumulate_in_f32_and_round_once) {
+  each(TC_BF16, 1.0 / 256);
+}
+
+// As for a processor with dot products of pairs, whatever this one has.
+Test(products, bf16_by_pairs_are_exact_sums_too) {
+  setenv("TC_ISA", "avx512bf16", 1), setenv("TC_COMPILER", "interp", 1);
   each(TC_BF16, 1.0 / 256);
 }
 
