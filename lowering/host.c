@@ -16,7 +16,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
 #define HAS(name) \
   if (__builtin_cpu_supports(#name)) n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, n ? ",+%s" : "+%s", #name);
   HAS(avx2)
-  HAS(fma) HAS(avx512f) HAS(avx512vl) HAS(avx512dq) HAS(avx512bw) HAS(avx512bf16)
+  HAS(fma)
+  HAS(avx512f) HAS(avx512vl) HAS(avx512dq) HAS(avx512bw) HAS(avx512bf16)
 #undef HAS
       if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
 }
