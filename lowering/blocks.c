@@ -2,6 +2,7 @@
 #include "lowering/blocks.h"
 
 #include "lowering/expand_state.h"
+#include "lowering/host.h"
 #include "lowering/compiler.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
@@ -21,12 +22,15 @@
 // asked for, as many again, take turns in one set of the first-level cache, which holds 8 or 12. On a Xeon at two threads, against oneDNN: 6x4096x4096 in
 // chunks of 4 1.98, of 8 1.93, of 16 1.71.
 #define CHUNK_ONCE 4
+// Where whole rows are read: a chunk asks for the next one to the second-level cache, so they do not. On a Zen 4, a C program of 4096x4096 at one thread, GB/s
+// of 28 that a sum reads: 4 rows by 64 columns asked for to the first-level cache 17, to the second 23; 8 rows by 64 25, by 32 27, by 16 26; 16 by 32 24.
+#define CHUNK_ROWS 8
 // Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.
 #define CHUNK_ONCE_MANY 16
 // Of sums in registers, at least, for b to be streamed: a stream reads no more than that of a row before it goes on to the next one, in another page. Where
 // it would be less, whole rows are read in chunks, with the sums in memory: on a Zen 3 (AVX2, 384 bytes), from memory, at one thread and at two,
-// 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes 2.6 times.
+// 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes 2.6 times. A Zen 4 streams no better from 1536 bytes (host.h).
 #define STREAM_BYTES 1024
 // Where each panel serves some tiles in turn: of k, so that a packed panel is half of the first-level cache. It pays where all of a, which each unit's columns
 // would read again, is many times the second-level cache. On a Zen 3 at one thread, times as fast as tile by tile: 2048x2048x2048 1.15, 1024x3072x768 1.05,
@@ -112,8 +116,9 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
   // two threads, GFLOP/s with two tiles and with one: 8x768x3072 70 and 125, 12x768x3072 98 and 170, 8x4096x4096 52 and 71; bf16 100 and 154, 131 and
-  // 169. Panels of one register, for up to 24 rows, gain and lose.
-  bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && of->m * 4 > registers_of() && of->m * 2 <= registers_of();
+  // 169. Panels of one register, for up to 24 rows, gain and lose. Where whole rows are read, fewer rows have such panels, too (CHUNK_ROWS).
+  bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && (of->m * 4 > registers_of() || tc_host_reads_rows()) &&
+                of->m * 2 <= registers_of();
   if (halves) b->lanes /= 2;
   b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, left, right));
   b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
@@ -148,7 +153,7 @@ static int registers_of_panel(const tc_blocks *b, tc_type acc) {
 
 // Whether all that the registers hold of sums is too little of a row of b for a stream.
 static bool streams_too_narrow(void) {
-  return registers_of() * tc_compiler_vector_bytes() < STREAM_BYTES;
+  return registers_of() * tc_compiler_vector_bytes() < STREAM_BYTES || tc_host_reads_rows();
 }
 
 // Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
@@ -159,7 +164,7 @@ static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, co
 
 // Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
 static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
-  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : CHUNK_ONCE;
+  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : streams_too_narrow() ? CHUNK_ROWS : CHUNK_ONCE;
   if (b->by_panel) return CHUNK_PANEL;
   if (b->pack_a) return CHUNK_A;
   return apart ? CHUNK_APART : deep;
@@ -228,7 +233,7 @@ static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operan
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
   b->unroll = longer ? tc_blocks_unrolled() : 1;
   while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
-  if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ONCE && left->segment == of->k) b->unroll = (int)b->chunk;
+  if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.

@@ -40,7 +40,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(GATHER, gather)    /* element s0 (i64 vector) of buffer imm, per lane; s1: mask or none; masked lanes give 0, are not read */ \
   X(STORE, store)      /* s1 (V) to buffer imm from element s0 (i64 scalar); s2: mask or none. flags bit 0: non-temporal if aligned */ \
   X(SCATTER, scatter)  /* s1 (V) to buffer imm at elements s0 (i64 vector), ascending lanes; s2: mask or none */      \
-  X(PREFETCH, prefetch)/* line of element s0 (i64 scalar) of buffer imm; flags: 0 read, 1 write */                    \
+  X(PREFETCH, prefetch)/* line of element s0 (i64 scalar) of buffer imm; flags bit 0: for writing; bit 1: to the second-level cache */                    \
   X(ADD, add) X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */                                           \
   X(DIV, div) X(REM, rem)                  /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
   X(FMA, fma)          /* s0 * s1 + s2, rounded once; F32, F64 */                                                     \

@@ -249,8 +249,9 @@ static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef
 
 static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p) {
   LLVMTypeRef type = LLVMTypeOf(p);
-  return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1,
-                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, inst->flags & 1, 0), LLVMConstInt(b->i32, 3, 0), LLVMConstInt(b->i32, 1, 0)}, 4);
+  LLVMValueRef writes = LLVMConstInt(b->i32, inst->flags & 1, 0), near = LLVMConstInt(b->i32, inst->flags & 2 ? 2 : 3, 0),
+               data = LLVMConstInt(b->i32, 1, 0);
+  return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1, (LLVMValueRef[]){p, writes, near, data}, 4);
 }
 
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
