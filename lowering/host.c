@@ -14,13 +14,16 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   *out = 0;
   __builtin_cpu_init();
 #define HAS(name) \
-  if (__builtin_cpu_supports(#name)) n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, n ? ",+%s" : "+%s", #name);
-  HAS(avx2)
-  HAS(fma)
-  HAS(avx512f)
-  HAS(avx512vl) HAS(avx512dq) HAS(avx512bw) HAS(avx512bf16)
+  if (__builtin_cpu_supports(#name)) n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, n ? ",+%s" : "+%s", #name)
+  HAS(avx2);
+  HAS(fma);
+  HAS(avx512f);
+  HAS(avx512vl);
+  HAS(avx512dq);
+  HAS(avx512bw);
+  HAS(avx512bf16);
 #undef HAS
-      if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
+  if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
 }
 
 // AMD's: of a Zen 4, 4096 rows of 4096 floats at one thread, GB/s: 27 and, as parts of 1536 bytes, 16, where a sum reads at 28.
