@@ -109,9 +109,10 @@ static tc_val load_b(product *p, tc_val k) {
   return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
 }
 
-// Two vectors of bf16, neighbours along k, as one of words.
+// Two vectors of what are bf16, neighbours along k, as one of words.
 static tc_val words_of(product *p, tc_val first, tc_val second) {
   int lanes = tc_emit_lanes(E, first);
+  first = tc_emit_cast(E, first, TC_BF16), second = tc_emit_cast(E, second, TC_BF16);
   tc_val both = tc_emit_raw(E, TC_N_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
   return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
 }
@@ -221,10 +222,22 @@ static tc_val whole_rows(product *p, tc_val k0, tc_val k1, int size) {
   return sub(p->s, k1, tc_emit_bin(E, TC_N_REM, sub(p->s, k1, k0), i64(p->s, size)));
 }
 
+// Step k + i of the block v, which begins at step k.
+static tc_val turned_step(product *p, const tc_val *v, tc_val k, int i) {
+  int as_one = tc_blocks_turned_as_one(p->b.type, p->acc);
+  tc_val row[2];
+  if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
+  for (int j = 0; j < p->step; j++) {
+    int at = i * p->step + j;
+    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), turned_row(p, v[at / as_one], at % as_one));
+  }
+  return p->step > 1 ? words_of(p, row[0], row[1]) : row[0];
+}
+
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
 // waiting for one does not hold up the others.
 static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes, steps = turned_steps(p, size), as_one = steps / size;
+  int lanes = p->by.lanes, steps = turned_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
   tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
   tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
@@ -232,8 +245,7 @@ static void pack_turned(product *p, const unit *u, tc_val p1, tc_val k1, int siz
   load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, TC_NONE);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
-    tc_val element = p->step > 1 ? v[i] : made_of(p, add(p->s, k, i64(p->s, i)), turned_row(p, v[i / as_one], i % as_one));
-    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), element);
+    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
   }
   p->s->lanes = lanes;
   end(p->s);
@@ -270,8 +282,9 @@ static void pack_pairs(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
     if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
-    tc_val v = load_columns(p, first);
-    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), words_of(p, v, load_columns(p, second)));
+    bool plain = p->b.widened == TC_NONE;
+    tc_val v = plain ? load_columns(p, first) : load_b(p, first), w = plain ? load_columns(p, second) : load_b(p, second);
+    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), words_of(p, v, w));
   }
   s->lanes = lanes;
   end(p->s);
@@ -452,9 +465,9 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
   for (int i = 0; i < r->n; i++) a[i] = row_of_a(p, r, i);
   if (pieces) {
     segment = loop(p->s, u->k0, u->k1, p->a.segment);
-    in_a = at_range(p, &p->a.segments, TC_RANGE_K0, segment);
+    in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
     k = loop(p->s, segment, add(p->s, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
-    in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->a.col));
+    in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
     k = loop(p->s, u->k0, u->k1, p->by.unroll);
   }
@@ -464,7 +477,7 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
   }
   for (int i = 0; i < p->by.unroll; i++) {
     tc_val row = add(p->s, k, tc_ex_i64(s, i));
-    accumulate_row(p, r, u, panel, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->a.col)) : in_row_of_a(p, r, row), acc);
+    accumulate_row(p, r, u, panel, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : in_row_of_a(p, r, row), acc);
   }
   end(p->s);
   if (pieces) end(p->s);
@@ -754,16 +767,21 @@ static bool find_product(product *p) {
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough.
-static void choose_step(product *p) {
-  bool bf16 = p->a.type == TC_BF16 && p->b.type == TC_BF16 && p->acc == TC_F32 && p->b.widened == TC_NONE;
-  bool left = !p->a.scattered && p->a.segment == p->of.k && (p->a.col == 1 || p->a.row == 1) && !p->b.panel;
+// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough: by shape alone, whatever the factors are made
+// of. False if one must be stored first, which the expansion then says.
+static bool choose_step(product *p) {
+  const uint32_t *in = p->s->g->node[p->node].in;
+  bool bf16 = p->s->g->node[in[0]].type == TC_BF16 && p->s->g->node[in[1]].type == TC_BF16;
   bool large = TC_MIN(p->of.m, p->of.n) >= LEAST_PAIRED && p->of.k % 2 == 0;
-  bool pairs = tc_compiler_isa()->dots && !tc_options_get()->strict && bf16 && left && large;
+  bool pairs = bf16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
+  bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
-  p->of.k /= p->step;
-  if (pairs) p->a.segment = p->of.k;
+  p->of.k /= p->step, p->a.segment /= p->step;
+  if (!pairs || (left && !p->b.panel)) return true;
+  p->s->x->unsaid = in[left];
+  tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
+  return false;
 }
 
 static tc_operand operand_of(const product *p, const tc_factor *f) {
@@ -798,7 +816,7 @@ void tc_ex_product(tc_ex *s) {
   product whole = {.s = s}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
-  choose_step(p);
+  if (!choose_step(p)) return;
   s->x->product = facts_of(p);
   if (!tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");

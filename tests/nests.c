@@ -204,8 +204,7 @@ static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const ui
     }
     if (t == TC_I32) {
       BIN(MULHU);
-      put_dot(f, lanes, i, v, false);
-      put_dot(f, lanes, i, v, true);
+      for (int small = 0; small < 2 && n->threads == 0; small++) put_dot(f, lanes, i, v, small);
     }
   }
   CMP(EQ);

@@ -211,24 +211,31 @@ Test(products, of_bytes_widened_to_bf16_round_once) {
 }
 
 // A scale of any bits, so that the element is rounded before it is multiplied.
-static void check_prologue(const shape *s, tc_type narrow) {
+// The first half of the axis twice, the second time negated or not: of such factors' sums nothing is left but what rounding made of them, in whatever order.
+static tc_tensor twice(tc_tensor t, int axis, int64_t n, bool negated) {
+  tc_tensor half = tc_slice(t, axis, 0, n / 2, 1);
+  return n % 2 ? t : tc_cat(2, (tc_tensor[]){half, negated ? tc_neg(half) : half}, axis);
+}
+
+static void check_prologue(const shape *s, tc_type narrow, tc_type type) {
   size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
   float *first = malloc(bytes), *next = malloc(bytes);
   tc_scope scope = tc_scope_begin();
   tc_dims d = s->b_turned ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k}) : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
-  tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), TC_F32), scale = tc_rand(TC_SHAPE(s->n), TC_F32);
+  tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), type), scale = tc_rand(TC_SHAPE(s->n), type);
   tc_tensor w = tc_cast(tc_mul(tc_randn(d, TC_F32), 30), narrow);
+  if (type == TC_BF16) x = twice(x, 2, s->k, true), w = twice(w, s->b_turned ? 2 : 1, s->k, false);
   cr_assert_eq(tc_eval(3, (tc_tensor[]){x, w, scale}), TC_OK);
-  tc_tensor wide = tc_cast(w, TC_F32);
+  tc_tensor wide = tc_cast(w, type);
   if (s->b_turned) wide = tc_transpose(wide, 1, 2);
   wide = tc_mul(tc_sub(wide, 3.3), scale);
   tc_set_num_threads(1);
-  cr_assert_eq(tc_to_host(tc_matmul(x, wide), first, bytes), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(x, wide), TC_F32), first, bytes), TC_OK);
   tc_set_num_threads(0);
-  cr_assert_eq(tc_to_host(tc_matmul(x, wide), next, bytes), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(x, wide), TC_F32), next, bytes), TC_OK);
   cr_assert_arr_eq(first, next, bytes, "threads");
   cr_assert_eq(tc_eval(1, &wide), TC_OK);
-  cr_assert_eq(tc_to_host(tc_matmul(x, wide), next, bytes), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(x, wide), TC_F32), next, bytes), TC_OK);
   cr_assert_arr_eq(first, next, bytes, "stored first");
   tc_scope_end(scope);
   free(first), free(next);
@@ -239,7 +246,34 @@ Test(products, of_narrow_weights_have_the_bits_of_stored_ones) {
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (int t = 0; t < 4; t++)
     for (int i = 0; i < N_SHAPES; i++)
-      if (is_taken(i, types[t])) check_prologue(&shapes[i], types[t]);
+      if (is_taken(i, types[t])) check_prologue(&shapes[i], types[t], TC_F32);
+}
+
+// Patches of h x w as rows in pieces of w, and stored first.
+static void check_patches(int h, int w) {
+  enum { DOWN = 4, ACROSS = 5, M = DOWN * ACROSS, N = 40 };
+  float first[M * N], next[M * N];
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = twice(tc_randn(TC_SHAPE(DOWN, h, ACROSS, w), TC_BF16), 1, h, true),
+            weight = twice(tc_randn(TC_SHAPE(h * w, N), TC_BF16), 0, h * w, false);
+  cr_assert_eq(tc_eval(2, (tc_tensor[]){x, weight}), TC_OK);
+  tc_tensor rows = tc_reshape(tc_permute(x, TC_AXES(0, 2, 1, 3)), TC_SHAPE(M, h * w));
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(rows, weight), TC_F32), first, sizeof first), TC_OK);
+  cr_assert_eq(tc_eval(1, &rows), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(rows, weight), TC_F32), next, sizeof next), TC_OK);
+  cr_assert_arr_eq(first, next, sizeof first, "patches of %d x %d", h, w);
+  tc_scope_end(scope);
+}
+
+// By pairs, whatever this processor has.
+Test(products, of_pairs_have_the_bits_of_stored_ones) {
+  static const tc_type types[] = {TC_I8, TC_U8, TC_F16};
+  setenv("TC_ISA", "avx512bf16", 1), setenv("TC_COMPILER", "interp", 1);
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int t = 0; t < 3; t++)
+    for (int i = 0; i < N_SHAPES; i++)
+      if (is_taken(i, TC_BF16)) check_prologue(&shapes[i], types[t], TC_BF16);
+  check_patches(8, 8), check_patches(10, 9), check_patches(4, 16);
 }
 
 // Bits in f32, to which bf16 converts exactly.
