@@ -212,8 +212,7 @@ typedef struct ahead {
 
 static void prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
-  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type))
-    (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, plus(p, at, c), TC_NONE, TC_NONE, f->buf);
+  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_emit_prefetch(E, f->buf, plus(p, at, c), false);
 }
 
 static void prefetch_query(tc_att *p, const ahead *x, tc_val i) {

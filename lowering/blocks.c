@@ -153,20 +153,20 @@ static int registers_of_panel(const tc_blocks *b, tc_type acc) {
   return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_compiler_vector_bytes(), 1);
 }
 
-// Whether all that the registers hold of sums is too little of a row of b for a stream.
-static bool streams_too_narrow(void) {
+// Whether whole rows of b are read faster than a stream of parts of rows: where all that the registers hold of sums is too little of one, or always.
+static bool rows_beat_streams(void) {
   return registers_of() * tc_compiler_vector_bytes() < STREAM_BYTES || tc_host_reads_rows();
 }
 
 // Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
 static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
-  bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !streams_too_narrow();
+  bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !rows_beat_streams();
   return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
 
 // Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
 static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
-  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : streams_too_narrow() ? CHUNK_ROWS : CHUNK_ONCE;
+  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : rows_beat_streams() ? CHUNK_ROWS : CHUNK_ONCE;
   if (b->by_panel) return CHUNK_PANEL;
   if (b->pack_a) return CHUNK_A;
   return apart ? CHUNK_APART : deep;
@@ -218,7 +218,7 @@ static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, con
 
 // Whether b is read in chunks of whole rows, as far as the threads leave them whole, where a stream would be too narrow.
 static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
-  return b->once && b->chunk < of->k && streams_too_narrow();
+  return b->once && b->chunk < of->k && rows_beat_streams();
 }
 
 // A processor whose core has another program on its other thread takes half as many instructions a cycle from this one, and those of the loop itself count.

@@ -79,6 +79,11 @@ tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c) {
   return tc_emit_raw(e, TC_N_FMA, tc_emit_type(e, a), lanes, a, b, c, 0);
 }
 
+void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far) {
+  tc_val line = tc_emit_raw(e, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
+  if (far && !e->failed) e->nest->inst[line].flags = 2;
+}
+
 tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b) {
   int lanes = TC_MAX_OF(widest(e, a, b), tc_emit_lanes(e, c));
   c = tc_emit_splat(e, c, lanes), a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);

@@ -22,6 +22,8 @@ tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v);
 tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a);
 tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b);
 tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c);
+// Asks for the line of an element of a buffer; far: to the second-level cache alone.
+void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far);
 tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b);
 tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
 tc_val tc_emit_var(tc_emit *e, tc_val init);

@@ -27,8 +27,7 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   s->x->asks_next |= s->gp->kind == TC_GROUP_ROW && s->ahead >= s->gp->f;
   for (int64_t i = 0; i < s->lanes; i += line) {
     tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
-    tc_val line_there = tc_emit_raw(&s->e, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
-    if (!s->e.failed) s->e.nest->inst[line_there].flags = s->to_second ? 2 : 0;
+    tc_emit_prefetch(&s->e, buf, at, s->far);
   }
 }
 

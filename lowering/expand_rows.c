@@ -321,14 +321,14 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), rows);
   at = begin_columns(s, columns);
   for (int i = 0; i < n_folds; i++) folds[i].acc = tc_emit_var(&s->e, load_sum(s, &folds[i], tile[i], at));
+  if (wide) s->ahead = rows * columns, s->far = true, s->asks = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, r));
-    if (wide) s->ahead = rows * columns, s->to_second = true, s->asks = INT_MAX;
     pass_body(s, 0, folds, n_folds);
-    s->ahead = 0, s->to_second = false;
     tc_ex_leave(s);
   }
+  s->ahead = 0, s->far = false;
   for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i], at, folds[i].acc);
   tc_ex_end_loop(s);
   tc_ex_end_loop(s);

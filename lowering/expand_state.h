@@ -59,7 +59,7 @@ typedef struct tc_ex {
   tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
   bool stream;  // blocks are whole and aligned: large results may pass the caches by
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
-  bool to_second;  // to the second-level cache alone
+  bool far;  // to the second-level cache alone
   int asks;  // tensors that the present pass may yet ask memory for
   uint32_t given_node;  // a node whose value here is there already, or TC_NONE
   tc_val given;

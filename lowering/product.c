@@ -132,23 +132,17 @@ static void store_tile(product *p, int tile, tc_val at, tc_val v) {
 }
 
 static void prefetch(product *p, int buf, tc_val at) {
-  (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
-}
-
-// To the second-level cache.
-static void prefetch_far(product *p, int buf, tc_val at) {
-  tc_val v = tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
-  if (!E->failed) E->nest->inst[v].flags = 2;
+  tc_emit_prefetch(E, buf, at, false);
 }
 
 static int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
 
-// Asks for the present panel's part of row k of b, which lies along the columns.
-static void ask_for_b(product *p, tc_val k, void (*ask)(product *p, int buf, tc_val at)) {
+// Asks for the present panel's part of row k of b, which lies along the columns; far: to the second-level cache.
+static void ask_for_b(product *p, tc_val k, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), p->s->at[TC_RANGE_K]);
-  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) ask(p, p->b.buf, add(p->s, at, i64(p->s, i)));
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
 // A row of a packed panel, which comes from the second-level cache unless it serves tile after tile.
@@ -182,7 +176,7 @@ static void load_turned(product *p, tc_val k, tc_val from, tc_val *v, int size, 
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
-    if (ahead != TC_NONE) prefetch_far(p, p->b.buf, add(p->s, at, ahead));
+    if (ahead != TC_NONE) tc_emit_prefetch(E, p->b.buf, add(p->s, at, ahead), true);
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
     v[i] = several ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
   }
@@ -261,7 +255,7 @@ static void pack_rows(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k0
   tc_val panel = loop(p->s, p0, p1, 1);
   enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), prefetch);
+  if (p->b.col == 1 && !cut) ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), false);
   tc_val v = load_b(p, k);
   store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -277,7 +271,7 @@ static void pack_pairs(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   enter_panel(p, panel);
   if (p->b.col == 1 && !cut)
-    for (int i = 0; i < 2; i++) ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), prefetch);
+    for (int i = 0; i < 2; i++) ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
@@ -451,7 +445,7 @@ static int64_t share_of(const product *p) {
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
 static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
   tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
-  if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), prefetch_far);
+  if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
   tc_val w = p->by.pack ? load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes))) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
@@ -680,7 +674,7 @@ static void multiply_turned(product *p, const rows_at *r, const unit *u, tc_val 
   s->lanes = size;
   for (int c = 1; c < blocks; c++) {
     tc_val column = add(p->s, add(p->s, first, tc_ex_i64(s, c * size)), i);
-    prefetch_far(p, p->b.buf, add(p->s, add(p->s, add(p->s, p->b.at, times(p->s, column, p->b.col)), k), ahead));
+    tc_emit_prefetch(E, p->b.buf, add(p->s, add(p->s, add(p->s, p->b.at, times(p->s, column, p->b.col)), k), ahead), true);
   }
   for (int c = 0; c < blocks; c++)
     v[c] =

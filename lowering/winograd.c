@@ -160,7 +160,7 @@ static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to, tc_val ah
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, zero);
   tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->c), 1);
-  (void)tc_emit_raw(E, TC_N_PREFETCH, TC_I64, 1, add(x->s, ahead, times(x->s, k, share_of(x))), TC_NONE, TC_NONE, x->weight);
+  tc_emit_prefetch(E, x->weight, add(x->s, ahead, times(x->s, k, share_of(x))), false);
   tc_val b = load(x, x->weight, x->lanes, add(x->s, u, times(x->s, k, x->panel)), TC_NONE);
   for (int i = 0; i < x->rows; i++) {
     tc_val a = load(x, x->v, 1, add(x->s, add(x->s, v, k), i64(x->s, i * x->pitch)), TC_NONE);

@@ -264,15 +264,15 @@ Test(interp, float_ops_are_ieee) {
   }
 }
 
-// A float of these bits; a denormal as zero.
-static float flushed(uint32_t bits) {
-  float v;
-  memcpy(&v, &bits, sizeof v);
+// A denormal as zero.
+static float flushed(float v) {
   return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v;
 }
 
-static float flushed_float(float v) {
-  return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v;
+static float flushed_bits(uint32_t bits) {
+  float v;
+  memcpy(&v, &bits, sizeof v);
+  return flushed(v);
 }
 
 // Against the definition of Intel's VDPBF16PS, of anything, and of what is about as small as the smallest floats.
@@ -291,8 +291,8 @@ Test(interp, dot_is_of_two_pairs) {
       run_op(TC_N_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
       for (int i = 0; i < N; i++) {
         const uint32_t x = (uint32_t)a[i], y = (uint32_t)b[i];
-        const float high = flushed_float(fmaf(flushed(x & 0xFFFF0000), flushed(y & 0xFFFF0000), flushed_float(c[i])));
-        const float want = flushed_float(fmaf(flushed(x << 16), flushed(y << 16), high));
+        const float high = flushed(fmaf(flushed_bits(x & 0xFFFF0000), flushed_bits(y & 0xFFFF0000), flushed(c[i])));
+        const float want = flushed(fmaf(flushed_bits(x << 16), flushed_bits(y << 16), high));
         cr_assert(SAME(r[i], want), "%x . %x + %a gives %a, not %a", x, y, (double)c[i], (double)r[i], (double)want);
       }
     }

@@ -210,13 +210,13 @@ Test(products, of_bytes_widened_to_bf16_round_once) {
   }
 }
 
-// A scale of any bits, so that the element is rounded before it is multiplied.
 // The first half of the axis twice, the second time negated or not: of such factors' sums nothing is left but what rounding made of them, in whatever order.
 static tc_tensor twice(tc_tensor t, int axis, int64_t n, bool negated) {
   tc_tensor half = tc_slice(t, axis, 0, n / 2, 1);
   return n % 2 ? t : tc_cat(2, (tc_tensor[]){half, negated ? tc_neg(half) : half}, axis);
 }
 
+// A scale of any bits, so that the element is rounded before it is multiplied.
 static void check_prologue(const shape *s, tc_type narrow, tc_type type) {
   size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
   float *first = malloc(bytes), *next = malloc(bytes);
