@@ -136,6 +136,11 @@ static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   return !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || of_words(left, acc));
 }
 
+// Whether all of a, which each unit's columns read again, is many times the second-level cache.
+static bool is_large(const tc_extent3 *of, tc_type acc, int64_t cache) {
+  return of->m * of->k * (int64_t)tc_type_bytes(acc) > PANEL_CACHES * cache;
+}
+
 // Whether each panel may serve some tiles in turn: b is packed, a chunk's panel is half of the first-level cache at most, rows of a lie beside it in the
 // second.
 static bool can_go_by_panel(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
@@ -182,8 +187,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->pack = given_or(given, TC_CUT_PACK, pack || words);
   bool pack_a = can_pack_a(b, of, acc, left) && ((left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64) || words);
   b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
-  bool large = of->m * of->k * (int64_t)tc_type_bytes(acc) > PANEL_CACHES * cache;
-  b->by_panel = given_or(given, TC_CUT_BY_PANEL, large && can_go_by_panel(b, of, acc, left));
+  b->by_panel = given_or(given, TC_CUT_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
   b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
@@ -208,9 +212,18 @@ static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, con
   return whole && !b->pack_a && (narrow || b->by_panel) && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
 }
 
+// Whether each tile's rows of a come from where they lie, and from memory: all of a is more than the caches keep between two panels. On a Zen 4, times as fast
+// as without: 4096x4096x4096 1.03 at one thread and at two, 2048x2048x2048 1.03 and 1.01, 1024x3072x768 1.01; 1024x1024x1024, whose rows a third-level cache
+// holds, 1.0 and 1.0.
+static bool asks_for_rows(const tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
+  bool in_place = !b->pack_a && !b->widen_a && !b->turn && !left->scattered && left->col == 1 && left->segment == of->k;
+  return in_place && b->pack && b->tiles > 1;
+}
+
 static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                             const tc_cut *given) {
   b->widen_a = given_or(given, TC_CUT_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
+  b->ask_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
   if (!b->widen_a) return;
   int64_t tile = b->rows * b->chunk * (int64_t)tc_type_bytes(acc);
   b->a_tiles = b->by_panel ? TC_MIN(TC_MAX_OF(cache / 4 / tile, 1), b->tiles) : 1;

@@ -182,6 +182,27 @@ static int64_t row_ahead(const tc_ex *s, uint8_t d) {
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
+// Bytes that passes over a row work on: of what they read the present row and the next one, what is the same for all rows, values that wait in tiles.
+static int64_t row_bytes(const tc_ex *s) {
+  int64_t bytes = 0;
+  for (uint32_t n = 0; n < s->g->n; n++) {
+    const tc_gnode *x = &s->g->node[n];
+    int64_t row = s->gp->f * (int64_t)tc_type_bytes(x->type);
+    if (tc_ex_in_group(s, n))
+      bytes += s->stash[n] >= 0 || (is_fold(s, n) && s->gr->level[n] == TC_LEVEL_COLUMN) ? row : 0;
+    else if (s->passes[n] && s->gr->stored[n])
+      bytes += x->shape->count == s->gp->f ? row : 2 * row;
+  }
+  return bytes;
+}
+
+// Whether the next row comes to the second-level cache: in the first one it would take the place of what passes still read. On a Zen 4 with 32 KiB of it,
+// layer norm's gradient over 4096x1024 1.4 to 1.5 times as fast, from 64 % of the triad's bandwidth to 90; softmax and layer norm alone, of which it holds
+// both rows, 0.9.
+static bool asks_far(const tc_ex *s) {
+  return s->ahead >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
+}
+
 // Runs body over F with lanes along it (ROW) or one element at a time (COL).
 static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
@@ -190,8 +211,9 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
   if (whole > 0) {
     s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
     s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
+    s->far = asks_far(s);
     pass_body(s, d, folds, n_folds);
-    s->stream = false, s->ahead = 0;
+    s->stream = false, s->ahead = 0, s->far = false;
     tc_ex_end_loop(s);
   }
   if (whole < f) {

@@ -451,6 +451,19 @@ static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val p
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
 }
 
+// Asks for the part of the next tile's rows of a that falls to a turn of the innermost loop, at step k: line by line, row after row.
+static void ask_for_rows(product *p, const rows_at *r, const unit *u, tc_val k) {
+  int64_t lines = tc_ceil_div(p->by.chunk * p->step, line_of(p->a.type)), turns = tc_ceil_div(p->by.chunk, p->by.unroll);
+  int64_t a_turn = tc_ceil_div(lines * r->n, turns);
+  tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  tc_val from = add(p->s, row_of_a(p, r, r->n), times(p->s, u->k0, p->step));
+  for (int i = 0; i < a_turn; i++) {
+    tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
+    tc_val row = tc_emit_bin(E, TC_N_DIV, line, i64(p->s, lines)), in_row = tc_emit_bin(E, TC_N_REM, line, i64(p->s, lines));
+    tc_emit_prefetch(E, p->a.buf, add(p->s, from, add(p->s, times(p->s, row, p->a.row), times(p->s, in_row, line_of(p->a.type)))), true);
+  }
+}
+
 // Adds k0 to k1 to the accumulators.
 static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val *acc) {
   tc_ex *s = p->s;
@@ -469,6 +482,7 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
     tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), tc_ex_i64(s, p->by.unroll));
     prefetch(p, p->b.buf, add(p->s, r->next, times(p->s, turn, p->b.row)));
   }
+  if (p->by.ask_a) ask_for_rows(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
     tc_val row = add(p->s, k, tc_ex_i64(s, i));
     accumulate_row(p, r, u, panel, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : in_row_of_a(p, r, row), acc);
