@@ -236,6 +236,15 @@ tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   return TC_OK;
 }
 
+tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
+  if (!b->memory) return memset(b->ptr, 0, bytes), TC_OK;
+  void *zeros = tc_calloc(1, bytes);
+  if (!zeros) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes of zeros", bytes);
+  tc_status st = tc_buffer_write(b, zeros, bytes);
+  tc_free(zeros);
+  return st;
+}
+
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
   if (!from->memory) return tc_buffer_write(to, from->ptr, bytes);
   if (!to->memory) return tc_buffer_read(from, to->ptr, bytes);

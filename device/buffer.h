@@ -46,6 +46,7 @@ tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
 // The same, but does not wait where it need not (tc_gpu_read_begin).
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
+tc_status tc_buffer_clear(tc_buffer *b, size_t bytes);  // to zeros
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
 // How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
 // buffers are taken out of the pools first, so that what programs held one after the other is not held at once.

@@ -1,10 +1,12 @@
 // Optimizers: one op per step that records every parameter's update and assigns it.
 // The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the inverse of the second correction's root where PyTorch
-// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are numbers computed here and passed as
-// arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. All new values are
-// recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by device, in
-// the order in which the devices come among them: a step that fails then has done those before.
+// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
+// numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
+// never changes.
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. It is stored, not recorded, and
+// parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values are recorded before the first is
+// assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by device, in the order in which the
+// devices come among them: a step that fails then has done those before.
 // Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>
@@ -96,6 +98,20 @@ static int find_parts(entry *entries, int n, tc_site site) {
 }
 
 // A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
+// Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
+static tc_status evaluate_params(const tc_optimizer *opt, tc_site site) {
+  tc_tensor *of_part = tc_malloc((size_t)opt->n * sizeof *of_part);
+  tc_status st = of_part ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for %d parameters", opt->n);
+  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) {
+    int n = 0;
+    for (int i = 0; i < opt->n; i++)
+      if (opt->entries[i].part == part) of_part[n++] = opt->entries[i].param;
+    st = tc_eval_at(n, of_part, site);
+  }
+  tc_free(of_part);
+  return st;
+}
+
 static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, const char *const *state_names) {
   if (n <= 0) {
     tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
@@ -120,7 +136,9 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
   for (int i = 0; i < n; i++) entries[i].param = tc_retain_at(params[i], site);
   opt->n_parts = find_parts(entries, n, site);
   name_states(opt, state_names);
-  return opt;
+  if (evaluate_params(opt, site) == TC_OK) return opt;
+  tc_optimizer_destroy(opt);
+  return NULL;
 }
 
 tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
@@ -179,21 +197,11 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   tc_free(opt);
 }
 
-// Makes the state of an entry where it is missing. Its own scope, so that only the optimizer's reference stays.
+// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan, and its kernels, others than the next one's.
 static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
-  if (opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) return TC_OK;
-  tc_status st = TC_OK;
-  tc_scope scope = tc_scope_begin_at(site);
-  for (int k = 0; k < opt->n_states && st == TC_OK; k++) {
-    if (!is_none(e->state[k])) continue;
-    tc_tensor zeros = tc_zeros_like_at(e->param, site);
-    if (!tc_is_valid(zeros))
-      st = last_status();
-    else
-      e->state[k] = tc_retain_at(zeros, site);
-  }
-  tc_scope_end_at(scope, 0);
-  return st;
+  for (int k = 0; k < opt->n_states; k++)
+    if (is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
+  return TC_OK;
 }
 
 // ---- The formulas: each sets the entry's next values from its parameter p and gradient g ----

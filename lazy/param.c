@@ -124,3 +124,20 @@ tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad) {
   own_grad(s, h);
   return TC_OK;
 }
+
+tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out) {
+  tc_trace *owner;
+  const tc_slot *s = tc_slot_lock(param, op, site, &owner);
+  if (!s) return tc_last_error()->status;
+  tc_stored v = {.shape = s->shape, .type = (tc_type)s->dtype, .device = (tc_device)s->device};
+  tc_slot_unlock(owner);
+  size_t bytes = (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type);
+  tc_trace *t = tc_op_begin(op, site);
+  t->op_status = tc_buffer_create_on(v.device, bytes, &v.buf);
+  if (t->op_status != TC_OK) return tc_op_done(t);
+  t->op_status = tc_buffer_clear(v.buf, bytes);
+  tc_tensor zeros = t->op_status == TC_OK ? tc_trace_handle_stored(t, &v, NULL, 0, false) : (tc_tensor){0, 0};
+  tc_buffer_release(v.buf);
+  if (t->op_status == TC_OK) *out = zeros;
+  return tc_op_done(t);
+}

@@ -307,7 +307,7 @@ TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating. Parameters may be on several
-// devices; a step does one device's after the other's.
+// devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated, so that the first step is as all others are.
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8

@@ -164,6 +164,29 @@ Test(optim, zero_grad_forgets) {
   release_params(p);
 }
 
+// Parameters that are still being computed, and no state yet: both are there before the first step is recorded.
+Test(optim, the_first_step_has_the_plan_of_the_next) {
+  tc_tensor p[2];
+  double first;
+  p[0] = tc_param(tc_mul(tc_randn(TC_SHAPE(3), TC_F64), 0.5));
+  p[1] = tc_param(tc_zeros(TC_SHAPE(1), TC_F64));
+  tc_optimizer *opt = make_adam(p);
+  cr_assert_not_null(opt);
+  step(opt, p);
+  OK(tc_sync(NULL));
+  uint64_t misses = tc_cache_stats().plan_misses, compiles = tc_cache_stats().compiles;
+  for (int i = 0; i < 3; i++) {
+    step(opt, p);
+    OK(tc_sync(NULL));
+  }
+  cr_expect_eq(tc_cache_stats().plan_misses, misses);
+  cr_expect_eq(tc_cache_stats().compiles, compiles);
+  OK(tc_item_f64(tc_slice(p[1], 0, 0, 1, 1), &first));
+  cr_expect(isfinite(first) && first != 0);
+  tc_optimizer_destroy(opt);
+  release_params(p);
+}
+
 Test(optim, a_schedule_makes_no_new_plan) {
   tc_tensor p[2];
   make_params(p);
