@@ -796,10 +796,16 @@ static tc_operand operand_of(const product *p, const tc_factor *f) {
   return (tc_operand){p->step > 1 ? TC_I32 : f->type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
+// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie side by side.
+static int64_t in_steps(const product *p, int64_t distance) {
+  int64_t steps = tc_ceil_div(distance, p->step);
+  return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
+}
+
 // What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
 static tc_product_facts facts_of(const product *p) {
   tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
-  f.left.row = tc_ceil_div(f.left.row, p->step), f.right.col = tc_ceil_div(f.right.col, p->step);
+  f.left.row = in_steps(p, f.left.row), f.right.col = in_steps(p, f.right.col);
   return f;
 }
 

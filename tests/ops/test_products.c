@@ -20,7 +20,7 @@ static const shape shapes[] = {
     {2, 5, 70, 37, false, true},      {1, 1, 130, 65, false, true},     {1, 3, 50, 97, true, true},       {1, 64, 300, 1600, true, true},
     {1, 47, 90, 1100, true, false},   {1, 1, 1100, 498, false, false},  {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},
     {1, 1061, 90, 1000, false, true}, {2, 33, 66, 38, false, false},    {2, 33, 66, 38, true, true},      {1, 16, 83, 70, false, true},
-    {1, 40, 16, 128, true, false},
+    {1, 40, 16, 128, true, false},    {1, 100, 63, 2, false, false},    {1, 40, 20, 2, false, true},      {3, 16, 500, 2, true, false},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -93,7 +93,7 @@ static double relu_plus_half(double x) {
 
 // Whether to look at a shape: of f32 every second, of other types a fourth, by turns, of bf16 those besides that go by pairs, or all with TC_TEST_ALL=1.
 static bool is_taken(int i, tc_type type) {
-  if (type == TC_BF16 && i >= N_SHAPES - 4) return true;
+  if (type == TC_BF16 && i >= N_SHAPES - 7) return true;
   return (type == TC_F32 ? i % 2 == 0 : i % 4 == (int)type % 4) || getenv("TC_TEST_ALL");
 }
 
