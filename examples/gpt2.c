@@ -134,7 +134,7 @@ static void generate(const cli *c, const work *w, const vocab *v) {
     tc_tensor ids = i == 0 ? w->ids : tc_from_host(token + (i - 1) * b, TC_SHAPE(b, 1), TC_I64);
     next(c, w, ids, &cache, token + i * b);
     tc_scope_end(scope);
-    if (b == 1) print_token(v, token[i]), fflush(stdout);
+    if (b == 1) print_token(v, token[i]), cli_flush();
     cli_progress("tokens", i + 1, c->generate);
   }
   for (int64_t r = 0; r < b && b > 1; r++) {
@@ -167,4 +167,5 @@ int main(int argc, char **argv) {
   vocab_fini(&v);
   tc_nn_params_destroy(w.model);
   tc_scope_end(scope);
+  cli_flush();
 }

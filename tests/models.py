@@ -78,9 +78,9 @@ def copy(w):
     return {k: v.detach().clone() for k, v in w.items()}
 
 
-def fails(words, **options):
-    """The program refuses, by these words."""
-    done = subprocess.run(command(options), capture_output=True, text=True)
+def fails(words, to=subprocess.PIPE, **options):
+    """The program refuses, by these words. to: its standard output."""
+    done = subprocess.run(command(options), stdout=to, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1, f"{done.args}: exit status {done.returncode}\n{done.stderr}"
     for word in words:
         assert word in done.stderr, f"{done.args}: no '{word}' in: {done.stderr}"
@@ -188,6 +188,10 @@ def resnet_errors(w):
     fails(["3 classes for 2 images"], train=1, labels=torch.zeros(3, dtype=torch.int64), **given)
     fails(["11"], train=1, labels=torch.full((2,), 11), **given)  # out of range
     fails(["--batch 3: there are 2 rows"], train=1, labels=torch.zeros(2, dtype=torch.int64), batch=3, **given)
+    labels = torch.zeros(2, dtype=torch.int64)
+    fails(["--save", "No such file or directory"], train=1000000, labels=labels, save="/nonexistent/w.safetensors", **given)
+    with open("/dev/full", "w") as full:
+        fails(["standard output: No space left on device"], to=full, train=1, labels=labels, **given)
     fails(["conv2d", "[2, 5, 32, 32]"], output=path("y.npy"), **{**given, "input": torch.randn(2, 5, 32, 32)})
 
 

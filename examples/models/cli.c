@@ -26,6 +26,11 @@ void cli_check(tc_status st) {
   if (st != TC_OK) cli_fail("%s", e->status != TC_OK ? e->message : tc_status_text(st));
 }
 
+void cli_flush(void) {
+  if (fflush(stdout) != 0) cli_fail("standard output: %s", strerror(errno));
+  if (ferror(stdout)) cli_fail("standard output could not be written");
+}
+
 // ---- Options ----
 
 typedef enum kind { TEXT, COUNT, NUMBER, TYPE } kind;
@@ -104,6 +109,16 @@ static void set(cli *c, const row *r, const char *text) {
   }
 }
 
+// Before any work: a file is written beside its place and renamed, so its directory must take one.
+static void expect_writable(const char *option, const char *path) {
+  char directory[PATH_MAX];
+  if (path == NULL) return;
+  snprintf(directory, sizeof directory, "%s", path);
+  char *slash = strrchr(directory, '/');
+  if (slash) slash[slash == directory] = 0;
+  if (access(slash ? directory : ".", W_OK | X_OK) != 0) cli_fail("--%s %s: %s", option, path, strerror(errno));
+}
+
 cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   struct option option[N_ROWS + 2] = {0};
   int number[N_ROWS], n = 0, got;
@@ -117,6 +132,7 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
     set(&c, &rows[number[at]], optarg);
   }
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);
+  expect_writable("output", c.output), expect_writable("save", c.save);
   if (c.device) cli_check(tc_set_default_device(c.device));
   if (c.threads) cli_check(tc_set_num_threads((int)c.threads));
   tc_seed((uint64_t)c.seed);
@@ -225,7 +241,7 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
     cli_check(tc_item_f32(loss, &value));
     tc_scope_end(outer);
     printf("%.9g\n", (double)value);
-    fflush(stdout);
+    cli_flush();
     cli_progress("steps", step + 1, c->train);
   }
 }

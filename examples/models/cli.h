@@ -17,6 +17,7 @@ typedef struct cli {
 cli cli_parse(int argc, char **argv, const char *about, const char *which);
 
 void cli_check(tc_status st);  // ends the program with the library's message unless it is TC_OK
+void cli_flush(void);  // writes out what was printed; ends the program, too, where it cannot be
 _Noreturn void cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 // The array in a file for --option, of this rank (or either of two), floating or whole, as the type that the model computes in, or i64.

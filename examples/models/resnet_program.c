@@ -66,5 +66,6 @@ int resnet_program(int argc, char **argv, const char *about, resnet_config start
   if (c.save) cli_check(tc_nn_save(w.model, c.save));
   tc_nn_params_destroy(w.model);
   tc_scope_end(scope);
+  cli_flush();
   return 0;
 }
