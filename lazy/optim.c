@@ -97,11 +97,10 @@ static int find_parts(entry *entries, int n, tc_site site) {
   return n_parts;
 }
 
-// A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
 // Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
-static tc_status evaluate_params(const tc_optimizer *opt, tc_site site) {
+static tc_status evaluate_params(const tc_optimizer *opt, const char *name, tc_site site) {
   tc_tensor *of_part = tc_malloc((size_t)opt->n * sizeof *of_part);
-  tc_status st = of_part ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for %d parameters", opt->n);
+  tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", opt->n);
   for (int part = 0; part < opt->n_parts && st == TC_OK; part++) {
     int n = 0;
     for (int i = 0; i < opt->n; i++)
@@ -112,6 +111,7 @@ static tc_status evaluate_params(const tc_optimizer *opt, tc_site site) {
   return st;
 }
 
+// A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
 static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, const char *const *state_names) {
   if (n <= 0) {
     tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
@@ -136,7 +136,7 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
   for (int i = 0; i < n; i++) entries[i].param = tc_retain_at(params[i], site);
   opt->n_parts = find_parts(entries, n, site);
   name_states(opt, state_names);
-  if (evaluate_params(opt, site) == TC_OK) return opt;
+  if (evaluate_params(opt, name, site) == TC_OK) return opt;
   tc_optimizer_destroy(opt);
   return NULL;
 }
