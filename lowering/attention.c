@@ -9,6 +9,8 @@
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
 // Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
 // When there is one query row to a head and several heads to a key head, those heads are the rows.
+// Where bf16 is multiplied in pairs (product.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
+// rounded to bf16; their sum is of what they were before.
 // Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
@@ -16,6 +18,7 @@
 #include "lowering/attention.h"
 #include "lowering/blocks.h"
 #include "lowering/compiler.h"
+#include "runtime/options.h"
 
 #define ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward
@@ -25,7 +28,7 @@
 #define BLOCK_ROWS 96  // of a block of rows, backward
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
-#define FEW_ROWS 12  // for which packing values does not pay
+#define FEW_ROWS 12  // for which packing values does not pay, nor pairs
 // Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
 // whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
 #define STREAM_BYTES (UINT64_C(4) << 20)
@@ -56,6 +59,7 @@ static tc_val reduce(tc_att *p, tc_val v, tc_nest_op op) {
   return tc_emit_raw(E, TC_N_HREDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
 static tc_val multiply_add(tc_att *p, tc_val a, tc_val b, tc_val c) {
+  if (p->step > 1) return tc_emit_dot(E, a, b, c);
   return p->fused ? tc_emit_fma(E, a, b, c) : add(p->s, c, mul(p, a, b));
 }
 static int64_t ceil_to(int64_t n, int64_t of) {
@@ -65,6 +69,8 @@ static int64_t ceil_to(int64_t n, int64_t of) {
 static void choose_blocks(tc_att *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
+  bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
+  p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
   p->fused = isa->fma;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_blocks_unrolled();
@@ -103,43 +109,58 @@ static tc_val column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
   return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
-// Rows first .. first + count - 1 into a tile from element `start` on, `pitch` apart; past `last` the last one again.
+// The same of two rows, as words.
+static tc_val load_two(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
+  tc_val v = load_part(p, f, first, column, lanes, mask);
+  return p->step == 1 ? v : tc_emit_words(E, v, load_part(p, f, second, column, lanes, mask));
+}
+
+// `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart; past `last` the last row again.
 static void pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
-  tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = least(p, add(p->s, first, i), last), to = add(p->s, start, times(p->s, i, pitch));
+  tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
+  tc_val next = least(p, plus(p, row, 1), last);
+  row = least(p, row, last);
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
   if (full) {
-    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_part(p, f, row, c, lanes, TC_NONE);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_two(p, f, row, next, c, lanes, TC_NONE);
     store(p, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_part(p, f, row, i64(p->s, full), lanes, column_mask(p, full, columns, lanes));
+    tc_val v = load_two(p, f, row, next, i64(p->s, full), lanes, column_mask(p, full, columns, lanes));
     store(p, tile, plus(p, to, full), v);
     full += lanes;
   }
   if (full < pitch) {
-    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes);
-    store(p, tile, add(p->s, to, c), tc_emit_splat(E, number(p, 0), lanes));
+    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_emit_const_i(E, TC_I32, 0);
+    store(p, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
     end(p->s);
   }
   end(p->s);
 }
 
-// A block of columns of `size` keys: read along columns, turned in registers, stored along keys.
+// `lanes` words of row `row`, from step `column` on; mask: of their elements.
+static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+  tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
+  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, load(p, f->buf, f->type, 2 * lanes, at, mask), TC_NONE, TC_NONE, 0);
+}
+
+// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys.
 static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
                        tc_val by) {
   tc_val v[64];
   for (int i = 0; i < size; i++) {
-    v[i] = load_part(p, f, least(p, plus(p, key, i), last), column, size, mask);
+    tc_val row = least(p, plus(p, key, i), last);
+    v[i] = p->step == 1 ? load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
   tc_emit_turn(E, v, size);
   for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: element (key, c) at panel * columns * lanes + c * lanes +
+// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of columns of a key at panel * columns * lanes + c * lanes +
 // key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE.
 static void turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
   int size = TC_MIN(p->vector, p->lanes);
@@ -153,7 +174,8 @@ static void turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
     end(p->s);
   }
   if (full < columns)
-    turn_block(p, f, key, last, i64(p->s, full), size, column_mask(p, full, columns, size), tile, plus(p, panel, full * p->lanes), by);
+    turn_block(p, f, key, last, i64(p->s, full), size, column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
+               plus(p, panel, full * p->lanes), by);
   end(p->s);
   end(p->s);
 }
@@ -164,12 +186,18 @@ static int64_t panel_columns(const tc_att *p, int64_t columns) {
 
 // ---- products ----
 
+static tc_val load_side(tc_att *p, side x, int lanes, tc_val at) {
+  if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes);
+  tc_val v = load(p, x.buf, x.type, lanes, at, TC_NONE);
+  return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
+}
+
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
 static void multiply_one(tc_att *p, int rows, int lanes, side a, side b, tc_val k, tc_val *acc) {
-  tc_val w = tc_emit_cast(E, load(p, b.buf, b.type, lanes, add(p->s, b.at, times(p->s, k, b.step)), TC_NONE), p->acc);
+  tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   for (int i = 0; i < rows; i++) {
-    tc_val v = load(p, a.buf, a.type, 1, a.rows ? add(p->s, a.rows[i], step) : plus(p, at, i * a.row), TC_NONE);
+    tc_val v = load_side(p, a, 1, a.rows ? add(p->s, a.rows[i], step) : plus(p, at, i * a.row));
     tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
   }
 }
@@ -189,7 +217,7 @@ static void clear(tc_att *p, int rows, int lanes, tc_val *acc) {
 }
 
 static side tile_side(tc_att *p, int tile, tc_val at, int64_t row, int64_t step) {
-  return (side){tile, p->acc, at, row, step, NULL};
+  return (side){tile, p->packed_type, at, row, step, NULL};
 }
 
 // Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.
@@ -198,7 +226,10 @@ static void with_panel(tc_att *p, side rows, int lanes, int panels, int64_t colu
   clear(p, (int)p->rows, lanes, acc);
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
   multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
-  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, add(p->s, to, key), i * p->pitch), acc[i]);
+  for (int i = 0; i < p->rows; i++) {
+    tc_val score = p->step > 1 ? mul(p, acc[i], tc_att_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
+    store(p, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
+  }
 }
 
 // What tiles to come will read, row by row: queries of the next one, and where tiles see more and more keys those of the next panel, with values that are
@@ -358,12 +389,17 @@ static void rows_from(tc_att *p, tc_val row, tc_val *rows) {
 
 typedef struct forward {
   tc_att *p;
-  int queries, panels, values, scores, greatest, sums, shrink, mix;  // tiles
+  int queries, panels, values, scores, weights, greatest, sums, shrink, mix;  // tiles; weights: the scores', or of bf16
   bool pack_values;
   int64_t value_pitch;
   tc_val k0, k1, r0;
   tc_val ready;  // keys of the block that are turned and packed, whole panels
 } forward;
+
+// So many keys in steps, the last of which may be cut.
+static tc_val in_steps(tc_att *p, tc_val keys) {
+  return p->step == 1 ? keys : tc_emit_bin(E, TC_N_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
+}
 
 // Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
 // waits for another's chain.
@@ -392,7 +428,7 @@ static void softmax(forward *f, tc_val row, tc_val count, const ahead *next) {
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
     tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, STEP, at, TC_NONE), less[i]));
-    store(p, f->scores, at, v);
+    store(p, f->weights, at, p->step > 1 ? tc_emit_cast(E, v, TC_BF16) : v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
@@ -437,9 +473,10 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   int rows = (int)p->rows;
   for (panels x = {.columns = p->ev}; next_panel(p, &x);) {
     tc_val acc[ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
-    side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->acc : p->v.type, at, 0, f->value_pitch};
+    side weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step, NULL};
+    side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->packed_type : p->v.type, at, 0, f->value_pitch, NULL};
     clear(p, rows, x.lanes, acc);
-    multiply(p, rows, x.lanes, tile_side(p, f->scores, i64(p->s, 0), p->pitch, 1), values, i64(p->s, 0), count, acc);
+    multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
@@ -472,12 +509,19 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
 static void prepare_keys(forward *f, tc_val count) {
   tc_att *p = f->p;
   tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
-  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e, f->panels, tc_att_key_scale(p));
+  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
+            p->step > 1 ? TC_NONE : tc_att_key_scale(p));
   if (f->pack_values) {
-    tc_val to = times(p->s, f->ready, f->value_pitch);
-    pack_rows(p, &p->v, add(p->s, f->k0, f->ready), sub(p->s, to_key, f->ready), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
+    tc_val to = times(p->s, in_steps(p, f->ready), f->value_pitch);
+    pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values,
+              to);
   }
   tc_emit_set(E, f->ready, most(p, f->ready, to_key));
+}
+
+// Queries are read where they lie.
+static bool reads_queries(const tc_att *p) {
+  return p->q.type == p->acc || p->step > 1;
 }
 
 static void forward_tile(forward *f, tc_val row) {
@@ -486,8 +530,8 @@ static void forward_tile(forward *f, tc_val row) {
   if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[ROWS];
-  side queries = {p->q.buf, p->q.type, TC_NONE, 0, 1, rows};
-  if (p->q.type == p->acc) {
+  side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
+  if (reads_queries(p)) {
     rows_from(p, row, rows);
     for (int i = 0; i < p->rows; i++) rows[i] = add(p->s, p->q.at, times(p->s, rows[i], p->q.stride));
   } else {
@@ -498,7 +542,7 @@ static void forward_tile(forward *f, tc_val row) {
   ahead next = {
       .queries = p->f > 2 * p->rows, .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes, .values = p->out != TC_NONE};
   next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
-  with_panels(p, queries, f->panels, p->e, count, f->scores, i64(p->s, 0), &next);
+  with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
   softmax(f, row, count, &next);
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, STEP);
@@ -559,7 +603,7 @@ static void forward_unit(forward *f, tc_val r1) {
 // 12 heads side by side are 3072 bytes, in place 1 % faster than packed.
 static bool packs_values(const tc_att *p) {
   bool whole_vectors = packed_columns(p, p->ev) == p->ev;
-  if (!whole_vectors) return true;
+  if (!whole_vectors || p->step > 1) return true;
   if (p->f <= FEW_ROWS) return false;
   int64_t bytes = p->v.stride * (int64_t)tc_type_bytes(p->acc);
   return p->v.type != p->acc || (bytes & -bytes) > 1024;
@@ -570,10 +614,11 @@ static void forward_kernel(tc_att *p) {
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
   f.value_pitch = f.pack_values ? columns : p->v.stride;
-  f.panels = tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes) * panel_columns(p, p->e));
-  if (f.pack_values) f.values = tc_ex_tile(s, p->acc, p->block * columns);
-  if (p->q.type != p->acc) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
-  f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
+  f.panels = tc_ex_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
+  if (f.pack_values) f.values = tc_ex_tile(s, p->packed_type, p->block / p->step * columns);
+  if (!reads_queries(p)) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
+  f.weights = f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
+  if (p->step > 1) f.weights = tc_ex_tile(s, TC_BF16, p->rows * p->pitch);
   f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);
   if (!p->one_block) f.shrink = tc_ex_tile(s, p->acc, p->rows);
   if (!p->one_block && p->out != TC_NONE) f.mix = tc_ex_tile(s, p->acc, states * columns);
@@ -789,5 +834,5 @@ void tc_ex_attention(tc_ex *s) {
     forward_kernel(p);
   double products = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);
   double pairs = (double)(p->n * p->hq * p->l) * (double)p->keys * (p->causal && !p->has_length ? 0.5 : 1);
-  s->x->work = pairs * (products / (tc_compiler_vector_bytes() == 64 ? 150 : 70) + 0.2) + 50;
+  s->x->work = pairs * (products / (p->step * (tc_compiler_vector_bytes() == 64 ? 150 : 70)) + 0.2) + 50;
 }

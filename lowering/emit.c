@@ -106,6 +106,23 @@ tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
   return tc_emit_raw(e, TC_N_LOOP, TC_I64, 1, from, to, TC_NONE, step);
 }
 
+tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes) {
+  tc_val v = tc_emit_raw(e, TC_N_LOAD, TC_BF16, 2 * lanes, at, TC_NONE, TC_NONE, buf);
+  return tc_emit_raw(e, TC_N_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_emit_words(tc_emit *e, tc_val first, tc_val second) {
+  int lanes = tc_emit_lanes(e, first);
+  first = tc_emit_cast(e, first, TC_BF16), second = tc_emit_cast(e, second, TC_BF16);
+  tc_val both = tc_emit_raw(e, TC_N_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
+  return tc_emit_raw(e, TC_N_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum) {
+  int lanes = tc_emit_lanes(e, sum);
+  return tc_emit_raw(e, TC_N_DOT, TC_F32, lanes, tc_emit_splat(e, a, lanes), tc_emit_splat(e, b, lanes), sum, 0);
+}
+
 void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
   tc_val turned[64];
   for (int stride = 1; stride < n; stride *= 2) {

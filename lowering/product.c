@@ -109,20 +109,6 @@ static tc_val load_b(product *p, tc_val k) {
   return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
 }
 
-// Two vectors of what are bf16, neighbours along k, as one of words.
-static tc_val words_of(product *p, tc_val first, tc_val second) {
-  int lanes = tc_emit_lanes(E, first);
-  first = tc_emit_cast(E, first, TC_BF16), second = tc_emit_cast(E, second, TC_BF16);
-  tc_val both = tc_emit_raw(E, TC_N_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
-  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
-}
-
-// `lanes` words that lie side by side in memory of bf16.
-static tc_val load_words(product *p, int buf, tc_val at, int lanes) {
-  tc_val v = tc_emit_raw(E, TC_N_LOAD, TC_BF16, 2 * lanes, at, TC_NONE, TC_NONE, buf);
-  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
-}
-
 static tc_val load_tile(product *p, int tile, tc_val at) {
   return tc_emit_raw(E, TC_N_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
 }
@@ -225,7 +211,7 @@ static tc_val turned_step(product *p, const tc_val *v, tc_val k, int i) {
     int at = i * p->step + j;
     row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), turned_row(p, v[at / as_one], at % as_one));
   }
-  return p->step > 1 ? words_of(p, row[0], row[1]) : row[0];
+  return p->step > 1 ? tc_emit_words(E, row[0], row[1]) : row[0];
 }
 
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
@@ -278,7 +264,7 @@ static void pack_pairs(product *p, const unit *u, tc_val p0, tc_val p1, tc_val k
     if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : load_b(p, first), w = plain ? load_columns(p, second) : load_b(p, second);
-    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), words_of(p, v, w));
+    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
   }
   s->lanes = lanes;
   end(p->s);
@@ -316,7 +302,7 @@ static void pack_a_tile(product *p, int rows, tc_val from, tc_val to, tc_val row
   for (int i = 0; i < p->step; i++)
     v[i] =
         tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
-  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? words_of(p, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
+  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
@@ -355,7 +341,7 @@ static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
     tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
     tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
     if (p->step > 1)
-      v = load_words(p, p->a.buf, at, lanes);
+      v = tc_emit_load_words(E, p->a.buf, at, lanes);
     else
       v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
     store_tile(p, p->packed_a, add(p->s, to, k), v);
@@ -422,13 +408,12 @@ static tc_val in_row_of_a(product *p, const rows_at *r, tc_val k) {
 
 static tc_val load_a(product *p, tc_val at) {
   if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_N_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
-  if (p->step > 1) return load_words(p, p->a.buf, at, 1);
+  if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1);
   return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
 static tc_val multiply_add(product *p, tc_val a, tc_val b, tc_val sum) {
-  int lanes = tc_emit_lanes(E, sum);
-  if (p->step > 1) return tc_emit_raw(E, TC_N_DOT, TC_F32, lanes, tc_emit_splat(E, a, lanes), tc_emit_splat(E, b, lanes), sum, 0);
+  if (p->step > 1) return tc_emit_dot(E, a, b, sum);
   return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
 }
 
