@@ -95,6 +95,13 @@ def misnamed(w, name, shape, near_name, **options):
     fails([f"'{name}' should be {shape}"], weights=weights_file({**w, name: torch.zeros_like(w[name], dtype=torch.int64)}, "wrong.safetensors"), **options)
 
 
+def without_size(w, name, form, **options):
+    """A weight missing or of another rank from which sizes are read."""
+    fails([f"has no '{name}'", f"the nearest is '{name}s'", f"should be {form}"],
+          weights=weights_file({name + "s" if k == name else k: v for k, v in w.items()}, "wrong.safetensors"), **options)
+    fails([f"'{name}' should be {form}"], weights=weights_file({**w, name: torch.zeros(2, 2, 2)}, "wrong.safetensors"), **options)
+
+
 def wrong_files(w, ids_or_image, other_type):
     """What all programs refuse."""
     given = dict(weights=weights_file(w), input=ids_or_image)
@@ -178,6 +185,8 @@ def resnet_errors(w):
     wrong_files(w, x, torch.zeros(2, 3, 32, 32, dtype=torch.int64))
     name = "layer2.1.bn2.running_var"
     misnamed(w, name, f"f32 [{w[name].numel()}]", "layer2.1.bn2.running_varr", input=x, output=path("y.npy"))
+    without_size(w, "conv1.weight", "[channels out, channels in, 7, 7]", input=x, output=path("y.npy"))
+    without_size(w, "layer3.0.conv1.weight", "[channels out, channels in, ", input=x, output=path("y.npy"))
     given = dict(weights=weights_file(w), input=x)
     part = {k: v for k, v in w.items() if not k.startswith("layer4.1.")}
     fails(["layer4 has 1 blocks, not 2"], input=x, output=path("y.npy"), weights=weights_file(part, "part.safetensors"))
@@ -252,6 +261,7 @@ def test_bert():
     given = dict(weights=file, input=ids, output=path("y.npy"))
     name = "encoder.layer.1.attention.self.key.bias"
     misnamed(w, name, "f32 [128]", "encoder.layer.1.attention.self.keys.bias", input=ids, output=path("y.npy"))
+    without_size(w, "embeddings.word_embeddings.weight", "[words, width]", input=ids, output=path("y.npy"))
     fails(["--mask", "[5, 12]", "[5, 13]"], mask=mask[:, :12], **given)
     fails(["128 cannot be cut into 3 heads"], heads=3, **given)
     fails(["41 tokens a row, the model 40 positions"], **{**given, "input": torch.zeros(1, 41, dtype=torch.int64)})
@@ -354,6 +364,7 @@ def test_gpt2():
     gpt2_draws(w, file, ids, 4)
     wrong_files(w, ids, torch.zeros(3, 17))
     misnamed(w, "h.1.mlp.c_proj.weight", "f32 [160, 128]", "h.1.mlp.c_projj.weight", input=ids, output=path("y.npy"))
+    without_size(w, "wpe.weight", "[positions, width]", input=ids, output=path("y.npy"))
     fails(["66 tokens", "48 positions"], weights=file, input=ids, generate=49)
     fails(["nothing follows"], weights=file, input=ids[:, :1], train=1)
     fails(["300"], weights=file, input=ids + 300, output=path("y.npy"))  # out of range

@@ -19,8 +19,9 @@ static bool is_bottleneck(const tc_archive *a) {
 static bool stage_of(const tc_archive *a, int stage, resnet_config *c) {
   int64_t inner[4], outer[4];
   const char *path = TC_NN_PATH("layer%d.", stage + 1);
-  if (!weights_shape(a, path, "0.conv1.weight", 4, inner)) return false;
-  if (!weights_shape(a, path, c->bottleneck ? "0.conv3.weight" : "0.conv2.weight", 4, outer)) return false;
+  const char *form = c->bottleneck ? "[channels out, channels in, 1, 1]" : "[channels out, channels in, 3, 3]",
+             *last = c->bottleneck ? "0.conv3.weight" : "0.conv2.weight";
+  if (!weights_shape(a, path, "0.conv1.weight", 4, form, inner) || !weights_shape(a, path, last, 4, form, outer)) return false;
   c->n_blocks[stage] = weights_count(a, path, ""), c->inner[stage] = inner[0], c->outer[stage] = outer[0];
   return true;
 }
@@ -28,7 +29,9 @@ static bool stage_of(const tc_archive *a, int stage, resnet_config *c) {
 bool resnet_config_of(const tc_archive *a, resnet_config *out) {
   int64_t stem[4], fc[2];
   resnet_config c = {.bottleneck = is_bottleneck(a)};
-  if (!weights_shape(a, "", "conv1.weight", 4, stem) || !weights_shape(a, "", "fc.weight", 2, fc)) return false;
+  if (!weights_shape(a, "", "conv1.weight", 4, "[channels out, channels in, 7, 7]", stem) ||
+      !weights_shape(a, "", "fc.weight", 2, "[classes, channels]", fc))
+    return false;
   c.stem = stem[0], c.channels = stem[1], c.n_classes = fc[0];
   for (int s = 0; s < RESNET_STAGES; s++)
     if (!stage_of(a, s, &c)) return false;

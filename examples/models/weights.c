@@ -29,16 +29,16 @@ int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem)
   return n;
 }
 
-bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out) {
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, const char *form, int64_t *out) {
   char full[2 * TC_NN_PATH_BYTES];
   tc_scope scope = tc_scope_begin();
   tc_tensor t = tc_archive_get(a, tc_nn_path(full, sizeof full, "%s%s", prefix, name));
   tc_dims shape = tc_is_valid(t) ? tc_shape(t) : (tc_dims){.rank = -1};
   tc_scope_end(scope);
   if (shape.rank < 0)
-    fprintf(stderr, "%s\n", tc_last_error()->message);
+    fprintf(stderr, "%s; its shape should be %s\n", tc_last_error()->message, form);
   else if (shape.rank != rank)
-    fprintf(stderr, "'%s' has rank %d, rank %d is asked for\n", full, shape.rank, rank);
+    fprintf(stderr, "'%s' should be %s, it has rank %d\n", full, form, shape.rank);
   for (int i = 0; i < rank; i++) out[i] = shape.dim[i];
   return shape.rank == rank;
 }

@@ -8,7 +8,7 @@
 const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem);
 // How many layers there are whose names begin with prefix + stem + number + ".": one more than the greatest number.
 int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem);
-// The shape of that tensor, which should have this rank; else false after saying so on standard error.
-bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, int64_t *out);
+// The shape of that tensor, which should have this rank and, in words, this form; else false after saying so on standard error.
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, const char *form, int64_t *out);
 
 #endif

@@ -60,6 +60,12 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
   return row[n_b];
 }
 
+static size_t shared_beginning(const char *a, const char *b) {
+  size_t n = 0;
+  while (a[n] && a[n] == b[n]) n++;
+  return n;
+}
+
 const char *tc_names_nearest(const tc_names *names, const char *name, const bool *taken) {
   size_t n = strlen(name), best = n > 3 ? n / 2 + 1 : n;  // beyond half its length it is another word
   const char *found = NULL;
@@ -69,7 +75,7 @@ const char *tc_names_nearest(const tc_names *names, const char *name, const bool
     size_t m = strlen(other);
     bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
     size_t d = ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
-    if (d < best) best = d, found = other;
+    if (d < best || (d == best && found && shared_beginning(name, other) > shared_beginning(name, found))) best = d, found = other;
   }
   return found;
 }
