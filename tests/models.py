@@ -365,6 +365,7 @@ def test_gpt2():
     wrong_files(w, ids, torch.zeros(3, 17))
     misnamed(w, "h.1.mlp.c_proj.weight", "f32 [160, 128]", "h.1.mlp.c_projj.weight", input=ids, output=path("y.npy"))
     without_size(w, "wpe.weight", "[positions, width]", input=ids, output=path("y.npy"))
+    fails(["--top-k", "--generate"], weights=file, input=ids, output=path("y.npy"), top_k=3)
     fails(["66 tokens", "48 positions"], weights=file, input=ids, generate=49)
     fails(["nothing follows"], weights=file, input=ids[:, :1], train=1)
     fails(["300"], weights=file, input=ids + 300, output=path("y.npy"))  # out of range
