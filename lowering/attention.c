@@ -109,7 +109,7 @@ static tc_val column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
   return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
-// The same of two rows, as words.
+// The same of a step of rows: one, or two as words.
 static tc_val load_two(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
   tc_val v = load_part(p, f, first, column, lanes, mask);
   return p->step == 1 ? v : tc_emit_words(E, v, load_part(p, f, second, column, lanes, mask));
@@ -119,7 +119,7 @@ static tc_val load_two(tc_att *p, const tc_att_factor *f, tc_val first, tc_val s
 static void pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
-  tc_val next = least(p, plus(p, row, 1), last);
+  tc_val next = p->step > 1 ? least(p, plus(p, row, 1), last) : TC_NONE;
   row = least(p, row, last);
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
@@ -144,7 +144,7 @@ static void pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
 // `lanes` words of row `row`, from step `column` on; mask: of their elements.
 static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
-  return tc_emit_raw(E, TC_N_BITCAST, TC_I32, lanes, load(p, f->buf, f->type, 2 * lanes, at, mask), TC_NONE, TC_NONE, 0);
+  return tc_emit_load_words(E, f->buf, at, lanes, mask);
 }
 
 // A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys.
@@ -160,8 +160,8 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
   for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of columns of a key at panel * columns * lanes + c * lanes +
-// key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE.
+// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of a key's columns at panel * columns * lanes +
+// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE.
 static void turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
@@ -187,7 +187,7 @@ static int64_t panel_columns(const tc_att *p, int64_t columns) {
 // ---- products ----
 
 static tc_val load_side(tc_att *p, side x, int lanes, tc_val at) {
-  if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes);
+  if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes, TC_NONE);
   tc_val v = load(p, x.buf, x.type, lanes, at, TC_NONE);
   return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
 }

@@ -106,8 +106,8 @@ tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
   return tc_emit_raw(e, TC_N_LOOP, TC_I64, 1, from, to, TC_NONE, step);
 }
 
-tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes) {
-  tc_val v = tc_emit_raw(e, TC_N_LOAD, TC_BF16, 2 * lanes, at, TC_NONE, TC_NONE, buf);
+tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes, tc_val mask) {
+  tc_val v = tc_emit_raw(e, TC_N_LOAD, TC_BF16, 2 * lanes, at, mask, TC_NONE, buf);
   return tc_emit_raw(e, TC_N_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
 }
 

@@ -29,8 +29,9 @@ tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
 tc_val tc_emit_var(tc_emit *e, tc_val init);
 void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
 tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);
-// Pairs of bf16 as words: `lanes` of them that lie side by side in a buffer from an element on, and two vectors of what are bf16, neighbours by lane.
-tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes);
+// Pairs of bf16 as words: `lanes` of them that lie side by side in a buffer from an element on (mask: of elements, or TC_NONE), and two vectors of what are
+// bf16, neighbours by lane.
+tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes, tc_val mask);
 tc_val tc_emit_words(tc_emit *e, tc_val first, tc_val second);
 // DOT of words, one lane of which is spread.
 tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum);

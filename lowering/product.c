@@ -341,7 +341,7 @@ static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
     tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
     tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
     if (p->step > 1)
-      v = tc_emit_load_words(E, p->a.buf, at, lanes);
+      v = tc_emit_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
       v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
     store_tile(p, p->packed_a, add(p->s, to, k), v);
@@ -408,7 +408,7 @@ static tc_val in_row_of_a(product *p, const rows_at *r, tc_val k) {
 
 static tc_val load_a(product *p, tc_val at) {
   if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_N_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
-  if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1);
+  if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1, TC_NONE);
   return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
