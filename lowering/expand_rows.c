@@ -295,8 +295,8 @@ static int cluster_of_row(const tc_ex *s) {
 #define COLUMNS_BYTES 16384  // of what columns are so far: half of the first cache
 #define LEAST_COLUMNS 1024
 #define ROWS_AT_ONCE 4
-// Where a processor reads whole rows best (host.h), each asking for the one so many further on, by two registers: on a Zen 4 sums of 4096x4096 reach 0.90 of one
-// over all at one thread and 0.91 at two, by 64 lanes 0.85 and 0.83, 4 rows by 64 lanes without asking 0.70 and 0.77.
+// Where a processor reads whole rows best (host.h), each asking for the one so many further on, a register at a time: on a Zen 4 sums of 4096x4096 reach 1.01 of
+// one over all at one thread and 1.04 at two, by two registers 0.96 and 0.92, by four 0.9, 4 rows by four without asking 0.7 to 0.8.
 #define ROWS_SIDE_BY_SIDE 8
 
 // How many columns a COL kernel folds at once, going over F row by row, what they are so far in tiles; 0: by blocks of lanes, in registers. Memory is read in
@@ -334,7 +334,7 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_fold folds[MAX_FOLDS];
   bool wide = tc_host_reads_rows() && s->gp->f % ROWS_SIDE_BY_SIDE == 0;
   int tile[MAX_FOLDS], rows = wide ? ROWS_SIDE_BY_SIDE : s->gp->f % ROWS_AT_ONCE == 0 ? ROWS_AT_ONCE : 1;
-  if (wide) s->lanes = TC_MIN(s->lanes, 2 * tc_compiler_vector_bytes() / (int)sizeof(float));
+  if (wide) s->lanes = TC_MIN(s->lanes, tc_compiler_vector_bytes() / (int)sizeof(float));
   tc_val at = begin_columns(s, columns);
   int n_folds = begin_folds(s, 0, folds);
   for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i] = tc_ex_tile_of_lanes(s, folds[i].type, columns), at, folds[i].acc);
