@@ -23,15 +23,6 @@ static void note_far(void *arg, uint32_t source, bool moved) {
   f->node[f->n++] = source;
 }
 
-static double cost_of(const tc_ex *s) {
-  double cost = 0;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    cost += tc_emit_cost(x->op, tc_ex_compute_type(x->type));
-  }
-  return cost;
-}
-
 // The operands that come from memory.
 static far_sources find_far(const tc_ex *s) {
   far_sources f = {.s = s};
@@ -39,12 +30,21 @@ static far_sources find_far(const tc_ex *s) {
   return f;
 }
 
+// Whether arithmetic, not reading those operands, is what takes the time.
+static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
+  double cost = 0;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *x = &s->g->node[s->gp->member[i]];
+    cost += tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+  }
+  return cost >= DEAR_COST * (double)f->n;
+}
+
 // How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor from looking ahead, so that computing and loading take
 // turns. On two cores of Sapphire Rapids, of the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70 and 96 %; but
 // Adam, which has less arithmetic an operand, 84 and 71 %.
-static int64_t flat_ahead(const tc_ex *s) {
-  far_sources f = find_far(s);
-  return f.n > 0 && cost_of(s) >= DEAR_COST * (double)f.n ? AHEAD : 0;
+static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
+  return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
 }
 
 // Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear function, which has a dozen values and constants at once,
@@ -65,11 +65,10 @@ int tc_ex_lanes_of_work(const tc_ex *s) {
 // Lanes by which a kernel with little arithmetic reads several operands from memory where a processor reads rows best side by side (host.h): a line of each by
 // turns. On a Zen 4, of the bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at one thread, 91, 89 and 96 at
 // two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
-static int lanes_of_lines(const tc_ex *s, int lanes) {
-  far_sources f = find_far(s);
-  if (!tc_host_reads_rows() || f.n < 2 || cost_of(s) >= DEAR_COST * (double)f.n) return lanes;
+static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
+  if (!tc_host_reads_rows() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
-  for (uint32_t i = 0; i < f.n; i++) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f.node[i]].type));
+  for (uint32_t i = 0; i < f->n; i++) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     if (tc_ex_must_store(s, n)) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[n].type));
@@ -79,8 +78,9 @@ static int lanes_of_lines(const tc_ex *s, int lanes) {
 
 void tc_ex_flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
+  far_sources far = find_far(s);
   int block = tc_target_is_gpu(s->target) ? tc_ex_power_for(n, GPU_FLAT_LANES) : tc_ex_lanes_for(n);
-  s->lanes = tc_target_is_gpu(s->target) ? block : lanes_of_lines(s, TC_MIN(block, tc_ex_lanes_of_work(s)));
+  s->lanes = tc_target_is_gpu(s->target) ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_ex_lanes_of_work(s)));
   tc_ex_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;
   tc_val count = tc_ex_plan_number(s, (uint64_t)n);
@@ -93,7 +93,7 @@ void tc_ex_flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = tc_target_is_gpu(s->target) ? 0 : flat_ahead(s), s->asks = INT_MAX;
+  s->stream = true, s->ahead = flat_ahead(s, &far), s->asks = INT_MAX;
   tc_ex_stores(s);
   s->stream = false, s->ahead = 0;
   tc_ex_end_loop(s);
