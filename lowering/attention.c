@@ -110,7 +110,7 @@ static tc_val column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
 }
 
 // The same of a step of rows: one, or two as words.
-static tc_val load_two(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
+static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
   tc_val v = load_part(p, f, first, column, lanes, mask);
   return p->step == 1 ? v : tc_emit_words(E, v, load_part(p, f, second, column, lanes, mask));
 }
@@ -124,12 +124,12 @@ static void pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
   if (full) {
-    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_two(p, f, row, next, c, lanes, TC_NONE);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, c, lanes, TC_NONE);
     store(p, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_two(p, f, row, next, i64(p->s, full), lanes, column_mask(p, full, columns, lanes));
+    tc_val v = load_step(p, f, row, next, i64(p->s, full), lanes, column_mask(p, full, columns, lanes));
     store(p, tile, plus(p, to, full), v);
     full += lanes;
   }
