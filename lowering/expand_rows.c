@@ -15,7 +15,7 @@
 #include "lowering/host.h"
 #include "runtime/topology.h"
 
-// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with vectors of 64 bytes: cross entropy over
+// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with whole vectors of 64 bytes: cross entropy over
 // rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
 #define STASH_BYTES 16384
 #define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
@@ -86,11 +86,12 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
     if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p);
 }
 
-// With narrower vectors exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long
-// with it, softmax over rows of 32 KB and of 128 KB 0.82 times.
+// With narrower vectors, or half a vector at a time, exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB
+// takes 0.75 times as long with it, softmax over rows of 32 KB and of 128 KB 0.82 times; on a Zen 4 0.97 and, of 128 KB, 0.86.
 static int64_t stash_bytes(const tc_ex *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
-  return tc_compiler_vector_bytes() < 64 ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
+  bool dear = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
+  return dear ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
 
 static bool is_in_several(const tc_ex *s, uint32_t n) {

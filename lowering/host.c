@@ -32,6 +32,11 @@ bool tc_host_reads_rows(void) {
   return __builtin_cpu_is("amd");
 }
 
+bool tc_host_halves_vectors(void) {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amdfam19h");  // Zen 3, which has none, and Zen 4
+}
+
 // What of a leaf is not of one core alone, as the number of leaf 1's ebx is.
 typedef struct leaf {
   uint32_t number, part;
@@ -74,6 +79,10 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
 }
 
 bool tc_host_reads_rows(void) {
+  return false;
+}
+
+bool tc_host_halves_vectors(void) {
   return false;
 }
 

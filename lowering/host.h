@@ -12,6 +12,8 @@
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]);
 // Whether it reads memory faster as whole rows side by side than as parts of rows, one after the other.
 bool tc_host_reads_rows(void);
+// Whether it computes vectors of 64 bytes, if it has them, as two halves.
+bool tc_host_halves_vectors(void);
 // All that a compiler may learn of it: two machines with equal facts are given equal code by one compiler. Equal on every core, and in every process.
 void tc_host_facts(char out[TC_HOST_FACTS_BYTES]);
 
