@@ -162,7 +162,12 @@ static void task(void *arg, int wave, int64_t index, tc_worker *w) {
     return;
   }
   if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
-  while (index >= tc_step_tasks(s)) index -= tc_step_tasks(s++);
+  for (int64_t n = end - s; n > 1;) {  // the last step whose first task is not past it
+    int64_t half = n / 2;
+    bool later = s[half].first_task <= index;
+    s += later ? half : 0, n = later ? n - half : half;
+  }
+  index -= s->first_task;
   run_step(r, s, tc_step_task_begin(s, index), tc_step_task_begin(s, index + 1), w);
 }
 

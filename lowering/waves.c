@@ -23,12 +23,13 @@ static void lead_on(tc_step *s) {
 static int64_t divide_wave(tc_program *p, uint32_t wave) {
   double work = 0, longest = 0;
   int64_t n = 0;
+  for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) work += p->step[i].work;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
-    s->grain = tc_step_grain(s->work, s->extent);
+    s->grain = tc_step_grain(s->work, work, s->extent);
     lead_on(s);
-    n += tc_step_tasks(s);
-    work += s->work, longest = TC_MAX_OF(longest, s->n_lead ? s->work * (double)s->lead / (double)s->extent : s->work / (double)tc_step_tasks(s));
+    s->first_task = n, n += tc_step_tasks(s);
+    longest = TC_MAX_OF(longest, s->n_lead ? s->work * (double)s->lead / (double)s->extent : s->work / (double)tc_step_tasks(s));
   }
   double together = TC_MAX_OF(longest, work / TC_MAX_OF(tc_team_threads(), 2));
   return work - together < SPLIT_NS ? 1 : n;
