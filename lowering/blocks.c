@@ -11,9 +11,10 @@
 // place, each in a page of its own, what the processor knows of pages.
 #define CHUNK 1024
 // Of few rows, for which reading b is much of the work: of the second-level cache for each k of a chunk, at least. A quarter of it is packed columns, so
-// 256 bytes of a row of b are read side by side. On a Zen 3 with 512 KiB, chunks of 512 against 1024: 32x4096x4096 1.4 times as fast at one thread;
-// 1024x2048x2048, against one chunk, 0.9.
-#define CHUNK_SHARE 1024
+// 512 bytes of a row of b are read side by side. At one thread, times as fast by chunks of 512 as of 1024 on a Zen 4, 13x4096x4096 1.3, 16x4096x11008 1.2,
+// 32x4096x4096 1.06, with vectors of 32 bytes 1.35, 1.08 and 1.25; on a Zen 3 with 512 KiB, 32x4096x4096 1.4, chunks of 256 were not tried; 1024x2048x2048,
+// against one chunk, 0.9.
+#define CHUNK_SHARE 2048
 #define FEW_ROWS 64
 #define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
 #define CHUNK_APART 384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all columns
