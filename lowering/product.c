@@ -27,8 +27,9 @@
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
 // Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024
-// 1.16, 128x768x3072 1.07, 256x1024x1024 1.03, 512x512x512 1.0.
-#define ASKING_ROWS 256
+// 1.16, 128x768x3072 1.07, 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072, 512x3072x768 and their turned ones 1.01 to
+// 1.02 and 1.0, 1024x1024x1024 1.0.
+#define ASKING_ROWS 512
 #define WIDENED 16  // elements of a at a time, where its rows are widened
 // Lines of each column of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a
 // Xeon at one thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of columns, 1.3, 1.5 and 1.7,
@@ -460,16 +461,31 @@ static void ask_for_rows(product *p, const rows_at *r, const unit *u, tc_val k) 
   }
 }
 
-// Asks for the part of what is packed next that falls to a turn of the innermost loop, at step k: line by line, row after row, to the second-level cache. On a
-// Zen 4 at one thread, times as fast as one line of each row to the first-level one: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25.
-static void ask_for_next(product *p, const rows_at *r, const unit *u, tc_val k) {
+// What is packed next of a panel: so many pieces of memory, of whole lines, so many elements apart; and how many of them fall to a tile of rows.
+typedef struct to_pack {
+  int64_t n, lines, apart, of_tile;
+} to_pack;
+
+// Rows of b, or columns of one that lies along k.
+static to_pack next_pieces(const product *p) {
   int line = line_of(p->b.type);
-  int64_t in_row = tc_ceil_div(p->by.lanes, line), turns = tc_ceil_div(p->by.chunk, p->by.unroll);
-  int64_t a_turn = tc_ceil_div(tc_ceil_div(p->step * p->by.chunk, p->by.unit_tiles) * in_row, turns);
+  int64_t rows = p->step * p->by.chunk, columns = p->by.lanes;
+  to_pack x = p->b.col == 1 ? (to_pack){rows, tc_ceil_div(columns, line), p->b.row, 0} : (to_pack){columns, tc_ceil_div(rows, line), p->b.col, 0};
+  x.of_tile = tc_ceil_div(x.n, p->by.unit_tiles);
+  return x;
+}
+
+// Asks for the part of what is packed next that falls to a turn of the innermost loop, at step k: line by line, piece after piece, to the second-level cache.
+// On a Zen 4 at one thread, times as fast as one line of each row to the first-level one: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25;
+// as fast as without of b along k: 32x4096x4096 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
+static void ask_for_next(product *p, const rows_at *r, const unit *u, tc_val k) {
+  to_pack x = next_pieces(p);
+  int64_t a_turn = tc_ceil_div(x.of_tile * x.lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_turn; i++) {
-    tc_val x = add(p->s, times(p->s, turn, a_turn), i64(p->s, i)), row = tc_emit_bin(E, TC_N_DIV, x, i64(p->s, in_row));
-    tc_val at = add(p->s, times(p->s, row, p->b.row), times(p->s, tc_emit_bin(E, TC_N_REM, x, i64(p->s, in_row)), line));
+    tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
+    tc_val piece = tc_emit_bin(E, TC_N_DIV, line, i64(p->s, x.lines)), in_piece = tc_emit_bin(E, TC_N_REM, line, i64(p->s, x.lines));
+    tc_val at = add(p->s, times(p->s, piece, x.apart), times(p->s, in_piece, line_of(p->b.type)));
     tc_emit_prefetch(E, p->b.buf, add(p->s, r->next, at), true);
   }
 }
@@ -531,14 +547,19 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
   multiply(p, &r, u, panel, so_far);
 }
 
-// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its part of k. Where that
-// begins for the tile and the present panel; TC_NONE: nothing is asked for.
+// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its pieces. Where those
+// begin for the tile and the present panel; TC_NONE: nothing is asked for.
 static tc_val next_of(product *p, const rows_at *r, const unit *u) {
-  if (!p->by.pack || p->by.by_panel || p->b.col != 1 || p->of.m > ASKING_ROWS) return TC_NONE;
-  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n));
-  tc_val row = add(p->s, times(p->s, p->chunks ? u->k1 : u->k0, p->step), times(p->s, tile, tc_ceil_div(p->step * p->by.chunk, p->by.unit_tiles)));
+  bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
+  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS) return TC_NONE;
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).of_tile);
+  tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
-  return add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), column);
+  if (rows)
+    row = add(p->s, row, first);
+  else
+    column = add(p->s, column, first);
+  return add(p->s, p->b.at, add(p->s, times(p->s, row, p->b.row), times(p->s, column, p->b.col)));
 }
 
 // Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before: each over the unit's panels, or each panel over those that are
