@@ -60,7 +60,7 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 
 #define TC_TASK_NS 8000.0  // work one task should have
 // Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
-// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not two, 1.05 to 1.3
+// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 to 1.3
 // times as slow on a Zen 4, most where memory is fast.
 #define TC_MOST_TASKS 64
 
@@ -68,7 +68,7 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 static inline int64_t tc_step_grain(double work, double all, int64_t extent) {
   int64_t tasks = (int64_t)(work / TC_TASK_NS) + 1, threads = tc_team_threads();
   if (tasks > 1 && tasks < 4 * threads) tasks = tc_ceil_div(tasks, threads) * threads;
-  if (tasks > 1) tasks = TC_MIN(tasks, (int64_t)(work / all * (double)(TC_MOST_TASKS * threads)) + 1);
+  if (tasks > 1) tasks = TC_MIN(tasks, TC_MAX_OF((int64_t)(work / all * (double)(TC_MOST_TASKS * threads)), 1));
   tasks = TC_MIN(tasks, TC_MAX_OF(extent, 1));
   return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }
