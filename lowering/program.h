@@ -60,8 +60,8 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 
 #define TC_TASK_NS 8000.0  // work one task should have
 // Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
-// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 to 1.3
-// times as slow on a Zen 4, most where memory is fast.
+// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
+// as slow on a Zen 4, AdamW 1.5 times where memory is fast.
 #define TC_MOST_TASKS 64
 
 // Units of one task of a step that has `work` of a wave's `all`, in ns. Few tasks are as many for each thread: three on two threads take as long as four.
