@@ -55,6 +55,9 @@
 // 1.17, 64x64x64 1.06, 128x100x10 1.13.
 #define UNROLLED 5e4
 #define MOST_ROWS 30  // of a tile
+// Where the number of rows is an argument: of a unit, for which it is cut; and of a tile, since code for the rows that are left follows that of whole tiles.
+#define ANY_ROWS 256
+#define MOST_ANY_ROWS 8
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
@@ -361,6 +364,17 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
 
 tc_cut tc_blocks_cut(const tc_blocks *b) {
   return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
+}
+
+bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f) {
+  tc_product_facts any = *f;
+  tc_cut given;
+  for (int i = 0; i < TC_N_CUT; i++) given.of[i] = -1;
+  given.of[TC_CUT_BY_PANEL] = 0;
+  any.of.m = ANY_ROWS;
+  if (!tc_blocks_choose(b, &any, &given)) return false;
+  given.of[TC_CUT_ROWS] = MOST_ANY_ROWS;
+  return (b->rows <= MOST_ANY_ROWS || tc_blocks_choose(b, &any, &given)) && !b->pack_a && !b->turn && !b->once;
 }
 
 typedef struct trying {

@@ -41,6 +41,11 @@ typedef struct tc_product_facts {
   tc_operand left, right;
 } tc_product_facts;
 
+// Units of work of each batch: so many of columns by so many of rows.
+typedef struct tc_units {
+  int64_t columns, blocks;
+} tc_units;
+
 // The fields of tc_blocks that can be chosen, by name; the others follow from them.
 enum {
   TC_CUT_LANES,
@@ -71,6 +76,8 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
 bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given);
 tc_cut tc_blocks_cut(const tc_blocks *b);
+// Blocks that do for any number of rows, f's aside: tiles, tall and unit_tiles are of as many as a unit takes at a time. False: there are none.
+bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f);
 // Cuts worth trying beside this one, which differ from it in one respect, what depends on that being left to the model. Returns how many of at most
 // TC_MOST_NEIGHBOURS; some may be alike.
 #define TC_MOST_NEIGHBOURS 32

@@ -64,6 +64,12 @@ static void number_tiles(tc_expansion *x) {
   }
 }
 
+// Numbers of the arguments behind the scalars, which are counted now.
+static void number_more(tc_expansion *x) {
+  for (uint32_t i = 0; i < x->nest.n_inst; i++)
+    if (x->nest.inst[i].op == TC_N_NUM && x->nest.inst[i].imm >= TC_MAX_NUMS) x->nest.inst[i].imm += (int64_t)x->n_num - TC_MAX_NUMS;
+}
+
 static tc_status list_tensors(tc_ex *s) {
   tc_expansion *x = s->x;
   x->nest.buf_type = tc_calloc(x->n_buf + 1, 1);
@@ -111,7 +117,8 @@ static tc_status finish(tc_ex *s) {
   const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
-  x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num;
+  x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
+  number_more(x);
   number_tiles(x);
   TC_TRY(list_tensors(s));
   note_same(s);
@@ -136,4 +143,20 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
   if (st == TC_OK) st = finish(&s);
   if (st != TC_OK) tc_nest_destroy(&out->nest);
   return st;
+}
+
+tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
+  tc_ex s;
+  *out = (tc_expansion){.unsaid = TC_NONE};
+  bool clean = tc_last_error()->status == TC_OK;
+  tc_status st = tc_ex_init(&s, out, gr, group, NULL, arena);
+  if (st == TC_OK) {
+    s.units = &units;
+    expand(&s);
+    st = s.st == TC_OK ? finish(&s) : s.st;
+  }
+  if (st == TC_OK) return TC_OK;
+  if (clean) tc_clear_error();
+  tc_nest_destroy(&out->nest);
+  return TC_ERR_STATE;
 }

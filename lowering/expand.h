@@ -12,6 +12,7 @@
 
 #define TC_MAX_BUFS 64  // tensors of a kernel
 #define TC_MAX_NUMS 512  // scalars
+#define TC_MAX_MORE 8  // numbers behind them
 
 typedef struct tc_expansion {
   tc_nest nest;
@@ -23,6 +24,8 @@ typedef struct tc_expansion {
     uint64_t value;
   } num[TC_MAX_NUMS];
   uint32_t n_num;
+  uint64_t more[TC_MAX_MORE];  // arguments behind those: of a product with any number of rows
+  uint32_t n_more;
   uint32_t *read, n_read;  // stored nodes it reads
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step
@@ -34,9 +37,14 @@ typedef struct tc_expansion {
   bool asks_next;  // a unit asks memory for what the next one reads
   bool is_product;  // a matrix product, of which these are the facts
   tc_product_facts product;
+  uint32_t product_node;
+  tc_units units;
 } tc_expansion;
 
 // For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+// A matrix product whose number of rows is an argument, so that the nest does for others: in the same units, with the same buffers and scalars as by
+// tc_expand_group, and `more` behind these. TC_ERR_STATE, with no error told, where it cannot be cut so.
+tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
 
 #endif

@@ -25,7 +25,7 @@ void tc_ex_reset(tc_ex *s) {
   s->x->nest.n_inst = s->x->nest.n_tile = 0;
   s->x->nest.scratch_bytes = 0;
   s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = s->x->nest.n_map = s->x->nest.stages = 0;
-  s->x->n_buf = s->x->n_num = 0;
+  s->x->n_buf = s->x->n_num = s->x->n_more = 0;
   s->x->unsaid = TC_NONE;
   s->x->asks_next = false;
   s->x->writes = 0, s->x->same = ~UINT64_C(0);
@@ -84,6 +84,12 @@ static int number(tc_ex *s, bool is_arg, uint64_t value) {
 
 tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type) {
   return tc_emit_raw(&s->e, TC_N_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
+}
+
+tc_val tc_ex_more(tc_ex *s, int64_t value) {
+  uint32_t i = s->x->n_more++;
+  s->x->more[i] = (uint64_t)value;
+  return tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
 }
 
 tc_val tc_ex_plan_number(tc_ex *s, uint64_t value) {

@@ -44,6 +44,7 @@ typedef struct tc_ex {
   const tc_graph *g;
   const tc_group *gp;
   const tc_cut *cut;  // of a matrix product, or NULL
+  const tc_units *units;  // of one for any number of rows, or NULL
   const tc_target *target;
   tc_extents ext;  // of A, F, K (the lower part where split), K0
   int64_t split;  // extent of the lower part of K; 0: K is one range
@@ -113,6 +114,8 @@ int tc_ex_buffer(tc_ex *s, uint32_t n);
 tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
 // A number that the plan knows and the kernel does not, so that plans of several such numbers share it.
 tc_val tc_ex_plan_number(tc_ex *s, uint64_t value);
+// An argument behind all scalars: another one each time, at most TC_MAX_MORE.
+tc_val tc_ex_more(tc_ex *s, int64_t value);
 // Constants of the whole kernel are loaded before its loops.
 void tc_ex_preload(tc_ex *s);
 // A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.

@@ -212,14 +212,22 @@ bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out) {
     meet(id, n, value, varies);
     found = widen(out, value, varies);
   }
-  if (!found) {
-    tc_nest_destroy(&out->nest);
-    tc_free(out->value);
-    *out = (tc_general){0};
-  }
+  if (!found) tc_family_drop(out);
   tc_free(value);
   tc_free(varies);
   return found;
+}
+
+bool tc_family_varies(uint64_t place, int64_t number) {
+  bool varies = false;
+  meet(tc_hash_bytes(&place, sizeof place), 1, &number, &varies);
+  return varies;
+}
+
+void tc_family_drop(tc_general *g) {
+  tc_nest_destroy(&g->nest);
+  tc_free(g->value);
+  *g = (tc_general){0};
 }
 
 void tc_family_clear(void) {

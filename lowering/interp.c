@@ -2,7 +2,8 @@
 //
 // Idea: at creation each instruction becomes one step: a function picked by (op, type, lanes) and the offsets of its operands in a frame. What
 // depends only on constants and on the run's scalars goes to a prologue, run once per call; constants themselves are copied in at the start.
-// Slots are reused when the last reader of a value is past, so a frame stays in L1. "op; SET var" becomes one step that writes the variable.
+// Slots are reused when the last reader of a value is past, so a frame stays in L1. "op; SET var" becomes one step that writes the variable, and "LOAD;
+// SPLAT; FMA" one that reads an element, as a product's innermost loop does.
 // Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
 #include <string.h>
 
@@ -28,11 +29,11 @@ static const uint8_t carrier[4] = {TC_U8, TC_I16, TC_I32, TC_I64};
 enum { SLOT_SIZES = 4 };  // 64, 128, 256 and 512 bytes
 
 typedef struct value {
-  uint32_t at;        // offset in the frame
-  uint32_t last;      // instruction after which the slot is free; 0: never (constants and the prologue's)
+  uint32_t at;  // offset in the frame
+  uint32_t last;  // instruction after which the slot is free; 0: never (constants and the prologue's)
   uint32_t n_uses;
-  uint32_t next;      // in the list of values that end together, or of free slots
-  bool early;         // known before the body runs
+  uint32_t next;  // in the list of values that end together, or of free slots
+  bool early;  // known before the body runs
 } value;
 
 typedef struct translation {
@@ -40,11 +41,11 @@ typedef struct translation {
   const tc_interp_set *set;
   tc_interp *out;
   value *value;
-  uint32_t *ending;            // per instruction: first value that ends there
-  uint32_t *step_of;           // per LOOP or IF: its step
-  uint32_t *match, *parent;    // per LOOP or IF: its end, and what it is in
+  uint32_t *ending;  // per instruction: first value that ends there
+  uint32_t *step_of;  // per LOOP or IF: its step
+  uint32_t *match, *parent;  // per LOOP or IF: its end, and what it is in
   uint32_t *free_slot[SLOT_SIZES], n_free[SLOT_SIZES];
-  size_t top;                  // end of the frame so far
+  size_t top;  // end of the frame so far
   uint32_t n_steps;
 } translation;
 
@@ -121,6 +122,36 @@ static tc_interp_fn *cast_fn(const translation *t, unsigned to, unsigned from) {
   return t->set->cast[to][from];
 }
 
+// Instruction i is SPLAT of the first operand of the FMA behind it, and of nothing else.
+static bool is_folded_splat(const translation *t, uint32_t i) {
+  const tc_nest *n = t->nest;
+  if (n->inst[i].op != TC_N_SPLAT || i + 1 >= n->n_inst || t->value[i].early || t->value[i].n_uses != 1) return false;
+  const tc_ninst *next = &n->inst[i + 1];
+  return next->op == TC_N_FMA && next->src[0] == i && t->set->scaled[next->dtype] != NULL;
+}
+
+// Instruction i loads what such a SPLAT behind it spreads, and nothing else reads.
+static bool is_folded_load(const translation *t, uint32_t i) {
+  const tc_nest *n = t->nest;
+  const tc_ninst *x = &n->inst[i];
+  if (x->op != TC_N_LOAD || x->lanes != 1 || x->src[1] != TC_NONE || t->value[i].n_uses != 1 || i + 1 >= n->n_inst) return false;
+  return n->inst[i + 1].src[0] == i && is_folded_splat(t, i + 1);
+}
+
+static bool is_folded(const translation *t, uint32_t i) {
+  return is_folded_splat(t, i) || is_folded_load(t, i);
+}
+
+// What an FMA does whose first operand is spread from one element.
+static void fold_splat(translation *t, tc_interp_step *s, const tc_ninst *fma) {
+  const uint32_t from = t->nest->inst[fma->src[0]].src[0];
+  const tc_ninst *load = &t->nest->inst[from];
+  s->fn = t->set->scaled[fma->dtype], s->src[0] = t->value[from].at;
+  if (!is_folded_load(t, from)) return;
+  s->fn = t->set->scaled_from[fma->dtype], s->src[0] = t->value[load->src[0]].at;
+  s->imm = load->imm, s->shift = log_bytes[load->dtype];
+}
+
 static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
   const tc_interp_set *set = t->set;
   const unsigned log = i->dtype < TC_N_TYPES ? log_bytes[i->dtype] : 0;
@@ -177,6 +208,9 @@ static void emit(translation *t, uint32_t at) {
     case TC_N_SCATTER: s->masked = i->src[2] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
     case TC_N_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->nest, i->imm)]; break;
     case TC_N_HREDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
+    case TC_N_FMA:
+      if (is_folded_splat(t, i->src[0])) fold_splat(t, s, i);
+      break;
     default: break;
   }
 }
@@ -217,7 +251,7 @@ static void translate_body(translation *t) {
   tc_interp_step *steps = t->out->steps;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *inst = &n->inst[i];
-    if (!t->value[i].early && !is_folded_set(t, i) && inst->op != TC_N_ENDIF) {
+    if (!t->value[i].early && !is_folded_set(t, i) && !is_folded(t, i) && inst->op != TC_N_ENDIF) {
       if (is_folded_set(t, i + 1))
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
       else if (tc_nest_has_value(inst))

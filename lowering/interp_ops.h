@@ -53,6 +53,27 @@ STEP_MAPS(MAP)
 STEP_TESTS(MAP_TEST)
 STEP_PICKS(MAP_PICK)
 
+// One element times a vector, plus a vector.
+#define SCALED(NAME, TY, FMA, FROM) \
+  static const step *FN(NAME, TY, v)(const step *s, char *frame) { \
+    enum { GRAIN = 64 / (int)sizeof(T_##TY) }; \
+    T_##TY x; \
+    memcpy(&x, FROM, sizeof x); \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const T_##TY *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]); \
+    uint32_t left = s->lanes; \
+    do { \
+      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = FMA(x, b[j], c[j]); \
+      if (left <= GRAIN) break; \
+      left -= GRAIN, d += GRAIN, b += GRAIN, c += GRAIN; \
+    } while (true); \
+    return s + 1; \
+  }
+SCALED(SCALED, F32, __builtin_fmaf, slot_at(frame, s->src[0]))
+SCALED(SCALED, F64, __builtin_fma, slot_at(frame, s->src[0]))
+SCALED(SCALED_FROM, F32, __builtin_fmaf, buffer_at(frame, s))
+SCALED(SCALED_FROM, F64, __builtin_fma, buffer_at(frame, s))
+
 // Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the result's type.
 #define CAST_TO(D, S, K) \
   static const step *FN(CAST_##D, S, v)(const step *s, char *frame) { \
@@ -222,6 +243,8 @@ static const step_set STEPS_NAME(ISA) = {
     ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
     ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
     ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
+    .scaled[TC_F32] = FN(SCALED, F32, v), .scaled[TC_F64] = FN(SCALED, F64, v),
+    .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
 #ifdef ISA_F16C
     .pack_f16 = FN(PACK, F16, v), .unpack_f16 = FN(UNPACK, F16, v),
 #endif
@@ -236,6 +259,7 @@ static const step_set STEPS_NAME(ISA) = {
 #undef MAP
 #undef MAP_TEST
 #undef MAP_PICK
+#undef SCALED
 #undef CAST_TO
 #undef CASTS_FROM
 #undef HALVE

@@ -35,6 +35,7 @@ typedef struct tc_interp_set {
   tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
   tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *zip[4], *interleave[4];  // by log2 of the element's bytes
   tc_interp_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
+  tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];  // FMA, of one element, in the frame or in a buffer, and two vectors
   tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
 } tc_interp_set;
 
@@ -51,7 +52,7 @@ static inline void *slot_at(char *frame, uint32_t offset) {
 static inline tc_interp_head *head_of(char *frame) {
   return __builtin_assume_aligned(frame, 64);
 }
-// The element a LOAD, STORE or PREFETCH starts at.
+// The element a LOAD, STORE or PREFETCH starts at, or that scales.
 static inline char *buffer_at(char *frame, const tc_interp_step *s) {
   const int64_t e = *(const int64_t *)slot_at(frame, s->src[0]);
   return (char *)((uintptr_t)head_of(frame)->buf[s->imm] + ((uint64_t)e << s->shift));

@@ -53,6 +53,7 @@ typedef struct origin {
   tc_gpu *gpu;
   uint64_t place;  // see tc_kernel_wish
   double work;
+  tc_general *general;
 } origin;
 
 // A kernel that is being made, from its own nest or as what a general one does with more arguments.
@@ -123,7 +124,7 @@ static void do_in_general(making *m) {
   k->general = m->general, k->more = m->wide.value, k->n_more = m->wide.n_value;
   m->general = NULL, m->wide.value = NULL;
   k->ctx = k;
-  k->scratch_bytes = k->general->scratch_bytes;
+  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)m->from.nest->scratch_bytes);
   k->patience_ns = (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
   atomic_store_explicit(&k->fn, run_general, memory_order_release);
   m->done = true;
@@ -373,10 +374,30 @@ static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_ker
 
 // ---- making a list of them ----
 
-// The general kernel that a nest of its family's has, behind the list's others if it is new.
+// What takes the place of the nest's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
+static bool widen_given(making *m) {
+  tc_general *given = m->from.general, wider;
+  if (given->nest.n_num > TC_GENERAL_NUMS) return false;
+  if (!tc_family_meet(~m->from.place, &given->nest, &wider)) {
+    m->wide = *given, *given = (tc_general){0};
+    return true;
+  }
+  m->wide = wider;
+  memmove(wider.value + given->n_value, wider.value, wider.n_value * sizeof *wider.value);
+  memcpy(wider.value, given->value, given->n_value * sizeof *wider.value);
+  m->wide.n_value += given->n_value;
+  return true;
+}
+
+static bool has_general(making *m) {
+  if (m->from.general && m->from.general->nest.n_inst) return widen_given(m);
+  return tc_family_meet(m->from.place, m->from.nest, &m->wide);
+}
+
+// The general kernel that a nest is given, or that one of its family's has, behind the list's others if it is new.
 static tc_status seek_general(making *m, making *list, uint32_t *n) {
   if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
-  if (!tc_family_meet(m->from.place, m->from.nest, &m->wide) || m->done) return TC_OK;
+  if (!has_general(m) || m->done) return TC_OK;
   return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, n, &m->general);
 }
 
@@ -403,8 +424,7 @@ static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
   }
   for (uint32_t i = 0; i < n; i++) {
     tc_kernel_release(list[i].general);
-    tc_nest_destroy(&list[i].wide.nest);
-    tc_free(list[i].wide.value);
+    tc_family_drop(&list[i].wide);
   }
   return st;
 }
@@ -416,8 +436,9 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
   making *list = tc_calloc(2 * (size_t)n, sizeof *list);
   if (n && !list) return TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
   for (uint32_t i = 0; i < n && st == TC_OK; i++)
-    st = seek_nest(&(origin){.nest = wish[i].nest, .stem = wish[i].stem, .gpu = gpu, .place = wish[i].place, .work = wish[i].work}, list, &n_new,
-                   &wish[i].kernel);
+    st = seek_nest(
+        &(origin){.nest = wish[i].nest, .stem = wish[i].stem, .gpu = gpu, .place = wish[i].place, .work = wish[i].work, .general = wish[i].general},
+        list, &n_new, &wish[i].kernel);
   if (st == TC_OK) {
     st = make_and_add(list, n_new, compiled);
   } else {

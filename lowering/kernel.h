@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "device/gpu.h"
+#include "lowering/family.h"
 #include "lowering/gpu/print.h"
 #include "lowering/nest.h"
 #include "runtime/hash.h"
@@ -50,6 +51,7 @@ typedef struct tc_kernel_wish {
   const char *stem;
   uint64_t place;  // equal for nests that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
+  tc_general *general;  // taken: a nest that does the same, and more; NULL or without instructions: none
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);

@@ -64,9 +64,16 @@ typedef struct product {
 // The present unit.
 typedef struct unit {
   tc_val t0, t1, p0, p1;  // tiles of rows, panels
-  tc_val row;  // the first
+  tc_val row, end;  // rows; end: where their number is an argument, which has no tiles
   tc_val k0, k1;  // chunk
 } unit;
+
+// Rows from the first up to the last, in tiles of so many.
+typedef struct tiles {
+  int rows;
+  tc_val first, last;
+} tiles;
+#define MOST_HEIGHTS 3  // of tiles
 
 // ---- pieces of code ----
 
@@ -477,9 +484,9 @@ static void ask_for_rows(product *p, const rows_at *r, const unit *u, tc_val k) 
 // 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
 static pieces_of next_pieces(const product *p) {
   int line = line_of(p->b.type);
-  int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, tiles = p->by.unit_tiles;
-  if (p->b.col == 1) return (pieces_of){tc_ceil_div(rows, tiles), tc_ceil_div(columns, line), p->b.row};
-  return (pieces_of){tc_ceil_div(columns, tiles), tc_ceil_div(rows, line), p->b.col};
+  int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
+  if (p->b.col == 1) return (pieces_of){tc_ceil_div(rows, shares), tc_ceil_div(columns, line), p->b.row};
+  return (pieces_of){tc_ceil_div(columns, shares), tc_ceil_div(rows, line), p->b.col};
 }
 
 // Adds k0 to k1 to the accumulators.
@@ -546,7 +553,7 @@ static void multiply_panel(product *p, rows_at r, const unit *u, tc_val panel) {
 // begin for the tile and the present panel; TC_NONE: nothing is asked for.
 static tc_val next_of(product *p, const rows_at *r, const unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
-  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS) return TC_NONE;
+  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->s->units) return TC_NONE;
   tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
@@ -557,11 +564,35 @@ static tc_val next_of(product *p, const rows_at *r, const unit *u) {
   return add(p->s, p->b.at, add(p->s, times(p->s, row, p->b.row), times(p->s, column, p->b.col)));
 }
 
-// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before: each over the unit's panels, or each panel over those that are
-// there.
-static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u) {
+// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before.
+static tiles tiles_at(product *p, int rows, int64_t before, tc_val from, tc_val to) {
+  tc_val constant = i64(p->s, before);
+  return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
+}
+
+// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of half as many rows, then rows. Returns how many.
+static int tiles_of(product *p, const unit *u, tiles *of) {
+  int n = 0;
+  if (!p->s->units) {
+    tc_val tall = i64(p->s, p->by.tall);
+    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);
+    return n;
+  }
+  tc_val from = u->row;
+  for (int rows = p->by.rows; rows >= 1; rows = rows > 2 && rows == p->by.rows ? rows / 2 : rows > 1 ? 1 : 0) {
+    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_N_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    of[n++] = (tiles){rows, from, to};
+    from = to;
+  }
+  return n;
+}
+
+// Tiles: each over the unit's panels, or each panel over those that are there.
+static void multiply_tiles(product *p, const tiles *t, const unit *u) {
   tc_ex *s = p->s;
-  tc_val first = add(p->s, times(p->s, from, rows), tc_ex_i64(s, before)), last = add(p->s, times(p->s, to, rows), tc_ex_i64(s, before));
+  int rows = t->rows;
+  tc_val first = t->first, last = t->last;
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
     first = loop(p->s, first, last, p->by.a_tiles * rows);
@@ -583,11 +614,10 @@ static void multiply_tiles(product *p, int rows, int64_t before, tc_val from, tc
 }
 
 // The same tiles at one panel, of a b that lies in panels.
-static void multiply_rows(product *p, int rows, int64_t before, tc_val from, tc_val to, const unit *u, tc_val panel) {
+static void multiply_rows(product *p, const tiles *t, const unit *u, tc_val panel) {
   tc_ex *s = p->s;
-  tc_val first = add(p->s, times(p->s, from, rows), tc_ex_i64(s, before)), last = add(p->s, times(p->s, to, rows), tc_ex_i64(s, before));
-  rows_at r = {.n = rows, .row = loop(p->s, first, last, rows), .sums = tc_ex_i64(s, 0), .next = TC_NONE};
-  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, rows));
+  rows_at r = {.n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .next = TC_NONE};
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
   r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
@@ -595,11 +625,12 @@ static void multiply_rows(product *p, int rows, int64_t before, tc_val from, tc_
 }
 
 // Panel by panel, each of which stays in the cache for all the unit's rows.
-static void multiply_panels(product *p, const unit *u, tc_val tall) {
+static void multiply_panels(product *p, const unit *u) {
+  tiles of[MOST_HEIGHTS];
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   enter_panel(p, panel);
-  multiply_rows(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u, panel);
-  if (p->by.tall < p->by.tiles) multiply_rows(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u, panel);
+  int n = tiles_of(p, u, of);
+  for (int i = 0; i < n; i++) multiply_rows(p, &of[i], u, panel);
   end(p->s);
 }
 
@@ -764,7 +795,7 @@ static void turned_panels(product *p, const unit *u) {
 
 static void unit_of(product *p, unit *u) {
   tc_ex *s = p->s;
-  tc_val tall = tc_ex_i64(s, p->by.tall);
+  tiles of[MOST_HEIGHTS];
   u->k0 = tc_ex_i64(s, 0), u->k1 = tc_ex_i64(s, p->of.k);
   if (p->by.turn) {
     turned_panels(p, u);
@@ -781,12 +812,11 @@ static void unit_of(product *p, unit *u) {
   }
   if (p->by.pack) pack(p, u);
   if (p->b.panel && !p->by.pack_a) {
-    multiply_panels(p, u, tall);
-    if (p->chunks) end(p->s);
-    return;
+    multiply_panels(p, u);
+  } else {
+    int n = tiles_of(p, u, of);
+    for (int i = 0; i < n; i++) multiply_tiles(p, &of[i], u);
   }
-  multiply_tiles(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall), u);
-  if (p->by.tall < p->by.tiles) multiply_tiles(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1, u);
   if (p->chunks) end(p->s);
 }
 
@@ -858,13 +888,68 @@ static void make_tiles(product *p) {
     p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile);
 }
 
+// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
+static void begin_units(product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
+  tc_ex *s = p->s;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(s, begin, finish, 1), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
+  *block = blocks == TC_NONE ? zero : bin(s, TC_N_REM, o, blocks);
+  *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
+  s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
+}
+
+static tc_val until(product *p, tc_val from, tc_val many, tc_val most) {
+  return bin(p->s, TC_N_MIN, add(p->s, from, many), most);
+}
+
+static tc_val if_several(product *p, int64_t many) {
+  return many == 1 ? TC_NONE : i64(p->s, many);
+}
+
+static void units_of_tiles(product *p) {
+  tc_ex *s = p->s;
+  const tc_blocks *by = &p->by;
+  tc_val block, column;
+  begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
+  unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
+  u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)), u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
+  u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_N_MIN, u.t0, i64(s, by->tall)));
+  unit_of(p, &u);
+  s->mask = TC_NONE;
+  end(s);
+}
+
+// The same units of any number of rows, each of which goes in pieces that what it keeps in memory has room for.
+static void units_of_rows(product *p) {
+  tc_ex *s = p->s;
+  const tc_blocks *by = &p->by;
+  int64_t columns = s->units->columns, blocks = s->units->blocks;
+  tc_val block, column, m = tc_ex_more(s, p->of.m), many_columns = tc_ex_more(s, columns), many_blocks = tc_ex_more(s, blocks);
+  tc_val rows = tc_ex_more(s, tc_ceil_div(tc_ceil_div(p->of.m, blocks), by->rows) * by->rows),
+         panels = tc_ex_more(s, tc_ceil_div(by->n_panels, columns));
+  begin_units(p, many_columns, many_blocks, &column, &block);
+  tc_val row = bin(s, TC_N_MUL, block, rows), last = until(p, row, rows, m);
+  tc_val panel = bin(s, TC_N_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
+  unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
+  if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
+  u.p0 = loop(s, panel, last_panel, by->unit_panels), u.p1 = until(p, u.p0, i64(s, by->unit_panels), last_panel);
+  unit_of(p, &u);
+  s->mask = TC_NONE;
+  end(s);
+  if (p->chunks) end(s);
+  end(s);
+}
+
 void tc_ex_product(tc_ex *s) {
   product whole = {.s = s}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
   if (!choose_step(p)) return;
-  s->x->product = facts_of(p);
-  if (!tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
+  s->x->product = facts_of(p), s->x->product_node = p->node;
+  if (s->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
@@ -874,23 +959,11 @@ void tc_ex_product(tc_ex *s) {
   make_tiles(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  int64_t columns = tc_ceil_div(p->by.n_panels, p->by.unit_panels), blocks = tc_ceil_div(p->by.tiles, p->by.unit_tiles);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(p->s, begin, finish, 1), zero = tc_ex_i64(s, 0);
-  tc_val upper = blocks == 1 ? o : tc_emit_bin(E, TC_N_DIV, o, tc_ex_i64(s, blocks));
-  tc_val block = blocks == 1 ? zero : tc_emit_bin(E, TC_N_REM, o, tc_ex_i64(s, blocks));
-  tc_val column = columns == 1 ? zero : tc_emit_bin(E, TC_N_REM, upper, tc_ex_i64(s, columns));
-  s->at[TC_RANGE_A] = columns == 1 ? upper : tc_emit_bin(E, TC_N_DIV, upper, tc_ex_i64(s, columns));
-  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
-  unit u = {.t0 = times(p->s, block, p->by.unit_tiles), .p0 = times(p->s, column, p->by.unit_panels)};
-  u.t1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u.t0, tc_ex_i64(s, p->by.unit_tiles)), tc_ex_i64(s, p->by.tiles));
-  u.p1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u.p0, tc_ex_i64(s, p->by.unit_panels)), tc_ex_i64(s, p->by.n_panels));
-  u.row = add(p->s, times(p->s, u.t0, p->by.rows - 1), tc_emit_bin(E, TC_N_MIN, u.t0, tc_ex_i64(s, p->by.tall)));
-  unit_of(p, &u);
-  s->mask = TC_NONE;
-  end(p->s);
-  s->x->extent = s->gp->a * columns * blocks;
+  s->x->units = s->units ? *s->units : (tc_units){tc_ceil_div(p->by.n_panels, p->by.unit_panels), tc_ceil_div(p->by.tiles, p->by.unit_tiles)};
+  if (s->units)
+    units_of_rows(p);
+  else
+    units_of_tiles(p);
+  s->x->extent = s->gp->a * s->x->units.columns * s->x->units.blocks;
   s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }

@@ -146,6 +146,37 @@ static void tune(tc_builder *b, tc_program *p, tc_step *s) {
   if (clean) tc_clear_error();
 }
 
+// Whether the places and scalars of the step are those of the expansion.
+static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_expansion *e) {
+  bool same = e->n_buf == s->n_bind && e->n_num == s->n_num;
+  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_group_root(&b->gr, e->buf[i])];
+  for (uint32_t i = 0; i < e->n_num && same; i++) {
+    const tc_num_source *x = &p->num[s->first_num + i];
+    same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
+  }
+  return same;
+}
+
+// What else a product's rows must have in common for one nest to do for any number of them.
+static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
+  const uint64_t of[] = {place, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
+  return tc_hash_bytes(of, sizeof of).lo;
+}
+
+// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without memory it gets none.
+static void generalize(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
+  tc_expansion e;
+  tc_draft *d = s->draft;
+  int64_t general = tc_options_get()->general_kernels;
+  if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
+  if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
+  tc_arena_reset(&b->expansion);
+  if (tc_expand_any_rows(&e, &b->gr, d->group, d->units, &b->expansion) != TC_OK) return;
+  d->general = (tc_general){.nest = e.nest, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
+  if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
+  if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);
+}
+
 // What graphs have in common that are recorded alike at different sizes; 0 without memory.
 static uint64_t hash_of_graph(const tc_graph *g, tc_arena *arena) {
   size_t n = 0;
@@ -164,20 +195,25 @@ static uint64_t hash_of_graph(const tc_graph *g, tc_arena *arena) {
 // family: the place is the first node that it stores.
 static tc_status compile(tc_builder *b, tc_program *p) {
   uint32_t n = 0, compiled = 0;
+  tc_arena_reset(&b->expansion);
+  uint64_t graph = hash_of_graph(&b->p->graph, &b->expansion);
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    if (s->draft && s->draft->is_product && tc_options_get()->autotune) tune(b, p, s);
+    bool is_product = s->draft && s->draft->is_product;
+    if (is_product && tc_options_get()->autotune) tune(b, p, s);
+    if (is_product && graph) generalize(b, p, s, graph + s->draft->product_node);
     n += s->draft != NULL;
   }
   if (n == 0) return TC_OK;
   tc_arena_reset(&b->expansion);
-  uint64_t graph = hash_of_graph(&b->p->graph, &b->expansion);
   tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, n * sizeof *wish), *next = wish;
   if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].draft)
-      *next++ = (tc_kernel_wish){
-          .nest = &p->step[i].draft->nest, .stem = p->step[i].draft->stem, .place = graph ? graph + p->step[i].node : 0, .work = p->step[i].work};
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    const tc_step *s = &p->step[i];
+    if (!s->draft) continue;
+    uint64_t place = graph ? graph + s->node : 0;
+    *next++ = (tc_kernel_wish){.nest = &s->draft->nest, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
+  }
   TC_TRY(tc_kernel_get_all(wish, n, b->p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
   for (uint32_t i = 0; i < p->n_step; i++) {

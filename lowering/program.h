@@ -6,6 +6,7 @@
 #define TC_LOWERING_PROGRAM_H
 
 #include "lowering/blocks.h"
+#include "lowering/family.h"
 #include "lowering/graph.h"
 #include "lowering/index.h"
 #include "lowering/kernel.h"
@@ -28,6 +29,9 @@ typedef struct tc_draft {
   const struct tc_group *group;  // of the grouping that it was made in
   bool is_product;
   tc_product_facts product;
+  uint32_t product_node;
+  tc_units units;
+  tc_general general;  // of a product whose number of rows was seen to vary: the nest that does for any; without instructions where there is none
 } tc_draft;
 
 typedef struct tc_step {

@@ -137,6 +137,7 @@ bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion 
   memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
   s->asks_next = e->asks_next;
+  s->draft->units = e->units;
   for (uint32_t i = 0; i < e->n_buf; i++)
     if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;
   for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
@@ -159,7 +160,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_nest_destroy(&e.nest), false;
-  *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product};
+  *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
   if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
@@ -256,7 +257,7 @@ bool tc_steps_build(tc_builder *b, tc_status *st) {
 }
 
 void tc_steps_drop_draft(tc_step *s) {
-  if (s->draft) tc_nest_destroy(&s->draft->nest);
+  if (s->draft) tc_nest_destroy(&s->draft->nest), tc_family_drop(&s->draft->general);
   tc_free(s->draft);
   s->draft = NULL;
 }

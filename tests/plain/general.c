@@ -42,6 +42,22 @@ static tc_tensor product_along(int64_t n) {
   return tc_matmul(numbers(TC_SHAPE(20, n)), numbers(TC_SHAPE(n, 36)));
 }
 
+// Sums that wait in memory between chunks.
+static tc_tensor product_deep(int64_t n) {
+  tc_tensor x = tc_matmul(numbers(TC_SHAPE(n, 2600)), numbers(TC_SHAPE(2600, 70)));
+  return tc_add(tc_gelu(x), numbers(TC_SHAPE(70)));
+}
+
+static tc_tensor products(int64_t n) {
+  tc_tensor turned = tc_permute(numbers(TC_SHAPE(3, 40, n)), (tc_dims){3, {0, 2, 1}});
+  return tc_matmul(turned, tc_matmul(numbers(TC_SHAPE(3, 40, n)), numbers(TC_SHAPE(3, n, 21))));
+}
+
+static tc_tensor product_bf16(int64_t n) {
+  tc_tensor x = tc_cast(numbers(TC_SHAPE(n, 96)), TC_BF16), w = tc_cast(numbers(TC_SHAPE(96, 40)), TC_BF16);
+  return tc_cast(tc_matmul(x, w), TC_F32);
+}
+
 static tc_tensor rows(int64_t n) {
   return tc_layer_norm(tc_softmax(numbers(TC_SHAPE(n, 100)), 1), numbers(TC_SHAPE(100)), numbers(TC_SHAPE(100)), 1e-5);
 }
@@ -87,6 +103,9 @@ static const struct work {
 } works[] = {{"elementwise", elementwise},
              {"layers", layers},
              {"product_along", product_along},
+             {"product_deep", product_deep},
+             {"products", products},
+             {"product_bf16", product_bf16},
              {"rows", rows},
              {"along_rows", along_rows},
              {"columns", columns},
@@ -155,17 +174,26 @@ static void bits_are_the_same(bool compiled) {
     EXPECT(at_all_sizes(&works[k], want) == 0, "%s is compiled again", works[k].name);
     choose("1", "2");
     (void)at_all_sizes(&works[k], want);
+    choose("2", "4096");
+    (void)at_all_sizes(&works[k], want);
     for (int i = 0; i < N_SIZES; i++) free(want[i].at);
     exact += each, general += few;
   }
   EXPECT(!compiled || general * 4 < exact * 3, "%d kernels, where each size has its own %d", (int)general, (int)exact);
 }
 
+static const struct work *work_called(const char *name) {
+  for (int k = 0; k < N_WORKS; k++)
+    if (strcmp(works[k].name, name) == 0) return &works[k];
+  EXPECT(false, "%s is not there", name);
+  return NULL;
+}
+
 // Where sizes change nothing else, two kernels do for all: that of the first size, and that of the others.
 static void third_sizes_compile_nothing(bool compiled) {
-  const struct work *all[] = {&works[0], &works[3]};
+  const struct work *all[] = {work_called("elementwise"), work_called("rows"), work_called("layers"), work_called("product_deep")};
   choose("1", "4096");
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
     free(value_of(all[k], 40).at), free(value_of(all[k], 41).at);
     uint64_t before = compiles();
     for (int64_t n = 42; n < 60; n++) free(value_of(all[k], n).at);
