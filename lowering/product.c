@@ -579,8 +579,11 @@ static int tiles_of(product *p, const unit *u, tiles *of) {
     if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);
     return n;
   }
+  const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
   tc_val from = u->row;
-  for (int rows = p->by.rows; rows >= 1; rows = rows > 2 && rows == p->by.rows ? rows / 2 : rows > 1 ? 1 : 0) {
+  for (int i = 0; i < MOST_HEIGHTS; i++) {
+    int rows = heights[i];
+    if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
     tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_N_REM, sub(p->s, u->end, from), i64(p->s, rows)));
     of[n++] = (tiles){rows, from, to};
     from = to;
