@@ -366,6 +366,16 @@ tc_cut tc_blocks_cut(const tc_blocks *b) {
   return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
 }
 
+tc_units tc_blocks_units(const tc_blocks *b) {
+  return (tc_units){tc_ceil_div(b->n_panels, b->unit_panels),
+                    tc_ceil_div(b->tiles, b->unit_tiles),
+                    b->unit_panels * b->lanes,
+                    b->unit_tiles,
+                    b->tiles,
+                    b->rows,
+                    b->tall};
+}
+
 bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f) {
   tc_product_facts any = *f;
   tc_cut given;

@@ -41,9 +41,11 @@ typedef struct tc_product_facts {
   tc_operand left, right;
 } tc_product_facts;
 
-// Units of work of each batch: so many of columns by so many of rows.
+// Units of work of each batch, so many of columns by so many of rows, and what falls to each.
 typedef struct tc_units {
   int64_t columns, blocks;
+  int64_t width;  // columns of the product that all but the last have
+  int64_t unit_tiles, tiles, rows, tall;  // as in tc_blocks
 } tc_units;
 
 // The fields of tc_blocks that can be chosen, by name; the others follow from them.
@@ -76,6 +78,7 @@ int64_t tc_blocks_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
 bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given);
 tc_cut tc_blocks_cut(const tc_blocks *b);
+tc_units tc_blocks_units(const tc_blocks *b);
 // Blocks that do for any number of rows, f's aside: tiles, tall and unit_tiles are of as many as a unit takes at a time. False: there are none.
 bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f);
 // Cuts worth trying beside this one, which differ from it in one respect, what depends on that being left to the model. Returns how many of at most

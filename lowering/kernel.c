@@ -110,6 +110,17 @@ static void run_general(const void *ctx, void *const *buf, const uint64_t *num, 
   spend(k, start);
 }
 
+// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets code of its own during a run.
+static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  const tc_kernel *k = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    if (i % 2)
+      tc_interp_run(k->interp, buf, num, i, i + 1, worker);
+    else
+      run_general(k, buf, num, i, i + 1, worker);
+  }
+}
+
 static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(create_interp(k, nest));
   k->ctx = k;
@@ -125,8 +136,10 @@ static void do_in_general(making *m) {
   m->general = NULL, m->wide.value = NULL;
   k->ctx = k;
   k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)m->from.nest->scratch_bytes);
-  k->patience_ns = (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
-  atomic_store_explicit(&k->fn, run_general, memory_order_release);
+  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(m->from.nest, &k->interp) == TC_OK;
+  if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
+  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
+  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
   m->done = true;
 }
 

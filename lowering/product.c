@@ -925,16 +925,28 @@ static void units_of_tiles(product *p) {
   end(s);
 }
 
-// The same units of any number of rows, each of which goes in pieces that what it keeps in memory has room for.
+// The first row of a tile, where the first `tall` ones have one more than `shorter`.
+static tc_val row_of_tile(product *p, tc_val tile, tc_val shorter, tc_val tall) {
+  return add(p->s, bin(p->s, TC_N_MUL, tile, shorter), bin(p->s, TC_N_MIN, tile, tall));
+}
+
+// Those units of any number of rows, to the row and the column: while a plan runs the one kernel may take the place of the other from one unit to the next.
+// Each goes in pieces that what it keeps in memory has room for.
 static void units_of_rows(product *p) {
   tc_ex *s = p->s;
   const tc_blocks *by = &p->by;
-  int64_t columns = s->units->columns, blocks = s->units->blocks;
-  tc_val block, column, m = tc_ex_more(s, p->of.m), many_columns = tc_ex_more(s, columns), many_blocks = tc_ex_more(s, blocks);
-  tc_val rows = tc_ex_more(s, tc_ceil_div(tc_ceil_div(p->of.m, blocks), by->rows) * by->rows),
-         panels = tc_ex_more(s, tc_ceil_div(by->n_panels, columns));
-  begin_units(p, many_columns, many_blocks, &column, &block);
-  tc_val row = bin(s, TC_N_MUL, block, rows), last = until(p, row, rows, m);
+  const tc_units *u0 = s->units;
+  if (u0->columns > 1 && u0->width % by->lanes) {
+    tc_ex_fail(s, TC_ERR_STATE, "a unit begins within a panel");
+    return;
+  }
+  tc_val block, column, columns = tc_ex_more(s, u0->columns), blocks = tc_ex_more(s, u0->blocks),
+                        panels = tc_ex_more(s, tc_ceil_div(u0->width, by->lanes));
+  tc_val unit_tiles = tc_ex_more(s, u0->unit_tiles), all = tc_ex_more(s, u0->tiles), shorter = tc_ex_more(s, u0->rows - 1),
+         tall = tc_ex_more(s, u0->tall);
+  begin_units(p, columns, blocks, &column, &block);
+  tc_val tile = bin(s, TC_N_MUL, block, unit_tiles);
+  tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
   tc_val panel = bin(s, TC_N_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
   unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
   if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
@@ -962,7 +974,7 @@ void tc_ex_product(tc_ex *s) {
   make_tiles(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  s->x->units = s->units ? *s->units : (tc_units){tc_ceil_div(p->by.n_panels, p->by.unit_panels), tc_ceil_div(p->by.tiles, p->by.unit_tiles)};
+  s->x->units = s->units ? *s->units : tc_blocks_units(&p->by);
   if (s->units)
     units_of_rows(p);
   else
