@@ -121,30 +121,38 @@ static void print_token(const vocab *v, int64_t id) {
     fputs(id < v->n && v->text[id] ? v->text[id] : "?", stdout);
 }
 
-// A row a line. One row is printed as it comes.
-static void generate(const cli *c, const work *w, const vocab *v) {
-  tc_dims d = tc_shape(w->ids);
-  int64_t b = d.dim[0], *token = malloc((size_t)(b * c->generate) * sizeof *token);
+// Prints the tokens that follow rows first to first + n, a row a line. One row is printed as it comes.
+static void generate_rows(const cli *c, const work *w, const vocab *v, int64_t first, int64_t n) {
+  tc_tensor given = rows(w, first, n);
+  int64_t *token = malloc((size_t)(n * c->generate) * sizeof *token);
   gpt2_cache cache;
   if (token == NULL) cli_fail("no memory for tokens");
-  tc_no_grad_begin();
-  cli_check(gpt2_cache_init(&cache, w->model, b, d.dim[1] + c->generate, w->n_heads));
+  cli_check(gpt2_cache_init(&cache, w->model, n, tc_shape(given).dim[1] + c->generate, w->n_heads));
   for (int64_t i = 0; i < c->generate; i++) {
     tc_scope scope = tc_scope_begin();
-    tc_tensor ids = i == 0 ? w->ids : tc_from_host(token + (i - 1) * b, TC_SHAPE(b, 1), TC_I64);
-    next(c, w, ids, &cache, token + i * b);
+    tc_tensor ids = i == 0 ? given : tc_from_host(token + (i - 1) * n, TC_SHAPE(n, 1), TC_I64);
+    next(c, w, ids, &cache, token + i * n);
     tc_scope_end(scope);
-    if (b == 1) print_token(v, token[i]), cli_flush();
-    cli_progress("tokens", i + 1, c->generate);
+    if (n == 1) print_token(v, token[i]), cli_flush();
+    cli_progress("tokens", first * c->generate + (i + 1) * n, tc_shape(w->ids).dim[0] * c->generate);
   }
-  for (int64_t r = 0; r < b && b > 1; r++) {
-    for (int64_t i = 0; i < c->generate; i++) print_token(v, token[i * b + r]);
-    if (r < b - 1) printf("\n");
+  for (int64_t r = 0; r < n; r++) {
+    for (int64_t i = 0; i < c->generate && n > 1; i++) print_token(v, token[i * n + r]);
+    printf("\n");
   }
-  printf("\n");
   gpt2_cache_fini(&cache);
-  tc_no_grad_end();
   free(token);
+}
+
+static void generate(const cli *c, const work *w, const vocab *v) {
+  int64_t b = tc_shape(w->ids).dim[0], each = c->batch && c->batch < b ? c->batch : b;
+  tc_no_grad_begin();
+  for (int64_t first = 0; first < b; first += each) {
+    tc_scope scope = tc_scope_begin();
+    generate_rows(c, w, v, first, first + each < b ? each : b - first);
+    tc_scope_end(scope);
+  }
+  tc_no_grad_end();
 }
 
 int main(int argc, char **argv) {

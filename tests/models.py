@@ -332,6 +332,13 @@ def gpt2_draws(w, file, ids, heads):
     assert torch.equal(tokens(run(**{**given, "top_k": 1}).stdout), m.gpt2_greedy(w, ids, heads, 8))
 
 
+def gpt2_batches(w, file, ids, heads):
+    """Generating a few rows at a time, the last of them fewer, is generating them all."""
+    want = m.gpt2_greedy(w, ids, heads, 5)
+    for batch in range(1, len(ids) + 2):
+        assert torch.equal(tokens(run(weights=file, input=ids, generate=5, heads=heads, batch=batch).stdout), want), batch
+
+
 def gpt2_training(w, ids, heads, lr, tolerance=5e-3):
     trained = copy(w)
     want = m.gpt2_losses(trained, ids, heads, 10, lr)
@@ -362,6 +369,7 @@ def test_gpt2():
     generation(w, ids, 2, 12, weights=file, threads=1)
     gpt2_text(w, file, ids, 4)
     gpt2_draws(w, file, ids, 4)
+    gpt2_batches(w, file, ids, 4)
     wrong_files(w, ids, torch.zeros(3, 17))
     misnamed(w, "h.1.mlp.c_proj.weight", "f32 [160, 128]", "h.1.mlp.c_projj.weight", input=ids, output=path("y.npy"))
     without_size(w, "wpe.weight", "[positions, width]", input=ids, output=path("y.npy"))
