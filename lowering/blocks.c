@@ -4,6 +4,7 @@
 #include "lowering/expand_state.h"
 #include "lowering/host.h"
 #include "lowering/compiler.h"
+#include "runtime/options.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
@@ -58,6 +59,9 @@
 // Where the number of rows is an argument: of a unit, for which it is cut; and of a tile, since code for the rows that are left follows that of whole tiles.
 #define ANY_ROWS 256
 #define MOST_ANY_ROWS 8
+// Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the work, in ways that packing would spoil. Of both as many, so
+// that a product and the turned one have the same bits.
+#define LEAST_PAIRED 16
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
@@ -89,6 +93,11 @@ static int most_lanes(int size) {
 int64_t tc_blocks_panel(int64_t n, tc_type acc) {
   int size = (int)tc_type_bytes(acc), lanes = choose_lanes(n, TC_MIN(tc_compiler_vector_bytes() / size, LANES), most_lanes(size));
   return n % lanes ? 0 : lanes;
+}
+
+bool tc_blocks_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
+  bool large = TC_MIN(of->m, of->n) >= LEAST_PAIRED && of->k % 2 == 0;
+  return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
 }
 
 int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
@@ -188,7 +197,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   bool words = of_words(right, acc);
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
   bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
-  b->pack = given_or(given, TC_CUT_PACK, pack || words);
+  b->pack = given_or(given, TC_CUT_PACK, pack || (words && !right->panel));
   bool pack_a = can_pack_a(b, of, acc, left) && ((left->col * (int64_t)tc_type_bytes(left->type) >= 512 && of->k >= 64) || words);
   b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
   b->by_panel = given_or(given, TC_CUT_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
@@ -333,7 +342,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
   int64_t piece = left->segment < f->of.k ? left->segment : 1;
   bool in_place = right->panel || right->col == 1 || f->of.n == 1;
-  if (of_words(right, f->acc) && (!b->pack || (left->col != 1 && !b->pack_a))) return false;
+  if (of_words(right, f->acc) && (!(b->pack || right->panel) || (left->col != 1 && !b->pack_a))) return false;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
   if (b->turn && (!can_turn(&f->of, f->acc, left, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) ||

@@ -90,7 +90,16 @@ tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b) {
   return tc_emit_raw(e, TC_N_SELECT, tc_emit_type(e, a), lanes, c, a, b, 0);
 }
 
+// What was rounded to a narrow type and widened is that again; NaN was made quiet then.
+static tc_val before_widening(const tc_emit *e, tc_val a, tc_type to) {
+  if (e->failed || (to != TC_BF16 && to != TC_F16) || e->nest->inst[a].op != TC_N_CAST || e->nest->inst[a].dtype != TC_F32) return TC_NONE;
+  tc_val from = e->nest->inst[a].src[0];
+  return e->nest->inst[from].op == TC_N_CAST && tc_emit_type(e, from) == to ? from : TC_NONE;
+}
+
 tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to) {
+  tc_val narrow = before_widening(e, a, to);
+  if (narrow != TC_NONE) return narrow;
   return tc_emit_type(e, a) == to ? a : tc_emit_raw(e, TC_N_CAST, to, tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
 }
 

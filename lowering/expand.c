@@ -78,7 +78,7 @@ static tc_status list_tensors(tc_ex *s) {
   if (!x->nest.buf_type || !x->read || !x->written || s->e.failed) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   for (uint32_t i = 0; i < x->n_buf; i++) {
     const tc_gnode *n = &s->g->node[x->buf[i]];
-    x->nest.buf_type[i] = (uint8_t)n->type;
+    x->nest.buf_type[i] = (uint8_t)(x->words >> i & 1 ? TC_I32 : n->type);
     x->bytes += (uint64_t)n->shape->count * tc_type_bytes(n->type);
     if (x->writes >> i & 1)
       x->written[x->n_written++] = x->buf[i];

@@ -29,6 +29,7 @@ typedef struct tc_expansion {
   uint32_t *read, n_read;  // stored nodes it reads
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step
+  uint64_t words;  // buffers of bf16 that are read as words, of two elements each
   uint32_t unsaid;  // on failure: a node that must be stored before the group can be expanded, or TC_NONE
   bool full;  // on failure: the group reads and writes more tensors or scalars than a kernel can name
   int64_t extent;  // units of [begin, end)

@@ -55,7 +55,23 @@ static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
   return true;
 }
 
+// The right operand where its panels are of pairs along k: row % 2 + row / 2 * (2 * panel) + col % panel * 2 + col / panel * (panel * stride).
+static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
+  tc_index base = *x, rows, columns;
+  if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2) return false;
+  const tc_term *one = &rows.term[rows.term[0].div != 1], *pair = &rows.term[rows.term[0].div == 1];
+  const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
+  int64_t lanes = in->mod;
+  bool pairs = one->div == 1 && one->mod == 2 && one->coef == 1 && pair->div == 2 && pair->mod == 0 && pair->coef == 2 * lanes;
+  bool panels = in->div == 1 && in->coef == 2 && over->div == lanes && over->mod == 0 && over->coef % (2 * lanes) == 0;
+  if (!pairs || !panels || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || base.n || base.base % 2) return false;
+  *x = tc_ix_const(base.base / 2);
+  f->words = true, f->panel = f->row = lanes, f->col = over->coef / (2 * lanes);
+  return true;
+}
+
 static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
+  if (f->type == TC_BF16 && take_words(x, row, col, f)) return true;
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 
@@ -84,13 +100,14 @@ bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
   f->node = n;
   bool said = follow(s, &n, idx, f);
+  f->type = s->g->node[n].type, f->words = false, f->panel = 0;
   int64_t steps = s->ext.of[TC_RANGE_K0];
   said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
   said = said && (f->widened == TC_NONE || !f->panel);  // of panels every tile of rows would make all again
   if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
-  f->type = s->g->node[n].type;
+  if (f->words) s->x->words |= UINT64_C(1) << f->buf, f->type = TC_I32;
   return true;
 }
 

@@ -15,6 +15,7 @@ typedef struct tc_factor {
   tc_index rows, segments; // over F; over K0 at the start of a segment
   int64_t segment;         // steps of k at stride col; the extent of K0 if there is one
   int64_t panel;  // of the right one: its columns lie in panels of so many side by side, col being a panel's stride over its columns; 0: not
+  bool words;  // of the right one: panels are of pairs of bf16 along k, side by side, which are read as words: type, strides and base are theirs
   uint32_t widened;  // of the right one: the cast of what is in memory, where it is made of that (prologue.h); TC_NONE: it is in memory itself
   uint32_t node;  // the operand, and its position over A, K0 and K
   tc_index position[TC_MAX_RANK];

@@ -34,25 +34,47 @@ static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
   return all;
 }
 
+static tc_type type_of_sums(tc_type type) {
+  return type == TC_BF16 ? TC_F32 : type;
+}
+
+// Whether the product reads pairs along k as words.
+static bool of_words(const tc_graph *g, const tc_gnode *x) {
+  const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
+  tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
+  return tc_blocks_pairs(&of, a->type, b->type);
+}
+
 static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
   const tc_gnode *b = &g->node[x->in[1]];
   bool fits = x->shape->d.dim[0] >= FEWEST_ROWS && x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
   fits = fits && !tc_prologue_makes(g, x->in[1]);  // kept wide, a narrow tensor would be as large as it was made narrow not to be
-  return fits && (b->type == TC_F32 || b->type == TC_F64) && tc_blocks_panel(b->shape->d.dim[1], b->type) && lasts(g, x->in[1], known, 0);
+  fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
+  return fits && tc_blocks_panel(b->shape->d.dim[1], type_of_sums(b->type)) && lasts(g, x->in[1], known, 0);
 }
 
-// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes].
+// A factor in other axes, and these in the order of memory: the two orders of axes.
+typedef struct way {
+  tc_dims split, packed;
+  uint64_t there, back;
+} way;
+
+// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels, lanes], in memory as [panels, k / 2, lanes, 2].
+static way way_of(const tc_gnode *b) {
+  int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
+  if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
+  return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
+}
+
 static uint32_t panels_of(tc_graph *g, uint32_t b) {
   tc_gnode like = g->node[b];
-  int64_t k = like.shape->d.dim[0], n = like.shape->d.dim[1], lanes = tc_blocks_panel(n, like.type);
-  tc_dims split = TC_SHAPE(k, n / lanes, lanes), packed = TC_SHAPE(n / lanes, k, lanes);
-  const uint64_t swap = 0x020001;
-  b = tc_graph_add(g, &like, TC_OP_RESHAPE, &split, 1, &b, 0, 0);
-  if (b != UINT32_MAX) b = tc_graph_add(g, &like, TC_OP_PERMUTE, &packed, 1, &b, 1, swap);
+  way by = way_of(&like);
+  b = tc_graph_add(g, &like, TC_OP_RESHAPE, &by.split, 1, &b, 0, 0);
+  if (b != UINT32_MAX) b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
   if (b == UINT32_MAX) return b;
   g->node[b].stored = true;
-  b = tc_graph_add(g, &like, TC_OP_PERMUTE, &split, 1, &b, 1, swap);
+  b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.split, 1, &b, 1, by.back);
   return b == UINT32_MAX ? b : tc_graph_add(g, &like, TC_OP_RESHAPE, &like.shape->d, 1, &b, 0, 0);
 }
 

@@ -36,9 +36,6 @@
 // and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
 // one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
 #define TURN_AHEAD 2
-// Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the work, in ways that packing would spoil. Of both as many, so
-// that a product and the turned one have the same bits.
-#define LEAST_PAIRED 16
 // Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
 // rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
 // scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
@@ -139,6 +136,17 @@ static int line_of(tc_type type) {
 static void ask_for_b(product *p, tc_val k, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), p->s->at[TC_RANGE_K]);
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
+}
+
+static void ask_next(product *p, int buf, tc_val at) {
+  for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
+}
+
+// A step of the present panel where that lies in memory as words.
+static tc_val load_words(product *p, tc_val k) {
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
+  ask_next(p, p->b.buf, at);
+  return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which comes from the second-level cache unless it serves tile after tile.
@@ -451,7 +459,11 @@ static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val p
   tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
   if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
-  tc_val w = p->by.pack ? load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes))) : load_b(p, k);
+  tc_val w;
+  if (p->by.pack)
+    w = load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
+  else
+    w = p->b.words ? load_words(p, k) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
 }
 
@@ -844,15 +856,13 @@ static bool find_product(product *p) {
 // of. False if one must be stored first, which the expansion then says.
 static bool choose_step(product *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
-  bool bf16 = p->s->g->node[in[0]].type == TC_BF16 && p->s->g->node[in[1]].type == TC_BF16;
-  bool large = TC_MIN(p->of.m, p->of.n) >= LEAST_PAIRED && p->of.k % 2 == 0;
-  bool pairs = bf16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
+  bool pairs = tc_blocks_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
   bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
   p->of.k /= p->step, p->a.segment /= p->step;
-  if (!pairs || (left && !p->b.panel)) return true;
-  p->s->x->unsaid = in[left];
+  if (pairs ? left && (p->b.words || !p->b.panel) : !p->b.words) return true;
+  p->s->x->unsaid = in[!pairs || left];
   tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
   return false;
 }
@@ -870,7 +880,8 @@ static int64_t in_steps(const product *p, int64_t distance) {
 // What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
 static tc_product_facts facts_of(const product *p) {
   tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
-  f.left.row = in_steps(p, f.left.row), f.right.col = in_steps(p, f.right.col);
+  f.left.row = in_steps(p, f.left.row);
+  if (!p->b.words) f.right.col = in_steps(p, f.right.col);
   return f;
 }
 

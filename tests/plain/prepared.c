@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lowering/compiler.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
 
@@ -252,25 +253,28 @@ static void panels_keep_the_bits(void) {
   static const struct {
     int64_t m, k, n;
     tc_type type;
-    bool panels;  // whether it is kept in them
-  } of[] = {{7, 129, 128, TC_F32, true},   {6, 129, 128, TC_F32, false},    {49, 64, 512, TC_F32, true},    {128, 256, 192, TC_F32, true},
-            {100, 4100, 64, TC_F32, true}, {1000, 70, 320, TC_F32, true},   {1025, 32, 512, TC_F32, false}, {13, 500, 33, TC_F32, false},
-            {64, 192, 96, TC_F64, true},   {256, 1024, 1024, TC_F32, true}, {9, 2176, 48, TC_F64, true}};
+    bool panels;  // whether it is kept in them; of bf16, where pairs are multiplied
+  } of[] = {{7, 129, 128, TC_F32, true},    {6, 129, 128, TC_F32, false},    {49, 64, 512, TC_F32, true},    {128, 256, 192, TC_F32, true},
+            {100, 4100, 64, TC_F32, true},  {1000, 70, 320, TC_F32, true},   {1025, 32, 512, TC_F32, false}, {13, 500, 33, TC_F32, false},
+            {64, 192, 96, TC_F64, true},    {256, 1024, 1024, TC_F32, true}, {9, 2176, 48, TC_F64, true},    {16, 256, 128, TC_BF16, true},
+            {15, 256, 128, TC_BF16, false}, {49, 64, 512, TC_BF16, true},    {1000, 70, 320, TC_BF16, true}, {33, 4100, 96, TC_BF16, true},
+            {64, 129, 128, TC_BF16, false}, {1025, 32, 512, TC_BF16, false}};
   float *got = malloc(MOST * sizeof *got), *want = malloc(MOST * sizeof *want);
   EXPECT(got && want, "no memory");
   for (size_t i = 0; i < sizeof of / sizeof of[0] && got && want; i++)
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 8; way++) {
       int64_t m = of[i].m, k = of[i].k, n = of[i].n;
-      bool turned = way & 1, alone = way & 2;
+      bool turned = way & 1, alone = way & 2, down = way & 4;
+      bool pairs = tc_compiler_isa()->dots && !tc_options_get()->strict, panels = of[i].panels && (of[i].type != TC_BF16 || pairs);
       size_t bytes = (size_t)(m * n) * sizeof *got;
       tc_scope s = tc_scope_begin();
-      tc_tensor x = tc_cast(numbers(TC_SHAPE(m, k), 1), of[i].type), b = tc_cast(numbers(TC_SHAPE(n), 1), of[i].type);
-      tc_tensor w = tc_param(tc_cast(numbers(turned ? TC_SHAPE(n, k) : TC_SHAPE(k, n), 1), of[i].type)), all[] = {x, b, w};
+      tc_tensor rows = tc_cast(numbers(down ? TC_SHAPE(k, m) : TC_SHAPE(m, k), 1), of[i].type), b = tc_cast(numbers(TC_SHAPE(n), 1), of[i].type);
+      tc_tensor w = tc_param(tc_cast(numbers(turned ? TC_SHAPE(n, k) : TC_SHAPE(k, n), 1), of[i].type)), all[] = {rows, b, w};
       EXPECT_OK(tc_eval(3, all));
+      tc_tensor x = down ? tc_transpose(rows, 0, 1) : rows;
       product(x, w, b, turned, alone, got, bytes);
-      size_t matrix = (size_t)(k * n) * (of[i].type == TC_F64 ? 8 : 4);
-      EXPECT(kept() >= (of[i].panels ? matrix : 0) && (of[i].panels || kept() == 0), "[%d %d] @ [%d %d]: %zu bytes kept", (int)m, (int)k, (int)k,
-             (int)n, kept());
+      size_t matrix = (size_t)(k * n) * tc_type_bytes(of[i].type);
+      EXPECT(kept() >= (panels ? matrix : 0) && (panels || kept() == 0), "[%d %d] @ [%d %d]: %zu bytes kept", (int)m, (int)k, (int)k, (int)n, kept());
       product(x, w, b, turned, alone, got, bytes);
       set_option("0");
       product(x, w, b, turned, alone, want, bytes);
