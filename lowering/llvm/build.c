@@ -309,6 +309,11 @@ static void add_attribute(tc_llvm_build *b, const char *key, const char *value) 
                           LLVMCreateStringAttribute(b->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
 }
 
+static void add_number(tc_llvm_build *b, const char *key, uint64_t value) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(key, strlen(key));
+  LLVMAddAttributeAtIndex(b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(b->ctx, kind, value));
+}
+
 static void make_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits) {
   char bits[16];
   LLVMTypeRef arg[] = {b->ptr, LLVMPointerType(b->ptr, 0), LLVMPointerType(b->i64, 0), b->i64, b->i64, b->ptr};
@@ -318,8 +323,10 @@ static void make_function(tc_llvm_build *b, const char *name, const char *cpu, c
   add_attribute(b, "target-features", features);
   add_attribute(b, "prefer-vector-width", bits);  // without these two LLVM uses half of AVX-512 on Intel names
   add_attribute(b, "min-legal-vector-width", bits);
-  LLVMAddAttributeAtIndex(b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(b->ctx, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  add_number(b, "nounwind", 0);
+  // Registers that are put aside lie in one line then. LLVM does not see to it by itself, and where an accumulator is put aside in an innermost loop, as in
+  // attention's, the place of the caller's stack decided. On a Zen 4 at two threads, 4x12x512x64: 8.5 ms, the caller 7 % slower than its worker; now 8.2.
+  add_number(b, "alignstack", (uint64_t)vector_bits / 8);
 }
 
 // The last mention counts, as for LLVM: "+f16c,..,-f16c" is without.
