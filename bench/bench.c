@@ -18,6 +18,8 @@
 enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4, MAX_FIRST = 64 };
 static const double slice_seconds = 0.01;
 static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
+static const double close_share = 0.1;      // a figure so near its floor, on either side, is measured so many times as long
+static const double close_times = 5;
 static const double hopeless_seconds = 5;   // a call of a peer that is far behind anyway
 
 static struct {
@@ -154,6 +156,51 @@ static bool wants_peer(const bench_row *row, int threads, const char *peer) {
   return !known;  // of a new row nobody knows which is the best
 }
 
+// ---- Figures ----
+
+static const series *find_peer(const char *name, const series *all, int n) {
+  for (int i = 0; i < n; i++)
+    if (all[i].n > 0 && strcmp(all[i].name, name) == 0) return &all[i];
+  return NULL;
+}
+
+// The fastest peer, or NULL.
+static const series *best_of(const series *all, int n) {
+  const series *best = NULL;
+  double least = INFINITY;
+  for (int i = 0; i < n; i++) {
+    double ratio = all[i].n > 0 ? speed_ratio(&all[i]) : INFINITY;
+    if (ratio < least) best = &all[i], least = ratio;
+  }
+  return best;
+}
+
+// What was measured of a row: tc, the roof, and peers.
+typedef struct measured {
+  const bench_row *row;
+  int threads, n_peers;
+  const series *tc, *roof, *peers;
+} measured;
+
+static bool is_judged_by(const measured *m, const struct floor_row *f) {
+  return strcmp(f->bench, m->row->bench) == 0 && strcmp(f->name, m->row->name) == 0 && of_threads(f->threads, m->threads);
+}
+
+// The figure that a floor is for, so far; negative: it was not measured.
+static double figure_of(const measured *m, const struct floor_row *f) {
+  const series *peer = f->peer[0] ? find_peer(f->peer, m->peers, m->n_peers) : best_of(m->peers, m->n_peers);
+  if (f->what == VALUE) return in_unit(m->row, median(m->tc->seconds, m->tc->n));
+  if (f->what == ROOF) return m->roof->n > 0 ? speed_ratio(m->roof) : -1;
+  return peer ? speed_ratio(peer) : -1;
+}
+
+// Whether one of the row's figures is so near its floor that a median of more rounds should decide.
+static bool is_close(const measured *m) {
+  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++)
+    if (is_judged_by(m, &floors[i]) && floors[i].floor > 0 && fabs(figure_of(m, &floors[i]) / floors[i].floor - 1) < close_share) return true;
+  return false;
+}
+
 // ---- Measuring ----
 
 // Warms up (plans, background compilation, frequencies) and returns how many calls fill a slice; 0 if the work failed.
@@ -194,27 +241,19 @@ typedef struct verdict {
 
 static const char *const measure_names[] = {"value", "of_roof", "ratio"};
 
-static const series *find_peer(const char *name, const series *all, int n) {
-  for (int i = 0; i < n; i++)
-    if (all[i].n > 0 && strcmp(all[i].name, name) == 0) return &all[i];
-  return NULL;
-}
-
-static void judge(const bench_row *row, int threads, verdict *v, const series *all, int n) {
+static void judge(const measured *m, verdict *v) {
   for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
     const struct floor_row *f = &floors[i];
-    if (strcmp(f->bench, row->bench) != 0 || strcmp(f->name, row->name) != 0) continue;
-    if (!of_threads(f->threads, threads) || v->n_floors == MAX_FLOORS) continue;
-    const series *peer = f->peer[0] ? find_peer(f->peer, all, n) : v->best;
-    bool measured = f->what == VALUE || (f->what == ROOF ? v->of_roof > 0 : peer != NULL), held = false;
-    if (measured) held = f->what == VALUE ? v->value <= f->floor : (f->what == ROOF ? v->of_roof : speed_ratio(peer)) >= f->floor;
+    if (!is_judged_by(m, f) || v->n_floors == MAX_FLOORS) continue;
+    double figure = figure_of(m, f);
+    bool known = figure >= 0, held = known && (f->what == VALUE ? figure <= f->floor : figure >= f->floor);
     v->floors[v->n_floors] = f;
-    v->state[v->n_floors++] = held ? HELD : measured ? MISSED : UNMEASURED;
+    v->state[v->n_floors++] = held ? HELD : known ? MISSED : UNMEASURED;
     // Where peers were asked for, a ratio that could not be measured is a failure, not an excuse.
-    if (measured ? !held : f->what == RATIO && run.n_peers > 0) v->failed = true;
+    if (known ? !held : f->what == RATIO && run.n_peers > 0) v->failed = true;
   }
-  for (int i = 0; i < n; i++)
-    if (run.n_peers > 0 && all[i].has_case && all[i].n == 0) v->failed = true;
+  for (int i = 0; i < m->n_peers; i++)
+    if (run.n_peers > 0 && m->peers[i].has_case && m->peers[i].n == 0) v->failed = true;
 }
 
 // {"value": 80, ..}: what is judged, and its floors or goals; a ratio to one peer is called "ratio to PEER".
@@ -291,9 +330,10 @@ static void add(series *s, double seconds, double ours) {
   if (seconds >= 0) s->seconds[s->n] = seconds, s->ours[s->n++] = ours;
 }
 
-static bool more_rounds(const bench_row *row, int n, double seconds) {
-  if (row->n_samples) return n < row->n_samples;
-  return n < 3 || seconds < run.seconds || (n < MIN_ROUNDS && seconds < slow_seconds);
+static bool more_rounds(const measured *m, int n, double seconds) {
+  if (m->row->n_samples) return n < m->row->n_samples;
+  if (n < 3 || seconds < run.seconds || (n < MIN_ROUNDS && seconds < slow_seconds)) return true;
+  return seconds < fmax(close_times * run.seconds, slow_seconds) && is_close(m);
 }
 
 // A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again: the ratio needs no median, and rows would take hours.
@@ -307,7 +347,8 @@ static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, s
   for (int p = 0; p < row->n_peers; p++)
     peer_calls[p] = !row->peers[p].run ? 0 : row->n_samples ? 1 : calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1);
   double start = bench_now();
-  for (int r = 0; r < MAX_ROUNDS && more_rounds(row, r, bench_now() - start); r++) {
+  measured so_far = {row, threads, row->n_peers + run.n_peers, tc, roof, peers};
+  for (int r = 0; r < MAX_ROUNDS && more_rounds(&so_far, r, bench_now() - start); r++) {
     double rate = bench_roof_slice(row->roof, threads, row->work, slice_seconds / 2);
     double ours = slice(row->run, row->arg, n_calls);
     if (ours < 0) return false;
@@ -387,13 +428,9 @@ void bench_measure(const bench_row *row) {
   v.min = in_unit(row, quantile(tc.seconds, tc.n, is_rate(row) ? 1 : 0));  // of a rate, the worst too is the smallest
   v.p99 = in_unit(row, quantile(tc.seconds, tc.n, is_rate(row) ? 0.01 : 0.99));
   if (roof.n > 0) v.of_roof = speed_ratio(&roof), v.roof = in_unit(row, median(roof.seconds, roof.n));
-  for (int p = 0; p < n_peers; p++) {
-    if (peers[p].n == 0) continue;
-    double ratio = speed_ratio(&peers[p]);
-    if (v.best == NULL || ratio < v.ratio) v.best = &peers[p], v.ratio = ratio;
-  }
+  if ((v.best = best_of(peers, n_peers)) != NULL) v.ratio = speed_ratio(v.best);
   if (row->n_samples == 0) account(&first, median(tc.seconds, tc.n), find_peer("torch-eager", peers, n_peers), &v);
-  judge(row, threads, &v, peers, n_peers);
+  judge(&(measured){row, threads, n_peers, &tc, &roof, peers}, &v);
   if (v.failed) counts->n_missed++;
   print_line(row, threads, &v, peers, n_peers);
   if (run.json) print_json(run.json, row, threads, &v, peers, n_peers);
