@@ -47,9 +47,9 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 // are interpreted first, unless TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a general one (family.h), unless
 // TC_GENERAL_KERNELS=0. Each kernel is a reference; on failure there is none, and the error is that of the first wish that has one.
 typedef struct tc_kernel_wish {
-  const tc_nest *nest;  // borrowed, as stem and text are; NULL: there is
-  const char *text;  // of a GPU's kernel, whose threads and memory are said by who launches it, and whose name is stem; NULL: it is
-  uint32_t fill;  // the GPU's own kernel of this number (tc_gpu_fill_make), which it keeps: none is given
+  const tc_nest *nest;  // borrowed, as text and stem are; NULL: it is made from text
+  const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
+  uint32_t fill;  // which of those that write tables (tc_gpu_fill_make): the GPU keeps it, and none is given
   const char *stem;
   uint64_t place;  // equal for nests that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
