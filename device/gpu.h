@@ -159,6 +159,11 @@ typedef struct tc_gpu_launch {
   tc_gpu_call *call;  // NULL: a kernel. Else of the others first_word alone counts
 } tc_gpu_launch;
 
+// The kernels that write a table: a device keeps a few, by how many words they write, each made when a sequence needs it first, or ahead of that.
+// Those that a table of so many words needs and the device does not have yet, a bit for each number.
+uint32_t tc_gpu_fills_missing(tc_gpu *g, uint32_t n_words);
+tc_status tc_gpu_fill_make(tc_gpu *g, uint32_t number);
+
 // The launches are copied, their code and calls retained. words: of the table.
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a

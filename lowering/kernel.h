@@ -43,11 +43,13 @@ typedef struct tc_kernel {
 // compiled is added to when neither had it.
 // gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
-// The kernels of many nests; those that must be compiled are, by the threads of the team, and those whose run is interpreted sooner than they are compiled are
-// interpreted first, unless TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a general one (family.h), unless
-// TC_GENERAL_KERNELS=0. Each kernel is a reference; on failure there is none, and the error is that of the first nest that has one.
+// Many kernels; those that must be compiled are, by the threads of the team, the longest first, and those whose run is interpreted sooner than they are compiled
+// are interpreted first, unless TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a general one (family.h), unless
+// TC_GENERAL_KERNELS=0. Each kernel is a reference; on failure there is none, and the error is that of the first wish that has one.
 typedef struct tc_kernel_wish {
-  const tc_nest *nest;  // borrowed, as stem is
+  const tc_nest *nest;  // borrowed, as text and stem are; NULL: it is made from text
+  const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
+  uint32_t fill;  // which of those that write tables (tc_gpu_fill_make): the GPU keeps it, and none is given
   const char *stem;
   uint64_t place;  // equal for nests that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
@@ -55,8 +57,6 @@ typedef struct tc_kernel_wish {
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
-// The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
-tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 void tc_kernel_release(tc_kernel *k);
 // Code of its own for one that is interpreted, or done by a general one, which it is until that is there. An error is told in the log: it stays so.
 void tc_kernel_compile(tc_kernel *k);

@@ -191,40 +191,73 @@ static uint64_t hash_of_graph(const tc_graph *g, tc_arena *arena) {
   return tc_hash_bytes(word, n * sizeof *word).lo;
 }
 
-// Kernels are compiled once the steps are settled, those of a program beside each other. One that is of the same place of a like graph as another is of its
-// family: the place is the first node that it stores.
-static tc_status compile(tc_builder *b, tc_program *p) {
-  uint32_t n = 0, compiled = 0;
-  tc_arena_reset(&b->expansion);
-  uint64_t graph = hash_of_graph(&b->p->graph, &b->expansion);
+// The nests that the steps' kernels are made from: of products, in the cut that tuning found, and beside one that does for any number of rows.
+static void choose_nests(tc_builder *b, tc_program *p, uint64_t graph) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    bool is_product = s->draft && s->draft->is_product;
-    if (is_product && tc_options_get()->autotune) tune(b, p, s);
-    if (is_product && graph) generalize(b, p, s, graph + s->draft->product_node);
-    n += s->draft != NULL;
+    if (!s->draft || !s->draft->is_product) continue;
+    if (tc_options_get()->autotune) tune(b, p, s);
+    if (graph) generalize(b, p, s, graph + s->draft->product_node);
   }
-  if (n == 0) return TC_OK;
-  tc_arena_reset(&b->expansion);
-  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, n * sizeof *wish), *next = wish;
-  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+}
+
+static uint32_t count_drafts(const tc_program *p) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].draft != NULL;
+  return n;
+}
+
+// One that is of the same place of a like graph as another is of its family: the place is the first node that it stores.
+static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_kernel_wish *next) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     if (!s->draft) continue;
     uint64_t place = graph ? graph + s->node : 0;
     *next++ = (tc_kernel_wish){.nest = &s->draft->nest, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
   }
-  TC_TRY(tc_kernel_get_all(wish, n, b->p->graph.target.gpu, &compiled));
-  b->plan->n_compiled += compiled;
+  return next;
+}
+
+static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *made) {
   for (uint32_t i = 0; i < p->n_step; i++) {
-    if (!p->step[i].draft) continue;
-    p->step[i].kernel = wish++->kernel;
-    tc_steps_drop_draft(&p->step[i]);
+    tc_step *s = &p->step[i];
+    if (!s->draft) continue;
+    s->kernel = made++->kernel;
+    tc_steps_drop_draft(s);
+    p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
   }
-  return TC_OK;
+  return made;
+}
+
+// All kernels of a program are compiled beside each other, whatever they are for: its steps, its rows on a GPU, what it prepares.
+static tc_status compile(tc_builder *b, uint64_t graph) {
+  tc_program *p = b->p, *q = p->prepare;
+  uint32_t fills = p->gpu ? tc_gpu_launches_fills(p->gpu) | tc_gpu_launches_fills(q->gpu) : 0,
+           n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
+  uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
+  tc_arena_reset(&b->expansion);
+  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *wish);
+  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  tc_kernel_wish *next = wish_for_steps(q, graph, wish_for_steps(p, graph, wish));
+  if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
+  for (uint32_t i = 0; i < 32; i++)
+    if (fills >> i & 1) wish[n++] = (tc_kernel_wish){.fill = i};
+  if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
+  b->plan->n_compiled += compiled;
+  const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));
+  if (!p->gpu) return TC_OK;
+  TC_TRY(tc_gpu_launches_finish(p->gpu, made));
+  return tc_gpu_launches_finish(q->gpu, NULL);  // which has no rows
 }
 
 // ---- programs ----
+
+static tc_status make_launches(tc_program *p) {
+  if (!tc_target_is_gpu(&p->graph.target)) return TC_OK;
+  p->prepare->graph.target = p->graph.target;
+  TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
+  return tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
+}
 
 static tc_status build(tc_builder *b) {
   tc_program *p = b->p;
@@ -237,11 +270,15 @@ static tc_status build(tc_builder *b) {
     else
       TC_TRY(give_way(b, st));
   }
-  TC_TRY(compile(b, p));
-  TC_TRY(compile(b, p->prepare));
+  tc_arena_reset(&b->expansion);
+  uint64_t graph = hash_of_graph(&p->graph, &b->expansion);
+  choose_nests(b, p, graph);
+  choose_nests(b, p->prepare, graph);
   tc_homes_delay_writers(p, b->plan);
   tc_homes_choose(p, b->plan);
-  return tc_waves_schedule(p) && tc_waves_schedule(p->prepare) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare) || !tc_memory_place(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  TC_TRY(make_launches(p));
+  return compile(b, graph);
 }
 
 static const char *tier_of(const tc_program *p) {
@@ -277,14 +314,6 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_arena_fini(&b.grouping);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
-  if (!tc_memory_place(p, plan)) return tc_program_destroy(p), TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  if (tc_target_is_gpu(&p->graph.target)) {
-    p->prepare->graph.target = p->graph.target;
-    st = tc_gpu_launches_create(p, false, &p->gpu);
-    if (st == TC_OK) st = tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
-    if (st != TC_OK) return tc_program_destroy(p), st;
-    plan->n_compiled += tc_gpu_launches_compiled(p->gpu);
-  }
   plan->n_kernels = tc_waves_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->tier = tier_of(p);

@@ -65,8 +65,6 @@ bool tc_waves_schedule(tc_program *p) {
   p->step = sorted;
   for (uint32_t w = 0; w < n_wave; w++) p->wave_tasks[w] = divide_wave(p, w);
   divide_brief(p);
-  for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].kernel) p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, p->step[i].kernel->scratch_bytes);
   return true;
 }
 

@@ -51,7 +51,7 @@ struct tc_gpu_sequence {
 
 // ---- the kernels that write tables ----
 
-static tc_status fill_code(tc_gpu *g, uint32_t size) {
+tc_status tc_gpu_fill_make(tc_gpu *g, uint32_t size) {
   char name[32], source[640];
   tc_gpu_code *c;
   snprintf(name, sizeof name, "tc_fill_%u", fill_words[size]);
@@ -71,24 +71,44 @@ static tc_status fill_code(tc_gpu *g, uint32_t size) {
   return TC_OK;
 }
 
-static tc_status fills_plan(tc_gpu_sequence *s) {
-  tc_gpu *g = s->g;
+// Words of the largest kernel that the driver takes.
+static uint32_t most_words(const tc_gpu *g) {
   uint32_t largest = TC_GPU_FILLS;
   while (largest > 1 && (fill_words[largest - 1] + FILL_HEAD_WORDS) * sizeof(uint64_t) > g->driver->most_value_bytes()) largest--;
-  uint32_t most = fill_words[largest - 1];
+  return fill_words[largest - 1];
+}
+
+static uint32_t size_of(uint32_t n_words) {
+  uint32_t size = 0;
+  while (fill_words[size] < n_words) size++;
+  return size;
+}
+
+uint32_t tc_gpu_fills_missing(tc_gpu *g, uint32_t n_words) {
+  uint32_t most = most_words(g), rest = n_words % most, missing = 0;
+  if (n_words >= most) missing |= 1u << size_of(most);
+  if (rest) missing |= 1u << size_of(rest);
+  pthread_mutex_lock(&g->lock);
+  for (uint32_t i = 0; i < TC_GPU_FILLS; i++)
+    if (g->fill[i]) missing &= ~(1u << i);
+  pthread_mutex_unlock(&g->lock);
+  return missing;
+}
+
+static tc_status fills_plan(tc_gpu_sequence *s) {
+  tc_gpu *g = s->g;
+  uint32_t most = most_words(g);
   s->n_fills = (s->n_words + most - 1) / most;
   s->fill = tc_calloc(s->n_fills, sizeof *s->fill);
   s->value = tc_calloc(most + FILL_HEAD_WORDS, sizeof *s->value);
   if (!s->fill || !s->value) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", s->n);
   for (uint32_t i = 0; i < s->n_fills; i++) {
     fill *f = &s->fill[i];
-    f->first = i * most, f->n = TC_MIN(most, s->n_words - f->first);
-    while (fill_words[f->size] < f->n) f->size++;
-    pthread_mutex_lock(&g->lock);
-    bool there = g->fill[f->size] != NULL;
-    pthread_mutex_unlock(&g->lock);
-    if (!there) TC_TRY(fill_code(g, f->size));
+    f->first = i * most, f->n = TC_MIN(most, s->n_words - f->first), f->size = size_of(f->n);
   }
+  uint32_t missing = tc_gpu_fills_missing(g, s->n_words);
+  for (uint32_t i = 0; i < TC_GPU_FILLS; i++)
+    if (missing >> i & 1) TC_TRY(tc_gpu_fill_make(g, i));
   return TC_OK;
 }
 

@@ -24,25 +24,31 @@ typedef struct map {
   uint64_t at, words[TC_GPU_MAP_WORDS];  // the latest; at 0: none. Under the lock
 } map;
 
+// What a launch's code is, until that is compiled.
+typedef struct wanted {
+  const tc_step *step;         // of a KERNEL
+  uint32_t chunk;              // KERNEL: the word that says how many units a group does
+  const char *name, *source;   // of a row's kernel
+  tc_kernel *kernel;           // of a row, a reference
+} wanted;
+
 struct tc_gpu_launches {
   tc_gpu_sequence **sequence;  // one, or one a step
-  uint32_t *first_word;        // of each sequence, and the end
+  uint32_t *first_word, *first_launch;  // of each sequence, and the end
   uint32_t n_sequence;
   word *word;
   uint32_t n_word, cap_word;
   map *map;
   uint32_t n_map, cap_map;
   pthread_mutex_t lock;  // of the maps' latest words
-  tc_gpu_launch *launch;  // of the sequence being made
-  uint32_t n_launch, cap_launch;
-  tc_kernel **held;  // kernels of rows, until the sequence holds their code
-  uint32_t n_held, cap_held;
-  tc_arena arena;  // scratch of a row
+  tc_gpu_launch *launch;  // and what their code is to be, until there are sequences
+  wanted *wanted;
+  uint32_t n_launch, cap_launch, cap_wanted;
+  tc_arena arena;  // of rows, until then
   uint64_t n_checks;  // seen so far
   tc_gpu *gpu;
   size_t scratch_bytes;  // of rows, one after the other
   bool checks;
-  uint32_t n_compiled;
 };
 
 static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
@@ -73,7 +79,9 @@ static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
 // Of the launch at hand, whose words begin here.
 static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
   if (!room((void **)&l->launch, &l->cap_launch, l->n_launch, sizeof l->launch[0])) return NULL;
+  if (!room((void **)&l->wanted, &l->cap_wanted, l->n_launch, sizeof l->wanted[0])) return NULL;
   l->launch[l->n_launch] = (tc_gpu_launch){.first_word = l->n_word - l->first_word[sequence]};
+  l->wanted[l->n_launch] = (wanted){.step = NULL};
   return &l->launch[l->n_launch++];
 }
 
@@ -123,18 +131,18 @@ static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *w
 }
 
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  const tc_gpu_shape *shape = &s->kernel->gpu_shape;
-  bool ok = shape->n_map == 0 || align_words(l, sequence);
-  tc_gpu_launch *x = ok ? add_launch(l, sequence) : NULL;
-  if (!x) return no_room();
-  int64_t chunk = tc_gpu_launch_kernel(s->kernel, s->extent, x);
+  const tc_nest *nest = &s->draft->nest;
+  bool ok = nest->n_map == 0 || align_words(l, sequence);
+  if (!ok || !add_launch(l, sequence)) return no_room();
   uint32_t first = l->n_word;
   for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
   for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
-  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent) && add_word(l, WORD_CONST, (uint64_t)chunk);
+  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent);
+  l->wanted[l->n_launch - 1] = (wanted){.step = s, .chunk = l->n_word};
+  ok = ok && add_word(l, WORD_CONST, 0);
   ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
-  ok = ok && (shape->n_map == 0 || align_words(l, sequence));
-  for (uint32_t i = 0; i < shape->n_map; i++) ok = ok && add_map(l, &shape->map[i], first);
+  ok = ok && (nest->n_map == 0 || align_words(l, sequence));
+  for (uint32_t i = 0; i < nest->n_map; i++) ok = ok && add_map(l, &nest->map[i], first);
   return ok ? TC_OK : no_room();
 }
 
@@ -169,13 +177,10 @@ static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
   for (uint32_t i = 0; i < row->n_launch; i++) {
     const tc_gpu_row_launch *from = &row->launch[i];
-    tc_kernel *kernel;
-    TC_TRY(tc_kernel_of_text(from->name, from->source, l->gpu, &kernel, &l->n_compiled));
-    if (!room((void **)&l->held, &l->cap_held, l->n_held, sizeof l->held[0])) return tc_kernel_release(kernel), no_room();
-    l->held[l->n_held++] = kernel;
     tc_gpu_launch *x = add_launch(l, sequence);
     bool ok = x != NULL;
-    if (ok) x->code = kernel->gpu_code, x->blocks = from->blocks, x->threads = from->threads, x->shared_bytes = from->shared_bytes;
+    if (ok) x->blocks = from->blocks, x->threads = from->threads, x->shared_bytes = from->shared_bytes;
+    if (ok) l->wanted[l->n_launch - 1] = (wanted){.name = from->name, .source = from->source};
     for (uint32_t k = 0; k < from->n_word && ok; k++) ok = add_row_word(l, p, s, &from->word[k]);
     if (!ok) return no_room();
   }
@@ -219,7 +224,6 @@ static tc_status add_check(tc_gpu_launches *l, const tc_program *p, const tc_ste
 }
 
 static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  tc_arena_reset(&l->arena);
   switch ((tc_step_kind)s->kind) {
     case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
     case TC_STEP_CALL: return add_call(l, p, s, sequence);
@@ -230,26 +234,14 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
 }
 
-static void drop_held(tc_gpu_launches *l) {
-  while (l->n_held) tc_kernel_release(l->held[--l->n_held]);
-}
-
-static tc_status end_sequence(tc_gpu_launches *l, uint32_t sequence) {
-  uint32_t n = l->n_launch;
-  l->first_word[sequence + 1] = l->n_word;
-  tc_status st = n ? tc_gpu_sequence_create(l->gpu, l->launch, n, l->n_word - l->first_word[sequence], &l->sequence[sequence]) : TC_OK;
-  l->n_launch = 0;
-  drop_held(l);
-  return st;
-}
-
 static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
   for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
   for (uint32_t i = 0; i < p->n_step; i++) {
-    TC_TRY(add_step(l, p, &p->step[i], one_by_one ? i : 0));
-    if (one_by_one) TC_TRY(end_sequence(l, i));
+    uint32_t sequence = one_by_one ? i : 0;
+    TC_TRY(add_step(l, p, &p->step[i], sequence));
+    l->first_word[sequence + 1] = l->n_word, l->first_launch[sequence + 1] = l->n_launch;
   }
-  return one_by_one ? TC_OK : end_sequence(l, 0);
+  return TC_OK;
 }
 
 tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out) {
@@ -261,19 +253,59 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   l->n_sequence = one_by_one ? p->n_step : 1;
   l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
   l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
-  tc_status st = l->sequence && l->first_word ? fill(l, p, one_by_one) : no_room();
-  tc_free(l->launch);
-  drop_held(l);
-  tc_free(l->held);
-  tc_arena_fini(&l->arena);
-  l->launch = NULL, l->held = NULL;
+  l->first_launch = tc_calloc(l->n_sequence + 2, sizeof l->first_launch[0]);
+  tc_status st = l->sequence && l->first_word && l->first_launch ? fill(l, p, one_by_one) : no_room();
   if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
   *out = l;
   return TC_OK;
 }
 
+// ---- their kernels ----
+
+uint32_t tc_gpu_launches_fills(const tc_gpu_launches *l) {
+  uint32_t missing = 0;
+  for (uint32_t i = 0; i < l->n_sequence; i++) missing |= tc_gpu_fills_missing(l->gpu, l->first_word[i + 1] - l->first_word[i]);
+  return missing;
+}
+
+uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->n_launch; i++) {
+    if (!l->wanted[i].source) continue;
+    if (wish) wish[n] = (tc_kernel_wish){.text = l->wanted[i].source, .stem = l->wanted[i].name};
+    n++;
+  }
+  return n;
+}
+
+// What sequences do not need.
+static void drop_wanted(tc_gpu_launches *l) {
+  for (uint32_t i = 0; i < l->n_launch; i++) tc_kernel_release(l->wanted[i].kernel);
+  tc_free(l->wanted);
+  tc_free(l->launch);
+  tc_free(l->first_launch);
+  tc_arena_fini(&l->arena);
+  l->wanted = NULL, l->launch = NULL, l->first_launch = NULL, l->n_launch = 0;
+}
+
+tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made) {
+  tc_status st = TC_OK;
+  for (uint32_t i = 0; i < l->n_launch; i++) {
+    wanted *w = &l->wanted[i];
+    if (w->source) l->launch[i].code = (w->kernel = made++->kernel)->gpu_code;
+    if (w->step) l->word[w->chunk].value = (uint64_t)tc_gpu_launch_kernel(w->step->kernel, w->step->extent, &l->launch[i]);
+  }
+  for (uint32_t i = 0; i < l->n_sequence && st == TC_OK; i++) {
+    uint32_t first = l->first_launch[i], n = l->first_launch[i + 1] - first;
+    if (n) st = tc_gpu_sequence_create(l->gpu, l->launch + first, n, l->first_word[i + 1] - l->first_word[i], &l->sequence[i]);
+  }
+  drop_wanted(l);
+  return st;
+}
+
 void tc_gpu_launches_destroy(tc_gpu_launches *l) {
   if (!l) return;
+  drop_wanted(l);
   for (uint32_t i = 0; l->sequence && i < l->n_sequence; i++) tc_gpu_sequence_destroy(l->sequence[i]);
   tc_free(l->sequence);
   tc_free(l->first_word);
@@ -295,10 +327,6 @@ bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note) {
   const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
   *out_note = plain ? plain : l->checks ? "its run waits for the check of its indices" : NULL;
   return !plain;
-}
-
-uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l) {
-  return l->n_compiled;
 }
 
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {

@@ -2,7 +2,7 @@
 //
 // All steps of a program are one sequence, in the order of its waves, except those that prepare: of these a run does some, so each is a sequence of its own.
 // Bad indices are found by launches of their own that write the run's fault word; generated kernels look at it first, so that nothing is written after.
-// Threads: immutable once made, but for maps' words as the latest run had them, under a lock; many threads may run one.
+// Threads: immutable once finished, but for maps' words as the latest run had them, under a lock; many threads may run one.
 #ifndef TC_LOWERING_GPU_LAUNCHES_H
 #define TC_LOWERING_GPU_LAUNCHES_H
 
@@ -10,16 +10,20 @@
 
 typedef struct tc_gpu_launches tc_gpu_launches;
 
-// pre: the program's kernels are compiled, its steps in order, its blocks placed. one_by_one: a sequence a step.
+// pre: the program's steps are in order, with the drafts of their kernels. one_by_one: a sequence a step. What is launched is known; to be finished before it runs.
 tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
+// Kernels that it wants beside those of its steps, which are compiled with them: of rows, borrowed from it (NULL: they are counted), and of the GPU's own
+// those that it does not have yet, a bit for each.
+uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish);
+uint32_t tc_gpu_launches_fills(const tc_gpu_launches *l);
+// The steps' kernels are compiled, and those it wished for, in the same order, are `made`: references that it takes, whatever the status.
+tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made);
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
 // Bytes that a run needs in its arena behind the program's blocks.
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
 // Whether the latest run's launches were one replay of a graph; if not, or if it waited, *out_note is why, static text, else NULL. Of a program that is not
 // one by one.
 bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note);
-// How many kernels of rows were compiled for it.
-uint32_t tc_gpu_launches_compiled(const tc_gpu_launches *l);
 // Room for a run's words.
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 
