@@ -192,6 +192,7 @@ static const tc_gpu_library_driver convolutions = {
     .drop = tc_cudnn_drop,
     .find = tc_cudnn_find,
     .check = tc_cudnn_check,
+    .turn = tc_cudnn_turn,
     .run = tc_cudnn_run,
 };
 
@@ -263,17 +264,27 @@ static void close_port(tc_gpu_port *p, bool lost) {
     if (blaslt) tc_lt_close(blaslt, p);
     tc_cudnn_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
-    if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
+    for (int i = 0; i < TC_GPU_N_LINES; i++)
+      if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
     leave(p);
   }
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
+static tc_cu_result make_streams(tc_gpu_port *p) {
+  tc_cu_result result = TC_CUDA_SUCCESS;
+  for (int i = 0; i < TC_GPU_N_LINES && result == TC_CUDA_SUCCESS; i++) {
+    tc_cu_stream stream = NULL;
+    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
+    p->stream[i] = stream;
+  }
+  return result;
+}
+
 static int open_port(tc_gpu_port *p, const char **what) {
   tc_cu_device device;
   tc_cu_context context = NULL;
-  tc_cu_stream stream = NULL;
   *what = "retaining the primary context";
   tc_cu_result result = cu.cuDeviceGet(&device, p->ordinal);
   if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
@@ -282,8 +293,7 @@ static int open_port(tc_gpu_port *p, const char **what) {
   result = (tc_cu_result)enter(p);
   if (result == TC_CUDA_SUCCESS) {
     *what = "making a stream";
-    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
-    p->stream = stream;
+    result = make_streams(p);
     if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
     leave(p);
   }
@@ -292,7 +302,7 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)cu.cuStreamSynchronize(p->stream);
+  return (int)cu.cuStreamSynchronize(p->stream[TC_GPU_WORK]);
 }
 
 // ---- memory ----
@@ -303,13 +313,13 @@ static tc_cu_pointer pointer(const void *at) {
 
 static int take(tc_gpu_port *p, size_t bytes, void **out) {
   tc_cu_pointer at = 0;
-  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream);
+  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[TC_GPU_WORK]);
   *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
   return (int)result;
 }
 
 static int give(tc_gpu_port *p, void *at) {
-  return (int)cu.cuMemFreeAsync(pointer(at), p->stream);
+  return (int)cu.cuMemFreeAsync(pointer(at), p->stream[TC_GPU_WORK]);
 }
 
 static int trim(tc_gpu_port *p) {
@@ -333,15 +343,15 @@ static int staging_give(tc_gpu_port *p, void *at) {
 }
 
 static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream);
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream);
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
+  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -372,7 +382,7 @@ static int event_destroy(tc_gpu_port *p, void *event) {
 }
 
 static int event_record(tc_gpu_port *p, void *event) {
-  return (int)cu.cuEventRecord(event, p->stream);
+  return (int)cu.cuEventRecord(event, p->stream[TC_GPU_WORK]);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -420,10 +430,16 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   return (int)cu.cuFuncSetAttribute(function, TC_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
 }
 
+static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
+  const tc_gpu_library_driver *library = tc_cuda_driver.library[r->library];
+  int result = tc_gpu_library_turn(p, library, r->library, line);
+  return result ? result : library->run(p, r);
+}
+
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->request) return tc_cuda_driver.library[n->request->library]->run(p, n->request);
-  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+  if (n->request) return run_request(p, TC_GPU_WORK, n->request);
+  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
 }
 
 // ---- replay ----
@@ -451,13 +467,17 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
+// allow, so the library is turned to one that nobody waits for.
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
+  const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
   tc_cu_graph captured = NULL;
-  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream, TC_CU_STREAM_CAPTURE_MODE_RELAXED);
+  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  if (asked) return (tc_cu_result)asked;
+  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream[TC_GPU_CAPTURE], TC_CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != TC_CUDA_SUCCESS) return result;
-  int asked = tc_cuda_driver.library[request->library]->run(p, request);
-  result = cu.cuStreamEndCapture(p->stream, &captured);
+  asked = library->run(p, request);
+  result = cu.cuStreamEndCapture(p->stream[TC_GPU_CAPTURE], &captured);
   if (result == TC_CUDA_SUCCESS && asked == 0)
     result = cu.cuGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
   if (captured) (void)cu.cuGraphDestroy(captured);  // the node has a copy
@@ -489,7 +509,7 @@ static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu
 }
 
 static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
-  return (int)cu.cuGraphLaunch(r->exec, p->stream);
+  return (int)cu.cuGraphLaunch(r->exec, p->stream[TC_GPU_WORK]);
 }
 
 const tc_gpu_driver tc_cuda_driver = {

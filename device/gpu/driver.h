@@ -7,11 +7,19 @@
 
 #include "device/gpu.h"
 
-// A device as its driver names it. One stream, in which everything happens in order, and a pool of tc's own: the default ones are the caller's.
+// Streams of a device, each with an order of its own.
+typedef enum tc_gpu_line {
+  TC_GPU_WORK,  // kernels, and all else that touches tensors' memory
+  TC_GPU_CAPTURE,  // never runs anything: what libraries do is captured here, while other threads may wait for WORK
+} tc_gpu_line;
+#define TC_GPU_N_LINES 2
+
+// A device as its driver names it. Its streams and its pool are tc's own: the default ones are the caller's.
 typedef struct tc_gpu_port {
   int ordinal;
-  void *context, *stream, *pool;
+  void *context, *stream[TC_GPU_N_LINES], *pool;
   void *library[TC_GPU_N_LIBRARIES];  // handles, once they are open
+  tc_gpu_line library_line[TC_GPU_N_LIBRARIES];  // where what they are asked for goes
 } tc_gpu_port;
 
 typedef enum tc_gpu_verdict {
@@ -61,7 +69,8 @@ typedef struct tc_gpu_library_driver {
   void (*drop)(void *made);
   int (*find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
   int (*check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refused, or its workspace
-  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);
+  int (*turn)(tc_gpu_port *p, void *stream);  // what is asked for next goes there; NULL: `run` says it each time
+  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // in the stream of its line
 } tc_gpu_library_driver;
 
 typedef struct tc_gpu_driver {
@@ -131,6 +140,9 @@ typedef struct tc_gpu_driver {
   int (*replay_launch)(tc_gpu_port *p, tc_gpu_replay *r);
   void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // as close
 } tc_gpu_driver;
+
+// What the library is asked for next goes to this line.
+int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
 

@@ -191,20 +191,29 @@ static void close_port(tc_gpu_port *p, bool lost) {
     tc_hip_products_close(p);
     tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
-    if (p->stream) (void)hip.hipStreamDestroy(p->stream);
+    for (int i = 0; i < TC_GPU_N_LINES; i++)
+      if (p->stream[i]) (void)hip.hipStreamDestroy(p->stream[i]);
     leave(p);
   }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
+static tc_hip_result make_streams(tc_gpu_port *p) {
+  tc_hip_result result = TC_hipSuccess;
+  for (int i = 0; i < TC_GPU_N_LINES && result == TC_hipSuccess; i++) {
+    tc_hip_stream stream = NULL;
+    result = hip.hipStreamCreateWithFlags(&stream, TC_hipStreamNonBlocking);
+    p->stream[i] = stream;
+  }
+  return result;
+}
+
 static int open_port(tc_gpu_port *p, const char **what) {
-  tc_hip_stream stream = NULL;
   *what = "choosing the device";
   tc_hip_result result = (tc_hip_result)enter(p);
   if (result != TC_hipSuccess) return (int)result;
   *what = "making a stream";
-  result = hip.hipStreamCreateWithFlags(&stream, TC_hipStreamNonBlocking);
-  p->stream = stream;
+  result = make_streams(p);
   if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
   leave(p);
   if (result != TC_hipSuccess) close_port(p, false);
@@ -212,19 +221,19 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)hip.hipStreamSynchronize(p->stream);
+  return (int)hip.hipStreamSynchronize(p->stream[TC_GPU_WORK]);
 }
 
 // ---- memory ----
 
 static int take(tc_gpu_port *p, size_t bytes, void **out) {
-  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream);
+  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[TC_GPU_WORK]);
   if (result != TC_hipSuccess) *out = NULL;
   return (int)result;
 }
 
 static int give(tc_gpu_port *p, void *at) {
-  return (int)hip.hipFreeAsync(at, p->stream);
+  return (int)hip.hipFreeAsync(at, p->stream[TC_GPU_WORK]);
 }
 
 static int trim(tc_gpu_port *p) {
@@ -248,15 +257,15 @@ static int staging_give(tc_gpu_port *p, void *at) {
 }
 
 static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream);
+  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream[TC_GPU_WORK]);
 }
 
 static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream);
+  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[TC_GPU_WORK]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
+  return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -287,7 +296,7 @@ static int event_destroy(tc_gpu_port *p, void *event) {
 }
 
 static int event_record(tc_gpu_port *p, void *event) {
-  return (int)hip.hipEventRecord(event, p->stream);
+  return (int)hip.hipEventRecord(event, p->stream[TC_GPU_WORK]);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -322,10 +331,16 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   return TC_hipSuccess;
 }
 
+static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
+  const tc_gpu_library_driver *library = tc_hip_driver.library[r->library];
+  int result = tc_gpu_library_turn(p, library, r->library, line);
+  return result ? result : library->run(p, r);
+}
+
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->request) return tc_hip_driver.library[n->request->library]->run(p, n->request);
-  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+  if (n->request) return run_request(p, TC_GPU_WORK, n->request);
+  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
 }
 
 // ---- replay ----
@@ -356,13 +371,17 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
+// allow, so the library is turned to one that nobody waits for.
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
+  const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
   tc_hip_graph captured = NULL;
-  tc_hip_result result = hip.hipStreamBeginCapture(p->stream, TC_hipStreamCaptureModeRelaxed);
+  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  if (asked) return (tc_hip_result)asked;
+  tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
   if (result != TC_hipSuccess) return result;
-  int asked = tc_hip_driver.library[request->library]->run(p, request);
-  result = hip.hipStreamEndCapture(p->stream, &captured);
+  asked = library->run(p, request);
+  result = hip.hipStreamEndCapture(p->stream[TC_GPU_CAPTURE], &captured);
   if (result == TC_hipSuccess && asked == 0)
     result = hip.hipGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
   if (captured) (void)hip.hipGraphDestroy(captured);  // the node has a copy
@@ -394,7 +413,7 @@ static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu
 }
 
 static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
-  return (int)hip.hipGraphLaunch(r->exec, p->stream);
+  return (int)hip.hipGraphLaunch(r->exec, p->stream[TC_GPU_WORK]);
 }
 
 const tc_gpu_driver tc_hip_driver = {

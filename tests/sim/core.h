@@ -255,6 +255,8 @@ sim_error sim_wait_event(sim_stream *s, sim_event *e);
 // Captures what is asked of s into a graph, into `into` where that is given, after its nodes `deps`.
 sim_error sim_capture_begin(sim_stream *s, bool relaxed, sim_graph *into, sim_node *const *deps, size_t n_deps);
 sim_error sim_capture_end(sim_stream *s, sim_graph **out);
+// A stream that captures does not run: nobody can wait for it, and who tries has spoilt the capture.
+sim_error sim_not_captured(sim_stream *s);
 // Puts work at a stream's end, or into its capture. Takes what op owns, also on failure.
 SIM_EXPORT sim_error sim_enqueue(sim_stream *s, sim_op *op);
 sim_error sim_enqueue_exec(sim_stream *s, sim_exec *e);
@@ -321,6 +323,7 @@ typedef struct sim_options {
   uint64_t seed;
   int eager;  // percent of calls at which a piece of work runs
   bool truncating, slow_copies, leaks;
+  unsigned slow_capture_us;  // for which a call that is captured gives the lock up
   bool idle;  // no kernel runs, and nothing of a library's
   int driver_version;
 } sim_options;

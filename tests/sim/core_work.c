@@ -314,6 +314,11 @@ static sim_error stage(sim_op *op) {
 
 static sim_error capture(sim_stream *s, sim_op *op) {
   sim_node *node = NULL;
+  if (sim_option.slow_capture_us) {
+    sim_unlock();
+    usleep(sim_option.slow_capture_us);
+    sim_lock();
+  }
   if (s->capture_broken) {
     sim_op_fini(op);
     return SIM_CAPTURE_INVALIDATED;

@@ -224,6 +224,7 @@ tc_hip_result hipStreamDestroy(tc_hip_stream stream) {
 tc_hip_result hipStreamSynchronize(tc_hip_stream stream) {
   ENTER(USUAL);
   STREAM(s, stream);
+  SIM_TRY(sim_not_captured(s));
   return sim_wait_stream(s);
 }
 
