@@ -302,7 +302,10 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)cu.cuStreamSynchronize(p->stream[TC_GPU_WORK]);
+  static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
+  int result = 0;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)cu.cuStreamSynchronize(p->stream[lines[i]]);
+  return result;
 }
 
 // ---- memory ----
@@ -311,9 +314,9 @@ static tc_cu_pointer pointer(const void *at) {
   return (tc_cu_pointer)(uintptr_t)at;
 }
 
-static int take(tc_gpu_port *p, size_t bytes, void **out) {
+static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_cu_pointer at = 0;
-  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[TC_GPU_WORK]);
+  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[line]);
   *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
   return (int)result;
 }
@@ -342,12 +345,12 @@ static int staging_give(tc_gpu_port *p, void *at) {
   return (int)cu.cuMemFreeHost(at);
 }
 
-static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[TC_GPU_WORK]);
+static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[line]);
 }
 
-static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[TC_GPU_WORK]);
+static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[line]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
@@ -381,8 +384,12 @@ static int event_destroy(tc_gpu_port *p, void *event) {
   return (int)cu.cuEventDestroy_v2(event);
 }
 
-static int event_record(tc_gpu_port *p, void *event) {
-  return (int)cu.cuEventRecord(event, p->stream[TC_GPU_WORK]);
+static int event_record(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)cu.cuEventRecord(event, p->stream[line]);
+}
+
+static int event_follow(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)cu.cuStreamWaitEvent(p->stream[line], event, 0);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -544,6 +551,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
+    .event_follow = event_follow,
     .event_wait = event_wait,
     .load = load,
     .unload = unload,

@@ -1,7 +1,7 @@
 // Sequences of launches whose kernels read one table in device memory.
 //
 // Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
-// can be asked for while this one runs. The stream's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
+// can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
 // A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
 // Threads: under the device's lock, so two threads in one sequence take turns.
@@ -243,7 +243,7 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
 
 // pre: begun. Nothing where nobody wants the time.
 static tc_status record_timer(tc_gpu *g, void *timer) {
-  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, timer), "recording an event") : TC_OK;
+  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
 }
 
 // timer: n + 1 of them, recorded before and behind every launch; NULL: none.
@@ -375,7 +375,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   tc_status st = run_begin(s);
   if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
-  g->ahead.n++;
+  if (st == TC_OK) st = tc_gpu_ahead_mark(g);
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
   return st;
@@ -386,7 +386,7 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   tc_gpu *g = s->g;
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
-  g->ahead.n++;
+  TC_TRY(tc_gpu_ahead_mark(g));
   TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;

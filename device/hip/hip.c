@@ -221,13 +221,16 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)hip.hipStreamSynchronize(p->stream[TC_GPU_WORK]);
+  static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
+  int result = 0;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)hip.hipStreamSynchronize(p->stream[lines[i]]);
+  return result;
 }
 
 // ---- memory ----
 
-static int take(tc_gpu_port *p, size_t bytes, void **out) {
-  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[TC_GPU_WORK]);
+static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[line]);
   if (result != TC_hipSuccess) *out = NULL;
   return (int)result;
 }
@@ -256,12 +259,12 @@ static int staging_give(tc_gpu_port *p, void *at) {
   return (int)hip.hipHostFree(at);
 }
 
-static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream[TC_GPU_WORK]);
+static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream[line]);
 }
 
-static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[TC_GPU_WORK]);
+static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[line]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
@@ -295,8 +298,12 @@ static int event_destroy(tc_gpu_port *p, void *event) {
   return (int)hip.hipEventDestroy(event);
 }
 
-static int event_record(tc_gpu_port *p, void *event) {
-  return (int)hip.hipEventRecord(event, p->stream[TC_GPU_WORK]);
+static int event_record(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)hip.hipEventRecord(event, p->stream[line]);
+}
+
+static int event_follow(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)hip.hipStreamWaitEvent(p->stream[line], event, 0);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -448,6 +455,7 @@ const tc_gpu_driver tc_hip_driver = {
     .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
+    .event_follow = event_follow,
     .event_wait = event_wait,
     .load = load,
     .unload = unload,

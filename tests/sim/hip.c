@@ -228,6 +228,13 @@ tc_hip_result hipStreamSynchronize(tc_hip_stream stream) {
   return sim_wait_stream(s);
 }
 
+tc_hip_result hipStreamWaitEvent(tc_hip_stream stream, tc_hip_event event, unsigned flags) {
+  ENTER(USUAL);
+  STREAM(s, stream);
+  if (flags) return SIM_INVALID;
+  return sim_alive(event, SIM_EVENT) ? sim_wait_event(s, (sim_event *)event) : SIM_INVALID_HANDLE;
+}
+
 tc_hip_result hipEventCreateWithFlags(tc_hip_event *event, unsigned flags) {
   ENTER(USUAL);
   sim_event *e = sim_object_new(SIM_EVENT, sim_here(), sizeof *e);
