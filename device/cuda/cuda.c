@@ -463,6 +463,10 @@ static const char *no_replay(void) {
   return NULL;
 }
 
+static bool replay_is_fixed(void) {
+  return false;
+}
+
 static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
   return (tc_cu_node_params){n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, parameters, NULL, NULL, NULL};
 }
@@ -560,6 +564,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .map = map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .no_replay = no_replay,
+    .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,
     .replay_set = replay_set,
     .replay_launch = replay_launch,

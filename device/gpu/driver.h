@@ -139,6 +139,7 @@ typedef struct tc_gpu_driver {
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can
+  bool (*replay_is_fixed)(void);  // no node of its graphs can be set: what changes from run to run is launched before them
   int (*replay_create)(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
   // From the next launch on; those under way keep their parameter.
   int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);

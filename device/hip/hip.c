@@ -14,7 +14,7 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-#define GRAPHS_SINCE 60000000  // HIP 6.0: nodes may name functions of modules
+#define NODES_SINCE 60000000  // HIP 6.0: nodes may name functions of modules; before, whole graphs are captured
 #define NEWEST_MAJOR 7
 #define OLDEST_MAJOR 5
 
@@ -344,10 +344,14 @@ static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r
   return result ? result : library->run(p, r);
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int launch_in(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->request) return run_request(p, TC_GPU_WORK, n->request);
-  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
+  if (n->request) return run_request(p, line, n->request);
+  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[line], parameters, NULL);
+}
+
+static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+  return launch_in(p, TC_GPU_WORK, n);
 }
 
 // ---- replay ----
@@ -359,12 +363,14 @@ struct tc_gpu_replay {
 };
 
 static const char *no_replay(void) {
-  if (version < GRAPHS_SINCE) return "graphs of HIP before 6.0 take no functions of modules";
-  if (!hip.hipGraphCreate || !hip.hipGraphDestroy || !hip.hipGraphAddKernelNode || !hip.hipGraphInstantiateWithFlags ||
-      !hip.hipGraphExecKernelNodeSetParams || !hip.hipGraphLaunch || !hip.hipGraphExecDestroy || !hip.hipGraphAddChildGraphNode ||
-      !hip.hipStreamBeginCapture || !hip.hipStreamEndCapture)
-    return "this HIP has no functions for graphs";
-  return NULL;
+  bool captures = hip.hipStreamBeginCapture && hip.hipStreamEndCapture && hip.hipGraphInstantiateWithFlags && hip.hipGraphLaunch &&
+                  hip.hipGraphExecDestroy && hip.hipGraphDestroy;
+  bool builds = hip.hipGraphCreate && hip.hipGraphAddKernelNode && hip.hipGraphExecKernelNodeSetParams && hip.hipGraphAddChildGraphNode;
+  return captures && (builds || version < NODES_SINCE) ? NULL : "this HIP has no functions for graphs";
+}
+
+static bool replay_is_fixed(void) {
+  return version < NODES_SINCE;
 }
 
 static tc_hip_node_params node_params(const tc_gpu_node *n, void **parameters) {
@@ -395,10 +401,22 @@ static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, c
   return asked ? (tc_hip_result)asked : result;
 }
 
-static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
-  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
-  *out = NULL;
-  if (!r) return TC_hipErrorOutOfMemory;
+// All of them as they are launched, whose nodes nobody can name.
+static tc_hip_result capture_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
+  int asked = 0;
+  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture, of which it is no part
+    const tc_gpu_request *q = node[i].request;
+    if (q) asked = tc_gpu_library_turn(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
+  }
+  if (asked) return (tc_hip_result)asked;
+  tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
+  if (result != TC_hipSuccess) return result;
+  for (uint32_t i = 0; i < n && asked == 0; i++) asked = launch_in(p, TC_GPU_CAPTURE, &node[i]);
+  result = hip.hipStreamEndCapture(p->stream[TC_GPU_CAPTURE], &r->graph);
+  return asked ? (tc_hip_result)asked : result;
+}
+
+static tc_hip_result build_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
   tc_hip_result result = hip.hipGraphCreate(&r->graph, 0);
   for (uint32_t i = 0; i < n && result == TC_hipSuccess; i++) {
     void *parameters[] = {node[i].parameter};
@@ -406,6 +424,14 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
     result = node[i].request ? add_request(p, r, i, node[i].request)
                              : hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
+  return result;
+}
+
+static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
+  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
+  *out = NULL;
+  if (!r) return TC_hipErrorOutOfMemory;
+  tc_hip_result result = replay_is_fixed() ? capture_nodes(p, r, node, n) : build_nodes(p, r, node, n);
   if (result == TC_hipSuccess) result = hip.hipGraphInstantiateWithFlags(&r->exec, r->graph, 0);
   if (result != TC_hipSuccess) return replay_destroy(p, r, false), (int)result;
   *out = r;
@@ -463,6 +489,7 @@ const tc_gpu_driver tc_hip_driver = {
     .launch = launch,
     .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .no_replay = no_replay,
+    .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,
     .replay_set = replay_set,
     .replay_launch = replay_launch,
