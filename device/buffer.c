@@ -46,6 +46,10 @@ static uint64_t new_stamp(void) {
   return atomic_fetch_add_explicit(&last_stamp, 1, memory_order_relaxed) + 1;
 }
 
+static void forget_made(tc_buffer *b) {
+  atomic_store_explicit(&b->made, TC_GPU_ALL, memory_order_relaxed);
+}
+
 static size_t class_bytes(int c) {
   int large = c - N_SMALL;
   return large < 0 ? (size_t)(4 + c % 4) << (c / 4 + 4) : (size_t)(16 + large % 16) << (large / 16 + 16);
@@ -208,6 +212,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .memory = (uint8_t)d, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
+  forget_made(b);
   *out = b;
   return TC_OK;
 }
@@ -220,7 +225,7 @@ tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
-  if (b->memory) return tc_gpu_read(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
+  if (b->memory) return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes, atomic_load_explicit(&b->made, memory_order_relaxed));
   memcpy(to, b->ptr, bytes);
   return TC_OK;
 }
@@ -230,7 +235,12 @@ tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
   return tc_buffer_read(b, to, bytes);
 }
 
+void tc_buffer_set_made(tc_buffer *b) {
+  if (b->memory) atomic_store_explicit(&b->made, tc_gpu_runs(self.gpu[b->memory]->gpu), memory_order_relaxed);
+}
+
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
+  forget_made(b);
   if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
   memcpy(b->ptr, from, bytes);
   return TC_OK;
@@ -248,6 +258,7 @@ tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
   if (!from->memory) return tc_buffer_write(to, from->ptr, bytes);
   if (!to->memory) return tc_buffer_read(from, to->ptr, bytes);
+  forget_made(to);
   if (to->memory == from->memory) return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
   void *host = tc_malloc(bytes);
   if (!host) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one device to another", bytes);
@@ -319,6 +330,7 @@ static void replace_stamp(tc_buffer *b, uint64_t stamp) {
 }
 
 void tc_buffer_restamp(tc_buffer *b) {
+  forget_made(b);
   if (tc_buffer_stamp(b)) replace_stamp(b, new_stamp());
 }
 

@@ -33,6 +33,7 @@ struct tc_buffer {
   void (*drop)(void *arg);  // borrowed memory: called when the last reference goes
   void *drop_arg;
   _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
+  _Atomic uint64_t made;  // of a GPU's: the run that wrote it last, as tc_gpu_runs counts, or TC_GPU_ALL, which is not known
   _Atomic bool watched;  // the keeper is told when this stamp is no more
   tc_buffer *next;  // in a pool
 };
@@ -63,6 +64,8 @@ static inline uint64_t tc_buffer_stamp(const tc_buffer *b) {
 }
 // Another content is about to be written; the caller holds the only reference but its own.
 void tc_buffer_restamp(tc_buffer *b);
+// The device was asked for a run that writes it: who reads it waits for no later one.
+void tc_buffer_set_made(tc_buffer *b);
 // Others may write there from now on.
 void tc_buffer_unstamp(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {

@@ -1,7 +1,7 @@
 // A GPU as the layers above see it: memory, code and sequences of launches, the same for CUDA and HIP.
 //
-// Everything asked of one device happens in the order in which it was asked for, in one stream of tc's own: memory that is given back may be taken and written
-// again at once, and only reading waits. The caller's current device and context are as they were when a function returns.
+// All that writes a device's memory happens in the order in which it was asked for, in one stream of tc's own: memory that is given back may be taken and
+// written again at once, and only reading waits. Copies from and to the host run beside it, and are in order with it all the same. The caller's current device and context are as they were when a function returns.
 // Errors: a device that is absent, too old or refuses is TC_ERR_DEVICE with one sentence. After a sticky fault or a lost device every function of it is
 // TC_ERR_DEVICE, with what happened; other devices and the CPU go on.
 // Threads: thread-safe; a device is under one lock of its own.
@@ -48,7 +48,10 @@ void tc_gpu_free(tc_gpu *g, void *p);
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for what was asked for before.
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes);
-// The same, but does not wait: `to` is written by the next tc_gpu_wait, or tc_gpu_read_end of it, and stays the caller's to keep until then.
+// The same of memory that was last written by this run, or an earlier one (tc_gpu_runs), and waits for no later one. TC_GPU_ALL: as tc_gpu_read.
+#define TC_GPU_ALL UINT64_MAX
+tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, uint64_t made);
+// As tc_gpu_read, but does not wait: `to` is written by the next tc_gpu_wait, or tc_gpu_read_end of it, and stays the caller's to keep until then.
 tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Waits for the copies that were begun to this place, or for all of the device (NULL). Where the device is lost they are given up.
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to);
@@ -169,6 +172,8 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
 // Launches all, one after the other, with these words for a table; words may be written again when it returns. From the second run on as one launch of a
 // replayed graph where the driver can. Many threads may run one sequence.
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
+// How many runs of sequences the device was asked for: a thread's latest is one of them.
+uint64_t tc_gpu_runs(const tc_gpu *g);
 // The same, launch by launch and waiting for the end: tell(name, ns) is called with what each took by the device's clock. Of a simulated device the clock is too.
 typedef void tc_gpu_tell(const char *name, uint64_t ns);
 tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu_tell *tell);

@@ -123,8 +123,10 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
-  if (TC_UNLIKELY(tc_options_get()->verify)) return launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec);
-  return tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
+  tc_status st = TC_UNLIKELY(tc_options_get()->verify) ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
+                                                       : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
+  for (uint32_t i = 0; i < p->n_out && st == TC_OK; i++) tc_buffer_set_made(t->out[i]);
+  return st;
 }
 
 // ---- runs ----

@@ -192,6 +192,7 @@ static const tc_gpu_library_driver convolutions = {
     .drop = tc_cudnn_drop,
     .find = tc_cudnn_find,
     .check = tc_cudnn_check,
+    .turn = tc_cudnn_turn,
     .run = tc_cudnn_run,
 };
 
@@ -263,17 +264,27 @@ static void close_port(tc_gpu_port *p, bool lost) {
     if (blaslt) tc_lt_close(blaslt, p);
     tc_cudnn_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
-    if (p->stream) (void)cu.cuStreamDestroy_v2(p->stream);
+    for (int i = 0; i < TC_GPU_N_LINES; i++)
+      if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
     leave(p);
   }
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
+static tc_cu_result make_streams(tc_gpu_port *p) {
+  tc_cu_result result = TC_CUDA_SUCCESS;
+  for (int i = 0; i < TC_GPU_N_LINES && result == TC_CUDA_SUCCESS; i++) {
+    tc_cu_stream stream = NULL;
+    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
+    p->stream[i] = stream;
+  }
+  return result;
+}
+
 static int open_port(tc_gpu_port *p, const char **what) {
   tc_cu_device device;
   tc_cu_context context = NULL;
-  tc_cu_stream stream = NULL;
   *what = "retaining the primary context";
   tc_cu_result result = cu.cuDeviceGet(&device, p->ordinal);
   if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
@@ -282,8 +293,7 @@ static int open_port(tc_gpu_port *p, const char **what) {
   result = (tc_cu_result)enter(p);
   if (result == TC_CUDA_SUCCESS) {
     *what = "making a stream";
-    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
-    p->stream = stream;
+    result = make_streams(p);
     if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
     leave(p);
   }
@@ -292,7 +302,10 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)cu.cuStreamSynchronize(p->stream);
+  static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
+  int result = 0;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)cu.cuStreamSynchronize(p->stream[lines[i]]);
+  return result;
 }
 
 // ---- memory ----
@@ -301,15 +314,15 @@ static tc_cu_pointer pointer(const void *at) {
   return (tc_cu_pointer)(uintptr_t)at;
 }
 
-static int take(tc_gpu_port *p, size_t bytes, void **out) {
+static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_cu_pointer at = 0;
-  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream);
+  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[line]);
   *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
   return (int)result;
 }
 
 static int give(tc_gpu_port *p, void *at) {
-  return (int)cu.cuMemFreeAsync(pointer(at), p->stream);
+  return (int)cu.cuMemFreeAsync(pointer(at), p->stream[TC_GPU_WORK]);
 }
 
 static int trim(tc_gpu_port *p) {
@@ -332,16 +345,16 @@ static int staging_give(tc_gpu_port *p, void *at) {
   return (int)cu.cuMemFreeHost(at);
 }
 
-static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream);
+static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[line]);
 }
 
-static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream);
+static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[line]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream);
+  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -371,8 +384,12 @@ static int event_destroy(tc_gpu_port *p, void *event) {
   return (int)cu.cuEventDestroy_v2(event);
 }
 
-static int event_record(tc_gpu_port *p, void *event) {
-  return (int)cu.cuEventRecord(event, p->stream);
+static int event_record(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)cu.cuEventRecord(event, p->stream[line]);
+}
+
+static int event_follow(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)cu.cuStreamWaitEvent(p->stream[line], event, 0);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -420,10 +437,16 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   return (int)cu.cuFuncSetAttribute(function, TC_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
 }
 
+static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
+  const tc_gpu_library_driver *library = tc_cuda_driver.library[r->library];
+  int result = tc_gpu_library_turn(p, library, r->library, line);
+  return result ? result : library->run(p, r);
+}
+
 static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->request) return tc_cuda_driver.library[n->request->library]->run(p, n->request);
-  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+  if (n->request) return run_request(p, TC_GPU_WORK, n->request);
+  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
 }
 
 // ---- replay ----
@@ -440,6 +463,10 @@ static const char *no_replay(void) {
   return NULL;
 }
 
+static bool replay_is_fixed(void) {
+  return false;
+}
+
 static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
   return (tc_cu_node_params){n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, parameters, NULL, NULL, NULL};
 }
@@ -451,13 +478,17 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
+// allow, so the library is turned to one that nobody waits for.
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
+  const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
   tc_cu_graph captured = NULL;
-  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream, TC_CU_STREAM_CAPTURE_MODE_RELAXED);
+  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  if (asked) return (tc_cu_result)asked;
+  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream[TC_GPU_CAPTURE], TC_CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != TC_CUDA_SUCCESS) return result;
-  int asked = tc_cuda_driver.library[request->library]->run(p, request);
-  result = cu.cuStreamEndCapture(p->stream, &captured);
+  asked = library->run(p, request);
+  result = cu.cuStreamEndCapture(p->stream[TC_GPU_CAPTURE], &captured);
   if (result == TC_CUDA_SUCCESS && asked == 0)
     result = cu.cuGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
   if (captured) (void)cu.cuGraphDestroy(captured);  // the node has a copy
@@ -489,7 +520,7 @@ static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu
 }
 
 static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
-  return (int)cu.cuGraphLaunch(r->exec, p->stream);
+  return (int)cu.cuGraphLaunch(r->exec, p->stream[TC_GPU_WORK]);
 }
 
 const tc_gpu_driver tc_cuda_driver = {
@@ -524,6 +555,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
+    .event_follow = event_follow,
     .event_wait = event_wait,
     .load = load,
     .unload = unload,
@@ -532,6 +564,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .map = map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .no_replay = no_replay,
+    .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,
     .replay_set = replay_set,
     .replay_launch = replay_launch,

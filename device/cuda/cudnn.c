@@ -118,10 +118,14 @@ tc_gpu_verdict tc_cudnn_judge(int result, const char **name) {
 int tc_cudnn_open(tc_gpu_port *p) {
   tc_cudnn_handle handle = NULL;
   tc_cudnn_status status = dnn.cudnnCreate(&handle);
-  if (status == 0) status = dnn.cudnnSetStream(handle, p->stream);
+  if (status == 0) status = dnn.cudnnSetStream(handle, p->stream[TC_GPU_WORK]);
   if (status != 0 && handle) (void)dnn.cudnnDestroy(handle);
   p->library[TC_GPU_CONVOLUTIONS] = status == 0 ? handle : NULL;
   return result_of(status);
+}
+
+int tc_cudnn_turn(tc_gpu_port *p, void *stream) {
+  return result_of(dnn.cudnnSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 
 void tc_cudnn_close(tc_gpu_port *p) {

@@ -1,27 +1,51 @@
-// How far a program may be ahead of a device: at most TC_GPU_AHEAD runs are on their way, then the next one waits.
+// How far a program may be ahead of a device, and how far the device has come: at most TC_GPU_AHEAD runs are on their way, then the next one waits.
 //
-// Idea: behind every half of so many runs an event is recorded. Before a half begins, the event behind the half before the latest is waited for: a run never
-// waits for the one just before it, and an event costs one run in some.
+// Idea: behind every run an event is recorded, its mark, in a ring of as many as may be on their way. Before a run is asked for, the mark whose place it will
+// take is waited for; so a run without a mark is over. Who reads what a run made waits for its mark alone, and not for what came after.
 #include "device/gpu/state.h"
+#include "runtime/arena.h"
 #include "runtime/options.h"
 
-static uint32_t half(void) {
-  return (uint32_t)TC_MIN(TC_MAX_OF(tc_options_get()->gpu_ahead / 2, 1), 1 << 20);
+#define LEAST 2  // a run never waits for the one just before it
+#define MOST (1 << 20)
+
+// pre: begun.
+static tc_status make(tc_gpu_ahead *a) {
+  if (TC_LIKELY(a->mark)) return TC_OK;
+  a->n = (uint32_t)TC_MIN(TC_MAX_OF(tc_options_get()->gpu_ahead, LEAST), MOST);
+  a->mark = tc_calloc(a->n, sizeof *a->mark);
+  return a->mark ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no memory for the marks of %u runs", a->n);
 }
 
 tc_status tc_gpu_ahead_wait(tc_gpu *g) {
   tc_gpu_ahead *a = &g->ahead;
-  if (TC_LIKELY(a->n < half())) return TC_OK;
-  uint32_t older = a->newest ^ 1;
-  if (!a->mark[older]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &a->mark[older]), "making an event"));
-  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, a->mark[older]), "recording an event"));
-  a->newest = older, a->n = 0;
-  if (!a->mark[older ^ 1]) return TC_OK;
-  return tc_gpu_check(g, g->driver->event_wait(&g->port, a->mark[older ^ 1]), "waiting for earlier runs");
+  TC_TRY(make(a));
+  void **mark = &a->mark[a->n_runs % a->n];
+  if (TC_UNLIKELY(!*mark)) return tc_gpu_check(g, g->driver->event_create(&g->port, mark), "making an event");
+  return tc_gpu_check(g, g->driver->event_wait(&g->port, *mark), "waiting for earlier runs");
 }
 
-void tc_gpu_ahead_fini(tc_gpu *g) {
-  for (int i = 0; i < 2; i++)
-    if (g->ahead.mark[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, g->ahead.mark[i]), "destroying an event");
-  g->ahead = (tc_gpu_ahead){0};
+tc_status tc_gpu_ahead_mark(tc_gpu *g) {
+  tc_gpu_ahead *a = &g->ahead;
+  uint64_t n = a->n_runs;
+  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, a->mark[n % a->n]), "recording an event"));
+  atomic_store_explicit(&a->n_runs, n + 1, memory_order_release);
+  return TC_OK;
+}
+
+void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run) {
+  const tc_gpu_ahead *a = &g->ahead;
+  return run == 0 || run + a->n <= a->n_runs ? NULL : a->mark[(run - 1) % a->n];
+}
+
+uint64_t tc_gpu_runs(const tc_gpu *g) {
+  return atomic_load_explicit(&g->ahead.n_runs, memory_order_acquire);
+}
+
+void tc_gpu_ahead_fini(tc_gpu *g, bool reached) {
+  tc_gpu_ahead *a = &g->ahead;
+  for (uint32_t i = 0; reached && a->mark && i < a->n; i++)
+    if (a->mark[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, a->mark[i]), "destroying an event");
+  tc_free(a->mark);
+  *a = (tc_gpu_ahead){0};
 }

@@ -14,6 +14,13 @@ static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONV
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
 
+int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
+  if (p->library_line[which] == line) return 0;
+  int result = library->turn ? library->turn(p, p->stream[line]) : 0;
+  if (result == 0) p->library_line[which] = line;
+  return result;
+}
+
 // pre: begun.
 static void open_library(tc_gpu *g, tc_gpu_library library) {
   const tc_gpu_library_driver *d = g->driver->library[library];

@@ -7,11 +7,21 @@
 
 #include "device/gpu.h"
 
-// A device as its driver names it. One stream, in which everything happens in order, and a pool of tc's own: the default ones are the caller's.
+// Streams of a device, each with an order of its own.
+typedef enum tc_gpu_line {
+  TC_GPU_WORK,  // kernels, and all else that writes tensors' memory
+  TC_GPU_UP,  // copies from the host, into memory of their own (upload.c)
+  TC_GPU_DOWN,  // copies to the host
+  TC_GPU_CAPTURE,  // never runs anything: what libraries do is captured here, while other threads may wait for WORK
+} tc_gpu_line;
+#define TC_GPU_N_LINES 4
+
+// A device as its driver names it. Its streams and its pool are tc's own: the default ones are the caller's.
 typedef struct tc_gpu_port {
   int ordinal;
-  void *context, *stream, *pool;
+  void *context, *stream[TC_GPU_N_LINES], *pool;
   void *library[TC_GPU_N_LIBRARIES];  // handles, once they are open
+  tc_gpu_line library_line[TC_GPU_N_LIBRARIES];  // where what they are asked for goes
 } tc_gpu_port;
 
 typedef enum tc_gpu_verdict {
@@ -61,7 +71,8 @@ typedef struct tc_gpu_library_driver {
   void (*drop)(void *made);
   int (*find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
   int (*check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refused, or its workspace
-  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);
+  int (*turn)(tc_gpu_port *p, void *stream);  // what is asked for next goes there; NULL: `run` says it each time
+  int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // in the stream of its line
 } tc_gpu_library_driver;
 
 typedef struct tc_gpu_driver {
@@ -93,23 +104,26 @@ typedef struct tc_gpu_driver {
   void (*close)(tc_gpu_port *p, bool lost);  // lost: what was made on it is not touched any more
   int (*enter)(tc_gpu_port *p);  // this thread works on it, until
   void (*leave)(tc_gpu_port *p);  // what the caller works on is as it was
-  int (*wait)(tc_gpu_port *p);  // for all that was asked for
+  int (*wait)(tc_gpu_port *p);  // for all that was asked for, in every line
 
   // ---- memory ----
-  int (*take)(tc_gpu_port *p, size_t bytes, void **out);
-  int (*give)(tc_gpu_port *p, void *at);
+  int (*take)(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out);  // there for what the line is asked for next
+  int (*give)(tc_gpu_port *p, void *at);  // when WORK has come there
   int (*trim)(tc_gpu_port *p);  // gives what the pool keeps back to the driver
   int (*room)(tc_gpu_port *p, size_t *free_bytes);
   int (*staging_take)(tc_gpu_port *p, size_t bytes, void **out);  // memory of the host that copies need not wait for
   int (*staging_give)(tc_gpu_port *p, void *at);
-  int (*write)(tc_gpu_port *p, void *to, const void *staging, size_t bytes);  // both read their source when the copy runs
-  int (*read)(tc_gpu_port *p, void *staging, const void *from, size_t bytes);
-  int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);
+  // All read their source when the copy runs.
+  int (*write)(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes);
+  int (*read)(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes);
+  int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);  // in WORK
   int (*event_create)(tc_gpu_port *p, void **out);
   int (*timer_create)(tc_gpu_port *p, void **out);  // an event that keeps the time at which it was reached; else as others
   int (*timer_between)(tc_gpu_port *p, void *from, void *to, float *ms);  // of two that were reached
   int (*event_destroy)(tc_gpu_port *p, void *event);
-  int (*event_record)(tc_gpu_port *p, void *event);
+  int (*event_record)(tc_gpu_port *p, tc_gpu_line line, void *event);
+  int (*event_follow)(tc_gpu_port *p, tc_gpu_line line,
+                      void *event);  // what the line is asked for next waits for what was recorded last, if anything was
   int (*event_wait)(tc_gpu_port *p, void *event);  // the thread waits; at once for one that was never recorded
 
   // ---- code ----
@@ -125,12 +139,16 @@ typedef struct tc_gpu_driver {
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can
+  bool (*replay_is_fixed)(void);  // no node of its graphs can be set: what changes from run to run is launched before them
   int (*replay_create)(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
   // From the next launch on; those under way keep their parameter.
   int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);
   int (*replay_launch)(tc_gpu_port *p, tc_gpu_replay *r);
   void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // as close
 } tc_gpu_driver;
+
+// What the library is asked for next goes to this line.
+int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
 

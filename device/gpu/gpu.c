@@ -294,16 +294,21 @@ static void close_device(tc_gpu *g) {
   bool lost = atomic_load(&g->lost);
   if (!lost && g->driver->enter(&g->port) == 0) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
+    tc_gpu_upload_trim(g);  // before anything that may find the device lost
+    tc_gpu_later_trim(g);
     destroy_list(g, take_retired(g));
     tc_gpu_staging_fini(g);
-    tc_gpu_ahead_fini(g);
+    tc_gpu_upload_fini(g);
+    tc_gpu_ahead_fini(g, true);
     tc_gpu_later_fini(g, true);
     g->driver->leave(&g->port);
   } else {
     destroy_list(g, take_retired(g));
+    tc_gpu_ahead_fini(g, false);
     tc_gpu_later_fini(g, false);
+    g->upload = (tc_gpu_upload){0};
+    g->behind = NULL;
   }
-  g->ahead = (tc_gpu_ahead){0};
   g->driver->close(&g->port, lost);
   atomic_store(&g->open, false);
   pthread_mutex_unlock(&g->lock);

@@ -1,8 +1,9 @@
 // Copies to the host that are begun now and waited for later.
 //
 // Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so nothing waits; whoever waits for the copy takes it from there
-// to where the caller wants it. Pinned memory is kept for the next copy. At most MOST_BYTES of it are in use: then the oldest copy is waited for; what is
-// larger alone is read at once.
+// to where the caller wants it. What is large is first copied to memory of its own on the device, at that memory's speed, and from there beside the kernels
+// that follow, which may write the tensor's memory meanwhile. Memory is kept for the next copy. At most MOST_BYTES are in use, of either side: then the oldest
+// copy is waited for; what is larger alone is read at once.
 // Threads: under the lock of reading; a thread that finds its copy taken by another one that waited finds it whole.
 #include <string.h>
 
@@ -17,11 +18,13 @@ struct tc_gpu_later {
   void *to;
   size_t bytes, room;
   void *pinned, *event;
+  void *there;  // on the device; NULL: none was needed yet
 };
 
 // pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is not touched.
 static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
+  if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
   if (reached && l->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, l->pinned), "giving back pinned memory");
   g->later_bytes -= l->room;
   tc_free(l);
@@ -74,13 +77,31 @@ static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   return make(g, room, out);
 }
 
+// pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where another line reads it; where there is none, nothing changes.
+static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void **from, tc_gpu_line *line) {
+  const tc_gpu_driver *d = g->driver;
+  const char *name;
+  if (!l->there) {
+    int result = d->take(&g->port, TC_GPU_WORK, l->room, &l->there);
+    if (d->judge(result, &name) == TC_GPU_SHORT) return TC_OK;
+    TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
+  }
+  TC_TRY(tc_gpu_check(g, d->copy(&g->port, l->there, *from, bytes), "copying on the device"));
+  TC_TRY(tc_gpu_check(g, d->event_record(&g->port, TC_GPU_WORK, l->event), "recording an event"));
+  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_DOWN, l->event), "waiting for an event"));
+  *from = l->there, *line = TC_GPU_DOWN;
+  return TC_OK;
+}
+
 // pre: reading is locked.
 static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  tc_gpu_line line = TC_GPU_WORK;
   tc_gpu_later *l = NULL, **end = &g->later;
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_status st = take(g, bytes, &l);
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, l->pinned, from, bytes), "copying from the device");
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, l->event), "recording an event");
+  if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, line, l->event), "recording an event");
   if (st == TC_OK) {
     while (*end) end = &(*end)->next;
     l->to = to, l->bytes = bytes, l->next = NULL;
@@ -118,6 +139,21 @@ tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come
   pthread_mutex_unlock(&g->reading);
   return st;
+}
+
+static void trim(tc_gpu *g, tc_gpu_later *list) {
+  for (tc_gpu_later *l = list; l; l = l->next) {
+    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
+    l->there = NULL;
+  }
+}
+
+// Reading is locked before the device's lock, which this thread has: where another thread reads, memory stays.
+void tc_gpu_later_trim(tc_gpu *g) {
+  if (pthread_mutex_trylock(&g->reading) != 0) return;
+  trim(g, g->later);
+  trim(g, g->later_free);
+  pthread_mutex_unlock(&g->reading);
 }
 
 void tc_gpu_later_fini(tc_gpu *g, bool reached) {

@@ -193,6 +193,6 @@ int tc_lt_run(tc_gpu_port *p, const tc_gpu_request *request) {
   if (status == 0)
     status = x->lt->f.Matmul(p->library[TC_GPU_PRODUCTS], x->product, &one, request->right, x->right, request->left, x->left, &zero, request->result,
                              x->result, request->result, x->result, (const tc_lt_algorithm *)(const void *)request->algorithm->data,
-                             request->workspace, request->algorithm->workspace_bytes, p->stream);
+                             request->workspace, request->algorithm->workspace_bytes, p->stream[p->library_line[TC_GPU_PRODUCTS]]);
   return result_of(status);
 }

@@ -1,10 +1,12 @@
 // Memory of a device and copies to and from it, through pinned memory of the host in pieces.
+// Large copies to it go another way (upload.c), and copies from it that need not wait for all that was asked for have a line of their own.
 //
 // Idea: a copy reads its source when it runs, so what the caller may write again at once is first copied to a ring of pieces; a piece is used again when the
 // last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
 #include <string.h>
 
 #include "device/gpu/state.h"
+#include "runtime/options.h"
 
 #define ALIGN 256
 #define READ_PIECES 2
@@ -18,8 +20,10 @@ static tc_status take_again(tc_gpu *g, size_t bytes, void **out) {
   const char *name;
   size_t room = 0;
   TC_TRY(tc_gpu_check(g, g->driver->wait(&g->port), "waiting for memory"));
+  tc_gpu_upload_trim(g);
+  tc_gpu_later_trim(g);
   TC_TRY(tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory"));
-  int result = g->driver->take(&g->port, bytes, out);
+  int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, out);
   if (g->driver->judge(result, &name) != TC_GPU_SHORT) return tc_gpu_check(g, result, "taking memory");
   (void)g->driver->room(&g->port, &room);
   return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted, %zu of %zu are free: %s (%d)", tc_device_name(g->device), bytes, room,
@@ -31,7 +35,7 @@ tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
   *out = NULL;
   if (bytes > SIZE_MAX - ALIGN) return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted", tc_device_name(g->device), bytes);
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  int result = g->driver->take(&g->port, rounded(bytes), out);
+  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
   tc_status st = g->driver->judge(result, &name) == TC_GPU_SHORT ? take_again(g, rounded(bytes), out) : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
@@ -67,12 +71,14 @@ static void staging_drop(tc_gpu *g, tc_gpu_staging *s) {
 void tc_gpu_staging_fini(tc_gpu *g) {
   staging_drop(g, &g->to);
   staging_drop(g, &g->from);
+  if (g->behind) tc_gpu_note(g, g->driver->event_destroy(&g->port, g->behind), "destroying an event");
+  g->behind = NULL;
 }
 
 // pre: begun. Goes on to the next piece, once copies out of it have run.
 static tc_status next_piece(tc_gpu *g) {
   tc_gpu_staging *s = &g->to;
-  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, s->event[s->piece]), "recording an event"));
+  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
   s->piece = (s->piece + 1) % TC_GPU_PIECES, s->used = 0;
   return tc_gpu_check(g, g->driver->event_wait(&g->port, s->event[s->piece]), "waiting for a copy to the device");
 }
@@ -86,28 +92,65 @@ static tc_status write_pieces(tc_gpu *g, char *to, const char *from, size_t byte
     char *room = s->at + s->piece * TC_GPU_PIECE_BYTES + s->used;
     size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES - s->used);
     memcpy(room, from, n);
-    TC_TRY(tc_gpu_check(g, g->driver->write(&g->port, to, room, n), "copying to the device"));
+    TC_TRY(tc_gpu_check(g, g->driver->write(&g->port, TC_GPU_WORK, to, room, n), "copying to the device"));
     s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded(n));
     to += n, from += n, bytes -= n;
   }
   return TC_OK;
 }
 
+bool tc_gpu_is_beside(size_t bytes) {
+  return bytes >= (size_t)TC_MAX_OF(tc_options_get()->gpu_beside, 1);
+}
+
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  bool done = false;
   if (bytes == 0) return TC_OK;
   TC_TRY(tc_gpu_begin(g, "copying to the device"));
-  tc_status st = write_pieces(g, to, from, bytes);
+  tc_status st = tc_gpu_is_beside(bytes) ? tc_gpu_upload_run(g, to, from, bytes, &done) : TC_OK;
+  if (st == TC_OK && !done) st = write_pieces(g, to, from, bytes);
   tc_gpu_end(g);
   return st;
 }
 
-// Asks for piece i of what is read. pre: reading is locked.
-static tc_status ask_piece(tc_gpu *g, const char *from, size_t n, uint32_t piece) {
+// Which line reads what is there after this run: behind it, whatever else was asked for. What is small and was made last is read where it was made, for lines
+// that wait for each other take longer than that. pre: begun.
+static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_line *out) {
+  bool all = made == TC_GPU_ALL;
+  *out = TC_GPU_WORK;
+  bool last = made == g->ahead.n_runs && g->upload.run != made;
+  if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
+  if (all && !g->behind) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &g->behind), "making an event"));
+  if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
+  void *event = all ? g->behind : tc_gpu_ahead_of(g, made);
+  *out = TC_GPU_DOWN;
+  return event ? tc_gpu_check(g, g->driver->event_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
+}
+
+// What is read: bytes of the device's, in which line.
+typedef struct reading {
+  const char *from;
+  size_t bytes;
+  uint64_t made;
+  tc_gpu_line line;
+} reading;
+
+static size_t piece_bytes(size_t bytes, size_t i) {
+  return TC_MIN(TC_GPU_PIECE_BYTES, bytes - i * TC_GPU_PIECE_BYTES);
+}
+
+// Asks for piece i of it. pre: reading is locked.
+static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_gpu_staging *s = &g->from;
+  char *to;
   tc_status st = staging_make(g, s, READ_PIECES);
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, s->at + piece * TC_GPU_PIECE_BYTES, from, n), "copying from the device");
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, s->event[piece]), "recording an event");
+  if (st == TC_OK && i == 0) st = line_of_read(g, r->made, r->bytes, &r->line);
+  to = s->at + i % READ_PIECES * TC_GPU_PIECE_BYTES;
+  if (st == TC_OK)
+    st = tc_gpu_check(g, g->driver->read(&g->port, r->line, to, r->from + i * TC_GPU_PIECE_BYTES, piece_bytes(r->bytes, i)),
+                      "copying from the device");
+  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, r->line, s->event[i % READ_PIECES]), "recording an event");
   tc_gpu_end(g);
   return st;
 }
@@ -123,22 +166,27 @@ static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
   return st;
 }
 
-static size_t piece_bytes(size_t bytes, size_t i) {
-  return TC_MIN(TC_GPU_PIECE_BYTES, bytes - i * TC_GPU_PIECE_BYTES);
-}
-
-tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
+tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, uint64_t made) {
+  reading r = {from, bytes, made, TC_GPU_WORK};
   size_t n = (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
   tc_status st = TC_OK;
   if (bytes == 0) return tc_gpu_wait(g);
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   pthread_mutex_lock(&g->reading);
   for (size_t i = 0; i <= n && st == TC_OK; i++) {
-    if (i < n) st = ask_piece(g, (const char *)from + i * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i), i % READ_PIECES);
+    if (i < n) st = ask_piece(g, &r, i);
     if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
+  if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {  // a copy may still read what the caller is about to give back
+    tc_gpu_note(g, g->driver->wait(&g->port), "waiting for a copy");
+    tc_gpu_end(g);
+  }
   return st;
+}
+
+tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  return tc_gpu_read_made(g, to, from, bytes, TC_GPU_ALL);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

@@ -1,7 +1,7 @@
 // Sequences of launches whose kernels read one table in device memory.
 //
 // Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
-// can be asked for while this one runs. The stream's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
+// can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
 // A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
 // Threads: under the device's lock, so two threads in one sequence take turns.
@@ -117,6 +117,11 @@ static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   s->value[0] = (uint64_t)(uintptr_t)(s->table + f->first), s->value[1] = f->n;
   memcpy(s->value + FILL_HEAD_WORDS, words + f->first, f->n * sizeof *words);
   return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
+}
+
+// How many of them a graph begins with; the others are launched before it.
+static uint32_t n_fills_within(const tc_gpu_sequence *s) {
+  return s->g->driver->replay_is_fixed() ? 0 : s->n_fills;
 }
 
 static void *pointer(uint64_t word) {
@@ -263,16 +268,23 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
 
 // pre: begun. Nothing where nobody wants the time.
 static tc_status record_timer(tc_gpu *g, void *timer) {
-  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, timer), "recording an event") : TC_OK;
+  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
 }
 
-// timer: n + 1 of them, recorded before and behind every launch; NULL: none.
-static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
+// pre: begun.
+static tc_status launch_fills(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   for (uint32_t i = 0; i < s->n_fills; i++) {
     tc_gpu_node node = fill_node(s, i, words);
     TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
   }
+  return TC_OK;
+}
+
+// timer: n + 1 of them, recorded before and behind every launch; NULL: none.
+static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
+  tc_gpu *g = s->g;
+  TC_TRY(launch_fills(s, words));
   TC_TRY(record_timer(g, timer ? timer[0] : NULL));
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
     tc_gpu_node node = launch_node(s, i, words, &n_calls);
@@ -291,20 +303,20 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *co
 // Static text why there is no graph to replay, or NULL. pre: begun; the second run or a later one.
 static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   tc_gpu *g = s->g;
-  uint32_t n = s->n_fills + s->n;
   if (g->driver->no_replay()) return g->driver->no_replay();
+  uint32_t n_fills = n_fills_within(s), n = n_fills + s->n;
   if (s->refused) return NO_GRAPH;
   tc_gpu_node *node = tc_calloc(n, sizeof *node);
-  uint64_t *values = tc_calloc(s->n_fills, (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS) * sizeof *values);
+  uint64_t *values = tc_calloc(n_fills, (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS) * sizeof *values);
   bool made = false;
-  if (node && (values || s->n_fills == 0)) {
-    for (uint32_t i = 0; i < s->n_fills; i++) {
+  if (node && (values || n_fills == 0)) {
+    for (uint32_t i = 0; i < n_fills; i++) {
       node[i] = fill_node(s, i, words);
       uint64_t *own = values + i * (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS);
       memcpy(own, s->value, (fill_words[s->fill[i].size] + FILL_HEAD_WORDS) * sizeof *own);
       node[i].parameter = own;
     }
-    for (uint32_t i = 0, n_calls = 0; i < s->n; i++) node[s->n_fills + i] = launch_node(s, i, words, &n_calls);
+    for (uint32_t i = 0, n_calls = 0; i < s->n; i++) node[n_fills + i] = launch_node(s, i, words, &n_calls);
     int result = g->driver->replay_create(&g->port, node, n, &x->replay);
     made = result == 0;
     tc_gpu_note(g, result, "making a graph");
@@ -319,8 +331,10 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
 static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
   tc_gpu *g = s->g;
   const char *name;
+  uint32_t n_fills = n_fills_within(s);
   int result = 0;
-  for (uint32_t i = 0; i < s->n_fills && !fresh && result == 0; i++) {
+  if (n_fills == 0 && (*st = launch_fills(s, words)) != TC_OK) return NULL;
+  for (uint32_t i = 0; i < n_fills && !fresh && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
     result = g->driver->replay_set(&g->port, x->replay, i, &node);
   }
@@ -395,7 +409,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   tc_status st = run_begin(s);
   if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
-  g->ahead.n++;
+  if (st == TC_OK) st = tc_gpu_ahead_mark(g);
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
   return st;
@@ -406,7 +420,7 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   tc_gpu *g = s->g;
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
-  g->ahead.n++;
+  TC_TRY(tc_gpu_ahead_mark(g));
   TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;

@@ -10,6 +10,7 @@
 #define TC_GPU_FILLS 4
 #define TC_GPU_PIECES 8
 #define TC_GPU_PIECE_BYTES ((size_t)1 << 20)
+#define TC_GPU_MOST_PIECES 64
 
 // What the host writes goes through pinned memory, piece after piece in turn, so that the caller's own may be written again at once.
 typedef struct tc_gpu_staging {
@@ -18,6 +19,20 @@ typedef struct tc_gpu_staging {
   uint32_t piece;              // being filled
   size_t used;                 // bytes of it
 } tc_gpu_staging;
+
+// A piece of device memory that a large upload goes through.
+typedef struct tc_gpu_piece {
+  void *at, *moved;  // moved: an event, recorded in WORK behind the copy out of it
+} tc_gpu_piece;
+
+typedef struct tc_gpu_upload {
+  char *pinned;
+  void *sent[TC_GPU_PIECES];  // events, recorded in UP behind the last copy of a piece of pinned memory
+  uint32_t piece;  // of pinned memory, the next one
+  tc_gpu_piece there[TC_GPU_MOST_PIECES];
+  uint32_t n_there, next;
+  uint64_t run;  // that was asked for last before the last upload
+} tc_gpu_upload;
 
 // What runs under way may still use: destroyed when the device has been waited for.
 typedef struct tc_gpu_retired tc_gpu_retired;
@@ -29,11 +44,11 @@ struct tc_gpu_retired {
   tc_gpu_library library;
 };
 
-// Runs of sequences on their way, in two halves.
+// Runs of sequences on their way.
 typedef struct tc_gpu_ahead {
-  void *mark[2];    // events, each recorded behind a half
-  uint32_t newest;  // the one recorded last
-  uint32_t n;       // runs behind it
+  void **mark;  // a ring of n events, each recorded behind a run
+  uint32_t n;
+  _Atomic uint64_t n_runs;  // asked for since the device was opened; written under the lock
 } tc_gpu_ahead;
 
 // A library, since the device was opened.
@@ -56,6 +71,8 @@ struct tc_gpu {
   char why[320];          // lost
   char sentence[320];
   tc_gpu_staging to, from;
+  tc_gpu_upload upload;
+  void *behind;  // an event, recorded behind all that was asked for
   tc_gpu_ahead ahead;
   pthread_mutex_t reading;  // of `from` and what follows; taken before lock
   tc_gpu_later *later, *later_free;  // under way, the oldest first; their memory, to be used again
@@ -83,11 +100,23 @@ void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
 
+// A copy to the device beside its kernels. *out_done: false where there is no memory to go through, and nothing was done. pre: locked and entered; bytes > 0.
+tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes, bool *out_done);
+void tc_gpu_upload_trim(tc_gpu *g);  // gives the device's memory back. pre: locked and entered, and nothing runs
+void tc_gpu_upload_fini(tc_gpu *g);  // likewise
+// Whether a copy of so many bytes is worth its way beside kernels.
+bool tc_gpu_is_beside(size_t bytes);
+
 // Forgets copies that nobody waited for. reached: as in destroying anything, whether the device can be asked.
 void tc_gpu_later_fini(tc_gpu *g, bool reached);
-// Before a run of a sequence, which is counted in ahead.n: waits while so many as may be are on their way. pre: locked and entered.
+// Gives the device's memory back, which none of them reads any more. pre: locked and entered, and nothing runs.
+void tc_gpu_later_trim(tc_gpu *g);
+// Before a run of a sequence: waits while so many as may be are on their way. pre: locked and entered.
 tc_status tc_gpu_ahead_wait(tc_gpu *g);
-void tc_gpu_ahead_fini(tc_gpu *g);
+tc_status tc_gpu_ahead_mark(tc_gpu *g);  // behind it, once it was asked for. pre: as before
+// The event behind a run, counted from 1; NULL: it is over. pre: locked.
+void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run);
+void tc_gpu_ahead_fini(tc_gpu *g, bool reached);
 
 struct tc_gpu_call {
   _Atomic uint32_t refs;
@@ -103,8 +132,8 @@ struct tc_gpu_call {
 struct tc_gpu_code {
   _Atomic uint32_t refs;
   tc_gpu *g;
-  uint64_t opened;        // the device's when it was loaded
-  bool from_disk;         // and not compiled
+  uint64_t opened;  // the device's when it was loaded
+  bool from_disk;  // and not compiled
   tc_gpu_loaded loaded;
   uint32_t shared_bytes;  // allowed; under the device's lock
   tc_gpu_retired *retired;  // taken ahead, so that release cannot fail

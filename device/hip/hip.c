@@ -14,7 +14,7 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-#define GRAPHS_SINCE 60000000  // HIP 6.0: nodes may name functions of modules
+#define NODES_SINCE 60000000  // HIP 6.0: nodes may name functions of modules; before, whole graphs are captured
 #define NEWEST_MAJOR 7
 #define OLDEST_MAJOR 5
 
@@ -191,20 +191,29 @@ static void close_port(tc_gpu_port *p, bool lost) {
     tc_hip_products_close(p);
     tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
-    if (p->stream) (void)hip.hipStreamDestroy(p->stream);
+    for (int i = 0; i < TC_GPU_N_LINES; i++)
+      if (p->stream[i]) (void)hip.hipStreamDestroy(p->stream[i]);
     leave(p);
   }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
+static tc_hip_result make_streams(tc_gpu_port *p) {
+  tc_hip_result result = TC_hipSuccess;
+  for (int i = 0; i < TC_GPU_N_LINES && result == TC_hipSuccess; i++) {
+    tc_hip_stream stream = NULL;
+    result = hip.hipStreamCreateWithFlags(&stream, TC_hipStreamNonBlocking);
+    p->stream[i] = stream;
+  }
+  return result;
+}
+
 static int open_port(tc_gpu_port *p, const char **what) {
-  tc_hip_stream stream = NULL;
   *what = "choosing the device";
   tc_hip_result result = (tc_hip_result)enter(p);
   if (result != TC_hipSuccess) return (int)result;
   *what = "making a stream";
-  result = hip.hipStreamCreateWithFlags(&stream, TC_hipStreamNonBlocking);
-  p->stream = stream;
+  result = make_streams(p);
   if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
   leave(p);
   if (result != TC_hipSuccess) close_port(p, false);
@@ -212,19 +221,22 @@ static int open_port(tc_gpu_port *p, const char **what) {
 }
 
 static int wait_all(tc_gpu_port *p) {
-  return (int)hip.hipStreamSynchronize(p->stream);
+  static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
+  int result = 0;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)hip.hipStreamSynchronize(p->stream[lines[i]]);
+  return result;
 }
 
 // ---- memory ----
 
-static int take(tc_gpu_port *p, size_t bytes, void **out) {
-  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream);
+static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+  tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[line]);
   if (result != TC_hipSuccess) *out = NULL;
   return (int)result;
 }
 
 static int give(tc_gpu_port *p, void *at) {
-  return (int)hip.hipFreeAsync(at, p->stream);
+  return (int)hip.hipFreeAsync(at, p->stream[TC_GPU_WORK]);
 }
 
 static int trim(tc_gpu_port *p) {
@@ -247,16 +259,16 @@ static int staging_give(tc_gpu_port *p, void *at) {
   return (int)hip.hipHostFree(at);
 }
 
-static int write_to(tc_gpu_port *p, void *to, const void *staging, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream);
+static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(to, staging, bytes, TC_hipMemcpyHostToDevice, p->stream[line]);
 }
 
-static int read_from(tc_gpu_port *p, void *staging, const void *from, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream);
+static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
+  return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[line]);
 }
 
 static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream);
+  return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -286,8 +298,12 @@ static int event_destroy(tc_gpu_port *p, void *event) {
   return (int)hip.hipEventDestroy(event);
 }
 
-static int event_record(tc_gpu_port *p, void *event) {
-  return (int)hip.hipEventRecord(event, p->stream);
+static int event_record(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)hip.hipEventRecord(event, p->stream[line]);
+}
+
+static int event_follow(tc_gpu_port *p, tc_gpu_line line, void *event) {
+  return (int)hip.hipStreamWaitEvent(p->stream[line], event, 0);
 }
 
 static int event_wait(tc_gpu_port *p, void *event) {
@@ -322,10 +338,20 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   return TC_hipSuccess;
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
+  const tc_gpu_library_driver *library = tc_hip_driver.library[r->library];
+  int result = tc_gpu_library_turn(p, library, r->library, line);
+  return result ? result : library->run(p, r);
+}
+
+static int launch_in(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
-  if (n->request) return tc_hip_driver.library[n->request->library]->run(p, n->request);
-  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream, parameters, NULL);
+  if (n->request) return run_request(p, line, n->request);
+  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[line], parameters, NULL);
+}
+
+static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+  return launch_in(p, TC_GPU_WORK, n);
 }
 
 // ---- replay ----
@@ -337,12 +363,14 @@ struct tc_gpu_replay {
 };
 
 static const char *no_replay(void) {
-  if (version < GRAPHS_SINCE) return "graphs of HIP before 6.0 take no functions of modules";
-  if (!hip.hipGraphCreate || !hip.hipGraphDestroy || !hip.hipGraphAddKernelNode || !hip.hipGraphInstantiateWithFlags ||
-      !hip.hipGraphExecKernelNodeSetParams || !hip.hipGraphLaunch || !hip.hipGraphExecDestroy || !hip.hipGraphAddChildGraphNode ||
-      !hip.hipStreamBeginCapture || !hip.hipStreamEndCapture)
-    return "this HIP has no functions for graphs";
-  return NULL;
+  bool captures = hip.hipStreamBeginCapture && hip.hipStreamEndCapture && hip.hipGraphInstantiateWithFlags && hip.hipGraphLaunch &&
+                  hip.hipGraphExecDestroy && hip.hipGraphDestroy;
+  bool builds = hip.hipGraphCreate && hip.hipGraphAddKernelNode && hip.hipGraphExecKernelNodeSetParams && hip.hipGraphAddChildGraphNode;
+  return captures && (builds || version < NODES_SINCE) ? NULL : "this HIP has no functions for graphs";
+}
+
+static bool replay_is_fixed(void) {
+  return version < NODES_SINCE;
 }
 
 static tc_hip_node_params node_params(const tc_gpu_node *n, void **parameters) {
@@ -356,23 +384,39 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
+// allow, so the library is turned to one that nobody waits for.
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
+  const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
   tc_hip_graph captured = NULL;
-  tc_hip_result result = hip.hipStreamBeginCapture(p->stream, TC_hipStreamCaptureModeRelaxed);
+  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  if (asked) return (tc_hip_result)asked;
+  tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
   if (result != TC_hipSuccess) return result;
-  int asked = tc_hip_driver.library[request->library]->run(p, request);
-  result = hip.hipStreamEndCapture(p->stream, &captured);
+  asked = library->run(p, request);
+  result = hip.hipStreamEndCapture(p->stream[TC_GPU_CAPTURE], &captured);
   if (result == TC_hipSuccess && asked == 0)
     result = hip.hipGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
   if (captured) (void)hip.hipGraphDestroy(captured);  // the node has a copy
   return asked ? (tc_hip_result)asked : result;
 }
 
-static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
-  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
-  *out = NULL;
-  if (!r) return TC_hipErrorOutOfMemory;
+// All of them as they are launched, whose nodes nobody can name.
+static tc_hip_result capture_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
+  int asked = 0;
+  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture, of which it is no part
+    const tc_gpu_request *q = node[i].request;
+    if (q) asked = tc_gpu_library_turn(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
+  }
+  if (asked) return (tc_hip_result)asked;
+  tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
+  if (result != TC_hipSuccess) return result;
+  for (uint32_t i = 0; i < n && asked == 0; i++) asked = launch_in(p, TC_GPU_CAPTURE, &node[i]);
+  result = hip.hipStreamEndCapture(p->stream[TC_GPU_CAPTURE], &r->graph);
+  return asked ? (tc_hip_result)asked : result;
+}
+
+static tc_hip_result build_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
   tc_hip_result result = hip.hipGraphCreate(&r->graph, 0);
   for (uint32_t i = 0; i < n && result == TC_hipSuccess; i++) {
     void *parameters[] = {node[i].parameter};
@@ -380,6 +424,14 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
     result = node[i].request ? add_request(p, r, i, node[i].request)
                              : hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
+  return result;
+}
+
+static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
+  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
+  *out = NULL;
+  if (!r) return TC_hipErrorOutOfMemory;
+  tc_hip_result result = replay_is_fixed() ? capture_nodes(p, r, node, n) : build_nodes(p, r, node, n);
   if (result == TC_hipSuccess) result = hip.hipGraphInstantiateWithFlags(&r->exec, r->graph, 0);
   if (result != TC_hipSuccess) return replay_destroy(p, r, false), (int)result;
   *out = r;
@@ -394,7 +446,7 @@ static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu
 }
 
 static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
-  return (int)hip.hipGraphLaunch(r->exec, p->stream);
+  return (int)hip.hipGraphLaunch(r->exec, p->stream[TC_GPU_WORK]);
 }
 
 const tc_gpu_driver tc_hip_driver = {
@@ -429,6 +481,7 @@ const tc_gpu_driver tc_hip_driver = {
     .timer_between = timer_between,
     .event_destroy = event_destroy,
     .event_record = event_record,
+    .event_follow = event_follow,
     .event_wait = event_wait,
     .load = load,
     .unload = unload,
@@ -436,6 +489,7 @@ const tc_gpu_driver tc_hip_driver = {
     .launch = launch,
     .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .no_replay = no_replay,
+    .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,
     .replay_set = replay_set,
     .replay_launch = replay_launch,

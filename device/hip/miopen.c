@@ -136,7 +136,7 @@ static int open(tc_gpu_port *p) {
   size_t room = 0;
   int result = tc_hip_driver.room(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = result_of(TC_miopenStatusAllocFailed);
-  if (result == 0) result = result_of(mi.miopenCreateWithStream(&handle, p->stream));
+  if (result == 0) result = result_of(mi.miopenCreateWithStream(&handle, p->stream[TC_GPU_WORK]));
   p->library[TC_GPU_CONVOLUTIONS] = result == 0 ? handle : NULL;
   return result;
 }
@@ -144,6 +144,10 @@ static int open(tc_gpu_port *p) {
 void tc_miopen_close(tc_gpu_port *p) {
   if (p->library[TC_GPU_CONVOLUTIONS]) (void)mi.miopenDestroy(p->library[TC_GPU_CONVOLUTIONS]);
   p->library[TC_GPU_CONVOLUTIONS] = NULL;
+}
+
+static int turn(tc_gpu_port *p, void *stream) {
+  return result_of(mi.miopenSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 
 // ---- a convolution ----
@@ -298,5 +302,6 @@ const tc_gpu_library_driver tc_miopen = {
     .drop = drop,
     .find = find,
     .check = check,
+    .turn = turn,
     .run = run,
 };

@@ -82,6 +82,11 @@ static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   return x->by->check(p, x->made, a);
 }
 
+static int turn(tc_gpu_port *p, void *stream) {
+  const tc_gpu_library_driver *by = chosen[p->ordinal];
+  return by->turn ? by->turn(p, stream) : 0;
+}
+
 static int run(tc_gpu_port *p, const tc_gpu_request *request) {
   const made *x = request->made;
   tc_gpu_request own = *request;
@@ -97,5 +102,6 @@ const tc_gpu_library_driver tc_hip_products = {
     .drop = drop,
     .find = find,
     .check = check,
+    .turn = turn,
     .run = run,
 };

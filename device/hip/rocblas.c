@@ -113,10 +113,14 @@ static int open(tc_gpu_port *p) {
   tc_rocblas_status status = rb.rocblas_create_handle(&handle);
   if (status != TC_rocblas_status_success) return result_of(status);
   p->library[TC_GPU_PRODUCTS] = handle;
-  status = rb.rocblas_set_stream(handle, p->stream);
+  status = rb.rocblas_set_stream(handle, p->stream[TC_GPU_WORK]);
   if (status == TC_rocblas_status_success) status = rb.rocblas_set_atomics_mode(handle, TC_rocblas_atomics_not_allowed);
   if (status != TC_rocblas_status_success) tc_rocblas_close(p);
   return result_of(status);
+}
+
+static int turn(tc_gpu_port *p, void *stream) {
+  return result_of(rb.rocblas_set_stream(p->library[TC_GPU_PRODUCTS], stream));
 }
 
 // ---- a product ----
@@ -234,5 +238,6 @@ const tc_gpu_library_driver tc_rocblas = {
     .drop = drop,
     .find = find,
     .check = check,
+    .turn = turn,
     .run = run,
 };

@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "runtime/arena.h"
 #include "tests/device/numbers.h"
@@ -709,5 +711,40 @@ EACH(what_cannot_be_captured_is_launched) {
     cr_assert(fail_at(NULL));
     one_end(&o);
   }
+  finish();
+}
+
+typedef struct waiter {
+  tc_gpu *g;
+  atomic_bool stop;
+  atomic_int n_waits;
+  int n_failed;
+} waiter;
+
+static void *wait_often(void *arg) {
+  waiter *w = arg;
+  while (!atomic_load(&w->stop)) {
+    w->n_failed += tc_gpu_wait(w->g) != TC_OK;
+    atomic_fetch_add(&w->n_waits, 1);
+  }
+  return NULL;
+}
+
+// The driver refuses to wait for a stream that captures, and the capture is lost.
+EACH(another_thread_waits_while_a_call_is_captured) {
+  simulate_library((const char *[]){"TC_SIM_SLOW_CAPTURE=20000", NULL});
+  one o = one_make();
+  waiter w = {.g = o.g};
+  pthread_t thread;
+  OK(run(&o.p, o.s));
+  cr_assert_eq(pthread_create(&thread, NULL, wait_often, &w), 0);
+  while (atomic_load(&w.n_waits) == 0) sched_yield();
+  OK(run(&o.p, o.s));
+  cr_expect(!tc_gpu_sequence_plain(o.s), "%s", tc_gpu_sequence_plain(o.s));
+  atomic_store(&w.stop, true);
+  pthread_join(thread, NULL);
+  cr_expect_eq(w.n_failed, 0, "%d of %d waits failed", w.n_failed, atomic_load(&w.n_waits));
+  OK(run(&o.p, o.s));
+  one_end(&o);
   finish();
 }

@@ -50,7 +50,8 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = tc_gpu_compile(g, "step", source, &code)) != TC_OK) goto done;
   if ((st = tc_gpu_sequence_create(g, &(tc_gpu_launch){code, (N + 63) / 64, 64, 49 << 10, 0}, 1, 2, &s)) != TC_OK) goto done;
   if ((st = run_all(s, x)) != TC_OK) goto done;
-  if ((st = tc_gpu_write(g, y, from, sizeof from)) != TC_OK) goto done;
+  if ((st = tc_gpu_write(g, y, from, sizeof from / 2)) != TC_OK) goto done;
+  if ((st = tc_gpu_write(g, (char *)y + sizeof from / 2, from, sizeof from / 2)) != TC_OK) goto done;
   if ((st = tc_gpu_copy(g, y, x, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_read_begin(g, later, y, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_wait(g)) != TC_OK) goto done;
@@ -184,6 +185,9 @@ int main(void) {
   setenv("TC_COMPILER", "interp", 1);
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
   setenv("TC_GPU_AHEAD", "2", 1);  // so that a run waits for earlier ones
+  char beside[16];
+  snprintf(beside, sizeof beside, "%zu", N * sizeof(uint64_t));  // whole copies run beside kernels, halves do not
+  setenv("TC_GPU_BESIDE", beside, 1);
   char cache[] = "/tmp/tc-faults-XXXXXX", command[64];
   if (!mkdtemp(cache)) return 1;
   setenv("TC_CACHE_DIR", cache, 1);  // so that the simulated compiler is asked once

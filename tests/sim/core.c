@@ -52,6 +52,7 @@ static void read_options(void) {
   const char *mma = getenv("TC_SIM_MMA");
   o->truncating = mma && strcmp(mma, "truncating") == 0;
   o->slow_copies = number("TC_SIM_SLOW_COPIES", 0) != 0;
+  o->slow_capture_us = (unsigned)number("TC_SIM_SLOW_CAPTURE", 0);
   o->leaks = number("TC_SIM_LEAKS", 0) != 0;
   o->idle = number("TC_SIM_IDLE", 0) != 0;
   o->driver_version = (int)number("TC_SIM_DRIVER_VERSION", 13000);

@@ -19,6 +19,7 @@ typedef enum sim_error {
   SIM_INVALID = 1,
   SIM_MEMORY = 2,
   SIM_NOT_INITIALIZED = 3,
+  SIM_INVALID_FUNCTION = 98,
   SIM_NO_DEVICE = 100,
   SIM_INVALID_DEVICE = 101,
   SIM_INVALID_IMAGE = 200,
@@ -192,6 +193,7 @@ typedef struct sim_work {
   sim_op op;
   struct sim_work *next;
   uint64_t number;  // in the order of asking
+  double asked_ms;  // by the host's clock
   struct sim_plan *plan;  // of a graph's launch: what is run,
   bool *done;  // which of its nodes have been,
   sim_mark **mark;  // and of its nodes with events, what this launch reaches or waits for
@@ -202,6 +204,7 @@ typedef struct sim_work {
 struct sim_stream {
   sim_object object;
   sim_work *first, **last;
+  double clock_ms;  // when the work that was done last was done
   bool busy;  // its first work is being done
   bool blocking;  // waits for the legacy stream, and it for this one
   bool per_device;  // the legacy stream: lives as long as the device
@@ -255,6 +258,8 @@ sim_error sim_wait_event(sim_stream *s, sim_event *e);
 // Captures what is asked of s into a graph, into `into` where that is given, after its nodes `deps`.
 sim_error sim_capture_begin(sim_stream *s, bool relaxed, sim_graph *into, sim_node *const *deps, size_t n_deps);
 sim_error sim_capture_end(sim_stream *s, sim_graph **out);
+// A stream that captures does not run: nobody can wait for it, and who tries has spoilt the capture.
+sim_error sim_not_captured(sim_stream *s);
 // Puts work at a stream's end, or into its capture. Takes what op owns, also on failure.
 SIM_EXPORT sim_error sim_enqueue(sim_stream *s, sim_op *op);
 sim_error sim_enqueue_exec(sim_stream *s, sim_exec *e);
@@ -266,8 +271,8 @@ sim_error sim_wait_recorded(const sim_event *e);  // for its last record, if the
 sim_error sim_wait_device(sim_device *d);
 // One piece of work, if any is ready: progress for those who poll.
 bool sim_step(sim_device *d);
-// Does now what op says, as the device would.
-void sim_perform(sim_device *d, const sim_op *op);
+// Does now what op says, as the device would, in this stream, or in none (NULL).
+void sim_perform(sim_device *d, sim_stream *s, const sim_op *op);
 
 sim_graph *sim_graph_new(sim_device *d);
 void sim_graph_end(sim_graph *g);
@@ -306,7 +311,8 @@ struct sim_device {
   sim_stream *streams, *legacy;
   sim_pool *pool;  // the default one
   bool peer[SIM_MAX_DEVICES];  // whose memory kernels here may reach
-  double clock_ms;
+  double host_ms;  // when the host came back from the last thing that it waited for
+  double copies_ms, others_ms;  // what all work took, one thing after the other
 };
 
 // Each face says whether it is HIP's.
@@ -321,6 +327,7 @@ typedef struct sim_options {
   uint64_t seed;
   int eager;  // percent of calls at which a piece of work runs
   bool truncating, slow_copies, leaks;
+  unsigned slow_capture_us;  // for which a call that is captured gives the lock up
   bool idle;  // no kernel runs, and nothing of a library's
   int driver_version;
 } sim_options;
@@ -383,6 +390,12 @@ typedef struct sim_begun {
 // For tests that look from outside: see(arg, launch) is called whenever a kernel begins, under the simulator's lock: it calls nothing of it. Memory of the
 // device can be read at its address. NULL: no more.
 SIM_EXPORT void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg);
+// The simulated time of device d: when the host came back from what it waited for last; when all work is done; what all copies, and all else, took together.
+// Each stream has a clock of its own, as if nothing else ran, and waits for events' times; in which order the simulator runs things does not matter.
+typedef struct sim_times {
+  double host_ms, end_ms, copies_ms, others_ms;
+} sim_times;
+SIM_EXPORT sim_times sim_time(int d);
 // How much is alive of device d: bytes, and objects of all kinds.
 SIM_EXPORT size_t sim_live_bytes(int d);
 SIM_EXPORT int sim_live_objects(void);

@@ -262,6 +262,12 @@ sim_error sim_capture_begin(sim_stream *s, bool relaxed, sim_graph *into, sim_no
   return SIM_OK;
 }
 
+sim_error sim_not_captured(sim_stream *s) {
+  if (!s->capture) return SIM_OK;
+  s->capture_broken = true;
+  return SIM_CAPTURE_UNSUPPORTED;
+}
+
 // Is each node of the graph one that a stream's next would come after, or has a successor? s is where the capture began.
 static bool joined(const sim_stream *s) {
   for (const sim_stream *o = s->object.device->streams; o; o = o->sibling) {

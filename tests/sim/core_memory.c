@@ -53,7 +53,7 @@ static uint8_t *state_of(uintptr_t at) {
 
 static sim_error now_or_later(sim_device *d, sim_op *op, sim_stream *stream) {
   if (stream) return sim_enqueue(stream, op);
-  sim_perform(d, op);
+  sim_perform(d, NULL, op);
   return SIM_OK;
 }
 

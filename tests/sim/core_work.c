@@ -135,9 +135,38 @@ static bool ready(const sim_device *d, const sim_stream *s) {
 
 // ---- doing it ----
 
-static void finish_mark(sim_device *d, sim_mark *m) {
+static void finish_mark(const sim_stream *s, sim_mark *m) {
   m->done = true;
-  m->ms = d->clock_ms;
+  m->ms = s->clock_ms;
+}
+
+// What it would take, in milliseconds: a guess, by which one sees what goes on beside what.
+static double took(const sim_op *op) {
+  switch (op->kind) {
+    case SIM_OP_KERNEL:
+    case SIM_OP_CALL: return 0.005;
+    case SIM_OP_COPY: return 0.002 + (double)op->bytes / (sim_memory_device(op->from) && sim_memory_device(op->to) ? 1500e6 : 25e6);
+    case SIM_OP_SET: return 0.002;
+    default: return 0;
+  }
+}
+
+static void spend(sim_device *d, sim_stream *s, const sim_op *op) {
+  double ms = took(op);
+  *(op->kind == SIM_OP_COPY ? &d->copies_ms : &d->others_ms) += ms;
+  if (s && op->kind == SIM_OP_WAIT && op->mark && op->mark->ms > s->clock_ms) s->clock_ms = op->mark->ms;
+  if (s) s->clock_ms += ms;
+}
+
+sim_times sim_time(int d) {
+  sim_lock();
+  const sim_device *x = &sim_devices[d];
+  sim_times t = {x->host_ms, x->host_ms, x->copies_ms, x->others_ms};
+  for (const sim_stream *s = x->streams; s; s = s->sibling) {
+    if (s->clock_ms > t.end_ms) t.end_ms = s->clock_ms;
+  }
+  sim_unlock();
+  return t;
 }
 
 typedef struct host_call {
@@ -177,25 +206,18 @@ static sim_error run_kernel(sim_device *d, const sim_launch *l) {
   return sim_run(d, l);
 }
 
-void sim_perform(sim_device *d, const sim_op *op) {
+void sim_perform(sim_device *d, sim_stream *s, const sim_op *op) {
   sim_error e = SIM_OK;
   bool sticky = false;
+  spend(d, s, op);
   switch (op->kind) {
     case SIM_OP_KERNEL:
-      d->clock_ms += 0.005;
       e = sim_injected("kernel", &sticky);
       if (e == SIM_OK && !sim_option.idle) e = run_kernel(d, &op->launch);
       break;
-    case SIM_OP_COPY:
-      d->clock_ms += 0.002 + (double)op->bytes / 25e6;
-      e = sim_copy_bytes(op->to, op->from, op->bytes);
-      break;
-    case SIM_OP_SET:
-      d->clock_ms += 0.002;
-      e = sim_set_bytes(op->to, op->value, op->width, op->bytes);
-      break;
+    case SIM_OP_COPY: e = sim_copy_bytes(op->to, op->from, op->bytes); break;
+    case SIM_OP_SET: e = sim_set_bytes(op->to, op->value, op->width, op->bytes); break;
     case SIM_OP_CALL:
-      d->clock_ms += 0.005;
       e = sim_injected("library", &sticky);
       if (e == SIM_OK && !sim_option.idle) e = op->call(d, op->staged);
       break;
@@ -204,7 +226,7 @@ void sim_perform(sim_device *d, const sim_op *op) {
       memset(sim_state + (op->to - (uintptr_t)sim_memory), SIM_GONE, op->bytes);
       sim_segments_freed(op);
       break;
-    case SIM_OP_RECORD: finish_mark(d, op->mark); break;
+    case SIM_OP_RECORD: finish_mark(s, op->mark); break;
     case SIM_OP_HOST: call_host(op); break;
     case SIM_OP_EMPTY:
     case SIM_OP_WAIT:
@@ -214,7 +236,7 @@ void sim_perform(sim_device *d, const sim_op *op) {
 }
 
 // One node of a graph that runs. False: each that is left waits for an event.
-static bool step_graph(sim_device *d, sim_work *w) {
+static bool step_graph(sim_device *d, sim_stream *s, sim_work *w) {
   const sim_plan *p = w->plan;
   int able[MAX_READY], n = 0;
   for (int i = 0; i < p->n && n < MAX_READY; i++) {
@@ -227,9 +249,9 @@ static bool step_graph(sim_device *d, sim_work *w) {
   int i = able[sim_random((uint32_t)n)];
   const sim_op *op = &p->node[i].op;
   if (op->kind == SIM_OP_RECORD) {
-    finish_mark(d, w->mark[i]);
+    finish_mark(s, w->mark[i]);
   } else {
-    sim_perform(d, op);
+    sim_perform(d, s, op);
   }
   w->done[i] = true;
   w->n_left--;
@@ -239,18 +261,19 @@ static bool step_graph(sim_device *d, sim_work *w) {
 static void step_stream(sim_device *d, sim_stream *s) {
   sim_work *w = s->first;
   s->busy = true;
+  if (w->asked_ms > s->clock_ms) s->clock_ms = w->asked_ms;
   if (w->plan && w->n_left) {
     if (d->sticky) w->n_left = 0;
-    bool more = w->n_left && (!step_graph(d, w) || w->n_left);
+    bool more = w->n_left && (!step_graph(d, s, w) || w->n_left);
     s->busy = false;
     if (more) return;
   } else if (!w->plan && (!d->sticky || w->op.kind == SIM_OP_RECORD || w->op.kind == SIM_OP_FREE)) {
     // A device with a fault does nothing any more, but nobody waits for it for ever.
-    sim_perform(d, &w->op);
+    sim_perform(d, s, &w->op);
   }
   s->busy = false;
   for (int i = 0; w->plan && i < w->plan->n; i++) {
-    if (w->plan->node[i].op.kind == SIM_OP_RECORD) finish_mark(d, w->mark[i]);  // of a device that does nothing any more
+    if (w->plan->node[i].op.kind == SIM_OP_RECORD) finish_mark(s, w->mark[i]);  // of a device that does nothing any more
   }
   s->first = w->next;
   if (!s->first) s->last = &s->first;
@@ -295,6 +318,7 @@ bool sim_step(sim_device *d) {
 static sim_error append(sim_stream *s, sim_work *w) {
   sim_device *d = s->object.device;
   w->number = sim_next_number();
+  w->asked_ms = d->host_ms;
   *s->last = w;
   s->last = &w->next;
   while (sim_random(100) < (uint32_t)sim_option.eager && step(d, false)) {
@@ -314,6 +338,11 @@ static sim_error stage(sim_op *op) {
 
 static sim_error capture(sim_stream *s, sim_op *op) {
   sim_node *node = NULL;
+  if (sim_option.slow_capture_us) {
+    sim_unlock();
+    usleep(sim_option.slow_capture_us);
+    sim_lock();
+  }
   if (s->capture_broken) {
     sim_op_fini(op);
     return SIM_CAPTURE_INVALIDATED;
@@ -383,6 +412,7 @@ sim_error sim_wait_stream(sim_stream *s) {
   while (s->first) {
     if (!sim_step(d)) return stuck(d);
   }
+  if (s->clock_ms > d->host_ms) d->host_ms = s->clock_ms;
   return d->sticky;
 }
 
@@ -390,6 +420,7 @@ static sim_error wait_mark(sim_device *d, const sim_mark *m) {
   while (!m->done) {
     if (!sim_step(d)) return stuck(d);
   }
+  if (m->ms > d->host_ms) d->host_ms = m->ms;
   return d->sticky;
 }
 

@@ -22,24 +22,17 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   return SIM_OK;
 }
 
-// A stream that captures does not run: nobody can wait for it, and who tries has spoilt the capture.
-static sim_error not_captured(sim_stream *s) {
-  if (!s->capture) return SIM_OK;
-  s->capture_broken = true;
-  return SIM_CAPTURE_UNSUPPORTED;
-}
-
 CUresult cuStreamSynchronize(CUstream stream) {
   SIM_ENTER(SIM_USUAL);
   SIM_STREAM_OR_RETURN(s, stream);
-  SIM_TRY(not_captured(s));
+  SIM_TRY(sim_not_captured(s));
   return sim_wait_stream(s);
 }
 
 CUresult cuStreamQuery(CUstream stream) {
   SIM_ENTER(SIM_USUAL);
   SIM_STREAM_OR_RETURN(s, stream);
-  SIM_TRY(not_captured(s));
+  SIM_TRY(sim_not_captured(s));
   if (!s->first) return SIM_OK;
   sim_step(sim_here());
   return sim_here()->sticky ? sim_here()->sticky : s->first ? SIM_NOT_READY : SIM_OK;

@@ -50,10 +50,14 @@ tc_hip_result hipInit(unsigned flags) {
   return sim_option.n_devices ? SIM_OK : SIM_INVALID_DEVICE;
 }
 
-tc_hip_result hipRuntimeGetVersion(int *version) {
+static int version_of(void) {
   const char *set = getenv("TC_SIM_HIP_VERSION");
+  return set && *set ? atoi(set) : 60241133;
+}
+
+tc_hip_result hipRuntimeGetVersion(int *version) {
   ENTER(0);
-  *version = set && *set ? atoi(set) : 60241133;
+  *version = version_of();
   return SIM_OK;
 }
 
@@ -63,6 +67,7 @@ const char *hipGetErrorName(tc_hip_result result) {
     case SIM_INVALID: return "hipErrorInvalidValue";
     case SIM_MEMORY: return "hipErrorOutOfMemory";
     case SIM_NOT_INITIALIZED: return "hipErrorNotInitialized";
+    case SIM_INVALID_FUNCTION: return "hipErrorInvalidDeviceFunction";
     case SIM_NO_DEVICE: return "hipErrorNoDevice";
     case SIM_INVALID_DEVICE: return "hipErrorInvalidDevice";
     case SIM_INVALID_IMAGE: return "hipErrorInvalidImage";
@@ -224,7 +229,15 @@ tc_hip_result hipStreamDestroy(tc_hip_stream stream) {
 tc_hip_result hipStreamSynchronize(tc_hip_stream stream) {
   ENTER(USUAL);
   STREAM(s, stream);
+  SIM_TRY(sim_not_captured(s));
   return sim_wait_stream(s);
+}
+
+tc_hip_result hipStreamWaitEvent(tc_hip_stream stream, tc_hip_event event, unsigned flags) {
+  ENTER(USUAL);
+  STREAM(s, stream);
+  if (flags) return SIM_INVALID;
+  return sim_alive(event, SIM_EVENT) ? sim_wait_event(s, (sim_event *)event) : SIM_INVALID_HANDLE;
 }
 
 tc_hip_result hipEventCreateWithFlags(tc_hip_event *event, unsigned flags) {
@@ -299,7 +312,9 @@ tc_hip_result hipModuleLaunchKernel(tc_hip_function function, unsigned blocks_x,
   return sim_enqueue(s, &op);
 }
 
+// Functions of modules are nodes' since HIP 6.0.
 static sim_error node_op(const tc_hip_node_params *p, sim_op *out) {
+  if (version_of() < 60000000) return SIM_INVALID_FUNCTION;
   if (p->extra) return SIM_INVALID;
   return sim_launch_new(p->func, (unsigned[]){p->gridDim.x, p->gridDim.y, p->gridDim.z}, (unsigned[]){p->blockDim.x, p->blockDim.y, p->blockDim.z},
                         p->sharedMemBytes, p->kernelParams, MOST_PARAM_BYTES, out);

@@ -141,6 +141,14 @@ miopenStatus_t miopenCreateWithStream(miopenHandle_t *handle, miopenAcceleratorQ
   return miopenStatusSuccess;
 }
 
+miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t stream) {
+  ENTER(__func__, USUAL);
+  ALIVE(handle);
+  if (!stream || !sim_library_stream(stream)) return MISTAKE(miopenStatusBadParm, "%s: no stream of the caller's on this device", __func__);
+  handle->stream = stream;
+  return miopenStatusSuccess;
+}
+
 miopenStatus_t miopenDestroy(miopenHandle_t handle) {
   ENTER(__func__, USUAL | SIM_AFTER_FAULT);
   ALIVE(handle);

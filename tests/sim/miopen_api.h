@@ -49,6 +49,7 @@ enum { SIM_MIOPEN_NUMBERS(X) };
 SIM_MIOPEN const char *miopenGetErrorString(miopenStatus_t status);
 SIM_MIOPEN miopenStatus_t miopenGetVersion(size_t *major, size_t *minor, size_t *patch);
 SIM_MIOPEN miopenStatus_t miopenCreateWithStream(miopenHandle_t *handle, miopenAcceleratorQueue_t stream);
+SIM_MIOPEN miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t stream);
 SIM_MIOPEN miopenStatus_t miopenDestroy(miopenHandle_t handle);
 SIM_MIOPEN miopenStatus_t miopenCreateTensorDescriptor(miopenTensorDescriptor_t *tensor);
 SIM_MIOPEN miopenStatus_t miopenSetNdTensorDescriptorWithLayout(miopenTensorDescriptor_t tensor, miopenDataType_t type, miopenTensorLayout_t layout,

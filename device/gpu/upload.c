@@ -1,0 +1,92 @@
+// Large copies to the device, which run beside its kernels.
+//
+// Idea: tensors' memory is written in one line, WORK, so that memory which is given back may be taken again at once, whoever had it. What comes from the host
+// goes to pieces of device memory of its own first, in a line that waits for nobody but these pieces; WORK then waits for a piece and moves it to its place,
+// at the speed of the device's memory. While kernels that were asked for before still run, the next step's data is on its way.
+// Owns pieces of pinned and of device memory, each with an event that says when it may be written again. There are twice as many on the device as the largest
+// upload took, up to MOST: then the line waits for what was moved longest ago. Threads: under the device's lock.
+#include <string.h>
+
+#include "device/gpu/state.h"
+
+static size_t n_pieces(size_t bytes) {
+  return (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
+}
+
+// pre: begun.
+static tc_status make_pinned(tc_gpu *g, tc_gpu_upload *u) {
+  void *at = NULL;
+  for (int i = 0; i < TC_GPU_PIECES; i++)
+    if (!u->sent[i]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &u->sent[i]), "making an event"));
+  if (u->pinned) return TC_OK;
+  TC_TRY(tc_gpu_check(g, g->driver->staging_take(&g->port, TC_GPU_PIECES * TC_GPU_PIECE_BYTES, &at), "taking pinned memory for copies"));
+  u->pinned = at;
+  return TC_OK;
+}
+
+// pre: begun. More pieces of the device's memory, as many as it has room for.
+static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
+  size_t wanted = TC_MIN(2 * n_pieces(bytes), (size_t)TC_GPU_MOST_PIECES);
+  if (u->n_there < wanted) u->next = u->n_there;
+  while (u->n_there < wanted) {
+    tc_gpu_piece *x = &u->there[u->n_there];
+    const char *name;
+    if (!x->moved) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &x->moved), "making an event"));
+    int result = g->driver->take(&g->port, TC_GPU_UP, TC_GPU_PIECE_BYTES, &x->at);
+    if (g->driver->judge(result, &name) == TC_GPU_SHORT) break;
+    TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
+    u->n_there++;
+  }
+  if (u->next == u->n_there) u->next = 0;
+  return TC_OK;
+}
+
+// pre: begun; n bytes, at most a piece.
+static tc_status send(tc_gpu *g, tc_gpu_upload *u, char *to, const char *from, size_t n) {
+  const tc_gpu_driver *d = g->driver;
+  tc_gpu_piece *x = &u->there[u->next];
+  char *pinned = u->pinned + u->piece * TC_GPU_PIECE_BYTES;
+  void *sent = u->sent[u->piece];
+  TC_TRY(tc_gpu_check(g, d->event_wait(&g->port, sent), "waiting for a copy to the device"));
+  memcpy(pinned, from, n);
+  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_UP, x->moved), "waiting for an event"));
+  TC_TRY(tc_gpu_check(g, d->write(&g->port, TC_GPU_UP, x->at, pinned, n), "copying to the device"));
+  TC_TRY(tc_gpu_check(g, d->event_record(&g->port, TC_GPU_UP, sent), "recording an event"));
+  u->piece = (u->piece + 1) % TC_GPU_PIECES, u->next = (u->next + 1) % u->n_there;
+  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_WORK, sent), "waiting for an event"));
+  TC_TRY(tc_gpu_check(g, d->copy(&g->port, to, x->at, n), "copying on the device"));
+  return tc_gpu_check(g, d->event_record(&g->port, TC_GPU_WORK, x->moved), "recording an event");
+}
+
+tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes, bool *out_done) {
+  tc_gpu_upload *u = &g->upload;
+  *out_done = false;
+  TC_TRY(make_pinned(g, u));
+  TC_TRY(make_pieces(g, u, bytes));
+  if (u->n_there == 0) return TC_OK;
+  u->run = tc_gpu_runs(g);
+  while (bytes > 0) {
+    size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES);
+    TC_TRY(send(g, u, to, from, n));
+    to += n, from += n, bytes -= n;
+  }
+  *out_done = true;
+  return TC_OK;
+}
+
+void tc_gpu_upload_trim(tc_gpu *g) {
+  tc_gpu_upload *u = &g->upload;
+  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
+  u->n_there = u->next = 0;
+}
+
+void tc_gpu_upload_fini(tc_gpu *g) {
+  tc_gpu_upload *u = &g->upload;
+  tc_gpu_upload_trim(g);
+  for (int i = 0; i < TC_GPU_MOST_PIECES; i++)
+    if (u->there[i].moved) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->there[i].moved), "destroying an event");
+  for (int i = 0; i < TC_GPU_PIECES; i++)
+    if (u->sent[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->sent[i]), "destroying an event");
+  if (u->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, u->pinned), "giving back pinned memory");
+  *u = (tc_gpu_upload){0};
+}
