@@ -115,22 +115,25 @@ static void test_row(const struct row *row, const char *device) {
   for (int k = 0; k < N; k++) EXPECT(here[k] - there[k] < 1e-5f && there[k] - here[k] < 1e-5f, "%s: %g, not %g", row->op, there[k], here[k]);
 }
 
-// What would be written in place, by rows and by what is generated, has its old value.
+// What would be written in place, by rows and by what is generated, has its old value: all of it, a part, places that an index names.
 static void test_in_place(void) {
-  static const int64_t good[] = {1, 9, 1}, bad[] = {1, 99, 2};
-  float got[N];
+  static const int64_t good[] = {1, 9, 1}, bad[] = {1, 99, 2}, first[] = {100}, behind[] = {100 + AT};
+  enum { LONG = 1000 };
+  static float got[LONG];
   tc_scope s = tc_scope_begin();
-  tc_tensor state = tc_ones(TC_SHAPE(N), TC_F32), other = tc_ones(TC_SHAPE(N), TC_F32);
-  EXPECT_OK(tc_eval(2, (tc_tensor[]){state, other}));
-  tc_tensor read = tc_index_select(tens(), 0, tc_from_host(bad, TC_SHAPE(AT), TC_I64));
-  EXPECT_OK(tc_assign(state, tc_index_add(state, 0, tc_from_host(good, TC_SHAPE(AT), TC_I64), read)));
-  EXPECT_OK(tc_assign(other, tc_index_add(other, 0, tc_from_host(good, TC_SHAPE(AT), TC_I64), values())));
+  tc_tensor state[3];
+  for (int i = 0; i < 3; i++) state[i] = tc_ones(TC_SHAPE(LONG), TC_F32);
+  EXPECT_OK(tc_eval(3, state));
+  tc_tensor read = tc_index_select(tens(), 0, tc_from_host(bad, TC_SHAPE(AT), TC_I64)), at = tc_from_host(good, TC_SHAPE(AT), TC_I64);
+  EXPECT_OK(tc_assign(state[0], tc_index_add(state[0], 0, at, values())));
+  EXPECT_OK(tc_assign_slice(state[1], first, behind, NULL, read));
+  EXPECT_OK(tc_assign(state[2], tc_mul(state[2], tc_sum(read, TC_ALL, true))));
   EXPECT(tc_sync(NULL) == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 99 at position 1"), "an index out of range");
   tc_clear_error();
-  EXPECT_OK(tc_to_host(state, got, sizeof got));
-  for (int k = 0; k < N; k++) EXPECT(got[k] == 1, "state %d is %g", k, got[k]);
-  EXPECT_OK(tc_to_host(other, got, sizeof got));
-  for (int k = 0; k < N; k++) EXPECT(got[k] == 1, "other %d is %g", k, got[k]);
+  for (int i = 0; i < 3; i++) {
+    EXPECT_OK(tc_to_host(state[i], got, sizeof got));
+    for (int k = 0; k < LONG; k++) EXPECT(got[k] == 1, "element %d of state %d is %g", k, i, got[k]);
+  }
   tc_scope_end(s);
 }
 
