@@ -38,6 +38,10 @@ tc_device_kind tc_device_kind_of(tc_device d) {
   return backends[tc_device_row(d)].kind;
 }
 
+const char *tc_device_absent(tc_device d) {
+  return tc_device_kind_of(d) == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
+}
+
 // Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1: none.
 static int ordinal_of(const char *text, int row) {
   size_t n = strlen(backends[row].name[0]);
@@ -67,7 +71,7 @@ tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_dev
     if (ordinal >= TC_MOST_ORDINALS)
       return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\": devices are numbered from 0 to %d", name, TC_MOST_ORDINALS - 1);
     tc_device d = tc_device_of_row((tc_device)row, ordinal);
-    const char *absent = backends[row].kind == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
+    const char *absent = tc_device_absent(d);
     if (absent) return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, absent);
     *out = d;
     return TC_OK;

@@ -39,6 +39,8 @@ static inline bool tc_device_generates(tc_device d) {
 static inline tc_device tc_device_memory(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? d : TC_DEVICE_CPU;
 }
+// NULL if it can be used; else why not, in one sentence: a GPU that is not there, lost, or the parent's before a fork. No error is recorded.
+const char *tc_device_absent(tc_device d);
 // This thread's default; the first call reads TC_DEVICE.
 tc_device tc_device_default(void);
 

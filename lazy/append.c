@@ -55,7 +55,7 @@ static bool enter_memory(tc_trace *t, tc_device d) {
   if (TC_LIKELY(t->n_node == 0 || t->dev[0] == d || tc_device_memory((tc_device)t->dev[0]) == tc_device_memory(d))) return true;
   if (t->n_taken || t->dropped)
     return tc_rec_fail(t, TC_ERR_DEVICE, "operands are on %s and %s", tc_device_name((tc_device)t->dev[0]), tc_device_name(d)), false;
-  t->op_status = tc_trace_sync(t, TC_CAUSE_MEMORY, t->op_site, 0, NULL);
+  t->op_status = tc_trace_make_way(t, TC_CAUSE_MEMORY, t->op_site);
   return t->op_status == TC_OK;
 }
 
@@ -135,7 +135,11 @@ bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param) {
 static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   tc_node n;
   if (!enter_memory(t, (tc_device)s->device)) return TC_NODE_ERR;
-  if (s->err) return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
+  if (s->err) {
+    const char *absent = tc_device_absent((tc_device)s->device);
+    if (absent) return tc_rec_fail(t, s->err, "the operand's value was lost with %s: %s", tc_device_name((tc_device)s->device), absent);
+    return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
+  }
   if (s->buf) {
     n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
     if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);

@@ -421,6 +421,15 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   return st;
 }
 
+tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
+  tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
+  bool owes = t->n_user > 0, clear = tc_last_error()->status == TC_OK;
+  tc_status st = tc_trace_sync(t, cause, site, 0, NULL);
+  if (st == TC_OK || owes || !tc_device_absent(d)) return st;
+  if (clear) tc_clear_error();
+  return TC_OK;
+}
+
 // Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The site of the first cut is preferred from then on, so
 // that iteration k meets the plan of iteration k-1.
 // A scope that assigned much ends with a cut though the trace is short: two steps in one trace would hold old and new parameters at once.
@@ -450,7 +459,11 @@ void tc_rec_landmark(tc_trace *t) {
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
   bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
-  if (!pending && s->err) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
+  if (!pending && s->err) {
+    const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);
+    if (absent) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost with %s: %s", name, absent);
+    return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
+  }
   if (!s->buf || pending) {
     if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;
     tc_node n = tc_trace_node(t, s, handle);

@@ -328,6 +328,9 @@ typedef enum tc_cause {
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
+// pre: locked. Runs what is pending for an op that may need none of it: where that fails because its device is gone the op goes on, without an error, for
+// those values say so when they are asked for. Not where memory of the caller's was to be written.
+tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 // pre: locked. The stored value of a slot, running what is pending if need be; retained.
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out);
 typedef struct tc_stored {

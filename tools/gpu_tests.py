@@ -21,7 +21,7 @@ COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-
             "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header", "plain-miopen_header",
             "plain-rocblas_header"]
 IN_STEP = ["lowering-gpu_attention", "lowering-gpu_clusters", "lowering-gpu_product"]
-SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu"]  # and the suite gpu
+SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu*"]  # and the suite gpu
 
 
 def is_any(name, patterns):

@@ -153,6 +153,7 @@ TC_DEVICE void tc_store_8(void *p, tc_u32x2 v) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" :: "l"(__cvta_generic_to_global(p)), "r"(v.x), "r"(v.y) : "memory");
 }
 TC_DEVICE void tc_min_at(u64 *p, u64 v) { (void)atomicMin(p, v); }
+TC_DEVICE u64 tc_min_now(const u64 *p) { return *(const volatile u64 *)p; }
 
 TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {
 #if __CUDA_ARCH__ >= 800

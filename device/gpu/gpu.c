@@ -101,7 +101,7 @@ tc_status tc_gpu_begin(tc_gpu *g, const char *what) {
   if (st == TC_OK && TC_UNLIKELY(atomic_load(&g->doubtful))) {
     atomic_store(&g->doubtful, false);
     st = tc_gpu_check(g, g->driver->wait(&g->port), "asked whether it answers, after another device was lost");
-    if (st != TC_OK) g->driver->leave(&g->port);
+    if (st != TC_OK) atomic_store(&g->doubtful, true), g->driver->leave(&g->port);  // asked again before it is used
   }
   if (st != TC_OK) pthread_mutex_unlock(&g->lock);
   return st;

@@ -172,6 +172,7 @@ TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
 TC_DEVICE void tc_store_16(void *p, tc_u32x4 v) { *(TC_GLOBAL tc_vector_4 *)(u64)p = (tc_vector_4){v.x, v.y, v.z, v.w}; }
 TC_DEVICE void tc_store_8(void *p, tc_u32x2 v) { *(TC_GLOBAL tc_vector_2 *)(u64)p = (tc_vector_2){v.x, v.y}; }
 TC_DEVICE void tc_min_at(u64 *p, u64 v) { (void)__hip_atomic_fetch_min(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+TC_DEVICE u64 tc_min_now(const u64 *p) { return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
 
 // There are no copies under way here: each is done at once.
 TC_DEVICE void tc_copy_async_16(void *shared, const void *global, i32 bytes) {

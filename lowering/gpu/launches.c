@@ -167,7 +167,7 @@ static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step 
     case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->bind[s->first_bind + s->n_bind - 1]);
     case TC_ROW_WORD_SCRATCH: return add_word(l, WORD_SCRATCH, w->value);
     case TC_ROW_WORD_ARG: return add_word(l, WORD_NUM, s->first_num + w->value);
-    case TC_ROW_WORD_FAULT: return add_word(l, WORD_FAULT, 0);
+    case TC_ROW_WORD_FAULT: return add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0);
   }
   return false;
 }

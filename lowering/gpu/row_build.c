@@ -54,17 +54,18 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
   }
   size_t name_bytes = strlen(text->name) + 1, bytes = join(NULL, text) + 1;
   char *name = tc_arena_alloc(b->arena, name_bytes + bytes), *source = name + name_bytes;
-  tc_gpu_word *word = name ? tc_arena_alloc(b->arena, (first.n + second.n) * sizeof *word) : NULL;
+  uint32_t n_word = 1 + first.n + second.n;
+  tc_gpu_word *word = name ? tc_arena_alloc(b->arena, n_word * sizeof *word) : NULL;
   if (!word || !grow(b)) {
     fail(b);
     return;
   }
   memcpy(name, text->name, name_bytes);
   (void)join(source, text);
-  memcpy(word, first.word, first.n * sizeof *word);
-  if (second.n) memcpy(word + first.n, second.word, second.n * sizeof *word);
-  b->row->launch[b->row->n_launch++] =
-      (tc_gpu_row_launch){name, source, (uint32_t)blocks, TC_ROW_THREADS, text->shared_bytes, word, first.n + second.n};
+  word[0] = (tc_gpu_word){TC_ROW_WORD_FAULT, 0};
+  memcpy(word + 1, first.word, first.n * sizeof *word);
+  if (second.n) memcpy(word + 1 + first.n, second.word, second.n * sizeof *word);
+  b->row->launch[b->row->n_launch++] = (tc_gpu_row_launch){name, source, (uint32_t)blocks, TC_ROW_THREADS, text->shared_bytes, word, n_word};
 }
 
 void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first, tc_row_words second) {

@@ -40,7 +40,7 @@ typedef struct tc_row_words {
 #define TC_ROW_SCRATCH(v) {TC_ROW_WORD_SCRATCH, (uint64_t)(v)}
 #define TC_ROW_ARG(v) {TC_ROW_WORD_ARG, (uint64_t)(v)}
 
-// A launch of so many blocks, whose words are the first list, then the second.
+// A launch of so many blocks, whose words are the run's fault word, which all kernels look at first, the first list, then the second.
 void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first, tc_row_words second);
 // Of so many threads, one for an item.
 void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first, tc_row_words second);

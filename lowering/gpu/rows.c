@@ -149,8 +149,7 @@ tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_ar
   *out = (tc_gpu_row){.n_launch = 0};
   tc_row_builder b = {.arena = arena, .row = out};
   const tc_row_text text = {.name = "tc_row_check", .piece = {tc_gpu_text_index, tc_gpu_text_check}};
-  const tc_gpu_word fault = {TC_ROW_WORD_FAULT, 0};
-  tc_row_launch_items(&b, &text, count, TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), fault, TC_ROW_CONST(base)),
+  tc_row_launch_items(&b, &text, count, TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)),
                       TC_ROW_NO_WORDS);
   return b.status;
 }

@@ -57,6 +57,7 @@ static const char every_word[] =
     "  tc_store_8(out + n++, half);\n"
     "  tc_store_16((u8 *)tc_table[4] + 16 * TC_THREAD, wide), tc_store_8((u8 *)tc_table[5] + 8 * TC_THREAD, half);\n"
     "  tc_min_at((u64 *)tc_table[3], (u64)TC_THREAD + 7);\n"
+    "  out[n++] = tc_min_now((const u64 *)tc_table[3]) <= (u64)TC_THREAD + 7;\n"
     "  TC_SYNC();\n"
     "  tc_copy_async_16(tc_shared + 16 * TC_THREAD, x + 4 * TC_THREAD, TC_THREAD < 64 ? 16 : 0);\n"
     "  tc_copy_commit();\n"

@@ -51,11 +51,12 @@ int main(void) {
   if (access(stub, R_OK) == 0)
     expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
-    printf("skipped: the toolkit's stub driver is not installed\n");
+    printf("skipped: the toolkit's own stub driver, which is not installed; a simulated one answers as it does\n");
   if (built_simulators()) {
     expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
     expect_refused("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
     expect_refused("TC_SIM_DRIVER_VERSION", "10020", "tc:cuda", "CUDA");
+    expect_refused("TC_SIM_FAIL", "cuInit:*=34", "tc:cuda", "it is the toolkit's stub, not a driver");  // as the stub answers
   }
   return expect_done("gpu_absent");
 }

@@ -1,6 +1,6 @@
-// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched, and that thousands of replays leave nothing behind,
+// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched, and that a hundred thousand replays leave nothing behind,
 // neither the library's nor the driver's.
-//   gpu_replay [replays = 3000]
+//   gpu_replay [replays = 100000]
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -161,7 +161,7 @@ static double replay(const void *arg) {
 }
 
 int main(int n_words, char **words) {
-  long n = n_words > 1 ? strtol(words[1], NULL, 10) : 3000;
+  long n = n_words > 1 ? strtol(words[1], NULL, 10) : 100000;
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_COMPILER", "interp", 1);
   tc_options_reload();

@@ -82,7 +82,7 @@ static void store_wide(uint64_t at, const uint64_t *from, int n) {
   X(V, "v") \
   X(V_I, "vi") \
   X(P_I, "Pi") \
-  X(V_LI, "vli") X(U_LUIII, "uluiii") X(V_PL, "vpl") X(V_P, "vp") X(V_PI, "vpi") X(V_PII, "vpii") X(V_PIII, "vpiii") \
+  X(V_LI, "vli") X(U_LUIII, "uluiii") X(V_PL, "vpl") X(L_P, "lp") X(V_P, "vp") X(V_PI, "vpi") X(V_PII, "vpii") X(V_PIII, "vpiii") \
       X(V_PPIIIP, "vppiiip") X(V_PPPIIIII, "vpppiiiii") X(V_PPI, "vppi") X(V_PPIII, "vppiii") X(V_PPPI, "vpppi") X(F_F, "ff") X(D_D, "dd") \
       X(D_DD, "ddd") X(F_U, "fu") X(H_F, "hf") X(H_D, "hd")
 typedef enum signature {
@@ -139,6 +139,7 @@ static void call_word(int index, uint64_t *d, const uint64_t *a) {
     case V_LI: CALL(void, uint64_t, int)(a[0], INT(1)); break;
     case U_LUIII: *d = CALL(uint32_t, uint64_t, uint32_t, int, int, int)(a[0], (uint32_t)a[1], INT(2), INT(3), INT(4)); break;
     case V_PL: CALL(void, void *, uint64_t)(POINTER(0), a[1]); break;
+    case L_P: *d = CALL(uint64_t, void *)(POINTER(0)); break;
     case V_P: CALL(void, void *)(POINTER(0)); break;
     case V_PI: CALL(void, void *, int)(POINTER(0), INT(1)); break;
     case V_PII: CALL(void, void *, int, int)(POINTER(0), INT(1), INT(2)); break;

@@ -215,6 +215,11 @@ static void min_word(uint64_t *p, uint64_t v) {
   if (v < *p) *p = v;
 }
 
+static uint64_t min_now_word(const uint64_t *p) {
+  sim_touch((uintptr_t)p, 8, SIM_ATOMIC, SITE);
+  return *p;
+}
+
 static void read_only_word(const void *p, int bytes) {
   sim_touch((uintptr_t)p, (unsigned)bytes, SIM_READ | SIM_READ_ONLY, SITE);
 }
@@ -348,6 +353,7 @@ void *sim_word(const char *name) {
       W(sim_down, down_word),
       W(sim_from, from_word),
       W(sim_min_at, min_word),
+      W(sim_min_now, min_now_word),
       W(sim_read_only, read_only_word),
       W(tc_copy_async_16, copy_async_word),
       W(tc_copy_commit, commit_word),

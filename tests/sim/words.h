@@ -52,11 +52,13 @@ void sim_sync_warp(u64 mask, i32 line);
 u32 sim_down(u64 mask, u32 v, i32 delta, i32 width, i32 line);
 u32 sim_from(u64 mask, u32 v, i32 lane, i32 width, i32 line);
 void sim_min_at(u64 *p, u64 v);
+u64 sim_min_now(const u64 *p);
 #define TC_SYNC() sim_sync(__LINE__)
 #define TC_SYNC_WARP(mask) sim_sync_warp(mask, __LINE__)
 #define TC_DOWN_U32(mask, v, delta, width) sim_down(mask, v, delta, width, __LINE__)
 #define TC_FROM_U32(mask, v, lane, width) sim_from(mask, v, lane, width, __LINE__)
 #define tc_min_at(p, v) sim_min_at(p, v)
+#define tc_min_now(p) sim_min_now(p)
 
 // ---- numbers ----
 
