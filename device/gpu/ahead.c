@@ -13,7 +13,7 @@ tc_status tc_gpu_ahead_wait(tc_gpu *g) {
   tc_gpu_ahead *a = &g->ahead;
   if (TC_LIKELY(a->n < half())) return TC_OK;
   uint32_t older = a->newest ^ 1;
-  if (!a->mark[older]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &a->mark[older]), "making an event"));
+  if (!a->mark[older]) TC_TRY(tc_gpu_event(g, false, &a->mark[older]));
   TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, a->mark[older]), "recording an event"));
   a->newest = older, a->n = 0;
   if (!a->mark[older ^ 1]) return TC_OK;
