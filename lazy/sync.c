@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/gpu/ranges.h"
 #include "lazy/plan.h"
 #include "lazy/text.h"
 #include "runtime/arena.h"
@@ -80,6 +81,17 @@ static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site
   tc_site_text(site, place, sizeof place);
   snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
   tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+}
+
+// For a profiler's timeline, where somebody looks at one of a GPU's.
+static const tc_gpu_ranges *range_begin(const tc_trace *t, const tc_sync_point *rec) {
+  const tc_gpu_ranges *r = t->n_node ? tc_gpu_ranges_of((tc_device)t->dev[0]) : NULL;
+  char place[160], text[200];
+  if (TC_LIKELY(!r)) return NULL;
+  tc_site_text(rec->site, place, sizeof place);
+  snprintf(text, sizeof text, "%s at %s", rec->cause, place[0] ? place : "an unknown place");
+  (void)r->push(text);
+  return r;
 }
 
 static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
@@ -379,6 +391,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
+  const tc_gpu_ranges *range = range_begin(t, &rec);
   tc_plan *p = NULL;
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
@@ -415,6 +428,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note;
   rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
   tc_plan_release(p);
+  if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
   uint64_t lookup = tc_ticks_between(began, found);
   rec.compile_ns = compiled, rec.lookup_ns = lookup - TC_MIN(lookup, compiled), rec.allocate_ns = tc_ticks_between(found, allocated);

@@ -14,7 +14,7 @@
 #define MOST_RETIRED 256
 #define FORKED "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
 
-static const tc_gpu_driver *driver_of(tc_device d) {
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {
   switch (tc_device_row(d)) {
     case TC_DEVICE_CUDA: return &tc_cuda_driver;
     case TC_DEVICE_HIP: return &tc_hip_driver;
@@ -241,7 +241,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
 
 // Opens d if it is not; its state, or NULL with why not in *sentence.
 static tc_gpu *get(tc_device d, const char **sentence) {
-  const tc_gpu_driver *driver = driver_of(d);
+  const tc_gpu_driver *driver = tc_gpu_driver_of(d);
   tc_gpu *g = &gpus[tc_device_row(d)][tc_device_ordinal(d)];
   char text[sizeof g->sentence] = "";
   *sentence = FORKED;

@@ -274,7 +274,7 @@ static tc_status launch_failed(tc_gpu_sequence *s, uint32_t i, int result) {
 }
 
 // *n_calls: as in launch_node. pre: begun.
-static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
+static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
   tc_gpu *g = s->g;
   uint32_t n_before = *n_calls;
   tc_gpu_node node = launch_node(s, i, words, n_calls);
@@ -290,12 +290,21 @@ static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *
   return launch_failed(s, i, result);
 }
 
+static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls, const tc_gpu_ranges *ranges) {
+  if (TC_LIKELY(!ranges)) return ask_plainly(s, i, words, n_calls);
+  (void)ranges->push(name_of(&s->launch[i]));
+  tc_status st = ask_plainly(s, i, words, n_calls);
+  (void)ranges->pop();
+  return st;
+}
+
 // timer: n + 1 of them, recorded before and behind every launch; NULL: none.
 static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
+  const tc_gpu_ranges *ranges = tc_gpu_ranges_of(s->g->device);
   TC_TRY(write_table(s, words));
   TC_TRY(record_timer(s->g, timer ? timer[0] : NULL));
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
-    TC_TRY(launch_plainly(s, i, words, &n_calls));
+    TC_TRY(launch_plainly(s, i, words, &n_calls, ranges));
     TC_TRY(record_timer(s->g, timer ? timer[i + 1] : NULL));
   }
   return TC_OK;
@@ -350,8 +359,11 @@ static int replay_ask(tc_gpu_sequence *s, const graph *x, const uint64_t *words,
 static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
   tc_gpu *g = s->g;
   const char *name;
+  const tc_gpu_ranges *ranges = tc_gpu_ranges_of(g->device);
+  if (TC_UNLIKELY(ranges != NULL)) (void)ranges->push("a graph of kernels");
   int result = replay_ask(s, x, words, fresh);
   if (is_worth_another(g, result, st)) result = replay_ask(s, x, words, fresh);
+  if (TC_UNLIKELY(ranges != NULL)) (void)ranges->pop();
   tc_gpu_verdict verdict = g->driver->judge(result, &name);
   if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE)) *st = tc_gpu_check(g, result, "launching a graph");
   if (*st != TC_OK || verdict == TC_GPU_FINE) return NULL;

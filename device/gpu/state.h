@@ -68,6 +68,7 @@ struct tc_gpu {
   tc_gpu_opened library[TC_GPU_N_LIBRARIES];
 };
 
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // NULL: d is no GPU
 // Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
 tc_status tc_gpu_begin(tc_gpu *g, const char *what);
 void tc_gpu_end(tc_gpu *g);
