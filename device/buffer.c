@@ -21,6 +21,12 @@
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
+// A buffer in a GPU's memory.
+typedef struct gpu_buffer {
+  tc_buffer buffer;
+  tc_holder holder;
+} gpu_buffer;
+
 // Pools of a GPU's memory.
 typedef struct gpu_pools {
   tc_gpu *gpu;
@@ -41,6 +47,20 @@ TC_FORK_SAFE(&self.lock, 6)
 
 static _Atomic uint64_t last_stamp;
 static _Atomic(const tc_keeper *) keeper;
+
+// initial-exec, as in runtime/reentry.h.
+static _Thread_local struct {
+  tc_peak peak;
+  uint8_t memory;
+  bool taken;  // any since it began
+} seen __attribute__((tls_model("initial-exec")));
+
+// This thread took bytes of a memory, of which so many are in use now.
+static void see(uint8_t memory, size_t bytes, size_t live_bytes) {
+  if (seen.memory != memory) return;
+  if (!seen.taken) seen.peak = (tc_peak){live_bytes - bytes, 0}, seen.taken = true;
+  seen.peak.most_bytes = TC_MAX_OF(seen.peak.most_bytes, live_bytes);
+}
 
 static uint64_t new_stamp(void) {
   return atomic_fetch_add_explicit(&last_stamp, 1, memory_order_relaxed) + 1;
@@ -96,6 +116,11 @@ static void drop_locked(int c) {
   tc_free(b);
 }
 
+// pre: the buffer is in a GPU's memory.
+static tc_holder *holder_of(tc_buffer *b) {
+  return &((gpu_buffer *)b)->holder;
+}
+
 // pre: locked. Gives a GPU's pooled memory back.
 static size_t trim_gpu_locked(gpu_pools *g) {
   size_t bytes = g->pooled_bytes;
@@ -103,6 +128,7 @@ static size_t trim_gpu_locked(gpu_pools *g) {
     while (g->pool[c]) {
       tc_buffer *b = g->pool[c];
       g->pool[c] = b->next;
+      tc_holder_remove(holder_of(b));
       tc_gpu_free(g->gpu, b->ptr);
       tc_free(b);
     }
@@ -155,7 +181,14 @@ static tc_buffer *take_locked(int c) {
   }
   self.stats.live_bytes += bytes;
   self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
+  see(0, bytes, self.stats.live_bytes);
   return b;
+}
+
+// What is kept by others goes to the pools.
+static void reclaim(void) {
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  if (k) k->reclaim();
 }
 
 // pre: locked. The pools of a device, made at the first use.
@@ -171,7 +204,8 @@ static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
   return TC_OK;
 }
 
-// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a new one, what is pooled is given back first.
+// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a new one, what is pooled is given back first: TC_ERR_MEMORY if
+// that is not enough, which is no error yet.
 static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **out) {
   tc_buffer *b = g->pool[c];
   size_t bytes = class_bytes(c);
@@ -180,15 +214,17 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
     g->pool[c] = b->next;
     g->pooled_bytes -= bytes, self.stats.gpu_pooled_bytes -= bytes;
   } else {
-    if (!(b = tc_calloc(1, sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
-    st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
-    if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_alloc(g->gpu, bytes, &b->ptr);
-    if (st == TC_ERR_MEMORY)
-      st = TC_FAIL(st, "no room for %zu bytes on %s: %zu in use by tensors and arenas", bytes, tc_device_name(d), g->live_bytes);
-    if (st != TC_OK) return tc_free(b), st;
+    gpu_buffer *made = tc_calloc(1, sizeof *made);
+    if (!made) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
+    b = &made->buffer;
+    st = tc_gpu_take(g->gpu, bytes, &b->ptr);
+    if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_take(g->gpu, bytes, &b->ptr);
+    if (st != TC_OK) return tc_free(made), st;
+    tc_holder_add(&made->holder, d, TC_HOLDS_TENSOR, bytes);
   }
   g->live_bytes += bytes, self.stats.gpu_live_bytes += bytes;
   self.stats.gpu_peak_bytes = TC_MAX_OF(self.stats.gpu_peak_bytes, self.stats.gpu_live_bytes);
+  see((uint8_t)d, bytes, g->live_bytes);
   *out = b;
   return TC_OK;
 }
@@ -197,24 +233,36 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   int c = class_of(TC_MAX_OF(bytes, (size_t)256));
   gpu_pools *g;
   tc_buffer *b = NULL;
-  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
   pthread_mutex_lock(&self.lock);
   tc_status st = gpu_pools_locked(d, &g);
   if (st == TC_OK) st = take_gpu_locked(g, d, c, &b);
-  if (st == TC_ERR_MEMORY && k) {
+  if (st == TC_ERR_MEMORY && g) {
     pthread_mutex_unlock(&self.lock);
-    k->reclaim();
+    reclaim();
     pthread_mutex_lock(&self.lock);
     st = take_gpu_locked(g, d, c, &b);
   }
   pthread_mutex_unlock(&self.lock);
+  if (st == TC_ERR_MEMORY && g) return tc_gpu_short(g->gpu, class_bytes(c));
   if (st != TC_OK) return st;
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .memory = (uint8_t)d, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   forget_made(b);
+  tc_holder_set(holder_of(b), TC_HOLDS_TENSOR, (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0});
   *out = b;
   return TC_OK;
+}
+
+void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
+  if (b && b->memory) tc_holder_set(holder_of(b), holding, made);
+}
+
+void tc_buffer_reclaim(tc_device d) {
+  reclaim();
+  pthread_mutex_lock(&self.lock);
+  if (self.gpu[d]) (void)trim_gpu_locked(self.gpu[d]);
+  pthread_mutex_unlock(&self.lock);
 }
 
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
@@ -222,6 +270,19 @@ tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
   *out = NULL;
   if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
   return create_on_gpu(d, bytes, out);
+}
+
+void tc_buffer_peak_begin(tc_device d) {
+  seen.memory = (uint8_t)(tc_device_kind_of(d) == TC_DEVICE_GPU ? d : 0), seen.taken = false;
+}
+
+tc_peak tc_buffer_peak_end(void) {
+  if (seen.taken) return seen.peak;
+  pthread_mutex_lock(&self.lock);
+  const gpu_pools *g = self.gpu[seen.memory];
+  size_t live = !seen.memory ? self.stats.live_bytes : g ? g->live_bytes : 0;
+  pthread_mutex_unlock(&self.lock);
+  return (tc_peak){live, live};
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
@@ -349,6 +410,7 @@ void tc_buffer_release(tc_buffer *b) {
   pthread_mutex_lock(&self.lock);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];
+    tc_holder_set(holder_of(b), TC_HOLDS_POOLED, (tc_call){NULL, 0});
     b->next = g->pool[b->size_class];
     g->pool[b->size_class] = b;
     g->live_bytes -= b->bytes, g->pooled_bytes += b->bytes;
@@ -386,12 +448,6 @@ tc_status tc_set_memory_cap_at(size_t bytes, tc_site site) {
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "cap %zu bytes (0: none)", bytes);
   tc_leave();
   return TC_OK;
-}
-
-// What is kept by others goes to the pools.
-static void reclaim(void) {
-  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
-  if (k) k->reclaim();
 }
 
 void tc_trim(void) {

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "device/device.h"
+#include "device/holders.h"
 #include "runtime/status.h"
 
 typedef enum tc_origin {
@@ -71,6 +72,17 @@ void tc_buffer_unstamp(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
+
+// What a buffer of a GPU's memory is told to be where that is short (holders.h): else it is a tensor, made by the call that is running. Of others nothing.
+void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
+// Memory of this GPU is short: gives back what is pooled there, and all that can be made again. Called without locks of the device.
+void tc_buffer_reclaim(tc_device d);
+// What is in use in a memory while this thread runs something: before it takes any there, and the most when it took some.
+typedef struct tc_peak {
+  size_t before_bytes, most_bytes;
+} tc_peak;
+void tc_buffer_peak_begin(tc_device d);
+tc_peak tc_buffer_peak_end(void);
 
 // Gives the GPUs' pools back and leaves the devices, if no memory there is in use.
 void tc_buffer_leave_gpus(void);

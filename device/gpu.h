@@ -41,8 +41,11 @@ const char *tc_gpu_sentence(tc_device d);
 
 // ---- memory ----
 
-// Aligned to 256 bytes. TC_ERR_MEMORY: caches above should be given back before trying again.
+// Aligned to 256 bytes. TC_ERR_MEMORY, with what holds the device's memory, where there is not enough when all caches were given back.
 tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out);
+// The same for those who have caches of it themselves: only the device's own are given back, and no error is recorded where memory is short.
+tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out);
+tc_status tc_gpu_short(tc_gpu *g, size_t bytes);  // which is then that error
 void tc_gpu_free(tc_gpu *g, void *p);
 // Returns when `from` may be written again.
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);

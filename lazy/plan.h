@@ -36,6 +36,7 @@ typedef struct tc_plan {
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
   const char *tier;                       // how its kernels run when they are all compiled, static
   uint64_t bytes_moved, used;             // of every run; what prepares is told by launch
+  size_t taken_bytes;                     // memory that a run takes: results that have none yet, and the arena; likewise
   struct tc_plan *next;     // in its bucket
 } tc_plan;
 
@@ -61,6 +62,7 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
 typedef struct tc_work_done {
   uint32_t n_kernels;
   uint64_t bytes;
+  size_t taken_bytes;  // for what it prepared
   bool replayed;  // as in tc_sync_point
   const char *gpu_note;
   bool interpreted;  // some of its kernels, which are compiled later

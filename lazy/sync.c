@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/gpu/ranges.h"
 #include "lazy/plan.h"
 #include "lazy/text.h"
 #include "runtime/arena.h"
@@ -64,7 +65,10 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
       continue;
     }
     tc_status st = tc_buffer_create_on((tc_device)p->dev[p->out[i].node], p->out[i].bytes, &t->out[i]);
-    if (st == TC_OK) continue;
+    if (st == TC_OK) {
+      tc_buffer_tell(t->out[i], TC_HOLDS_TENSOR, t->call[p->out[i].node]);
+      continue;
+    }
     while (i-- > 0) tc_buffer_release(t->out[i]);
     return st;
   }
@@ -77,6 +81,17 @@ static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site
   tc_site_text(site, place, sizeof place);
   snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
   tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+}
+
+// For a profiler's timeline, where somebody looks at one of a GPU's.
+static const tc_gpu_ranges *range_begin(const tc_trace *t, const tc_sync_point *rec) {
+  const tc_gpu_ranges *r = t->n_node ? tc_gpu_ranges_of((tc_device)t->dev[0]) : NULL;
+  char place[160], text[200];
+  if (TC_LIKELY(!r)) return NULL;
+  tc_site_text(rec->site, place, sizeof place);
+  snprintf(text, sizeof text, "%s at %s", rec->cause, place[0] ? place : "an unknown place");
+  (void)r->push(text);
+  return r;
 }
 
 static void log_trace(const tc_trace *t, const tc_sync_point *rec) {
@@ -378,6 +393,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
+  const tc_gpu_ranges *range = range_begin(t, &rec);
   tc_plan *p = NULL;
   tc_run *run = NULL;
   bool peek = t->dropped, hit = false;
@@ -385,12 +401,14 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
   tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &compiled) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   uint64_t found = tc_ticks();
+  tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
   if (st == TC_OK) st = stage_leaves(t, p);
   if (st == TC_OK) st = take_outputs(t, p);
   bool taken = st == TC_OK;
   uint64_t allocated = tc_ticks();
   tc_work_done prepared = {0};
   if (taken) st = launch(t, p, &prepared, &rec);
+  tc_peak peak = tc_buffer_peak_end();
   uint64_t ran = tc_ticks();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
@@ -408,9 +426,11 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (!peek) tc_trace_reset(t);
   rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = prepared.interpreted ? "interp" : p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
+  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + prepared.taken_bytes : 0), rec.peak_bytes = peak.most_bytes;
   rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note;
   rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
   tc_plan_release(p);
+  if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
   uint64_t lookup = tc_ticks_between(began, found);
   rec.compile_ns = compiled, rec.lookup_ns = lookup - TC_MIN(lookup, compiled), rec.allocate_ns = tc_ticks_between(found, allocated);

@@ -231,6 +231,7 @@ static tc_status take_results(const tc_program *p, const tc_plan *plan, preparin
       while (i-- > 0) tc_buffer_release(x->out[i]);
       return st;
     }
+    tc_buffer_tell(x->out[i], TC_HOLDS_PREPARED, (tc_call){NULL, 0});
     if (!x->lasting) tc_buffer_unstamp(x->out[i]);
   }
   return TC_OK;
@@ -248,6 +249,7 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
     describe(q, plan, &q->step[i], num, held, kept, &x);
     skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
     if (!skip[i]) TC_TRY(take_results(whole->p, plan, &x));
+    for (uint32_t k = 0; k < x.n_out && !skip[i]; k++) done->taken_bytes += whole->p->kept_bytes[x.kept[k]];
     n_made += !skip[i];
     for (uint32_t k = 0; k < x.n_out; k++) {
       kept[x.kept[k]] = x.out[k];
@@ -293,6 +295,7 @@ static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **aren
   size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
   if (!p->gpu) return bytes ? tc_buffer_create(tc_buffer_fit(bytes), arena) : TC_OK;
   TC_TRY(bytes ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena) : TC_OK);
+  tc_buffer_tell(*arena, TC_HOLDS_ARENA, (tc_call){NULL, 0});
   tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
   if (st != TC_OK) tc_buffer_release(*arena);
   return st;

@@ -303,6 +303,13 @@ void tc_program_destroy(void *program) {
   tc_free(p);
 }
 
+// What a run takes, but for what it prepares.
+static size_t taken_bytes(const tc_program *p, const tc_plan *plan) {
+  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : 0);
+  for (uint32_t o = 0; o < plan->n_out; o++) bytes += plan->out[o].home == TC_LEAF_NONE ? plan->out[o].bytes : 0;
+  return bytes;
+}
+
 tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
@@ -316,6 +323,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   if (st != TC_OK) return tc_program_destroy(p), st;
   plan->n_kernels = tc_waves_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
+  plan->taken_bytes = taken_bytes(p, plan);
   plan->tier = tier_of(p);
   atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);

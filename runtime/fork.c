@@ -5,7 +5,7 @@
 
 #include "runtime/reentry.h"
 
-#define MAX_LOCKS 16
+#define MAX_LOCKS 32
 
 static struct {
   pthread_mutex_t *lock;

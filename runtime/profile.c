@@ -25,7 +25,7 @@
 #define GAUGE_NS 200000  // for which ticks are counted to know how long one is
 
 typedef struct site_sum {
-  tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums
+  tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums, but of memory the largest
   uint64_t n, n_hit, n_compiled, n_nodes, n_left, n_kernels, n_wrong;
   uint64_t bin[N_BINS];  // graphs of at most 10, 30, 100, ... nodes
 } site_sum;
@@ -141,11 +141,12 @@ static void log_line(const tc_sync_point *ticks) {
   char text[128];
   tc_site_text(r->site, text, sizeof text);
   tc_log_line(TC_LOG_SYNC,
-              "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64 " bytes; ns: before %" PRIu64
-              ", lookup %" PRIu64 ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64 ", publish %" PRIu64 ", rest %" PRIu64,
+              "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64 " bytes, in use %" PRIu64
+              " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64 ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64
+              ", publish %" PRIu64 ", rest %" PRIu64,
               r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left, r->n_kernels, r->tier,
-              r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns,
-              rest_ns(r));
+              r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->planned_bytes, r->peak_bytes, r->before_ns, r->lookup_ns, r->compile_ns,
+              r->allocate_ns, r->run_ns, r->publish_ns, rest_ns(r));
 }
 
 void tc_profile_add(const tc_sync_point *r) {
@@ -155,6 +156,7 @@ void tc_profile_add(const tc_sync_point *r) {
   s->n_wrong += r->n_wrong, s->bin[bin_of(r->n_nodes)]++;
   tc_sync_point *sum = &s->sum;
   sum->tier = r->tier, sum->bytes += r->bytes, sum->before_ns += r->before_ns, sum->lookup_ns += r->lookup_ns, sum->compile_ns += r->compile_ns;
+  sum->planned_bytes = TC_MAX_OF(sum->planned_bytes, r->planned_bytes), sum->peak_bytes = TC_MAX_OF(sum->peak_bytes, r->peak_bytes);
   sum->allocate_ns += r->allocate_ns, sum->run_ns += r->run_ns, sum->publish_ns += r->publish_ns, sum->total_ns += r->total_ns;
   if (r->replayed || r->gpu_note) add_plan(r);
   self.latest[self.n++ % N_LATEST] = *r;
@@ -192,8 +194,9 @@ static void print_row(const site_sum *s, FILE *out) {
   char text[128];
   double n = (double)s->n, us = 1e-3 / n;
   tc_site_text(sum->site, text, sizeof text);
-  fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f", text, sum->cause, s->n, s->n_hit, s->n_compiled,
-          sum->tier, (double)s->n_nodes / n, (double)s->n_left / n, (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6);
+  fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f %9.3f %9.3f", text, sum->cause, s->n, s->n_hit,
+          s->n_compiled, sum->tier, (double)s->n_nodes / n, (double)s->n_left / n, (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6,
+          (double)sum->planned_bytes * 1e-6, (double)sum->peak_bytes * 1e-6);
   const uint64_t ns[] = {sum->before_ns, sum->lookup_ns, sum->compile_ns, sum->allocate_ns, sum->run_ns, sum->publish_ns, rest_ns(sum)};
   for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) fprintf(out, " %9.2f", (double)ns[i] * us);
   fprintf(out, " ");
@@ -238,8 +241,8 @@ static void print_plans(FILE *out) {
 void tc_profile_print(FILE *out) {
   static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish", "rest"};
   pthread_mutex_lock(&self.lock);
-  fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s", "sync at (numbers are means)", "cause", "count", "hits", "compiled", "tier", "nodes",
-          "left", "kernels", "MB moved");
+  fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s %9s %9s", "sync at (means, but MB in use)", "cause", "count", "hits", "compiled", "tier",
+          "nodes", "left", "kernels", "MB moved", "planned", "peak MB");
   for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);

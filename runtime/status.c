@@ -17,7 +17,7 @@
 
 #include "runtime/reentry.h"
 
-#define MESSAGE_BYTES 512
+#define MESSAGE_BYTES 1024  // what holds a GPU's memory is a long list
 #define SITE_BYTES 160
 
 typedef struct error_text {

@@ -3,6 +3,7 @@
 
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/gpu/ranges.h"
 #include "lowering/compiler.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -21,6 +22,7 @@ static void print_libraries(tc_device d) {
       printf("  %-10s %s beside generated ones: %s, which ran simulated only%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
              tc_gpu_library_is_measured(g, (tc_gpu_library)i) ? "; it is asked where it is measured (TC_AUTOTUNE=1)" : "");
   }
+  printf("  %-10s %s\n", "", tc_gpu_ranges_sentence(d));
   if (tc_gpu_facts_of(g)->wgmma)
     printf("  %-10s products of f16 and bf16 by %s\n", "",
            tc_options_get()->gpu_wgmma ? "wgmma where operands allow, as TC_GPU_WGMMA asks, which ran simulated only"

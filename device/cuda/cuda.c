@@ -9,6 +9,7 @@
 #include "device/cuda/blaslt.h"
 #include "device/cuda/cudnn.h"
 #include "device/cuda/nvrtc.h"
+#include "device/cuda/nvtx.h"
 #include "device/gpu/driver.h"
 #include "device/gpu/library.h"
 #include "runtime/arena.h"
@@ -563,6 +564,8 @@ const tc_gpu_driver tc_cuda_driver = {
     .launch = launch,
     .map = map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
+    .ranges_open = tc_nvtx_open,
+    .profiler_attached = tc_nvtx_attached,
     .no_replay = no_replay,
     .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,

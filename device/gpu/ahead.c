@@ -21,7 +21,7 @@ tc_status tc_gpu_ahead_wait(tc_gpu *g) {
   tc_gpu_ahead *a = &g->ahead;
   TC_TRY(make(a));
   void **mark = &a->mark[a->n_runs % a->n];
-  if (TC_UNLIKELY(!*mark)) return tc_gpu_check(g, g->driver->event_create(&g->port, mark), "making an event");
+  if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
   return tc_gpu_check(g, g->driver->event_wait(&g->port, *mark), "waiting for earlier runs");
 }
 

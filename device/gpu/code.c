@@ -49,9 +49,12 @@ static tc_status load(tc_gpu *g, const tc_gpu_image *image, const char *name, tc
   const char *result_name;
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
   int result = g->driver->load(&g->port, image, name, &c->loaded);
+  tc_status st = TC_OK;
+  if (tc_gpu_is_short(g, result) && (st = tc_gpu_make_room(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
   c->opened = g->opened;
-  if (useless) *useless = g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
-  tc_status st = useless && *useless ? TC_OK : tc_gpu_check(g, result, "loading a kernel");
+  if (useless) *useless = st == TC_OK && g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
+  if (st == TC_OK && !(useless && *useless)) st = tc_gpu_check(g, result, "loading a kernel");
+  if (st == TC_OK && result == 0) tc_holder_add(&c->holder, g->device, TC_HOLDS_CODE, image->bytes);
   tc_gpu_end(g);
   return st;
 }
@@ -99,6 +102,7 @@ bool tc_gpu_code_is_from_disk(const tc_gpu_code *c) {
 void tc_gpu_code_release(tc_gpu_code *c) {
   if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   tc_gpu *g = c->g;
+  tc_holder_remove(&c->holder);
   if (tc_gpu_reach(g)) {
     if (c->opened == g->opened) {
       c->retired->loaded = c->loaded;

@@ -6,6 +6,7 @@
 #define TC_DEVICE_GPU_DRIVER_H
 
 #include "device/gpu.h"
+#include "device/gpu/ranges.h"
 
 // Streams of a device, each with an order of its own.
 typedef enum tc_gpu_line {
@@ -136,6 +137,10 @@ typedef struct tc_gpu_driver {
 
   // ---- libraries; NULL: there is none of this kind ----
   const tc_gpu_library_driver *library[TC_GPU_N_LIBRARIES];
+
+  // ---- ranges for profilers ----
+  bool (*ranges_open)(tc_gpu_ranges *out, char *why, size_t bytes);  // called once; false with why not, in one sentence
+  bool (*profiler_attached)(void);
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can

@@ -14,7 +14,7 @@
 #define MOST_RETIRED 256
 #define FORKED "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
 
-static const tc_gpu_driver *driver_of(tc_device d) {
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {
   switch (tc_device_row(d)) {
     case TC_DEVICE_CUDA: return &tc_cuda_driver;
     case TC_DEVICE_HIP: return &tc_hip_driver;
@@ -80,7 +80,8 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what) {
   tc_gpu_verdict verdict = judge(g, result, what, text, sizeof text);
   if (TC_LIKELY(verdict == TC_GPU_FINE)) return TC_OK;
   if (atomic_load(&g->lost)) return refuse_lost(g);
-  return TC_FAIL(verdict == TC_GPU_SHORT ? TC_ERR_MEMORY : TC_ERR_DEVICE, "%s: %s", tc_device_name(g->device), text);
+  if (verdict == TC_GPU_SHORT) return tc_gpu_tell_short(g, text);
+  return TC_FAIL(TC_ERR_DEVICE, "%s: %s", tc_device_name(g->device), text);
 }
 
 void tc_gpu_note(tc_gpu *g, int result, const char *what) {
@@ -116,7 +117,8 @@ bool tc_gpu_reach(tc_gpu *g) {
 }
 
 void tc_gpu_end(tc_gpu *g) {
-  g->driver->leave(&g->port);
+  if (TC_LIKELY(!g->outside)) g->driver->leave(&g->port);
+  g->outside = false;
   pthread_mutex_unlock(&g->lock);
 }
 
@@ -153,6 +155,10 @@ void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r) {
   }
   r->next = g->retired;
   g->retired = r, g->n_retired++;
+}
+
+void tc_gpu_retired_fini(tc_gpu *g) {
+  destroy_list(g, take_retired(g));
 }
 
 // Without the lock while it waits, so that other threads may ask for more.
@@ -235,7 +241,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
 
 // Opens d if it is not; its state, or NULL with why not in *sentence.
 static tc_gpu *get(tc_device d, const char **sentence) {
-  const tc_gpu_driver *driver = driver_of(d);
+  const tc_gpu_driver *driver = tc_gpu_driver_of(d);
   tc_gpu *g = &gpus[tc_device_row(d)][tc_device_ordinal(d)];
   char text[sizeof g->sentence] = "";
   *sentence = FORKED;

@@ -55,8 +55,8 @@ static tc_status finish_first(tc_gpu *g) {
 static tc_status make(tc_gpu *g, size_t room, tc_gpu_later **out) {
   tc_gpu_later *l = tc_calloc(1, sizeof *l);
   if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
-  tc_status st = tc_gpu_check(g, g->driver->event_create(&g->port, &l->event), "making an event");
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->staging_take(&g->port, room, &l->pinned), "taking pinned memory for copies");
+  tc_status st = tc_gpu_event(g, false, &l->event);
+  if (st == TC_OK) st = tc_gpu_pinned(g, room, &l->pinned);
   l->room = room, g->later_bytes += room;
   if (st != TC_OK) return destroy(g, l, true), st;
   *out = l;

@@ -5,6 +5,7 @@
 // last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
 #include <string.h>
 
+#include "device/buffer.h"
 #include "device/gpu/state.h"
 #include "runtime/options.h"
 
@@ -15,31 +16,33 @@ static size_t rounded(size_t bytes) {
   return (TC_MAX_OF(bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-// pre: begun. What the pool holds and nobody uses is given back when the device is idle; then it is tried again.
-static tc_status take_again(tc_gpu *g, size_t bytes, void **out) {
-  const char *name;
-  size_t room = 0;
-  TC_TRY(tc_gpu_check(g, g->driver->wait(&g->port), "waiting for memory"));
-  tc_gpu_upload_trim(g);
-  tc_gpu_later_trim(g);
-  TC_TRY(tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory"));
-  int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, out);
-  if (g->driver->judge(result, &name) != TC_GPU_SHORT) return tc_gpu_check(g, result, "taking memory");
-  (void)g->driver->room(&g->port, &room);
-  return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted, %zu of %zu are free: %s (%d)", tc_device_name(g->device), bytes, room,
-                 g->facts.memory_bytes, name, result);
-}
-
-tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
-  const char *name;
+// What is short is tried again when the device's own caches are given back.
+tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
+  tc_status st = TC_OK;
   *out = NULL;
-  if (bytes > SIZE_MAX - ALIGN) return TC_FAIL(TC_ERR_MEMORY, "%s: %zu bytes are wanted", tc_device_name(g->device), bytes);
+  if (bytes > SIZE_MAX - ALIGN) return TC_ERR_MEMORY;
   TC_TRY(tc_gpu_begin(g, "taking memory"));
   int result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
-  tc_status st = g->driver->judge(result, &name) == TC_GPU_SHORT ? take_again(g, rounded(bytes), out) : tc_gpu_check(g, result, "taking memory");
+  if (tc_gpu_is_short(g, result) && (st = tc_gpu_trim(g)) == TC_OK) result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
+  if (st == TC_OK) st = tc_gpu_is_short(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
   return st;
+}
+
+tc_status tc_gpu_short(tc_gpu *g, size_t bytes) {
+  char what[64];
+  snprintf(what, sizeof what, "%zu bytes are wanted", bytes);
+  TC_TRY(tc_gpu_begin(g, "taking memory"));
+  tc_status st = tc_gpu_tell_short(g, what);
+  tc_gpu_end(g);
+  return st;
+}
+
+tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
+  tc_status st = tc_gpu_take(g, bytes, out);
+  if (st == TC_ERR_MEMORY) tc_buffer_reclaim(g->device), st = tc_gpu_take(g, bytes, out);
+  return st == TC_ERR_MEMORY ? tc_gpu_short(g, bytes) : st;
 }
 
 void tc_gpu_free(tc_gpu *g, void *p) {
@@ -55,8 +58,8 @@ static tc_status staging_make(tc_gpu *g, tc_gpu_staging *s, uint32_t n_pieces) {
   void *at = NULL;
   if (s->at) return TC_OK;
   for (uint32_t i = 0; i < n_pieces; i++)
-    if (!s->event[i]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &s->event[i]), "making an event"));
-  TC_TRY(tc_gpu_check(g, g->driver->staging_take(&g->port, n_pieces * TC_GPU_PIECE_BYTES, &at), "taking pinned memory for copies"));
+    if (!s->event[i]) TC_TRY(tc_gpu_event(g, false, &s->event[i]));
+  TC_TRY(tc_gpu_pinned(g, n_pieces * TC_GPU_PIECE_BYTES, &at));
   s->at = at;
   return TC_OK;
 }
@@ -120,7 +123,7 @@ static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_lin
   *out = TC_GPU_WORK;
   bool last = made == g->ahead.n_runs && g->upload.run != made;
   if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
-  if (all && !g->behind) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &g->behind), "making an event"));
+  if (all && !g->behind) TC_TRY(tc_gpu_event(g, false, &g->behind));
   if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
   void *event = all ? g->behind : tc_gpu_ahead_of(g, made);
   *out = TC_GPU_DOWN;

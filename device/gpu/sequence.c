@@ -16,6 +16,7 @@
 // age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000.
 #define FILL_HEAD_WORDS 2
 #define NO_GRAPH "the driver refused to make or launch its graph"
+#define NO_ROOM "memory was short for its graph"
 // Graphs of a sequence, each for other addresses of its calls: results that the program keeps take turns with those before. One is given up for others'
 // sake when it was not launched for many runs.
 #define GRAPHS 4
@@ -38,9 +39,10 @@ struct tc_gpu_sequence {
   tc_gpu *g;
   uint64_t opened, runs;
   uint32_t n, n_words, n_fills, n_calls, n_guard;
-  bool refused;  // refused: no second try to make the graph
+  const char *refused;  // why there is no second try to make the graph, static; NULL: there may be
   const char *_Atomic plain;  // why the last run was no replay
   uint64_t *table;  // on the device
+  tc_holder holder;  // of it
   uint64_t *value;  // of the kernel that writes words, while it is launched
   fill *fill;
   tc_gpu_launch *launch;
@@ -222,6 +224,7 @@ tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_
   if (n > 0 && n_words > 0) {
     if ((st = fills_plan(s)) != TC_OK) goto done;
     if ((st = tc_gpu_alloc(g, n_words * sizeof *s->table, &table)) != TC_OK) goto done;
+    tc_holder_add(&s->holder, g->device, TC_HOLDS_TABLE, n_words * sizeof *s->table);
   }
   s->table = table;
   if ((st = launches_take(s, launch)) != TC_OK) goto done;
@@ -251,6 +254,7 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
     tc_free(x->retired);
   }
   if (reach) tc_gpu_end(g);
+  tc_holder_remove(&s->holder);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
   for (uint32_t i = 0; i < s->n && s->launch; i++) {
     if (s->launch[i].call) tc_gpu_call_release(s->launch[i].call);
@@ -271,44 +275,87 @@ static tc_status record_timer(tc_gpu *g, void *timer) {
   return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
 }
 
-// pre: begun.
-static tc_status launch_fills(tc_gpu_sequence *s, const uint64_t *words) {
-  tc_gpu *g = s->g;
-  for (uint32_t i = 0; i < s->n_fills; i++) {
+// The driver's result. pre: begun.
+static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
+  int result = 0;
+  for (uint32_t i = 0; i < s->n_fills && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
-    TC_TRY(tc_gpu_check(g, g->driver->launch(&g->port, &node), "launching the kernel that writes a table"));
+    result = s->g->driver->launch(&s->g->port, &node);
   }
-  return TC_OK;
+  return result;
+}
+
+// Where memory is short others may have had the device while room was made for it, so that a table is then written once more. pre: begun.
+static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
+  tc_gpu *g = s->g;
+  int result = fills_launch(s, words);
+  if (tc_gpu_is_short(g, result)) {
+    TC_TRY(tc_gpu_make_room(g));
+    result = fills_launch(s, words);
+  }
+  return tc_gpu_check(g, result, "launching the kernel that writes a table");
+}
+
+static tc_status launch_failed(tc_gpu_sequence *s, uint32_t i, int result) {
+  const tc_gpu_launch *l = &s->launch[i];
+  char what[160];
+  snprintf(what, sizeof what, l->call ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(l), l->blocks, l->threads);
+  return tc_gpu_check(s->g, result, what);
+}
+
+// *n_calls: as in launch_node. pre: begun.
+static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
+  tc_gpu *g = s->g;
+  uint32_t n_before = *n_calls;
+  tc_gpu_node node = launch_node(s, i, words, n_calls);
+  int result = g->driver->launch(&g->port, &node);
+  if (TC_LIKELY(result == 0)) return TC_OK;
+  if (tc_gpu_is_short(g, result)) {
+    TC_TRY(tc_gpu_make_room(g));
+    TC_TRY(write_table(s, words));
+    *n_calls = n_before;
+    node = launch_node(s, i, words, n_calls);
+    result = g->driver->launch(&g->port, &node);
+  }
+  return launch_failed(s, i, result);
+}
+
+static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls, const tc_gpu_ranges *ranges) {
+  if (TC_LIKELY(!ranges)) return ask_plainly(s, i, words, n_calls);
+  (void)ranges->push(name_of(&s->launch[i]));
+  tc_status st = ask_plainly(s, i, words, n_calls);
+  (void)ranges->pop();
+  return st;
 }
 
 // timer: n + 1 of them, recorded before and behind every launch; NULL: none.
 static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
-  tc_gpu *g = s->g;
-  TC_TRY(launch_fills(s, words));
-  TC_TRY(record_timer(g, timer ? timer[0] : NULL));
+  const tc_gpu_ranges *ranges = tc_gpu_ranges_of(s->g->device);
+  TC_TRY(write_table(s, words));
+  TC_TRY(record_timer(s->g, timer ? timer[0] : NULL));
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
-    tc_gpu_node node = launch_node(s, i, words, &n_calls);
-    int result = g->driver->launch(&g->port, &node);
-    if (TC_UNLIKELY(result != 0)) {
-      char what[160];
-      snprintf(what, sizeof what, node.request ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(&s->launch[i]),
-               node.blocks, node.threads);
-      return tc_gpu_check(g, result, what);
-    }
-    TC_TRY(record_timer(g, timer ? timer[i + 1] : NULL));
+    TC_TRY(launch_plainly(s, i, words, &n_calls, ranges));
+    TC_TRY(record_timer(s->g, timer ? timer[i + 1] : NULL));
   }
   return TC_OK;
 }
 
-// Static text why there is no graph to replay, or NULL. pre: begun; the second run or a later one.
-static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
+// What an attempt to make or launch a graph came to: whether it is worth another, since memory was short and is not any more. pre: begun.
+static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
+  if (!tc_gpu_is_short(g, result)) return false;
+  *st = tc_gpu_trim(g);
+  return *st == TC_OK;
+}
+
+// Static text why there is no graph to replay, or NULL: *st says whether the device is there. pre: begun; the second run or a later one.
+static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
   tc_gpu *g = s->g;
   if (g->driver->no_replay()) return g->driver->no_replay();
   uint32_t n_fills = n_fills_within(s), n = n_fills + s->n;
-  if (s->refused) return NO_GRAPH;
+  if (s->refused) return s->refused;
   tc_gpu_node *node = tc_calloc(n, sizeof *node);
   uint64_t *values = tc_calloc(n_fills, (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS) * sizeof *values);
-  bool made = false;
+  s->refused = NO_GRAPH;
   if (node && (values || n_fills == 0)) {
     for (uint32_t i = 0; i < n_fills; i++) {
       node[i] = fill_node(s, i, words);
@@ -318,34 +365,41 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
     }
     for (uint32_t i = 0, n_calls = 0; i < s->n; i++) node[n_fills + i] = launch_node(s, i, words, &n_calls);
     int result = g->driver->replay_create(&g->port, node, n, &x->replay);
-    made = result == 0;
+    if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, node, n, &x->replay);
+    s->refused = result == 0 ? NULL : tc_gpu_is_short(g, result) ? NO_ROOM : NO_GRAPH;
     tc_gpu_note(g, result, "making a graph");
   }
   tc_free(values);
   tc_free(node);
-  s->refused = !made;
-  return made ? NULL : NO_GRAPH;
+  return s->refused;
 }
 
-// pre: begun; there is a graph, made with these words if `fresh`. Static text why the driver does not replay it, or NULL: *st says how it went.
-static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
+// pre: begun; the graph was made with these words if `fresh`. The driver's result.
+static int replay_ask(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh) {
   tc_gpu *g = s->g;
-  const char *name;
   uint32_t n_fills = n_fills_within(s);
-  int result = 0;
-  if (n_fills == 0 && (*st = launch_fills(s, words)) != TC_OK) return NULL;
+  int result = n_fills == 0 ? fills_launch(s, words) : 0;
   for (uint32_t i = 0; i < n_fills && !fresh && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
     result = g->driver->replay_set(&g->port, x->replay, i, &node);
   }
-  if (result == 0) result = g->driver->replay_launch(&g->port, x->replay);
-  if (g->driver->judge(result, &name) != TC_GPU_REFUSED) {
-    *st = tc_gpu_check(g, result, "launching a graph");
-    return NULL;
-  }
+  return result == 0 ? g->driver->replay_launch(&g->port, x->replay) : result;
+}
+
+// pre: begun; there is a graph. Static text why the driver does not replay it, or NULL: *st says how it went.
+static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
+  tc_gpu *g = s->g;
+  const char *name;
+  const tc_gpu_ranges *ranges = tc_gpu_ranges_of(g->device);
+  if (TC_UNLIKELY(ranges != NULL)) (void)ranges->push("a graph of kernels");
+  int result = replay_ask(s, x, words, fresh);
+  if (is_worth_another(g, result, st)) result = replay_ask(s, x, words, fresh);
+  if (TC_UNLIKELY(ranges != NULL)) (void)ranges->pop();
+  tc_gpu_verdict verdict = g->driver->judge(result, &name);
+  if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE)) *st = tc_gpu_check(g, result, "launching a graph");
+  if (*st != TC_OK || verdict == TC_GPU_FINE) return NULL;
   tc_gpu_note(g, result, "launching a graph");
-  s->refused = true;
-  return NO_GRAPH;
+  return s->refused = verdict == TC_GPU_SHORT ? NO_ROOM : NO_GRAPH;
 }
 
 static bool guards(const tc_gpu_sequence *s, const graph *x, const uint64_t *words) {
@@ -390,7 +444,7 @@ static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *
   bool first = x->last == 0, fresh = !x->replay;
   x->last = s->runs;
   if (first) return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
-  const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words);
+  const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words, st);
   return plain ? plain : replay_run(s, x, words, fresh, st);
 }
 
@@ -437,9 +491,9 @@ tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu
   if (!timer) return TC_FAIL(TC_ERR_MEMORY, "no memory to time %u kernels", s->n);
   tc_status st = tc_gpu_begin(g, "timing kernels");
   if (st != TC_OK) return tc_free(timer), st;
-  for (uint32_t i = 0; i <= s->n && st == TC_OK; i++) st = tc_gpu_check(g, g->driver->timer_create(&g->port, &timer[i]), "making an event");
+  for (uint32_t i = 0; i <= s->n && st == TC_OK; i++) st = tc_gpu_event(g, true, &timer[i]);
   if (st == TC_OK) st = run_timed(s, words, timer, tell);
-  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost); i++)
+  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost) && !g->outside; i++)
     if (timer[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, timer[i]), "destroying an event");
   atomic_store(&s->plain, "its kernels are timed one by one");
   tc_gpu_end(g);

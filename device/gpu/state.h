@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "device/gpu/driver.h"
+#include "device/holders.h"
 
 #define TC_GPU_FILLS 4
 #define TC_GPU_PIECES 8
@@ -67,6 +68,7 @@ struct tc_gpu {
   tc_gpu_facts facts;
   atomic_bool open, lost;
   atomic_bool doubtful;   // another device was lost: this one is asked whether it answers
+  bool outside;           // it could not be entered again (tc_gpu_make_room): tc_gpu_end does not leave it
   uint64_t opened;        // how often: what an earlier time made is gone
   char why[320];          // lost
   char sentence[320];
@@ -83,6 +85,7 @@ struct tc_gpu {
   tc_gpu_opened library[TC_GPU_N_LIBRARIES];
 };
 
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // NULL: d is no GPU
 // Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
 tc_status tc_gpu_begin(tc_gpu *g, const char *what);
 void tc_gpu_end(tc_gpu *g);
@@ -92,11 +95,27 @@ bool tc_gpu_reach(tc_gpu *g);
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
 // The same where nothing can be returned: a line in the log.
 void tc_gpu_note(tc_gpu *g, int result, const char *what);
+
+// ---- where memory is short (short.c) ----
+
+bool tc_gpu_is_short(const tc_gpu *g, int result);
+// Waits for the device, and gives back what it keeps and nobody uses. pre: begun.
+tc_status tc_gpu_trim(tc_gpu *g);
+// The same, and before it what layers above keep and can make again, which takes the device's lock: others may have had it meanwhile. pre: begun, and is
+// so afterwards, but that after an error nothing more may be asked of the device.
+tc_status tc_gpu_make_room(tc_gpu *g);
+// TC_ERR_MEMORY, with what holds the device's memory. what: what was asked for. pre: begun.
+tc_status tc_gpu_tell_short(tc_gpu *g, const char *what);
+// An event, or one that keeps the time; pinned memory of the host. They trim, and try again. pre: begun.
+tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out);
+tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out);
+
 // Whether the process was forked since a driver was opened: then nothing of it may be touched.
 bool tc_gpu_forked(void);
 tc_status tc_gpu_refuse_forked(void);  // TC_ERR_DEVICE, with a sentence that says so
 // Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is of tc_malloc.
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
+void tc_gpu_retired_fini(tc_gpu *g);  // pre: locked and entered, and the device was waited for
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
 
@@ -135,6 +154,7 @@ struct tc_gpu_code {
   uint64_t opened;  // the device's when it was loaded
   bool from_disk;  // and not compiled
   tc_gpu_loaded loaded;
+  tc_holder holder;  // of the image's size
   uint32_t shared_bytes;  // allowed; under the device's lock
   tc_gpu_retired *retired;  // taken ahead, so that release cannot fail
   char name[];

@@ -17,9 +17,9 @@ static size_t n_pieces(size_t bytes) {
 static tc_status make_pinned(tc_gpu *g, tc_gpu_upload *u) {
   void *at = NULL;
   for (int i = 0; i < TC_GPU_PIECES; i++)
-    if (!u->sent[i]) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &u->sent[i]), "making an event"));
+    if (!u->sent[i]) TC_TRY(tc_gpu_event(g, false, &u->sent[i]));
   if (u->pinned) return TC_OK;
-  TC_TRY(tc_gpu_check(g, g->driver->staging_take(&g->port, TC_GPU_PIECES * TC_GPU_PIECE_BYTES, &at), "taking pinned memory for copies"));
+  TC_TRY(tc_gpu_pinned(g, TC_GPU_PIECES * TC_GPU_PIECE_BYTES, &at));
   u->pinned = at;
   return TC_OK;
 }
@@ -31,7 +31,7 @@ static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
   while (u->n_there < wanted) {
     tc_gpu_piece *x = &u->there[u->n_there];
     const char *name;
-    if (!x->moved) TC_TRY(tc_gpu_check(g, g->driver->event_create(&g->port, &x->moved), "making an event"));
+    if (!x->moved) TC_TRY(tc_gpu_event(g, false, &x->moved));
     int result = g->driver->take(&g->port, TC_GPU_UP, TC_GPU_PIECE_BYTES, &x->at);
     if (g->driver->judge(result, &name) == TC_GPU_SHORT) break;
     TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));

@@ -10,6 +10,7 @@
 #include "device/hip/miopen.h"
 #include "device/hip/places.h"
 #include "device/hip/products.h"
+#include "device/hip/roctx.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
@@ -488,6 +489,8 @@ const tc_gpu_driver tc_hip_driver = {
     .allow_shared = allow_shared,
     .launch = launch,
     .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
+    .ranges_open = tc_roctx_open,
+    .profiler_attached = tc_roctx_attached,
     .no_replay = no_replay,
     .replay_is_fixed = replay_is_fixed,
     .replay_create = replay_create,

@@ -185,6 +185,9 @@ typedef struct tc_sync_point {
   const char *gpu_note;  // on a GPU, static: why they were not, or why the program had to wait for them; NULL: neither
   tc_status status;
   uint64_t bytes;  // moved by kernels, as planned
+  // Of the memory that it ran in, a GPU's or the host's, with all else that was in use there when it began: what it was planned to come to, and the most that
+  // was measured while it ran. What is measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed as writable.
+  uint64_t planned_bytes, peak_bytes;
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
   uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
   uint64_t total_ns;  // of the sync; what the five leave of it nobody accounted for

@@ -195,8 +195,8 @@ static inline const char *absent(const char *path, const char *const *setting) {
   return why;
 }
 
-// Each time that a convolution's making and runs call the function it fails once: that is a status of no memory, or a graph that is not made, nothing is lost,
-// and the next time it works. least: times that it was a status.
+// Each time that a convolution's making and runs call the function it fails once: that is a status of no memory, a launch that is asked for again, or a graph that is
+// not made; nothing is lost, and the next time it works. least: times that it was a status.
 static inline void may_fail(tc_gpu *g, const problem *p, const char *function, int result, int least, int most) {
   uint64_t (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
   bool done = false;

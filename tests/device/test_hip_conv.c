@@ -211,7 +211,7 @@ Test(hip_conv, every_call_of_the_library_may_fail) {
                    {"miopenConvolutionForwardGetSolution", 2},
                    {"miopenConvolutionForwardGetSolutionWorkspaceSize", 1},
                    {"miopenConvolutionForwardCompileSolution", 1},
-                   {"miopenConvolutionForwardImmediate", 1}};
+                   {"miopenConvolutionForwardImmediate", 0}};
   simulate_library(NULL);
   tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();

@@ -1,4 +1,4 @@
-// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched, and that a hundred thousand replays leave nothing behind,
+// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched and of their memory, and that a hundred thousand replays leave nothing
 // neither the library's nor the driver's.
 //   gpu_replay [replays = 100000]
 #include <dlfcn.h>
@@ -92,6 +92,40 @@ static double notes(const void *arg) {
   return 0;
 }
 
+// ---- memory ----
+
+// One plan with a value in its arena, its result and its operand powers of two, so that nothing is rounded up; what is in use besides counts, too.
+static double memory(const void *device) {
+  enum { N = 256, BYTES = N * N * 4 };
+  static float data[N * N], got[N * N];
+  EXPECT_OK(tc_set_default_device(device));
+  tc_tensor x = tc_from_host(data, TC_SHAPE(N, N), TC_F32), other = tc_from_host(data, TC_SHAPE(N, N), TC_F32);
+  EXPECT_OK(tc_sync(NULL));
+  size_t before = tc_memory_stats().gpu_live_bytes;
+  EXPECT(before == 2 * BYTES, "%zu bytes in use", before);
+  tc_tensor y = tc_add(tc_matmul(tc_matmul(x, other), x), 1);
+  EXPECT_OK(tc_eval(1, &y));
+  tc_sync_point p = latest();
+  EXPECT(p.planned_bytes == before + 2 * BYTES, "%llu bytes are planned, %zu are in use before", (unsigned long long)p.planned_bytes, before);
+  EXPECT(p.peak_bytes == p.planned_bytes, "%llu bytes are planned, %llu are measured", (unsigned long long)p.planned_bytes,
+         (unsigned long long)p.peak_bytes);
+  EXPECT(tc_memory_stats().gpu_peak_bytes == p.peak_bytes, "%zu bytes are the maximum", tc_memory_stats().gpu_peak_bytes);
+  EXPECT_OK(tc_to_host(tc_slice(y, 0, 0, 1, 1), got, N * sizeof *got));
+  EXPECT(latest().planned_bytes < p.planned_bytes, "of a later run without an arena %llu", (unsigned long long)latest().planned_bytes);
+  char *text = NULL, row[64];
+  size_t bytes;
+  FILE *to = open_memstream(&text, &bytes);
+  if (!to) return 1;
+  tc_profile_print(to);
+  fclose(to);
+  snprintf(row, sizeof row, " %9.3f %9.3f ", (double)p.planned_bytes * 1e-6, (double)p.peak_bytes * 1e-6);
+  EXPECT(strstr(text, "planned   peak MB") && strstr(text, row), "\"%s\" in:\n%s", row, text);
+  free(text);
+  tc_shutdown();
+  fflush(stdout);
+  return 0;
+}
+
 // ---- what replays leave behind ----
 
 typedef struct held {
@@ -166,6 +200,8 @@ int main(int n_words, char **words) {
   setenv("TC_COMPILER", "interp", 1);
   tc_options_reload();
   for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) EXPECT(in_child(notes, &hows[i]) == 0, "%s", hows[i].name);
+  EXPECT(in_child(memory, "tc:cuda") == 0, "memory of tc:cuda");
+  EXPECT(in_child(memory, "tc:hip") == 0, "memory of tc:hip");
   EXPECT(in_child(replay, &n) == 0, "replays");
   return expect_done("gpu_replay");
 }

@@ -274,6 +274,23 @@ static void verified(void) {
   set("TC_VERIFY", NULL);
 }
 
+// On the processor, too, a run says what it was planned to hold with all else, and what it held: rows in a size class, lists of the run's.
+static void memory_is_planned_and_measured(void) {
+  enum { N = 256, BYTES = N * N * 4, LISTS = 64 << 10 };
+  tc_scope s = tc_scope_begin();
+  tc_sync_point p = {0};
+  tc_tensor x = tc_full(TC_SHAPE(N, N), 0.5, TC_F32), y;
+  EXPECT_OK(tc_eval(1, &x));
+  size_t before = tc_memory_stats().live_bytes;
+  y = tc_add(tc_matmul(tc_exp(tc_matmul(x, x)), x), 1);
+  EXPECT_OK(tc_eval(1, &y));
+  EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
+  size_t planned = p.planned_bytes - before, most = p.peak_bytes - before;
+  EXPECT(planned >= 2 * BYTES && planned < 3 * BYTES, "%zu bytes are planned besides %zu", planned, before);
+  EXPECT(most >= planned && most <= planned + planned / 8 + LISTS, "%zu bytes are planned, %zu are measured besides %zu", planned, most, before);
+  tc_scope_end(s);
+}
+
 // In-place updates are compared too: the reference sees the old values.
 static void verified_in_place(void) {
   set("TC_VERIFY", "1");
@@ -307,6 +324,7 @@ int main(void) {
   sync_points();
   landmarks_are_seen_where_the_user_wrote_them();
   a_step_is_cut_at_the_end_of_its_scope();
+  memory_is_planned_and_measured();
   verified();
   verified_in_place();
   tc_set_log(NULL, NULL);

@@ -1,0 +1,57 @@
+// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, by which Nsight's start a program; without one they are nothing.
+#include "device/cuda/nvtx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda/places.h"
+#include "device/gpu/library.h"
+#include "runtime/options.h"
+
+#define NEWER "libnvtx3interop.so.1"
+#define OLDER "libnvToolsExt.so.1"
+
+static struct {
+#define TC_NVTX_ROW(symbol, result, parameters) result(*symbol) parameters;
+#include "device/cuda/nvtx.def"
+#undef TC_NVTX_ROW
+} nvtx;
+
+static const tc_library_row rows[] = {
+#define TC_NVTX_ROW(symbol, result, parameters) TC_LIBRARY_ROW(nvtx, symbol, true),
+#include "device/cuda/nvtx.def"
+#undef TC_NVTX_ROW
+};
+
+static bool open_path(const char *path, void *handle) {
+  char why[192];
+  return (*(void **)handle = tc_library_open(path, why, sizeof why)) != NULL;
+}
+
+static const char *find(void **handle) {
+  static const char *const names[] = {NEWER, OLDER};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (open_path(names[i], handle) || tc_cuda_places(names[i], open_path, handle)) return names[i];
+  return NULL;
+}
+
+bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
+  const char *path = tc_options_get()->nvtx_library, *missing;
+  char text[192] = "neither " NEWER " nor " OLDER " is there";
+  void *handle = NULL;
+  if (path)
+    handle = tc_library_open(path, text, sizeof text);
+  else
+    path = find(&handle);
+  if (!handle)
+    snprintf(why, bytes, "NVTX cannot be opened: %s", text);
+  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &nvtx, &missing))
+    snprintf(why, bytes, "%s has no %s", path, missing);
+  else
+    return *out = (tc_gpu_ranges){path, nvtx.nvtxRangePushA, nvtx.nvtxRangePop}, true;
+  return false;
+}
+
+bool tc_nvtx_attached(void) {
+  return tc_options_get()->cuda_profiler != NULL;
+}

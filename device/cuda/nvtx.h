@@ -1,0 +1,10 @@
+// NVTX: ranges in the timelines of NVIDIA's profilers. See device/gpu/ranges.h.
+#ifndef TC_DEVICE_CUDA_NVTX_H
+#define TC_DEVICE_CUDA_NVTX_H
+
+#include "device/gpu/ranges.h"
+
+bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes);
+bool tc_nvtx_attached(void);  // whether a profiler that wants ranges started this process
+
+#endif

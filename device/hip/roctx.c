@@ -1,0 +1,49 @@
+// See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, earlier profilers with HSA_TOOLS_LIB.
+#include "device/hip/roctx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/gpu/library.h"
+#include "device/hip/places.h"
+#include "runtime/options.h"
+
+static struct {
+#define TC_ROCTX_ROW(symbol, result, parameters) result(*symbol) parameters;
+#include "device/hip/roctx.def"
+#undef TC_ROCTX_ROW
+} roctx;
+
+static const tc_library_row rows[] = {
+#define TC_ROCTX_ROW(symbol, result, parameters) TC_LIBRARY_ROW(roctx, symbol, true),
+#include "device/hip/roctx.def"
+#undef TC_ROCTX_ROW
+};
+
+static const char *find(void **handle) {
+  static const char *const names[] = {"librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if ((*handle = tc_hip_places_open(names[i]))) return names[i];
+  return NULL;
+}
+
+bool tc_roctx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
+  const char *path = tc_options_get()->roctx_library, *missing;
+  char text[192] = "neither librocprofiler-sdk-roctx.so.1 nor .0 nor libroctx64.so.4 is there";
+  void *handle = NULL;
+  if (path)
+    handle = tc_library_open(path, text, sizeof text);
+  else
+    path = find(&handle);
+  if (!handle)
+    snprintf(why, bytes, "ROCTX cannot be opened: %s", text);
+  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &roctx, &missing))
+    snprintf(why, bytes, "%s has no %s", path, missing);
+  else
+    return *out = (tc_gpu_ranges){path, roctx.roctxRangePushA, roctx.roctxRangePop}, true;
+  return false;
+}
+
+bool tc_roctx_attached(void) {
+  return tc_options_get()->hip_profiler || tc_options_get()->hip_tools;
+}
