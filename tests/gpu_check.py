@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs gpu-check on the simulated CUDA driver: gpu_check.py PART GPU_CHECK LIBSIM_CUDA LIBSIM_NVRTC LIBSIM_CUBLASLT LIBSIM_CUDNN, so that its first minute on a device is not its first.
+"""Runs gpu-check on the simulated drivers, so that its first minute on a device is not its first: gpu_check.py PART GPU_CHECK DEVICE, with the libraries in the
+place of the drivers' and vendors' in the environment.
 
 Every row is right and called simulated, and has no time. What is in the file is not run again, unless it was wrong, for which the exit status is 1.
 """
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-part, program, cuda, nvrtc, cublaslt, cudnn = sys.argv[1:7]
+part, program, device = sys.argv[1:4]
 KEYS = {"part", "name", "value", "unit", "roof", "of_roof", "device", "driver", "date", "small", "wrong", "note"}
 FEWEST = {"a": 60, "b": 6, "c": 40}
 TIMES = {"GB/s", "GFLOP/s", "us", "ms", "times as fast"}  # units of what takes a clock
@@ -18,9 +19,8 @@ TIMES = {"GB/s", "GFLOP/s", "us", "ms", "times as fast"}  # units of what takes 
 
 def run(directory, *options):
     file = os.path.join(directory, "rows.json")
-    done = subprocess.run([program, part, "--device", "tc:cuda", "--small", "--json", file, *options], capture_output=True, text=True, errors="replace",
-                          env={**os.environ, "TC_CUDA_LIBRARY": cuda, "TC_NVRTC_LIBRARY": nvrtc, "TC_CUBLASLT_LIBRARY": cublaslt, "TC_CUDNN_LIBRARY": cudnn,
-                               "TC_CACHE_DIR": directory, "TC_CACHE_BYTES": str(1 << 28), "TC_SIM_CACHE": directory})
+    done = subprocess.run([program, part, "--device", device, "--small", "--json", file, *options], capture_output=True, text=True, errors="replace",
+                          env={**os.environ, "TC_CACHE_DIR": directory, "TC_CACHE_BYTES": str(1 << 28), "TC_SIM_CACHE": directory})
     rows = [json.loads(line) for line in open(file, encoding="utf-8")] if os.path.exists(file) else []
     return done, file, rows
 
@@ -58,7 +58,7 @@ def main():
         done, file, rows = run(directory)
         check_rows(done, rows)
         check_again(directory, file, rows)
-        print(f"gpu-check {part}: {len(rows)} rows right on a simulated device")
+        print(f"gpu-check {part}: {len(rows)} rows right on a simulated device, {rows[0]['device']}")
     finally:
         shutil.rmtree(directory)
 

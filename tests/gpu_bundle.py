@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Makes the folder of tools/gpu-bundle, in build-bundle/, and runs its programs from another place: gpu_bundle.py DEVICE, from the root of the sources, with the
+simulated driver in the environment.
+
+It has what docs/gpu.md says and no more, is small enough, and needs nothing of the tree: tc-info finds its compiler, and gpu-check runs a part.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MOST_BYTES = 40 << 20
+FILES = {"LICENSE", "README", "gpu-check", "tc-info", "libtc-llvm.so", "tools/gpu-check", "tools/gpu_peers.py", "bench/peers/cases.py", "bench/peers/torch_models.py"}
+
+
+def run(directory, *words):
+    environment = {name: value for name, value in os.environ.items() if name != "TC_LLVM_PATH"}  # of the build that the test is of
+    done = subprocess.run(words, cwd=directory, env=environment, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, f"{words}: exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tc-bundle-") as directory:
+        made, bundle = os.path.join(directory, "made"), os.path.join(directory, "copied")
+        run(".", "tools/gpu-bundle", made)
+        os.rename(made, bundle)
+        files = {os.path.relpath(os.path.join(at, name), bundle) for at, _, names in os.walk(bundle) for name in names}
+        assert files == FILES, files ^ FILES
+        n_bytes = sum(os.path.getsize(os.path.join(bundle, name)) for name in files)
+        assert n_bytes <= MOST_BYTES, n_bytes
+        info = run(directory, os.path.join(bundle, "tc-info"))
+        assert "  LLVM " in info and "simulated" in info, info
+        run(directory, os.path.join(bundle, "tools/gpu-check"), "b", "--device", sys.argv[1], "--small", "--json", "rows.json")
+        rows = [json.loads(line) for line in open(os.path.join(directory, "rows.json"), encoding="utf-8")]
+        assert len(rows) >= 6 and not any(row["wrong"] for row in rows), rows
+        print(f"{n_bytes >> 20} MiB, {len(rows)} rows right")
+
+
+main()
