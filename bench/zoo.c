@@ -233,7 +233,8 @@ static model model_of(const char *bench, const char *name) {
   if (last) m.n = strtoll(name, NULL, 10), m.length = strtoll(last + 1, NULL, 10);
   m.n_heads = narrow ? 4 : 12;
   bool resnet = begins_with(bench, "resnet");
-  m.tolerance = half ? (!trains ? 0.05 : resnet ? 0.03 : 0.01) : !trains ? 1e-4 : resnet ? 1e-2 : 1e-3;
+  // Optimizers round bf16 at other places: GPT-2's second loss is 10.38 in f32, 10.375 here on a processor, 10.25 in PyTorch there.
+  m.tolerance = half ? (trains ? 0.03 : 0.05) : !trains ? 1e-4 : resnet ? 1e-2 : 1e-3;
   return m;
 }
 
