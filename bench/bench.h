@@ -70,14 +70,18 @@ int bench_process_stop(bench_process *p);  // its exit status; fine on one that 
 // `tc-bench --fresh WHAT` does one thing from nothing and prints "done MIB"; `--serve BENCH CASE THREADS` is a peer. Returns the exit status.
 int bench_fresh(int n_words, char **words);
 int bench_serve(const char *name, int threads);
-// The first step of training: of mlptrain_small, and of the models with parameters as their code starts them. false if it failed.
+// The first step of training: of mlptrain_small, and of a model with parameters as its code starts them. false if it failed.
 bool bench_first_mlp_step(void);
-bool bench_first_resnet18_step(void);
+bool bench_first_step(const char *bench, const char *name);
 // MiB that three steps of training need at most over parameters and input; negative if it failed.
-double bench_peak_of_training(const char *model);
+double bench_peak_of_training(const char *bench, const char *name);
 // Resident memory now, starting the peak over from it; the peak since. MiB.
 double bench_restart_peak(void);
 double bench_peak(void);
+
+// ---- bench/zoo.c: cases of models that no benchmark has (tools/gpu_check/models.c), by their names ----
+void bench_model(const char *bench, const char *name);  // makes, measures and releases it, as a benchmark does, without a roof
+bool bench_model_right(const char *bench, const char *name);  // made, checked against expected.def and released
 
 // ---- bench/roofs.c: rates of this machine, units of work a second ----
 // One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.

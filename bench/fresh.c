@@ -27,6 +27,10 @@ static bool first_sincos(void) {
   return st == TC_OK && bench_near((double)out[0], 1, 1e-6);
 }
 
+static bool first_resnet18_step(void) {
+  return bench_first_step("resnet18_train", "16x3x128x128");
+}
+
 static double cpu_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -37,14 +41,14 @@ static double cpu_seconds(void) {
 static double fresh_figure(const char *what) {
   if (strcmp(what, "sincos10") == 0) return first_sincos() ? bench_peak() : -1;
   if (strcmp(what, "mlptrain_small") == 0) return bench_first_mlp_step() ? bench_peak() : -1;
-  if (strcmp(what, "resnet18_train") == 0) return bench_first_resnet18_step() ? bench_peak() : -1;
+  if (strcmp(what, "resnet18_train") == 0) return first_resnet18_step() ? bench_peak() : -1;
   if (strcmp(what, "compile_resnet18_train") == 0) {
-    double start = cpu_seconds(), first = bench_first_resnet18_step() ? cpu_seconds() - start : -1;
+    double start = cpu_seconds(), first = first_resnet18_step() ? cpu_seconds() - start : -1;
     start = cpu_seconds();
-    return first >= 0 && bench_first_resnet18_step() ? first - (cpu_seconds() - start) : -1;
+    return first >= 0 && first_resnet18_step() ? first - (cpu_seconds() - start) : -1;
   }
-  if (strcmp(what, "peak_resnet18_train") == 0) return bench_peak_of_training("resnet18_train");
-  return strcmp(what, "peak_gpt2_train") == 0 ? bench_peak_of_training("gpt2_train") : -1;
+  if (strcmp(what, "peak_resnet18_train") == 0) return bench_peak_of_training("resnet18_train", "16x3x128x128");
+  return strcmp(what, "peak_gpt2_train") == 0 ? bench_peak_of_training("gpt2_train", "2x256") : -1;
 }
 
 int bench_fresh(int n_words, char **words) {

@@ -29,15 +29,15 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, depths, bottleneck):
+    def __init__(self, depths, bottleneck, width=64):
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        c_in = 64
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        c_in = width
         for stage, depth in enumerate(depths):
             blocks = []
             for i in range(depth):
-                blocks.append(Block(c_in, 64 << stage, 2 if stage and i == 0 else 1, bottleneck))
-                c_in = (64 << stage) * (4 if bottleneck else 1)
+                blocks.append(Block(c_in, width << stage, 2 if stage and i == 0 else 1, bottleneck))
+                c_in = (width << stage) * (4 if bottleneck else 1)
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(c_in, 1000)
 
@@ -151,3 +151,28 @@ class GPT2(nn.Module):
         for i, block in enumerate(self.h):
             x = block(x, None if cache is None else cache[i], at)
         return self.ln_f(x) @ self.wte.weight.t()
+
+
+def of_case(bench, case):
+    """The model of a benchmark; a case that is called narrow has a small one, with few layers."""
+    narrow = "narrow" in case
+    if bench.startswith("resnet"):
+        bottleneck = bench.startswith("resnet50")
+        return ResNet([1, 1, 1, 1], bottleneck, 8) if narrow else resnet50() if bottleneck else resnet18()
+    if bench.startswith("bert"):
+        return Bert(64, 4, 2, 1000) if narrow else Bert()
+    return GPT2(64, 4, 2, 1000, 256) if narrow else GPT2()
+
+
+def n_words(model):
+    return (model.wte if isinstance(model, GPT2) else model.embeddings.word_embeddings).num_embeddings
+
+
+def words_loss(model, ids, y):
+    """Of BERT: a word for every place, predicted by the words' own embedding."""
+    return F.cross_entropy((model(ids) @ model.embeddings.word_embeddings.weight.t()).flatten(0, 1), y)
+
+
+def next_words_loss(model, ids, y):
+    """Of GPT-2."""
+    return F.cross_entropy(model(ids).flatten(0, 1), y)

@@ -4,18 +4,20 @@
 MODE: eager; compiled: torch.compile of the function (of a model: with its weights frozen) or of the whole training step; for images, channels-last: eager
 in that layout; for inference, frozen: traced, frozen and optimized by torch.jit; for training, fused: eager with the fused optimizer, and functional:
 forward, gradients and Adam as one compiled function of plain tensors.
-`torch_peer.py expected all all THREADS` prints expected.def.
+`torch_peer.py expected BENCHES CASES THREADS` prints the rows of expected.def whose names match the patterns, with their values.
 """
+import fnmatch
 import os
+import re
 import sys
 import time
 
 mode, bench, case, threads = sys.argv[1:5]
-IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer")
+IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer", "resnet50_train")
 MODELS = ("resnet18_infer", "resnet50_infer", "bert_infer")
 FRESH = ("cold", "peak_memory", "size")
 HAS = {
-    "fused": ("mlp", "digits", "gpt2_train", "optim"),
+    "fused": ("mlp", "digits", "gpt2_train", "bert_train", "optim"),
     "functional": ("mlp", "digits"),
     "channels-last": IMAGES,
     "frozen": MODELS,
@@ -281,16 +283,28 @@ def dyn():
 # ---- Models: with the numbers of cases.py ----
 
 
-def fill(model):
+def model_of(numbers=True):
+    """The case's model, with the parameters of bench/zoo.c, or those it draws itself."""
+    import torch_models
+
+    model = torch_models.of_case(bench, case)
     with torch.no_grad():
         for name, p in model.state_dict().items():
-            if p.dtype == torch.float32:
+            if numbers and p.dtype == torch.float32:
                 p.copy_(torch.from_numpy(cases.parameter(name, tuple(p.shape))))
-    return model
+    return layout((model.bfloat16() if case.endswith("bf16") else model).train(bench.endswith("_train")))
 
 
-def images(n, side):
-    return layout(torch.from_numpy(cases.floats((n, 3, side, side), 1)))
+def images():
+    n, side = cases.shape_of(case)
+    x = torch.from_numpy(cases.floats((n, 3, side, side), 1))
+    return layout(x.bfloat16() if case.endswith("bf16") else x)
+
+
+def ids(model, n, length):
+    import torch_models
+
+    return torch.from_numpy(cases.ids(n, length, torch_models.n_words(model)))
 
 
 def evaluator(model, *inputs):
@@ -301,20 +315,12 @@ def evaluator(model, *inputs):
 
 
 def resnet_infer():
-    import torch_models
-
-    n, side = cases.shape_of(case)
-    model = fill(torch_models.resnet18() if bench == "resnet18_infer" else torch_models.resnet50()).eval()
-    return evaluator(layout(model), images(n, side))
+    return evaluator(model_of(), images())
 
 
 def bert_infer():
-    import torch_models
-
-    model = fill(torch_models.Bert()).eval()
-    if case.endswith("bf16"):
-        model = model.bfloat16()
-    return evaluator(model, torch.from_numpy(cases.ids(*cases.shape_of(case), 30522)))
+    model = model_of()
+    return evaluator(model, ids(model, *cases.shape_of(case)))
 
 
 def stepper(loss_of, optimizer):
@@ -330,40 +336,45 @@ def stepper(loss_of, optimizer):
     return step
 
 
-def resnet18_train(numbers=True):
+def resnet_train(numbers=True):
+    model, x = model_of(numbers), images()
+    y = torch.from_numpy(cases.classes(len(x), 1000))
+    return stepper(lambda: F.cross_entropy(model(x), y), torch.optim.SGD(model.parameters(), **cases.TRAIN))
+
+
+def adamw(model):
+    return torch.optim.AdamW(model.parameters(), **cases.ADAMW, fused=mode == "fused")
+
+
+def bert_train():
     import torch_models
 
-    model = torch_models.resnet18().train()
-    model = layout(fill(model) if numbers else model)
-    x, y = images(*cases.shape_of("16x3x128x128")), torch.from_numpy(cases.classes(16, 1000))
-    return stepper(lambda: F.cross_entropy(model(x), y), torch.optim.SGD(model.parameters(), **cases.TRAIN))
+    model = model_of()
+    x = ids(model, *cases.shape_of(case))
+    y = torch.from_numpy(cases.words(x.numel(), torch_models.n_words(model)))
+    return stepper(lambda: torch_models.words_loss(model, x, y), adamw(model))
 
 
 def gpt2_train():
     import torch_models
 
-    model = fill(torch_models.GPT2()).train()
-    ids = torch.from_numpy(cases.ids(2, 257, 50257))
-    x, y = ids[:, :-1], ids[:, 1:].reshape(-1)
-    optimizer = torch.optim.AdamW(model.parameters(), **cases.ADAMW, fused=mode == "fused")
-    return stepper(lambda: F.cross_entropy(model(x).view(-1, 50257), y), optimizer)
+    model = model_of()
+    n, length = cases.shape_of(case)
+    words = ids(model, n, length + 1)
+    x, y = words[:, :-1], words[:, 1:].reshape(-1)
+    return stepper(lambda: torch_models.next_words_loss(model, x, y), adamw(model))
 
 
 def decoder():
     """The logits of the token after a context of 256, its last token computed alone, and the most likely token."""
-    import torch_models
-
-    model = fill(torch_models.GPT2()).eval()
-    if case == "bf16":
-        model = model.bfloat16()
-    n = cases.DECODE_CONTEXT
-    ids = torch.from_numpy(cases.ids(1, n, 50257))
-    dtype = model.wte.weight.dtype
-    cache = [tuple(torch.zeros(1, 12, n, 64, dtype=dtype) for _ in range(2)) for _ in model.h]
+    model, n = model_of(), cases.DECODE_CONTEXT
+    words, dim = ids(model, 1, n), model.wte.embedding_dim
+    heads = model.h[0].heads
+    cache = [tuple(torch.zeros(1, heads, n, dim // heads, dtype=model.wte.weight.dtype) for _ in range(2)) for _ in model.h]
     with torch.no_grad():
         for at in range(n - 1):
-            model(ids[:, at : at + 1], cache, at)
-    return function(lambda x: model(x, cache, n - 1), ids[:, n - 1 :])
+            model(words[:, at : at + 1], cache, at)
+    return function(lambda x: model(x, cache, n - 1), words[:, n - 1 :])
 
 
 def gpt2_decode():
@@ -381,7 +392,13 @@ def first(what):
     if what == "mlptrain_small":
         step, x, y = trainer([10, 128, 1], False), values(32, 10), values(32, 1)
         return lambda: step(x, y).item()
-    return resnet18_train(False)
+    return training(what, False)
+
+
+def training(what, numbers=True):
+    global bench, case
+    bench, case = what, {"resnet18_train": "16x3x128x128", "gpt2_train": "2x256"}[what]
+    return resnet_train(numbers) if what == "resnet18_train" else gpt2_train()
 
 
 def fresh():
@@ -393,35 +410,30 @@ def fresh():
 
 def print_fresh():
     if bench == "fresh_peak_memory":
-        print("done", cases.peak_over_now({"resnet18_train": resnet18_train, "gpt2_train": gpt2_train}[case]()), flush=True)
+        print("done", cases.peak_over_now(training(case)), flush=True)
         return
     first(case.removeprefix("rss_"))()
     print("done", cases.status_mib("VmHWM"), flush=True)
 
 
-def print_expected():
-    """expected.def, as its first lines say."""
+def print_expected(pattern):
+    """The rows of expected.def that are called so, as its first lines say."""
     global bench, case
 
     def row(numbers):
         print(f'EXPECTED({bench}, "{case}", ' + ", ".join(f"{v:.7g}" for v in numbers) + ")", flush=True)
 
-    for bench, case, run in (
-        ("resnet18_infer", "16x3x128x128", resnet_infer),
-        ("resnet50_infer", "1x3x224x224", resnet_infer),
-        ("resnet50_infer", "8x3x224x224", resnet_infer),
-        ("bert_infer", "1x128", bert_infer),
-        ("bert_infer", "8x128", bert_infer),
-        ("bert_infer", "8x128_bf16", bert_infer),
-        ("gpt2_decode", "f32", decoder),
-        ("gpt2_decode", "bf16", decoder),
-    ):
-        y = run()().float().flatten()
+    text = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "expected.def"), encoding="utf-8").read()
+    for bench, case in re.findall(r'^EXPECTED\((\w+), "(\w+)"', text, re.M):
+        if not fnmatch.fnmatch(f"{bench} {case}", pattern):
+            continue
+        if bench.endswith("_train"):
+            step = make[bench]()
+            row([step() for _ in range(4)])
+            continue
+        y = (decoder if bench == "gpt2_decode" else make[bench])()().float().flatten()
         n = len(y)
         row(y[[0, n // 3, n // 2, n - 1]].tolist())
-    for bench, case, run in (("resnet18_train", "16x3x128x128", resnet18_train), ("gpt2_train", "2x256", gpt2_train)):
-        step = run()
-        row([step() for _ in range(4)])
 
 
 make = {
@@ -447,8 +459,10 @@ make = {
     "attention": attention,
     "resnet18_infer": resnet_infer,
     "resnet50_infer": resnet_infer,
-    "resnet18_train": resnet18_train,
+    "resnet18_train": resnet_train,
+    "resnet50_train": resnet_train,
     "bert_infer": bert_infer,
+    "bert_train": bert_train,
     "gpt2_train": gpt2_train,
     "gpt2_decode": gpt2_decode,
     "cold": fresh,
@@ -456,7 +470,7 @@ make = {
     "size": fresh,
 }
 if mode == "expected":
-    print_expected()
+    print_expected(f"{bench} {case}")
 elif bench.startswith("fresh_"):
     print_fresh()
 else:

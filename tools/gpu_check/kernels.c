@@ -155,7 +155,7 @@ typedef struct product_case {
   const char *maker;  // "": by rule; else of makers
 } product_case;
 
-const check_maker check_makers[CHECK_N_MAKERS] = {{", generated", "never", "0"}, {", library", "always", "0"}, {", measured", "rule", "1"}};
+const check_maker check_makers[CHECK_N_MAKERS] = {{", generated", "never", "0"}, {", library", "always", "0"}, {CHECK_MEASURED, "rule", "1"}};
 
 bool check_has_wgmma(void) {
   return check.gpu && tc_gpu_facts_of(check.gpu)->wgmma;
@@ -246,8 +246,8 @@ static void products(const product_case *c) {
   if (*c->maker || !check_has_peers()) return;
   tc_scope scope = tc_scope_begin();
   product_work w = make_product(c);
-  snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)c->n, c->gelu ? "-gelu" : "");
-  check_beside(name, &(bench_row){.bench = "product", .name = peer_case, .run = repeat_product, .arg = &w}, modes);
+  snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? "-gelu" : "");
+  check_beside(name, &(bench_row){.bench = "product", .name = peer_case, .unit = "ms", .run = repeat_product, .arg = &w}, modes);
   tc_scope_end(scope);
 }
 
@@ -349,9 +349,9 @@ static void attentions(const attention_case *c) {
   check_do(name, measure_attention, c);
   if (!check_has_peers()) return;
   tc_scope scope = tc_scope_begin();
-  snprintf(peer_case, sizeof peer_case, "%lld%s", (long long)c->length, c->gradients ? "-gradients" : "");
+  snprintf(peer_case, sizeof peer_case, "%lld%s", (long long)attention_length(c), c->gradients ? "-gradients" : "");
   if (make_attention(c, &w) == TC_OK)
-    check_beside(name, &(bench_row){.bench = "attention", .name = peer_case, .run = repeat_attention, .arg = &w}, modes);
+    check_beside(name, &(bench_row){.bench = "attention", .name = peer_case, .unit = "ms", .run = repeat_attention, .arg = &w}, modes);
   tc_scope_end(scope);
 }
 

@@ -27,7 +27,7 @@ static const struct part {
     {'a', "facts, roofs, host costs, ops against tc:ref, random graphs, equal bits, replay, memory"},
     {'b', "faults in processes of their own; compute-sanitizer on a sample, if it is on the path"},
     {'c', "kernels against roofs: fused chain, rows, matrix products, attention, a replayed plan of 100 kernels"},
-    {'d', "ResNet beside PyTorch, if python3 has it"},
+    {'d', "ResNet, a cold first step and peak memory, beside PyTorch if python3 has it"},
     {'e', "BERT, likewise"},
     {'f', "GPT-2, likewise"},
 };
@@ -69,7 +69,7 @@ static int run_rows(const char *program) {
     case 'a': check_roofs(), check_ops(), check_graphs(), check_bits(); break;
     case 'b': check_faults(program); break;
     case 'c': check_kernels(); break;
-    default: check_models(check.part); break;
+    default: check_models(program); break;
   }
   int status = check_rows_status();
   tc_shutdown();
@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
   static char program[4096];
   double seconds = call_seconds;
   bool rows = false;
-  const char *fault = NULL;
+  const char *fault = NULL, *const *fresh = NULL;  // the words behind those options
   ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
   if (n <= 0) return fprintf(stderr, "gpu-check: /proc/self/exe: %s\n", strerror(errno)), 2;
   for (int i = 1; i < argc; i++) {
@@ -188,6 +188,9 @@ int main(int argc, char **argv) {
       rows = true;
     } else if (strcmp(argv[i], "--fault") == 0 && i + 1 < argc) {
       fault = argv[++i];
+    } else if (strcmp(argv[i], "--fresh") == 0 && i + 3 < argc) {
+      fresh = (const char *const *)argv + i + 1;
+      i += 3;
     } else if (argv[i][0] == '-') {
       if (i + 1 == argc || !set_option(argv[i], argv[i + 1], &seconds)) return usage();
       i++;
@@ -197,6 +200,7 @@ int main(int argc, char **argv) {
       if (!check.part) return usage();
     }
   }
+  if (fresh) return find_device() ? check_fresh_main(fresh[0], fresh[1], fresh[2]) : 2;
   if (fault) return find_device() ? check_fault_main(fault) : (printf("%s\n", tc_last_error()->message), 2);
   if (!check.part) return usage();
   check.until = check_now() + seconds;
