@@ -115,10 +115,12 @@ static void next(const cli *c, const work *w, tc_tensor ids, gpt2_cache *cache, 
 }
 
 static void print_token(const vocab *v, int64_t id) {
-  if (v->text == NULL)
+  if (v->token == NULL)
     printf("%lld ", (long long)id);
+  else if (id < v->n && v->token[id].text)
+    fwrite(v->token[id].text, 1, v->token[id].n_bytes, stdout);
   else
-    fputs(id < v->n && v->text[id] ? v->text[id] : "?", stdout);
+    putchar('?');
 }
 
 // Prints the tokens that follow rows first to first + n, a row a line. One row is printed as it comes.
@@ -162,7 +164,7 @@ int main(int argc, char **argv) {
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");
   if ((c.top_k || c.vocab) && !c.generate) cli_fail("--top-k and --vocab are of --generate, which is missing");
-  if (c.vocab && !vocab_read(&v, c.vocab)) cli_fail("%s: not a vocabulary, or not readable", c.vocab);
+  if (c.vocab && !vocab_read(&v, c.vocab)) cli_fail("--vocab %s cannot be used", c.vocab);
   tc_scope scope = tc_scope_begin();
   work w = {.ids = cli_load_ids("input", c.input)};
   gpt2_config config = model_create(&c, &w.model);

@@ -57,14 +57,19 @@ static const char *read_string(const char *variable, const char *initial, const 
 }
 
 static int64_t read_number(const char *variable, int64_t initial, const char *words, char *room) {
-  (void)words, (void)room;
+  (void)room;
   const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
-  char *end;
+  char *end, plain[24];
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (errno == 0 && end != text && *end == 0 && value >= 0) return value;
-  tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
+  bool whole = errno == 0 && end != text && *end == 0 && value >= 0;
+  snprintf(plain, sizeof plain, "%lld", value);
+  if (whole && (!words || is_word_of(words, plain))) return value;
+  if (whole)
+    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
+  else
+    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
   return initial;
 }
 

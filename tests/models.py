@@ -115,16 +115,36 @@ def wrong_files(w, ids_or_image, other_type):
     fails(["missing.safetensors"], output=path("y.npy"), **{**given, "weights": path("missing.safetensors")})
     open(path("broken.safetensors"), "wb").write(b"\x08\0\0\0\0\0\0\0not json")
     fails(["broken.safetensors"], output=path("y.npy"), **{**given, "weights": path("broken.safetensors")})
+    fails(["--seed -1: not a whole number from 0 on"], seed=-1, **given)
+    open(path("bytes.npy"), "wb").write(b"\x93NUMPY\1\0\x0f\0{'descr': '<\xff4'")
+    fails([r"element type '<\xff4' is not supported"], **{**given, "input": path("bytes.npy"), "output": path("y.npy")})
     open(path("broken.npy"), "wb").write(b"no array")
     fails(["broken.npy"], **{**given, "input": path("broken.npy"), "output": path("y.npy")})
     fails(["rank 1", "rank"], output=path("y.npy"), **{**given, "input": ids_or_image.flatten()})
     fails(["numbers are asked for"], output=path("y.npy"), **{**given, "input": other_type})
     fails(["is empty"], output=path("y.npy"), **{**given, "input": ids_or_image[:0]})
     fails(["/missing/y.npy"], output="/missing/y.npy", **given)
+    absent = {**given, "weights": path("missing.safetensors")}  # which is not come to
+    fails([f"--output {DIR}: Is a directory"], output=DIR, **absent)
+    fails(["--output : not the name of a file"], output="", **absent)
+    fails(["broken.npy/y.npy: Not a directory"], output=path("broken.npy/y.npy"), **absent)
     fails(["has no", "nor anything like it"], output=path("y.npy"),
           **{**given, "weights": weights_file({"something": torch.zeros(3)}, "wrong.safetensors")})
     done = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "--weights FILE" in done.stdout and "--dtype" in done.stdout, done
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "standard output: No space left on device" in done.stderr, done
+    done = subprocess.run(["sh", "-c", '"$0" --help >&-', PROGRAM], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "standard output: Bad file descriptor" in done.stderr, done
+
+
+def many_layers(w, layer, part, form, **options):
+    """A layer's number says nothing of how many there are: each of them must be there, before any is made."""
+    far, missing, other = layer.format(9999) + part, layer.format(3) + part, layer.format(2) + part
+    fails([f"has no '{missing}'", f"should be {form}"], weights=weights_file({**w, far: w[other].clone()}, "wrong.safetensors"), **options)
+    fails([f"'{other}' should be {form}, of the first layer's shape"],
+          weights=weights_file({**w, other: w[other][:, 1:].clone()}, "wrong.safetensors"), **options)
 
 
 # ---- ResNet ----
@@ -197,6 +217,7 @@ def resnet_errors(w):
     fails(["--batch 3: there are 2 rows"], train=1, labels=torch.zeros(2, dtype=torch.int64), batch=3, **given)
     labels = torch.zeros(2, dtype=torch.int64)
     fails(["--save", "No such file or directory"], train=1000000, labels=labels, save="/nonexistent/w.safetensors", **given)
+    fails([f"--save {DIR}: Is a directory"], train=1000000, labels=labels, save=DIR, **given)
     with open("/dev/full", "w") as full:
         fails(["standard output: No space left on device"], to=full, train=1, labels=labels, **given)
     fails(["conv2d", "[2, 5, 32, 32]"], output=path("y.npy"), **{**given, "input": torch.randn(2, 5, 32, 32)})
@@ -260,6 +281,7 @@ def test_bert():
     name = "encoder.layer.1.attention.self.key.bias"
     misnamed(w, name, "f32 [128]", "encoder.layer.1.attention.self.keys.bias", input=ids, output=path("y.npy"))
     without_size(w, "embeddings.word_embeddings.weight", "[words, width]", input=ids, output=path("y.npy"))
+    many_layers(w, "encoder.layer.{}.", "intermediate.dense.weight", "[inner width, width]", input=ids, output=path("y.npy"))
     fails(["--mask", "[5, 12]", "[5, 13]"], mask=mask[:, :12], **given)
     fails(["128 cannot be cut into 3 heads"], heads=3, **given)
     fails(["41 tokens a row, the model 40 positions"], **{**given, "input": torch.zeros(1, 41, dtype=torch.int64)})
@@ -298,7 +320,7 @@ def byte_characters():
 def vocabulary(n):
     """Ids to text, with every byte and every kind of escape in the file."""
     chars = byte_characters()
-    words = [bytes([i % 256]) * (1 + i // 256) for i in range(n)]
+    words = [bytes([i % 256, 0]) * (1 + i // 256) for i in range(n)]  # a byte 0 ends no token
     names = ["".join(chars[b] for b in word) for word in words]
     for ascii_only in (True, False):
         with open(path(f"vocab{ascii_only:d}.json"), "w", encoding="utf-8") as f:
@@ -313,9 +335,11 @@ def gpt2_text(w, file, ids, heads):
     for ascii_only in (0, 1):
         words_of = command(dict(weights=file, input=ids[:1], generate=9, heads=heads, vocab=path(f"vocab{ascii_only}.json")))
         got = subprocess.run(words_of, capture_output=True).stdout
-        assert got == want + b"\n" or (0 in want and got), (got, want)
-    open(path("bad.json"), "w").write('{"a": 1, "b"}')
-    fails(["bad.json"], weights=file, input=ids, generate=2, heads=heads, vocab=path("bad.json"))
+        assert got == want + b"\n", (got, want)
+    for text, why in [('{"a": 1, "b"}', "byte 12: not JSON"), ('{"a": 1, "b c": 2}', "byte 11: no byte has such a character"),
+                      ('{"a": -1}', "byte 6: no number of a token"), (f'{{"{"a" * 1025}": 1}}', "byte 1026: too long a token")]:
+        open(path("bad.json"), "w").write(text)
+        fails(["bad.json: " + why], weights=file, input=ids, generate=2, heads=heads, vocab=path("bad.json"))
 
 
 def gpt2_draws(w, file, ids, heads):
@@ -371,6 +395,7 @@ def test_gpt2():
     wrong_files(w, ids, torch.zeros(3, 17))
     misnamed(w, "h.1.mlp.c_proj.weight", "f32 [160, 128]", "h.1.mlp.c_projj.weight", input=ids, output=path("y.npy"))
     without_size(w, "wpe.weight", "[positions, width]", input=ids, output=path("y.npy"))
+    many_layers(w, "h.{}.", "mlp.c_fc.weight", "[width, inner width]", input=ids, output=path("y.npy"))
     fails(["--top-k", "--generate"], weights=file, input=ids, output=path("y.npy"), top_k=3)
     fails(["66 tokens", "48 positions"], weights=file, input=ids, generate=49)
     fails(["nothing follows"], weights=file, input=ids[:, :1], train=1)

@@ -10,13 +10,14 @@
 static const double eps = 1e-12;
 
 bool bert_config_of(const tc_archive *a, const char *prefix, bert_config *out) {
-  int64_t words[2], positions[2], types[2], inner[2];
+  int64_t words[2], positions[2], types[2], inner[2], n_layers;
   if (!weights_shape(a, prefix, "embeddings.word_embeddings.weight", 2, "[words, width]", words) ||
       !weights_shape(a, prefix, "embeddings.position_embeddings.weight", 2, "[positions, width]", positions) ||
       !weights_shape(a, prefix, "embeddings.token_type_embeddings.weight", 2, "[types, width]", types) ||
-      !weights_shape(a, prefix, "encoder.layer.0.intermediate.dense.weight", 2, "[inner width, width]", inner))
+      !weights_shape(a, prefix, "encoder.layer.0.intermediate.dense.weight", 2, "[inner width, width]", inner) ||
+      !weights_layers(a, prefix, "encoder.layer.", ".intermediate.dense.weight", 2, "[inner width, width]", &n_layers))
     return false;
-  *out = (bert_config){words[0], positions[0], types[0], words[1], inner[0], weights_count(a, prefix, "encoder.layer.")};
+  *out = (bert_config){words[0], positions[0], types[0], words[1], inner[0], n_layers};
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,8 +91,9 @@ static void set(cli *c, const row *r, const char *text) {
     case TEXT: *(const char **)to = text; return;
     case COUNT: {
       long long n = strtoll(text, &end, 10);
-      if (errno || end == text || *end || n < (strcmp(r->name, "seed") != 0) || n > INT_MAX)
-        cli_fail("--%s %s: not a positive number", r->name, text);
+      bool from_zero = strcmp(r->name, "seed") == 0;
+      if (errno || end == text || *end || n < !from_zero || n > INT_MAX)
+        cli_fail("--%s %s: not a %s", r->name, text, from_zero ? "whole number from 0 on" : "positive number");
       *(int64_t *)to = n;
       return;
     }
@@ -109,14 +111,17 @@ static void set(cli *c, const row *r, const char *text) {
   }
 }
 
-// Before any work: a file is written beside its place and renamed, so its directory must take one.
+// Before any work: a file is written beside its place and renamed, so its directory must take one, and no directory be in its place. "/." is in directories
+// alone.
 static void expect_writable(const char *option, const char *path) {
   char directory[PATH_MAX];
+  struct stat there;
   if (path == NULL) return;
-  snprintf(directory, sizeof directory, "%s", path);
-  char *slash = strrchr(directory, '/');
-  if (slash) slash[slash == directory] = 0;
-  if (access(slash ? directory : ".", W_OK | X_OK) != 0) cli_fail("--%s %s: %s", option, path, strerror(errno));
+  const char *slash = strrchr(path, '/');
+  snprintf(directory, sizeof directory, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
+  if (access(directory, W_OK | X_OK) != 0) cli_fail("--%s %s: %s", option, path, strerror(errno));
+  if (*path == 0 || (slash && slash[1] == 0)) cli_fail("--%s %s: not the name of a file", option, path);
+  if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) cli_fail("--%s %s: %s", option, path, strerror(EISDIR));
 }
 
 cli cli_parse(int argc, char **argv, const char *about, const char *which) {
@@ -128,7 +133,7 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   option[n] = (struct option){"help", no_argument, NULL, 0};
   for (int at = 0; (got = getopt_long(argc, argv, "", option, &at)) != -1;) {
     if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
-    if (at == n) help(argv[0], about, which), exit(0);
+    if (at == n) help(argv[0], about, which), cli_flush(), exit(0);
     set(&c, &rows[number[at]], optarg);
   }
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);

@@ -9,12 +9,13 @@
 static const double eps = 1e-5;
 
 bool gpt2_config_of(const tc_archive *a, const char *prefix, gpt2_config *out) {
-  int64_t words[2], positions[2], inner[2];
+  int64_t words[2], positions[2], inner[2], n_layers;
   if (!weights_shape(a, prefix, "wte.weight", 2, "[words, width]", words) ||
       !weights_shape(a, prefix, "wpe.weight", 2, "[positions, width]", positions) ||
-      !weights_shape(a, prefix, "h.0.mlp.c_fc.weight", 2, "[width, inner width]", inner))
+      !weights_shape(a, prefix, "h.0.mlp.c_fc.weight", 2, "[width, inner width]", inner) ||
+      !weights_layers(a, prefix, "h.", ".mlp.c_fc.weight", 2, "[width, inner width]", &n_layers))
     return false;
-  *out = (gpt2_config){words[0], positions[0], words[1], inner[1], weights_count(a, prefix, "h.")};
+  *out = (gpt2_config){words[0], positions[0], words[1], inner[1], n_layers};
   return true;
 }
 

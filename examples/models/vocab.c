@@ -26,6 +26,7 @@ static int byte_of(uint32_t c) {
 
 typedef struct reader {
   const char *s;
+  const char *why;  // it stopped at s; NULL: no such JSON
 } reader;
 
 static void skip_space(reader *r) {
@@ -51,34 +52,39 @@ static uint32_t character(reader *r) {
   return u;
 }
 
-// A token as text; false if it is none. Tokens such as <|endoftext|> are their own text.
-static bool token(reader *r, char out[MAX_TOKEN_BYTES]) {
-  int n = 0;
+// A token's bytes; false if it is none. Tokens such as <|endoftext|> are their own text.
+static bool token(reader *r, char out[MAX_TOKEN_BYTES], size_t *n_bytes) {
+  size_t n = 0;
   if (!take(r, '"')) return false;
-  while (*r->s && *r->s != '"' && n < MAX_TOKEN_BYTES - 1) {
+  while (*r->s && *r->s != '"') {
+    const char *at = r->s;
     int byte = byte_of(character(r));
-    if (byte < 0) return false;
+    if (byte < 0 || n == MAX_TOKEN_BYTES) return r->s = at, r->why = n < MAX_TOKEN_BYTES ? "no byte has such a character" : "too long a token", false;
     out[n++] = (char)byte;
   }
-  out[n] = 0;
+  *n_bytes = n;
   return take(r, '"');
 }
 
 static bool entry(reader *r, vocab *v) {
   char text[MAX_TOKEN_BYTES], *end;
-  if (!token(r, text) || !take(r, ':')) return false;
+  size_t n_bytes;
+  if (!token(r, text, &n_bytes) || !take(r, ':')) return false;
   skip_space(r);
   long id = strtol(r->s, &end, 10);
-  if (end == r->s || id < 0 || id >= MAX_ID) return false;
+  if (end == r->s || id < 0 || id >= MAX_ID) return r->why = "no number of a token", false;
   r->s = end;
   if (id >= v->n) {
-    char **grown = realloc(v->text, ((size_t)id + 1) * 2 * sizeof *grown);
-    if (grown == NULL) return false;
+    vocab_token *grown = realloc(v->token, ((size_t)id + 1) * 2 * sizeof *grown);
+    if (grown == NULL) return r->why = "no memory", false;
     memset(grown + v->n, 0, ((size_t)id * 2 + 2 - (size_t)v->n) * sizeof *grown);
-    v->text = grown, v->n = 2 * id + 2;
+    v->token = grown, v->n = 2 * id + 2;
   }
-  free(v->text[id]);
-  return (v->text[id] = strdup(text)) != NULL;
+  free(v->token[id].text);
+  v->token[id] = (vocab_token){malloc(n_bytes + 1), n_bytes};
+  if (v->token[id].text == NULL) return r->why = "no memory", false;
+  memcpy(v->token[id].text, text, n_bytes);
+  return true;
 }
 
 static char *read_file(const char *path) {
@@ -102,18 +108,20 @@ static char *read_file(const char *path) {
 
 bool vocab_read(vocab *out, const char *path) {
   char *s = read_file(path);
-  reader r = {s};
+  reader r = {.s = s};
   *out = (vocab){0};
-  bool ok = s && take(&r, '{');
+  if (s == NULL) return fprintf(stderr, "%s: not readable\n", path), false;
+  bool ok = take(&r, '{');
   while (ok && (ok = entry(&r, out)) && take(&r, ',')) continue;
   ok = ok && take(&r, '}');
+  if (!ok) fprintf(stderr, "%s: byte %td: %s\n", path, r.s - s, r.why ? r.why : "not JSON from tokens to numbers");
   free(s);
   if (!ok) vocab_fini(out);
   return ok;
 }
 
 void vocab_fini(vocab *v) {
-  for (int64_t i = 0; i < v->n; i++) free(v->text[i]);
-  free(v->text);
+  for (int64_t i = 0; i < v->n; i++) free(v->token[i].text);
+  free(v->token);
   *v = (vocab){0};
 }

@@ -4,14 +4,20 @@
 #define EXAMPLES_MODELS_VOCAB_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+typedef struct vocab_token {
+  char *text;  // as UTF-8 would have it: one token may be a part of a character; NULL: no such id
+  size_t n_bytes;
+} vocab_token;
+
 typedef struct vocab {
-  char **text;  // by id, as UTF-8 would have it: one token may be a part of a character; NULL: no such id
+  vocab_token *token;  // by id
   int64_t n;
 } vocab;
 
-// False if the file is not there or no such object; *out is empty then.
+// False after saying on standard error what is wrong, and where in the file; *out is empty then.
 bool vocab_read(vocab *out, const char *path);
 void vocab_fini(vocab *v);
 

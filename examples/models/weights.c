@@ -42,3 +42,17 @@ bool weights_shape(const tc_archive *a, const char *prefix, const char *name, in
   for (int i = 0; i < rank; i++) out[i] = shape.dim[i];
   return shape.rank == rank;
 }
+
+bool weights_layers(const tc_archive *a, const char *prefix, const char *stem, const char *part, int rank, const char *form, int64_t *out) {
+  char name[TC_NN_PATH_BYTES];
+  int64_t first[TC_MAX_RANK], shape[TC_MAX_RANK];
+  *out = weights_count(a, prefix, stem);
+  for (int64_t l = 0; l < *out; l++) {
+    tc_nn_path(name, sizeof name, "%s%lld%s", stem, (long long)l, part);
+    if (!weights_shape(a, prefix, name, rank, form, l == 0 ? first : shape)) return false;
+    if (l == 0 || memcmp(first, shape, (size_t)rank * sizeof *first) == 0) continue;
+    fprintf(stderr, "'%s%s' should be %s, of the first layer's shape\n", prefix, name, form);
+    return false;
+  }
+  return true;
+}

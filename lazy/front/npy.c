@@ -114,6 +114,15 @@ static bool parse_descr(const char *descr, npy *out) {
   return false;
 }
 
+// Bytes of a file, for a message: those that are not printable as \xff.
+static const char *readable(const char *text, char *out, size_t bytes) {
+  size_t n = 0;
+  for (; *text && n + 5 <= bytes; text++)
+    n += (size_t)snprintf(out + n, bytes - n, *text >= ' ' && *text <= '~' ? "%c" : "\\x%02x", (unsigned char)*text);
+  out[n] = 0;
+  return out;
+}
+
 // The dictionary with exactly the three keys; false with what is wrong in why.
 static bool parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
   unsigned seen = 0;
@@ -121,14 +130,15 @@ static bool parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
   p = skip_space(p);
   if (*p++ != '{') return false;
   for (p = skip_space(p); *p != '}'; p = skip_space(p)) {
-    char key[24], descr[24];
+    char key[24], descr[24], shown[4 * sizeof descr];
     if ((p = parse_string(p, key, sizeof key)) == NULL) return false;
     p = skip_space(p);
     if (*p++ != ':') return false;
     p = skip_space(p);
     if (strcmp(key, "descr") == 0) {
       if ((p = parse_string(p, descr, sizeof descr)) == NULL) return false;
-      if (!parse_descr(descr, out)) return snprintf(why, why_bytes, "element type '%s' is not supported", descr), false;
+      if (!parse_descr(descr, out))
+        return snprintf(why, why_bytes, "element type '%s' is not supported", readable(descr, shown, sizeof shown)), false;
       seen |= 1;
     } else if (strcmp(key, "fortran_order") == 0) {
       out->fortran = strncmp(p, "True", 4) == 0;

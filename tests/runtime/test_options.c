@@ -96,6 +96,29 @@ Test(options, unknown_word_is_logged_and_the_default_kept) {
   cr_assert_str_eq(o->test_plant, "vjp");
 }
 
+Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kept) {
+  static const struct {
+    const char *variable, *bad, *words;
+    int initial, good;
+  } row[] = {{"TC_GENERAL_KERNELS", "7", "0,1,2", 1, 2}, {"TC_WINOGRAD", "2", "0,1", 1, 0}, {"TC_EAGER", "9", "0,1", 0, 1},
+             {"TC_PREPARE", "5", "0,1", 1, 0},           {"TC_AUTOTUNE", "3", "0,1", 0, 1}, {"TC_PROFILE", "3", "0,1,2", 0, 2}};
+  const tc_options *o = tc_options_get();
+  const int64_t *value[] = {&o->general_kernels, &o->winograd, &o->eager, &o->prepare, &o->autotune, &o->profile};
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[128];
+    read_logged(row[i].variable, row[i].bad);
+    snprintf(text, sizeof text, "tc[warn] %s is \"%s\", not one of %s; using %d\n", row[i].variable, row[i].bad, row[i].words, row[i].initial);
+    cr_expect_str_eq(lines, text);
+    cr_expect_eq(*value[i], row[i].initial);
+    snprintf(text, sizeof text, "%d", row[i].good);
+    read_logged(row[i].variable, text);
+    cr_expect_str_empty(lines);
+    cr_expect_eq(*value[i], row[i].good);
+    unsetenv(row[i].variable);
+  }
+}
+
 Test(options, overlong_string_is_logged_and_ignored) {
   static char text[5000];
   memset(text, 'a', sizeof text - 1);
