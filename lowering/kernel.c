@@ -298,6 +298,10 @@ static void destroy(tc_kernel *k) {
   tc_free(k);
 }
 
+void tc_kernel_retain(tc_kernel *k) {
+  atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
+}
+
 void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
 }

@@ -57,6 +57,7 @@ typedef struct tc_kernel_wish {
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
 // The same of a GPU's kernel that is given as text, with its threads and memory said by who launches it.
 tc_status tc_kernel_of_text(const char *name, const char *text, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
+void tc_kernel_retain(tc_kernel *k);
 void tc_kernel_release(tc_kernel *k);
 // Code of its own for one that is interpreted, or done by a general one, which it is until that is there. An error is told in the log: it stays so.
 void tc_kernel_compile(tc_kernel *k);

@@ -145,6 +145,10 @@ typedef struct tc_memory {
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
 TC_API tc_status tc_set_memory_cap(size_t bytes);
+// Work recorded from now on holds at most so many bytes of temporaries in a run, where that can be: values are made again where they are read, which takes
+// time and changes no bit. Where it cannot be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget. TC_MEMORY_BUDGET says the first.
+// Results, parameters and optimizers' state are not counted. Thread-safe.
+TC_API tc_status tc_set_memory_budget(size_t bytes);
 // Gives pooled memory back to the system, and what is prepared from parameters and can be made again.
 TC_API void tc_trim(void);
 // Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
