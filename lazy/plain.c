@@ -23,6 +23,10 @@ tc_status tc_set_memory_cap(size_t bytes) {
   return tc_set_memory_cap_at(bytes, CALLER);
 }
 
+tc_status tc_set_memory_budget(size_t bytes) {
+  return tc_set_memory_budget_at(bytes, CALLER);
+}
+
 tc_status tc_set_allocator(tc_allocator allocator) {
   return tc_set_allocator_at(allocator, CALLER);
 }

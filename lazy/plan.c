@@ -257,6 +257,22 @@ static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, 
   return TC_OK;
 }
 
+// ---- the budget ----
+
+static _Atomic uint64_t said_budget = UINT64_MAX;  // relaxed: it is a number that goes into keys; UINT64_MAX: nobody said one
+
+uint64_t tc_plan_budget_now(void) {
+  uint64_t said = atomic_load_explicit(&said_budget, memory_order_relaxed);
+  return said == UINT64_MAX ? (uint64_t)tc_options_get()->memory_budget : said;
+}
+
+tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
+  if (!tc_enter("set_memory_budget", site)) return TC_ERR_STATE;
+  atomic_store_explicit(&said_budget, bytes, memory_order_relaxed);
+  tc_leave();
+  return TC_OK;
+}
+
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out) {
   *out = NULL;
   const tc_rec *r = tc_plan_rec(p, node);

@@ -44,6 +44,13 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
   return (const tc_rec *)(const void *)(p->word + p->at[node]);
 }
 
+// The last word of a key: bytes that the temporaries of the plan's runs should take at most, 0: any number.
+static inline size_t tc_plan_budget(const tc_plan *p) {
+  return p->word[p->n_word - 1];
+}
+// The budget of plans that are made from now on: what tc_set_memory_budget said, or TC_MEMORY_BUDGET.
+uint64_t tc_plan_budget_now(void);
+
 // The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or assigned whose memory others hold, so that it cannot
 // change. Never of a value with history.
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);

@@ -26,7 +26,7 @@ static tc_slot *slot_at(uint32_t slot) {
 
 // Appends flags, sole bits and environment after the records, so that the key is one run of words; returns its length, 0 out of memory.
 static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
-  uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 1;
+  uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
   if (n > t->cap_word) {
     uint64_t *p = tc_realloc(t->word, (size_t)n * 2 * sizeof *p);
     if (!p) return 0;
@@ -47,6 +47,7 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
   uint64_t lowered = (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
                      (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
   t->word[t->n_word + flag_words] = (uint64_t)o->eager | lowered << 32;
+  t->word[t->n_word + flag_words + 1] = tc_plan_budget_now();
   return n;
 }
 

@@ -158,16 +158,17 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
   return ok;
 }
 
-bool tc_memory_order(tc_program *p, const tc_plan *plan) {
+bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
   if (!tc_memory_place(p, plan)) return false;
   size_t early = p->arena_bytes;
-  if (early < LARGE_ARENA) return true;
+  bool much = budget && early > budget;
+  if (early < LARGE_ARENA && !much) return true;
   if (!reorder(p, plan)) return false;
   uint32_t *wave = tc_malloc((p->n_step + 1) * sizeof *wave);
   if (!wave) return false;
   for (uint32_t i = 0; i < p->n_step; i++) wave[i] = p->step[i].wave, p->step[i].wave = i;
   bool ok = tc_memory_place(p, plan);
-  if (ok && p->arena_bytes > early - early / 8) {
+  if (ok && p->arena_bytes > early - (much ? 0 : early / 8)) {
     for (uint32_t i = 0; i < p->n_step; i++) p->step[i].wave = wave[i];
     ok = tc_memory_place(p, plan);
   }

@@ -56,8 +56,9 @@ static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, u
 // Places for blocks: in an output that is written after they die, else in the arena.
 bool tc_memory_place(tc_program *p, const tc_plan *plan);
 // The same, having chosen the order of the steps. Early waves make much at once: where temporaries are large and one step after another, what begins to
-// hold memory as late as can be, needs clearly less, that is the order.
-bool tc_memory_order(tc_program *p, const tc_plan *plan);
+// hold memory as late as can be, needs clearly less, that is the order;
+// where a budget, if not 0, does not hold the temporaries, it is if it needs no more.
+bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget);
 // *bytes: of results and temporaries at once if the records ran one by one, each value dying at its last reader and views costing nothing.
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
 

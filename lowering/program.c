@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lowering/again.h"
 #include "lowering/choices.h"
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
@@ -102,13 +103,16 @@ static tc_status make_groups(tc_builder *b) {
   return tc_group_build(&b->gr, &b->p->graph, &b->grouping, b->forced, b->mode);
 }
 
-// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion holds more memory than op by op, thriftily if that helps.
+// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion holds more memory than op by op, or
+// than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
   if (b->prepare && prepares_much(b)) return b->prepare = false, TC_OK;
-  if (!tc_memory_order(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  size_t budget = tc_plan_budget(b->plan);
+  if (!tc_memory_order(p, b->plan, budget)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   size_t bytes = p->arena_bytes + output_bytes(b->plan);
   bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
+  holds_more |= budget && p->arena_bytes > budget;
   *done = b->mode == TC_GROUP_TIGHT || (b->mode == TC_GROUP_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
   b->mode = b->mode == TC_GROUP_ANY ? TC_GROUP_THRIFTY : TC_GROUP_ANY;  // back if thrift gains nothing
   b->least = bytes;
@@ -259,6 +263,20 @@ static tc_status make_launches(tc_program *p) {
   return tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
 }
 
+// Where temporaries are more than the budget, some are made again.
+static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
+  size_t budget = tc_plan_budget(plan), before = 0;
+  if (!tc_memory_place(p, plan)) return false;
+  before = p->arena_bytes;
+  if (budget == 0 || before <= budget) return true;
+  uint32_t n = p->n_step;
+  if (!tc_again_fit(p, plan, budget)) return false;
+  if (tc_log_on(TC_LOG_MEMORY))
+    tc_log_line(TC_LOG_MEMORY, "plan %016llx: arena of %zu bytes, budget %zu: %zu in %u steps, before %u%s", (unsigned long long)plan->hash.lo,
+                before, budget, p->arena_bytes, p->n_step, n, p->arena_bytes > budget ? "; nearer it does not come" : "");
+  return true;
+}
+
 static tc_status build(tc_builder *b) {
   tc_program *p = b->p;
   TC_TRY(init_builder(b));
@@ -276,7 +294,8 @@ static tc_status build(tc_builder *b) {
   choose_nests(b, p->prepare, graph);
   tc_homes_delay_writers(p, b->plan);
   tc_homes_choose(p, b->plan);
-  if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare) || !tc_memory_place(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));
   return compile(b, graph);
 }

@@ -38,6 +38,7 @@ typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;  // KERNEL: retained
   tc_draft *draft;  // KERNEL: owned, until it is compiled
+  bool shares_draft;  // it is that of an earlier run of the step (again.h)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
   uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes

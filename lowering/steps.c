@@ -257,8 +257,11 @@ bool tc_steps_build(tc_builder *b, tc_status *st) {
 }
 
 void tc_steps_drop_draft(tc_step *s) {
-  if (s->draft) tc_nest_destroy(&s->draft->nest), tc_family_drop(&s->draft->general);
-  tc_free(s->draft);
+  if (s->draft && !s->shares_draft) {
+    tc_nest_destroy(&s->draft->nest);
+    tc_family_drop(&s->draft->general);
+    tc_free(s->draft);
+  }
   s->draft = NULL;
 }
 

@@ -10,6 +10,7 @@ extern "C" {
 
 TC_API tc_status tc_set_num_threads_at(int n, tc_site site);
 TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
+TC_API tc_status tc_set_memory_budget_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site);
 TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_push_device_at(const char *device, tc_site site) TC_MUST_USE;
@@ -315,6 +316,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_bce_with_logits(...) tc_bce_with_logits_at(__VA_ARGS__, TC_HERE)
 #define tc_set_num_threads(...) tc_set_num_threads_at(__VA_ARGS__, TC_HERE)
 #define tc_set_memory_cap(...) tc_set_memory_cap_at(__VA_ARGS__, TC_HERE)
+#define tc_set_memory_budget(...) tc_set_memory_budget_at(__VA_ARGS__, TC_HERE)
 #define tc_set_allocator(...) tc_set_allocator_at(__VA_ARGS__, TC_HERE)
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)

@@ -145,6 +145,10 @@ typedef struct tc_memory {
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
 TC_API tc_status tc_set_memory_cap(size_t bytes);
+// Work recorded from now on holds at most so many bytes of temporaries in a run, where that can be: values are made again where they are read, which takes
+// time and changes no bit. Where it cannot be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget. TC_MEMORY_BUDGET says the first.
+// Results, parameters and optimizers' state are not counted. Thread-safe.
+TC_API tc_status tc_set_memory_budget(size_t bytes);
 // Gives pooled memory back to the system, and what is prepared from parameters and can be made again.
 TC_API void tc_trim(void);
 // Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
@@ -164,7 +168,7 @@ typedef struct tc_cache_info {
   uint64_t compiles;  // of kernel_misses, those that were not found on disk (TC_CACHE_DIR) either
   size_t n_plans, n_kernels;
   uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
-  size_t n_choices;              // products whose cut is known, from this process or from TC_CACHE_DIR
+  size_t n_choices;  // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 TC_API tc_cache_info tc_cache_stats(void);
 // Forgets plans and kernels of this process; files stay.
@@ -172,8 +176,8 @@ TC_API void tc_cache_clear(void);
 
 // One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by site at exit.
 typedef struct tc_sync_point {
-  tc_site site;                                // see tc_site_text
-  const char *cause;                           // "item", "to_host", "eval", ...
+  tc_site site;  // see tc_site_text
+  const char *cause;  // "item", "to_host", "eval", ...
   const char *tier;  // how its kernels run: "llvm"; "interp" if one is interpreted, or is yet; "ref" reference kernels alone; "none" nothing ran
   uint64_t hash;  // of the recorded graph: equal work, on as many threads, has equal hashes within a process
   uint32_t n_nodes, n_left;  // recorded; after simplification
