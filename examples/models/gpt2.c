@@ -111,19 +111,15 @@ static tc_status append(tc_tensor to, int64_t at, tc_tensor x) {
   return tc_assign_slice(to, (int64_t[]){0, 0, at, 0}, (int64_t[]){d.dim[0], d.dim[1], at + d.dim[2], d.dim[3]}, NULL, x);
 }
 
-// Token i of the new ones sees the keys up to its own, which is number cache->n + i.
+// The last of the new tokens sees all keys that there are then, each one before it a key less; no more of the cache is read.
 static tc_tensor cached_attention(tc_tensor qkv, int n_heads, const gpt2_cache *cache, int l) {
   tc_dims d = tc_shape(qkv);
   int64_t t = d.dim[1];
-  tc_tensor query = heads_of(qkv, 0, n_heads);
   tc_status st = append(cache->key[l], cache->n, heads_of(qkv, 1, n_heads));
   if (st == TC_OK) st = append(cache->value[l], cache->n, heads_of(qkv, 2, n_heads));
   if (st != TC_OK) return qkv;  // the error is kept, and told at the sync point
-  tc_tensor scores = tc_matmul(query, tc_transpose(cache->key[l], -2, -1));
-  tc_tensor number = tc_reshape(tc_add(tc_arange(0, (double)t, 1, TC_I64), cache->n), TC_SHAPE(t, 1));
-  tc_tensor hidden = tc_gt(tc_arange(0, (double)cache->n_max, 1, TC_I64), number);
-  scores = tc_masked_fill(tc_mul(scores, 1 / sqrt((double)tc_shape(query).dim[3])), hidden, -INFINITY);
-  tc_tensor mixed = tc_matmul(tc_softmax(scores, -1), cache->value[l]);
+  tc_attention_options o = {.causal = true, .key_length = cache->n + t};
+  tc_tensor mixed = tc_scaled_dot_product_attention(heads_of(qkv, 0, n_heads), cache->key[l], cache->value[l], (tc_tensor){0, 0}, o);
   return tc_reshape(tc_permute(mixed, TC_AXES(0, 2, 1, 3)), TC_SHAPE(d.dim[0], t, d.dim[2] / 3));
 }
 
