@@ -138,21 +138,21 @@ static void ask_for_b(product *p, tc_val k, bool far) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
-static void ask_next(product *p, int buf, tc_val at) {
+// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the second-level cache.
+static void ask_ahead_in_panel(product *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
 // A step of the present panel where that lies in memory as words.
 static tc_val load_words(product *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
-  ask_next(p, p->b.buf, at);
+  ask_ahead_in_panel(p, p->b.buf, at);
   return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
-// A row of a packed panel, which comes from the second-level cache unless it serves tile after tile.
+// A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
 static tc_val load_packed(product *p, tc_val at) {
-  int lanes = p->by.by_panel ? 0 : p->by.lanes;
-  for (int i = 0; i < lanes; i += line_of(p->acc)) prefetch(p, p->packed, add(p->s, at, i64(p->s, PACKED_AHEAD * lanes + i)));
+  if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
   return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
@@ -861,8 +861,9 @@ static bool choose_step(product *p) {
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
   p->of.k /= p->step, p->a.segment /= p->step;
-  if (pairs ? left && (p->b.words || !p->b.panel) : !p->b.words) return true;
-  p->s->x->unsaid = in[!pairs || left];
+  bool left_fits = !pairs || left, right_fits = !p->b.panel || p->b.words == pairs;
+  if (left_fits && right_fits) return true;
+  p->s->x->unsaid = in[left_fits];
   tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
   return false;
 }
