@@ -1,9 +1,6 @@
 // See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, by which Nsight's start a program; without one they are nothing.
 #include "device/cuda/nvtx.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "device/cuda/places.h"
 #include "device/gpu/library.h"
 #include "runtime/options.h"
@@ -36,20 +33,12 @@ static const char *find(void **handle) {
 }
 
 bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
-  const char *path = tc_options_get()->nvtx_library, *missing;
-  char text[192] = "neither " NEWER " nor " OLDER " is there";
-  void *handle = NULL;
-  if (path)
-    handle = tc_library_open(path, text, sizeof text);
-  else
-    path = find(&handle);
-  if (!handle)
-    snprintf(why, bytes, "NVTX cannot be opened: %s", text);
-  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &nvtx, &missing))
-    snprintf(why, bytes, "%s has no %s", path, missing);
-  else
-    return *out = (tc_gpu_ranges){path, nvtx.nvtxRangePushA, nvtx.nvtxRangePop}, true;
-  return false;
+  const tc_gpu_ranges_library library = {"NVTX", tc_options_get()->nvtx_library, find, "neither " NEWER " nor " OLDER " is there",
+                                         rows,   sizeof rows / sizeof *rows,     &nvtx};
+  const char *name;
+  if (!tc_gpu_ranges_open(&library, &name, why, bytes)) return false;
+  *out = (tc_gpu_ranges){name, nvtx.nvtxRangePushA, nvtx.nvtxRangePop};
+  return true;
 }
 
 bool tc_nvtx_attached(void) {

@@ -1,7 +1,8 @@
 // What is done where a device's memory is short: what is cached goes, it is tried again, and then comes an error with a list of what holds the memory.
 //
-// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels; code, graphs and calls that wait for runs under way to end; buffers in the pools (device/buffer.c) and
-// prepared values (its keeper), which the lock of the device must be given up for, since their owners take it inside their own.
+// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels; code, graphs and calls that wait for runs under way to
+// end; buffers in the pools (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up for, since their owners take
+// it inside their own.
 #include "device/buffer.h"
 #include "device/gpu/state.h"
 

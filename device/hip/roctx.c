@@ -1,9 +1,6 @@
 // See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, earlier profilers with HSA_TOOLS_LIB.
 #include "device/hip/roctx.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "device/gpu/library.h"
 #include "device/hip/places.h"
 #include "runtime/options.h"
@@ -28,20 +25,13 @@ static const char *find(void **handle) {
 }
 
 bool tc_roctx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
-  const char *path = tc_options_get()->roctx_library, *missing;
-  char text[192] = "neither librocprofiler-sdk-roctx.so.1 nor .0 nor libroctx64.so.4 is there";
-  void *handle = NULL;
-  if (path)
-    handle = tc_library_open(path, text, sizeof text);
-  else
-    path = find(&handle);
-  if (!handle)
-    snprintf(why, bytes, "ROCTX cannot be opened: %s", text);
-  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &roctx, &missing))
-    snprintf(why, bytes, "%s has no %s", path, missing);
-  else
-    return *out = (tc_gpu_ranges){path, roctx.roctxRangePushA, roctx.roctxRangePop}, true;
-  return false;
+  const tc_gpu_ranges_library library = {
+      "ROCTX", tc_options_get()->roctx_library, find,  "neither librocprofiler-sdk-roctx.so.1 nor .0 nor libroctx64.so.4 is there",
+      rows,    sizeof rows / sizeof *rows,      &roctx};
+  const char *name;
+  if (!tc_gpu_ranges_open(&library, &name, why, bytes)) return false;
+  *out = (tc_gpu_ranges){name, roctx.roctxRangePushA, roctx.roctxRangePop};
+  return true;
 }
 
 bool tc_roctx_attached(void) {
