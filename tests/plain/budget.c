@@ -8,6 +8,7 @@
 
 #include "examples/models/resnet.h"
 #include "tests/plain/expect.h"
+#include "tests/plain/ramp.h"
 
 // ---- what the library says of its plans ----
 
@@ -24,12 +25,6 @@ static void hear(const char *line, void *arg) {
 // ---- models ----
 
 enum { LAYERS = 16, WIDTH = 64, ROWS = 128, IMAGES = 2, SIDE = 32, HEADS = 4, STEPS = 2 };
-
-static tc_tensor ramp(tc_dims shape, double scale) {
-  int64_t n = 1;
-  for (int i = 0; i < shape.rank; i++) n *= shape.dim[i];
-  return tc_mul(tc_sin(tc_reshape(tc_arange(0, (double)n, 1, TC_F32), shape)), scale);
-}
 
 typedef struct model {
   tc_nn_params *params;

@@ -1,5 +1,5 @@
-// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched and of their memory, and that a hundred thousand replays leave nothing
-// neither the library's nor the driver's.
+// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched and of their memory, and that a hundred thousand
+// replays leave nothing behind, neither the library's nor the driver's.
 //   gpu_replay [replays = 100000]
 #include <dlfcn.h>
 #include <stdlib.h>

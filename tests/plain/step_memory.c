@@ -6,14 +6,9 @@
 
 #include "examples/models/resnet.h"
 #include "tests/plain/child.h"
+#include "tests/plain/ramp.h"
 
 #define MIB (1024.0 * 1024.0)
-
-static tc_tensor ramp(tc_dims shape, double scale) {
-  int64_t n = 1;
-  for (int i = 0; i < shape.rank; i++) n *= shape.dim[i];
-  return tc_mul(tc_sin(tc_reshape(tc_arange(0, (double)n, 1, TC_F32), shape)), scale);
-}
 
 // ---- models ----
 
