@@ -333,7 +333,7 @@ static void add(series *s, double seconds, double ours) {
 static bool more_rounds(const measured *m, int n, double seconds) {
   if (m->row->n_samples) return n < m->row->n_samples;
   if (n < 3 || seconds < run.seconds || (n < MIN_ROUNDS && seconds < slow_seconds)) return true;
-  return seconds < fmax(close_times * run.seconds, slow_seconds) && is_close(m);
+  return seconds < fmax(close_times * run.seconds, slow_seconds) && is_close(m);  // slow rows want rounds, too
 }
 
 // A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again: the ratio needs no median, and rows would take hours.
