@@ -425,10 +425,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_RSQRT: return DIV(F(1), tc_emit_un(e, TC_N_SQRT, a));
     case TC_OP_RECIPROCAL: return DIV(F(1), a);
     case TC_OP_SIGMOID: return sigmoid(e, a, type);
-    case TC_OP_RELU: {
-      tc_val zero = tc_emit_const_f(e, type, 0), v = tc_emit_select(e, tc_emit_bin(e, TC_N_GT, a, zero), a, zero);
-      return floats ? tc_emit_select(e, tc_emit_bin(e, TC_N_NE, a, a), a, v) : v;
-    }
+    case TC_OP_RELU: return tc_emit_bin(e, TC_N_MAX, a, tc_emit_const_f(e, type, 0));
     case TC_OP_ISNAN: return floats ? tc_emit_bin(e, TC_N_NE, a, a) : tc_emit_splat(e, tc_emit_const_i(e, TC_BOOL, 0), tc_emit_lanes(e, a));
     case TC_OP_LOGICAL_NOT: return tc_emit_un(e, TC_N_NOT, tc_emit_cast(e, a, TC_BOOL));
     case TC_OP_BITWISE_NOT: return tc_emit_un(e, TC_N_NOT, a);

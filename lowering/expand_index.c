@@ -108,7 +108,7 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
   if (!tc_ex_split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
-  tc_val sum = tc_ex_i64(s, x.base);
+  tc_val sum = x.base ? tc_ex_i64(s, x.base) : TC_NONE;
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
     if (t->kind == TC_TERM_ARG) {
@@ -128,7 +128,7 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
     add_to(s, vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
     *stride = 0;
   }
-  return sum;
+  return sum == TC_NONE ? tc_ex_i64(s, 0) : sum;
 }
 
 tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
