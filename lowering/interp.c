@@ -2,8 +2,10 @@
 //
 // Idea: at creation each instruction becomes one step: a function picked by (op, type, lanes) and the offsets of its operands in a frame. What
 // depends only on constants and on the run's scalars goes to a prologue, run once per call; constants themselves are copied in at the start.
-// Slots are reused when the last reader of a value is past, so a frame stays in L1. "op; SET var" becomes one step that writes the variable, and "LOAD;
-// SPLAT; FMA" one that reads an element, as a product's innermost loop does.
+// Slots are reused when the last reader of a value is past, so a frame stays in L1. A step takes a third to a half of its time to read slots and write one,
+// so instructions are joined: "op; SET var" becomes one step that writes the variable, "LOAD; SPLAT; FMA" one that reads an element, as a product's
+// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in place, its slot holding where it lies; and what one
+// instruction alone reads is left to that instruction's step where the set has a function for both.
 // Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
 #include <string.h>
 
@@ -34,6 +36,8 @@ typedef struct value {
   uint32_t n_uses;
   uint32_t next;  // in the list of values that end together, or of free slots
   bool early;  // known before the body runs
+  bool in_place;  // a LOAD that its readers do; the slot holds its address
+  bool late;  // left to its only reader
 } value;
 
 typedef struct translation {
@@ -49,8 +53,9 @@ typedef struct translation {
   uint32_t n_steps;
 } translation;
 
-static unsigned size_class(const tc_ninst *i) {
-  const unsigned bytes = (unsigned)i->lanes << log_bytes[i->dtype];
+static unsigned size_class(const translation *t, uint32_t v) {
+  const tc_ninst *i = &t->nest->inst[v];
+  const unsigned bytes = t->value[v].in_place ? sizeof(char *) : (unsigned)i->lanes << log_bytes[i->dtype];
   return bytes <= 64 ? 0 : bytes == 128 ? 1 : bytes == 256 ? 2 : 3;
 }
 
@@ -91,8 +96,41 @@ static void find_lives(translation *t) {
   }
 }
 
+static unsigned copy_class(const tc_ninst *i) {
+  const unsigned bytes = (unsigned)i->lanes << log_bytes[i->dtype];
+  return bytes >= 64 ? 6 : (unsigned)__builtin_ctz(bytes);
+}
+
+// Whether an instruction's function takes operands where they lie.
+static bool takes_in_place(const tc_ninst *i, const tc_ninst *first) {
+  switch (i->op) {
+    case TC_N_SPLAT:
+    case TC_N_BITCAST:
+    case TC_N_CALL:
+    case TC_N_ZIP:
+    case TC_N_INTERLEAVE:
+    case TC_N_HREDUCE: return false;
+    case TC_N_CAST: return i->dtype != TC_F16 && first->dtype != TC_F16;
+    default: return i->lanes > 1 && tc_nest_is_pure(i);
+  }
+}
+
+// LOADs whose readers all do so before anything is stored, and in the same turn of a loop.
+static void find_in_place(translation *t) {
+  const tc_nest *n = t->nest;
+  uint32_t changed = 0;  // instruction after which memory, or what is looked at, may be another
+  for (uint32_t i = 0; i < n->n_inst; i++) {
+    const tc_ninst *inst = &n->inst[i];
+    for (int k = 0; k < 4; k++)
+      if (inst->src[k] != TC_NONE && (inst->src[k] < changed || !takes_in_place(inst, &n->inst[inst->src[0]])))
+        t->value[inst->src[k]].in_place = false;
+    t->value[i].in_place = inst->op == TC_N_LOAD && inst->lanes > 1 && inst->src[1] == TC_NONE && copy_class(inst) == 6;
+    if (!tc_nest_has_value(inst) || inst->op == TC_N_LOOP) changed = inst->op == TC_N_SET || inst->op == TC_N_PREFETCH ? changed : i;
+  }
+}
+
 static void take_slot(translation *t, uint32_t v) {
-  const unsigned c = size_class(&t->nest->inst[v]);
+  const unsigned c = size_class(t, v);
   if (!t->value[v].early && t->n_free[c] > 0) {
     t->value[v].at = t->free_slot[c][--t->n_free[c]];
   } else {
@@ -106,14 +144,9 @@ static void take_slot(translation *t, uint32_t v) {
 
 static void free_slots(translation *t, uint32_t i) {
   for (uint32_t v = t->ending[i]; v != TC_NONE; v = t->value[v].next) {
-    const unsigned c = size_class(&t->nest->inst[v]);
+    const unsigned c = size_class(t, v);
     t->free_slot[c][t->n_free[c]++] = t->value[v].at;
   }
-}
-
-static unsigned copy_class(const tc_ninst *i) {
-  const unsigned bytes = (unsigned)i->lanes << log_bytes[i->dtype];
-  return bytes >= 64 ? 6 : (unsigned)__builtin_ctz(bytes);
 }
 
 static tc_interp_fn *cast_fn(const translation *t, unsigned to, unsigned from) {
@@ -140,6 +173,55 @@ static bool is_folded_load(const translation *t, uint32_t i) {
 
 static bool is_folded(const translation *t, uint32_t i) {
   return is_folded_splat(t, i) || is_folded_load(t, i);
+}
+
+static int pair_op(const tc_ninst *i) {
+  if (i->dtype != TC_F32 || i->lanes % 16 != 0) return -1;
+  switch (i->op) {
+    case TC_N_ADD: return PAIR_ADD;
+    case TC_N_SUB: return PAIR_SUB;
+    case TC_N_MUL: return PAIR_MUL;
+    case TC_N_MIN: return PAIR_MIN;
+    case TC_N_MAX: return PAIR_MAX;
+    default: return -1;
+  }
+}
+
+// The function of an instruction whose operand k is left to it, or NULL.
+static tc_interp_fn *joined_fn(const translation *t, const tc_ninst *i, int k) {
+  const tc_ninst *first = &t->nest->inst[i->src[k]];
+  if (i->lanes % 16 != 0 || first->lanes != i->lanes) return NULL;
+  if (i->op == TC_N_FMA && first->op == TC_N_FMA && i->dtype == TC_F32) return k == 0 ? t->set->fma_fma : NULL;
+  if (i->op == TC_N_SELECT && k == 0 && first->op >= TC_N_EQ && first->op <= TC_N_GE)
+    return t->nest->inst[first->src[0]].dtype == TC_F32 && log_bytes[i->dtype] == 2 ? t->set->pick[first->op] : NULL;
+  const int op = pair_op(i), before = pair_op(first);
+  return op >= 0 && before >= 0 ? t->set->pair[op][before][k] : NULL;
+}
+
+// Which operand of instruction i is left to it, or -1.
+static int late_operand(const translation *t, const tc_ninst *i) {
+  for (int k = 0; k < 3; k++)
+    if (i->src[k] != TC_NONE && t->value[i->src[k]].late) return k;
+  return -1;
+}
+
+// Values that are left to their readers: nothing may be stored or set between, and what they read lives as long.
+static void find_late(translation *t) {
+  const tc_nest *n = t->nest;
+  uint32_t changed = 0;
+  for (uint32_t i = 0; i < n->n_inst; i++) {
+    const tc_ninst *inst = &n->inst[i];
+    for (int k = 0; k < 3 && !t->value[i].early && late_operand(t, inst) < 0; k++) {
+      const uint32_t v = inst->src[k];
+      if (v == TC_NONE || v < changed || t->value[v].early || t->value[v].n_uses != 1 || late_operand(t, &n->inst[v]) >= 0) continue;
+      if (!tc_nest_is_pure(&n->inst[v]) || is_folded_splat(t, inst->src[0]) || is_folded_splat(t, n->inst[v].src[0])) continue;
+      if (joined_fn(t, inst, k) == NULL) continue;
+      t->value[v].late = true;
+      for (int s = 0; s < 3; s++)
+        if (n->inst[v].src[s] != TC_NONE) t->value[n->inst[v].src[s]].last = TC_MAX_OF(t->value[n->inst[v].src[s]].last, t->value[v].last);
+    }
+    if (!tc_nest_has_value(inst) || inst->op == TC_N_LOOP) changed = i;
+  }
 }
 
 // What an FMA does whose first operand is spread from one element.
@@ -169,7 +251,9 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_SET: return set->copy[copy_class(first)];
     case TC_N_SPLAT: return set->splat[log];
     case TC_N_LOAD: return i->src[1] != TC_NONE ? set->load_masked[log] : set->load[copy_class(i)];
-    case TC_N_STORE: return i->src[2] != TC_NONE ? set->store_masked[log] : set->store[copy_class(i)];
+    case TC_N_STORE:
+      if (i->src[2] != TC_NONE) return set->store_masked[log];
+      return i->flags & 1 && copy_class(i) == 6 && set->store_far != NULL ? set->store_far : set->store[copy_class(i)];
     case TC_N_GATHER: return set->gather[log];
     case TC_N_SCATTER: return set->scatter[log];
     case TC_N_PREFETCH: return tc_interp_plain.prefetch;
@@ -187,11 +271,35 @@ static unsigned address_type(const tc_nest *n, int64_t buffer) {
   return buffer < n->n_buf ? n->buf_type[buffer] : n->tile[buffer - n->n_buf].dtype;
 }
 
+static void put_operands(const translation *t, tc_interp_step *s, const tc_ninst *i) {
+  for (int k = 0; k < 3; k++) {
+    const value *v = i->src[k] != TC_NONE ? &t->value[i->src[k]] : NULL;
+    s->src[k] = v == NULL ? 0 : v->at | (v->in_place ? IN_PLACE : 0);
+  }
+}
+
+// The function and operands of two instructions: those of the first, then what the second has besides.
+static void put_joined(const translation *t, tc_interp_step *s, const tc_ninst *i, int late) {
+  const tc_ninst *first = &t->nest->inst[i->src[late]];
+  tc_interp_step own = {0};
+  put_operands(t, &own, i);
+  put_operands(t, s, first);
+  s->fn = joined_fn(t, i, late);
+  int n = first->op == TC_N_FMA ? 3 : 2;
+  for (int k = 0; k < 3; k++)
+    if (k != late && i->src[k] != TC_NONE) s->src[n++] = own.src[k];
+}
+
 static void emit(translation *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   tc_interp_step *s = &t->out->steps[t->n_steps++];
-  s->fn = pick_fn(t, i);
-  for (int k = 0; k < 3; k++) s->src[k] = i->src[k] != TC_NONE ? t->value[i->src[k]].at : 0;
+  const int late = late_operand(t, i);
+  if (late >= 0) {
+    put_joined(t, s, i, late);
+  } else {
+    s->fn = t->value[at].in_place ? tc_interp_plain.point : pick_fn(t, i);
+    put_operands(t, s, i);
+  }
   s->dst = tc_nest_has_value(i) ? t->value[at].at : 0;
   s->lanes = i->lanes;
   s->imm = i->imm;
@@ -251,7 +359,7 @@ static void translate_body(translation *t) {
   tc_interp_step *steps = t->out->steps;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *inst = &n->inst[i];
-    if (!t->value[i].early && !is_folded_set(t, i) && !is_folded(t, i) && inst->op != TC_N_ENDIF) {
+    if (!t->value[i].early && !t->value[i].late && !is_folded_set(t, i) && !is_folded(t, i) && inst->op != TC_N_ENDIF) {
       if (is_folded_set(t, i + 1))
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
       else if (tc_nest_has_value(inst))
@@ -312,6 +420,8 @@ static tc_status translate(const tc_nest *nest, tc_interp *out) {
   out->tile_bytes = ((size_t)nest->scratch_bytes + 63) / 64 * 64;
   t.top = (sizeof(tc_interp_head) + ((size_t)nest->n_buf + nest->n_tile) * sizeof(void *) + 63) / 64 * 64;
   find_lives(&t);
+  find_in_place(&t);
+  find_late(&t);
   translate_early(&t);
   translate_body(&t);
   out->frame_bytes = t.top + 512;  // a step may read a whole slot where its operand is missing (offset 0) or smaller

@@ -20,10 +20,12 @@
 #define MAP_TO(OP, TY, DT, XT, EXPR) \
   static const step *FN(OP, TY, v)(const step *s, char *frame) { \
     TYPES_OF(TY) \
+    typedef XT AX __attribute__((aligned(1), may_alias)); \
+    typedef T AT __attribute__((aligned(1), may_alias)); \
     enum { WIDE = sizeof(T) > sizeof(DT) ? sizeof(T) : sizeof(DT), GRAIN = 64 / WIDE }; \
     DT *d = slot_at(frame, s->dst); \
-    const XT *a = slot_at(frame, s->src[0]); \
-    const T *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]); \
+    const AX *a = operand_at(frame, s->src[0]); \
+    const AT *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) { \
@@ -60,7 +62,7 @@ STEP_PICKS(MAP_PICK)
     T_##TY x; \
     memcpy(&x, FROM, sizeof x); \
     T_##TY *d = slot_at(frame, s->dst); \
-    const T_##TY *b = slot_at(frame, s->src[1]), *c = slot_at(frame, s->src[2]); \
+    const A_##TY *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) d[j] = FMA(x, b[j], c[j]); \
@@ -74,12 +76,63 @@ SCALED(SCALED, F64, __builtin_fma, slot_at(frame, s->src[0]))
 SCALED(SCALED_FROM, F32, __builtin_fmaf, buffer_at(frame, s))
 SCALED(SCALED_FROM, F64, __builtin_fma, buffer_at(frame, s))
 
+// Two ops of F32 of which the second alone reads what the first computes, which stays in registers.
+#define PAIR_AT(SECOND, FIRST, AT, EXPR) \
+  static const step *FN(PAIR_##SECOND, FIRST, AT)(const step *s, char *frame) { \
+    float *d = slot_at(frame, s->dst); \
+    const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
+    uint32_t left = s->lanes; \
+    do { \
+      IVDEP for (int j = 0; j < 16; j++) { \
+        const float first = f32_##FIRST(a[j], b[j]), other = c[j]; \
+        d[j] = f32_##SECOND EXPR; \
+      } \
+      if (left <= 16) break; \
+      left -= 16, d += 16, a += 16, b += 16, c += 16; \
+    } while (true); \
+    return s + 1; \
+  }
+#define PAIR(SECOND, FIRST) PAIR_AT(SECOND, FIRST, 0, (first, other)) PAIR_AT(SECOND, FIRST, 1, (other, first))
+STEP_PAIRS(PAIR)
+
+static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
+  float *d = slot_at(frame, s->dst);
+  const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]);
+  const A_F32 *e = operand_at(frame, s->src[3]), *f = operand_at(frame, s->src[4]);
+  uint32_t left = s->lanes;
+  do {
+    IVDEP for (int j = 0; j < 16; j++) d[j] = __builtin_fmaf(__builtin_fmaf(a[j], b[j], c[j]), e[j], f[j]);
+    if (left <= 16) break;
+    left -= 16, d += 16, a += 16, b += 16, c += 16, e += 16, f += 16;
+  } while (true);
+  return s + 1;
+}
+
+// SELECT by a comparison of F32 that nothing else reads.
+#define PICK(TEST, SIGN) \
+  static const step *FN(PICK, TEST, v)(const step *s, char *frame) { \
+    int32_t *d = slot_at(frame, s->dst); \
+    const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]); \
+    const A_I32 *c = operand_at(frame, s->src[2]), *e = operand_at(frame, s->src[3]); \
+    uint32_t left = s->lanes; \
+    do { \
+      IVDEP for (int j = 0; j < 16; j++) { \
+        const int32_t yes = c[j], no = e[j]; \
+        d[j] = a[j] SIGN b[j] ? yes : no; \
+      } \
+      if (left <= 16) break; \
+      left -= 16, d += 16, a += 16, b += 16, c += 16, e += 16; \
+    } while (true); \
+    return s + 1; \
+  }
+STEP_TESTS_OF_PICKS(PICK)
+
 // Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the result's type.
 #define CAST_TO(D, S, K) \
   static const step *FN(CAST_##D, S, v)(const step *s, char *frame) { \
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
     T_##D *d = slot_at(frame, s->dst); \
-    const T_##S *a = slot_at(frame, s->src[0]); \
+    const A_##S *a = operand_at(frame, s->src[0]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j])); \
@@ -221,6 +274,15 @@ MOVES(U8) MOVES(I16) MOVES(I32) MOVES(I64)
 COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
 // clang-format on
 
+#ifdef STREAM
+        static const step *FN(STORE_FAR, 64, v)(const step *s, char *frame) {
+  const char *a = slot_at(frame, s->src[1]);
+  char *p = buffer_at(frame, s);
+  for (uint32_t i = 0; i < s->pieces; i++) STREAM(p + i * 64, a + i * 64);
+  return s + 1;
+}
+#endif
+
 #define ENTRY(OP, TY, EXPR) .map[TC_N_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
 #define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_N_##OP][TC_##TY] = FN(H##OP, TY, v),
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
@@ -229,6 +291,8 @@ COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) 
   ENTRY_CAST(D, BOOL) ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) \
   ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
 // clang-format on
+#define ENTRY_PAIR(SECOND, FIRST) .pair[PAIR_##SECOND][PAIR_##FIRST] = {FN(PAIR_##SECOND, FIRST, 0), FN(PAIR_##SECOND, FIRST, 1)},
+#define ENTRY_PICK(TEST, SIGN) .pick[TC_N_##TEST] = FN(PICK, TEST, v),
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
   .scatter[LOG] = FN(SCATTER, TY, v), .zip[LOG] = FN(ZIP, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),
@@ -243,8 +307,13 @@ static const step_set STEPS_NAME(ISA) = {
     ENTRY_CASTS(F16) ENTRY_CASTS(BF16) ENTRY_CASTS(F32) ENTRY_CASTS(F64)
     ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
     ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
+    STEP_PAIRS(ENTRY_PAIR) STEP_TESTS_OF_PICKS(ENTRY_PICK)
+    .fma_fma = FN(FMA_FMA, F32, v),
     .scaled[TC_F32] = FN(SCALED, F32, v), .scaled[TC_F64] = FN(SCALED, F64, v),
     .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
+#ifdef STREAM
+    .store_far = FN(STORE_FAR, 64, v),
+#endif
 #ifdef ISA_F16C
     .pack_f16 = FN(PACK, F16, v), .unpack_f16 = FN(UNPACK, F16, v),
 #endif
@@ -260,6 +329,9 @@ static const step_set STEPS_NAME(ISA) = {
 #undef MAP_TEST
 #undef MAP_PICK
 #undef SCALED
+#undef PAIR
+#undef PAIR_AT
+#undef PICK
 #undef CAST_TO
 #undef CASTS_FROM
 #undef HALVE
@@ -270,6 +342,8 @@ static const step_set STEPS_NAME(ISA) = {
 #undef ENTRY_CAST
 #undef ENTRY_CASTS
 #undef ENTRY_MOVES
+#undef ENTRY_PAIR
+#undef ENTRY_PICK
 #undef ENTRY_COPIES
 #undef STEPS_NAME
 #undef STEPS_NAME_

@@ -29,7 +29,19 @@ typedef float T_F32, UT_F32, W_F32;
 typedef double T_F64, UT_F64, W_F64;
 typedef uint32_t UT_I32, W_BOOL, W_U8, W_I8, W_I16, W_I32;
 typedef uint64_t UT_I64, W_I64;
-enum { SG_BOOL, SG_U8 = 0, SG_I8 = 1, SG_I16 = 1, SG_I32 = 1, SG_I64 = 1, SG_F32 = 1, SG_F64 = 1 };
+// The same wherever they lie.
+#define ANYWHERE(TY) typedef T_##TY A_##TY __attribute__((aligned(1), may_alias));
+ANYWHERE(BOOL)
+ANYWHERE(U8) ANYWHERE(I8) ANYWHERE(I16) ANYWHERE(I32) ANYWHERE(I64) ANYWHERE(F16) ANYWHERE(BF16) ANYWHERE(F32) ANYWHERE(F64) enum {
+  SG_BOOL,
+  SG_U8 = 0,
+  SG_I8 = 1,
+  SG_I16 = 1,
+  SG_I32 = 1,
+  SG_I64 = 1,
+  SG_F32 = 1,
+  SG_F64 = 1
+};
 
 static inline float take_bf16(uint16_t v) {
   const uint32_t bits = (uint32_t)v << 16;
@@ -197,6 +209,24 @@ static inline int64_t i64_from(double v) {
   EACH_VALUE(X, EQ, x == y) EACH_VALUE(X, NE, x != y) EACH_VALUE(X, LT, x < y) EACH_VALUE(X, LE, x <= y)                   \
   EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
 // clang-format on
+#define STEP_TESTS_OF_PICKS(X) X(EQ, ==) X(NE, !=) X(LT, <) X(LE, <=) X(GT, >) X(GE, >=)
+static inline float f32_ADD(float x, float y) {
+  return x + y;
+}
+static inline float f32_SUB(float x, float y) {
+  return x - y;
+}
+static inline float f32_MUL(float x, float y) {
+  return x * y;
+}
+static inline float f32_MIN(float x, float y) {
+  return SMALLER;
+}
+static inline float f32_MAX(float x, float y) {
+  return LARGER;
+}
+#define PAIRS_WITH(X, SECOND) X(SECOND, ADD) X(SECOND, SUB) X(SECOND, MUL) X(SECOND, MIN) X(SECOND, MAX)
+#define STEP_PAIRS(X) PAIRS_WITH(X, ADD) PAIRS_WITH(X, SUB) PAIRS_WITH(X, MUL) PAIRS_WITH(X, MIN) PAIRS_WITH(X, MAX)
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.
 #define STEP_PICKS(X) X(SELECT, U8, x ? y : z) X(SELECT, I16, x ? y : z) X(SELECT, I32, x ? y : z) X(SELECT, I64, x ? y : z)
 // clang-format off
@@ -227,7 +257,11 @@ static inline int64_t i64_from(double v) {
 #pragma GCC target("avx2,fma,f16c")
 #endif
 #define ISA avx2
+#define STREAM(to, from) \
+  (_mm256_stream_ps((float *)(to), _mm256_load_ps((const float *)(from))), \
+   _mm256_stream_ps((float *)(to) + 8, _mm256_load_ps((const float *)(from) + 8)))
 #include "lowering/interp_ops.h"
+#undef STREAM
 #undef ISA
 #ifdef __clang__
 #pragma clang attribute pop
@@ -238,7 +272,9 @@ static inline int64_t i64_from(double v) {
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq")
 #endif
 #define ISA avx512
+#define STREAM(to, from) _mm512_stream_ps((float *)(to), _mm512_load_ps((const float *)(from)))
 #include "lowering/interp_ops.h"
+#undef STREAM
 #undef ISA
 #ifdef __clang__
 #pragma clang attribute pop
@@ -297,6 +333,10 @@ static const step *step_prefetch(const step *s, char *frame) {
     __builtin_prefetch(buffer_at(frame, s), 0);
   return s + 1;
 }
+static const step *step_point(const step *s, char *frame) {
+  *(char **)slot_at(frame, s->dst) = buffer_at(frame, s);
+  return s + 1;
+}
 static const step *step_call1(const step *s, char *frame) {
   double (*const f)(double) = (double (*)(double))(uintptr_t)head_of(frame)->math[s->imm];
   double *d = slot_at(frame, s->dst);
@@ -338,6 +378,7 @@ const tc_interp_plain_steps tc_interp_plain = {
     .endloop = step_endloop,
     .branch = step_if,
     .prefetch = step_prefetch,
+    .point = step_point,
     .call = {step_call1, step_call2},
     .num = {[TC_BOOL] = step_num_BOOL,
             [TC_U8] = step_num_U8,

@@ -613,6 +613,72 @@ Test(interp, numbers_convert_and_tiles_hold) {
   }
 }
 
+// Two ops of which the second alone reads the first, in one nest, are the same two in nests of their own; of NaNs any may come.
+static void expect_joined(tc_nest_op first, tc_nest_op second, int at, void *const *in) {
+  const bool pick = second == TC_N_SELECT, fma = first == TC_N_FMA;
+  const tc_type middle_type = pick ? TC_BOOL : TC_F32;
+  float middle[N], want[N], got[N];
+  run_op(first, 0, fma ? 3 : 2, (tc_type[]){TC_F32, TC_F32, TC_F32}, middle_type, N, (void *[]){in[0], in[1], fma ? in[2] : middle, middle});
+  tc_type types[] = {TC_F32, TC_F32, TC_F32};
+  void *operands[] = {in[2], in[3], in[3], want};
+  const int n_in = pick || fma ? 3 : 2;
+  operands[at] = middle, types[at] = middle_type, operands[n_in] = want;
+  run_op(second, 0, n_in, types, TC_F32, N, operands);
+  tc_nest n = {.n_inst = 0};
+  uint32_t v[4];
+  for (int k = 0; k < 5; k++) put_buffer(&n, TC_F32);
+  const uint32_t zero = put_i64(&n, 0);
+  for (uint32_t k = 0; k < 4; k++) v[k] = OP1(&n, LOAD, TC_F32, N, k, zero);
+  const uint32_t a = put(&n, first, middle_type, N, 0, v[0], v[1], fma ? v[2] : TC_NONE);
+  uint32_t src[] = {v[2], v[3], v[3]};
+  src[at] = a;
+  const uint32_t b = put(&n, second, TC_F32, N, 0, src[0], src[1], n_in == 3 ? src[2] : TC_NONE);
+  OP2(&n, STORE, TC_F32, N, 4, zero, b);
+  run(&n, (void *[]){in[0], in[1], in[2], in[3], got}, NULL, 0, 0);
+  for (int i = 0; i < N; i++)
+    cr_expect(memcmp(&got[i], &want[i], sizeof got[i]) == 0 || (isnan(got[i]) && isnan(want[i])), "%s, then %s with it as operand %d: %a, not %a",
+              tc_nest_op_name(first), tc_nest_op_name(second), at, (double)got[i], (double)want[i]);
+}
+
+Test(interp, joined_ops_are_the_two) {
+  static const tc_nest_op ops[] = {TC_N_ADD, TC_N_SUB, TC_N_MUL, TC_N_MIN, TC_N_MAX},
+                          tests[] = {TC_N_EQ, TC_N_NE, TC_N_LT, TC_N_LE, TC_N_GT, TC_N_GE};
+  float in[4][N + 1];
+  for (int k = 0; k < 4; k++)
+    for (unsigned i = 0; i <= N; i++) in[k][i] = (float)edge_float(i * (unsigned)(2 * k + 1) + (unsigned)k);
+  void *const plain[] = {in[0], in[1], in[2], in[3]}, *const off[] = {(char *)in[0] + 4, (char *)in[1] + 1, in[2], (char *)in[3] + 2};
+  for (int turn = 0; turn < 2; turn++) {
+    for (int i = 0; i < 25; i++)
+      for (int at = 0; at < 2; at++) expect_joined(ops[i / 5], ops[i % 5], at, turn ? off : plain);
+    expect_joined(TC_N_FMA, TC_N_FMA, 0, turn ? off : plain);
+    for (int i = 0; i < 6; i++) expect_joined(tests[i], TC_N_SELECT, 0, turn ? off : plain);
+  }
+}
+
+// What was loaded, and what was computed from a variable, stays what it was when memory and the variable change before it is read.
+Test(interp, joined_ops_see_no_later_store) {
+  float x[16], y[16];
+  for (int i = 0; i < 16; i++) x[i] = (float)i;
+  tc_nest n = {.n_inst = 0};
+  put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
+  const uint32_t zero = put_i64(&n, 0), v = OP1(&n, LOAD, TC_F32, 16, 0, zero), twice = OP2(&n, ADD, TC_F32, 16, 0, v, v);
+  const uint32_t var = OP1(&n, VAR, TC_F32, 16, 0, twice), product = OP2(&n, MUL, TC_F32, 16, 0, var, var);
+  OP2(&n, STORE, TC_F32, 16, 0, zero, twice);
+  OP2(&n, SET, TC_F32, 16, 0, var, product);
+  const uint32_t sum = OP2(&n, ADD, TC_F32, 16, 0, v, twice), difference = OP2(&n, SUB, TC_F32, 16, 0, var, product);
+  OP2(&n, STORE, TC_F32, 16, 1, zero, OP2(&n, ADD, TC_F32, 16, 0, sum, difference));
+  run(&n, (void *[]){x, y}, NULL, 0, 0);
+  for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(2 * i) && y[i] == (float)(3 * i), "%d: %g %g", i, (double)x[i], (double)y[i]);
+  tc_nest m = {.n_inst = 0};  // a difference that the variable is changed after
+  put_buffer(&m, TC_F32);
+  const uint32_t at = put_i64(&m, 0), one = OP1(&m, LOAD, TC_F32, 16, 0, at), w = OP1(&m, VAR, TC_F32, 16, 0, OP2(&m, ADD, TC_F32, 16, 0, one, one));
+  const uint32_t less = OP2(&m, SUB, TC_F32, 16, 0, w, one);
+  OP2(&m, SET, TC_F32, 16, 0, w, OP2(&m, MUL, TC_F32, 16, 0, w, w));
+  OP2(&m, STORE, TC_F32, 16, 0, at, OP2(&m, ADD, TC_F32, 16, 0, less, one));
+  run(&m, (void *[]){x}, NULL, 0, 0);
+  for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(4 * i), "%d: %g", i, (double)x[i]);
+}
+
 Test(interp, refuses_malformed_nests_and_survives_lack_of_memory) {
   tc_nest n = {.n_inst = 0};
   OP2(&n, LOOP, TC_I64, 1, 1, 0, 0);
