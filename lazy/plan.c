@@ -85,8 +85,8 @@ uint32_t tc_plan_alias(const tc_plan *p, uint32_t n) {
   uint32_t a = n;
   if ((p->flag[n] & TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_WANT)) return TC_LEAF_NONE;
   while (is_same_bytes(tc_rec_op(tc_plan_rec(p, a)))) a = tc_rec_in(tc_plan_rec(p, a))[0];
-  if (a == n || !is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & (TC_NODE_SOLE | TC_NODE_USER))) return TC_LEAF_NONE;
-  return p->leaf_of[a];
+  if (a == n || !is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & TC_NODE_USER)) return TC_LEAF_NONE;
+  return (p->flag[a] & TC_NODE_SOLE) && p->over_leaf[p->leaf_of[a]] ? TC_LEAF_NONE : p->leaf_of[a];
 }
 
 // Marks the leaves and outputs that values are made from; held: per node, the bits it is held for, on return also what it is made from.
@@ -196,6 +196,7 @@ static tc_status analyse(tc_plan *p) {
     const tc_rec *r = tc_plan_rec(p, n);
     const uint32_t *in = tc_rec_in(r);
     for (int i = 0; i < tc_rec_arity(r); i++) read[in[i]] = 1;
+    if (tc_rec_op(r) == TC_OP_ASSIGN && is_leaf(p, in[1])) p->over_leaf[p->leaf_of[in[1]]] = 1;
   }
   mark_history(p, history);
   mark_saved(p, history, need);
@@ -223,13 +224,14 @@ static tc_plan *allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint3
   p->word = tc_malloc((size_t)n_word * sizeof p->word[0]);
   p->at = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->at[0]);
   p->leaf_of = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->leaf_of[0]);
-  p->dev = tc_calloc((size_t)p->n_node * 2 + p->n_leaf + 1, 1);
+  p->dev = tc_calloc(((size_t)p->n_node + p->n_leaf) * 2 + 1, 1);
   p->out = tc_malloc((size_t)(p->n_node + 1) * sizeof p->out[0]);
   if (!p->word || !p->at || !p->leaf_of || !p->dev || !p->out) return destroy(p), NULL;
   p->arg_at = p->at + p->n_node + 1;
   p->out_of = p->leaf_of + p->n_node + 1;
   p->hold_out = p->dev + p->n_node;
   p->hold_leaf = p->hold_out + p->n_node;
+  p->over_leaf = p->hold_leaf + p->n_leaf;
   p->flag = (const uint8_t *)(p->word + n_rec_words);
   return p;
 }

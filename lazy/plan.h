@@ -30,6 +30,7 @@ typedef struct tc_plan {
   uint8_t *dev;
   tc_out *out;
   uint8_t *hold_leaf, *hold_out;  // bit 0: a recipe needs it, bit 1: history needs it
+  uint8_t *over_leaf;  // a tensor that has it is assigned: it may be written over
   bool leaves_run;          // some live value is a recipe or has history
   void *program;
   // facts for the profiler
@@ -51,8 +52,8 @@ static inline size_t tc_plan_budget(const tc_plan *p) {
 // The budget of plans that are made from now on: what tc_set_memory_budget said, or TC_MEMORY_BUDGET.
 uint64_t tc_plan_budget_now(void);
 
-// The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or assigned whose memory others hold, so that it cannot
-// change. Never of a value with history.
+// The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or assigned whose memory cannot change in the run, since others
+// hold it or nothing is assigned over it. Never of a value with history.
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.

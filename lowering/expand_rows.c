@@ -82,8 +82,7 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
   if (p > 63 || (s->passes[n] >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
   s->passes[n] |= UINT64_C(1) << p;
   if (!ours && s->gr->stored[n]) return;
-  for (int k = 0; k < x->n_in; k++)
-    if (!(x->op == TC_OP_ASSIGN && k == 1)) note_pass(s, x->in[k], p);
+  for (int k = 0; k < x->n_in; k++) note_pass(s, x->in[k], p);
 }
 
 // With narrower vectors, or half a vector at a time, exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB

@@ -53,7 +53,7 @@ static bool decode(tc_graph *g) {
     memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);
     if (x->op == TC_OP_POOL) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0;  // of the image there is nothing to read
     x->parameter = x->leaf != TC_LEAF_NONE && (p->flag[n] & TC_NODE_WANT);
-    if (x->op == TC_OP_ASSIGN) g->node[x->in[1]].parameter = false;
+    if (x->op == TC_OP_ASSIGN) x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false;
     if (tc_graph_is_zeros(x)) x->op = TC_OP_FULL, x->n_in = x->n_attr = x->n_arg = 0;
   }
   g->n = p->n_node;
@@ -84,6 +84,7 @@ static bool merge_equal(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
+    if (x->op == TC_OP_ASSIGN) x->old = same[x->old];
     if (tc_device_generates(x->dev) && x->leaf == TC_LEAF_NONE) {
       uint32_t m = tc_simplify(g, n);
       if (m != n && x->out == TC_LEAF_NONE) {
@@ -370,7 +371,7 @@ static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
 static void find_parts(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n], *w = &g->node[x->op == TC_OP_ASSIGN ? x->in[0] : n];
-    if (w == x || w->op != TC_OP_WRITE_SLICE || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->in[1]) continue;
+    if (w == x || w->op != TC_OP_WRITE_SLICE || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->old) continue;
     if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[1]].shape->count > w->shape->count / SMALL_PART) continue;
     w->part = true, w->out = x->out, x->out = TC_LEAF_NONE;
   }

@@ -14,6 +14,7 @@ typedef struct tc_gnode {
   const tc_shape_info *shape;
   int n_in;
   uint32_t *in;
+  uint32_t old;      // of ASSIGN: whose value it takes the place of, which it does not read
   const uint64_t *attr;
   int n_attr;
   uint32_t arg;      // first of its arguments in the run's

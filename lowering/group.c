@@ -150,7 +150,6 @@ static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_
   const tc_gnode *x = &gr->graph->node[n];
   moved |= moves(x);
   for (int i = 0; i < x->n_in; i++) {
-    if (x->op == TC_OP_ASSIGN && i == 1) continue;
     uint32_t s = tc_group_root(gr, x->in[i]);
     if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
       visit(arg, s, moved);
@@ -602,7 +601,6 @@ static void require_memory(work *w, const uint8_t *forced) {
     if (x->leaf != TC_LEAF_NONE) continue;
     bool whole = is_extern(w, x) || touches_nothing(g, x);
     for (int k = 0; k < x->n_in; k++) {
-      if (x->op == TC_OP_ASSIGN && k == 1) continue;
       if (tc_group_is_filled(g, n, k)) continue;
       if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL && g->node[x->in[k]].shape->d.rank == 0) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
@@ -654,7 +652,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
     if (x->leaf != TC_LEAF_NONE || gr->alias[n] != n) continue;
     tc_op_kind kind = tc_op_kind_of(x->op);
     bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
-    for (int k = 0; k < x->n_in && constant; k++) constant = (x->op == TC_OP_ASSIGN && k == 1) || w.constant[x->in[k]];
+    for (int k = 0; k < x->n_in && constant; k++) constant = w.constant[x->in[k]];
     bool fits = size_of(&w, n) <= MAX_IN_PLACE && (!tight || reads_of(&w, n) <= TIGHT_IN_PLACE);
     w.constant[n] = constant && !gr->stored[n] && fits;
     bool in_place = w.constant[n] || (x->prologue && fits && !gr->stored[n]) ||

@@ -106,7 +106,6 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   c->cost += tc_emit_cost(x->op, x->type);
   if (++c->size > MAX_SIZE) c->ok = false;
   for (int k = 0; k < x->n_in && c->ok; k++) {
-    if (x->op == TC_OP_ASSIGN && k == 1) continue;
     uint32_t s = tc_group_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
     bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
@@ -241,7 +240,7 @@ tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
       tc_group_each_source(gr, n, note_reader, &w);
       w.n_stored[w.group] += gr->stored[n];
       if (gr->stored[n]) stored += (double)g->node[n].shape->count * (double)tc_type_bytes(g->node[n].type);
-      if (g->node[n].op == TC_OP_ASSIGN) w.assigned[g->node[n].in[1]] = true;
+      if (g->node[n].op == TC_OP_ASSIGN) w.assigned[g->node[n].old] = true;
     }
   w.far = stored > CACHE;
   store_common_sources(&w);

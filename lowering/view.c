@@ -93,7 +93,7 @@ static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
   if (gr->of[n] != TC_GROUP_NONE || gr->stored[n]) return false;
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++)
-    if (!(x->op == TC_OP_ASSIGN && k == 1) && reaches(gr, x->in[k], source)) return true;
+    if (reaches(gr, x->in[k], source)) return true;
   return false;
 }
 
@@ -104,7 +104,6 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
   for (int k = 0; k < x->n_in; k++) {
     uint32_t s = x->in[k];
     tc_index at[TC_MAX_RANK], flat, want;
-    if (x->op == TC_OP_ASSIGN && k == 1) continue;
     uint32_t m = tc_group_root(gr, s);  // an alias has its memory's elements in the same order
     bool made = gr->of[m] != TC_GROUP_NONE || gr->stored[m];
     if (made && m != source) continue;

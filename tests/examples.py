@@ -128,19 +128,17 @@ def sync_points(log):
     return re.findall(r"\[sync\] (\w+ at \S+): ok, graph (\w+) of (\d+) nodes, (\d+) left", log)
 
 
-def graphs(log, stage):
-    """By name the lines of each graph, as recorded or simplified."""
+def recorded_graphs(log):
+    """By name the lines of each graph, as recorded."""
     found, name = {}, None
     for line in log.splitlines():
         if named := re.fullmatch(r"tc\[plan\] (\w+): recorded", line):
-            name, at = named[1], "recorded"
-        elif line == "simplified":
-            at = line
+            name = named[1]
         elif name and line.startswith("%"):
-            found.setdefault((name, at), []).append(line)
+            found.setdefault(name, []).append(line)
         else:
             name = None
-    return {name: lines for (name, at), lines in found.items() if at == stage}
+    return found
 
 
 def placeless(graph):
@@ -148,35 +146,15 @@ def placeless(graph):
     return [re.sub(r"(= to .*) attr \d+|(= leaf .*?) sole", r"\1\2", re.sub(r" tc:\w+", "", line)) for line in graph]
 
 
-def left_without_copies(graph):
-    """Nodes that are left of a graph but for tensors that a file's values, copied to the device, replace: how many, and how many there are of these."""
-    nodes = {n: (op, re.findall(r"%\d+", inputs), " live" in rest)
-             for n, op, inputs, rest in re.findall(r"^(%\d+) = (\w+) \S+ \S+((?: in| %\d+)*)(.*)", "\n".join(graph), re.M)}
-    copies = [n for n, (op, inputs, _) in nodes.items() if op == "assign" and nodes[inputs[0]][0] == "to" and nodes[nodes[inputs[0]][1][0]][0] == "leaf"]
-    needed, more = set(), [n for n, (_, _, live) in nodes.items() if live and n not in copies]
-    while more:
-        n = more.pop()
-        more += [i for i in nodes[n][1] if i not in needed]
-        needed.add(n)
-    return len(needed), len(copies)
-
-
 def check_graphs(log, cpu_log):
-    """The same sync points, of graphs that were recorded and left alike; how many were not, but for what is copied: on tc:cpu weights stay in the mapped file, so
-    what loads them leaves none of their nodes."""
+    """The same sync points, of graphs that were recorded and left alike: where weights were loaded, too, since nothing is left of what replaces values that nobody read."""
     points, cpu_points = sync_points(log), sync_points(cpu_log)
-    recorded, cpu_recorded, simplified = graphs(log, "recorded"), graphs(cpu_log, "recorded"), graphs(log, "simplified")
+    recorded, cpu_recorded = recorded_graphs(log), recorded_graphs(cpu_log)
     assert len(points) == len(cpu_points) > 0, (points, cpu_points)
-    loads = 0
     for (cause, graph, n, left), (cpu_cause, cpu_graph, cpu_n, cpu_left) in zip(points, cpu_points):
-        assert (cause, n) == (cpu_cause, cpu_n), (points, cpu_points)
+        assert (cause, n, left) == (cpu_cause, cpu_n, cpu_left), (points, cpu_points)
         assert placeless(recorded[graph]) == placeless(cpu_recorded[cpu_graph]), (cause, recorded[graph], cpu_recorded[cpu_graph])
-        if left != cpu_left:
-            others, copies = left_without_copies(simplified[graph])
-            assert copies > 0 and others == int(cpu_left), (cause, left, cpu_left, others, copies)
-            loads += 1
     assert re.search(r"kernels \(gpu\)", log) and not re.search(r"kernels \(gpu\)", cpu_log), log[-4000:]
-    return loads
 
 
 def gpu(name, program):
@@ -187,7 +165,7 @@ def gpu(name, program):
     got, want = (run_in({**device, "TC_LOG": "plan,sync"}, program, *args) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
     a, b = (numbers("\n".join(re.findall(lines, out, re.M))) for out, _ in (got, want))
     assert len(a) == len(b) > 0 and all(abs(x - y) <= tolerance * max(1, abs(y)) for x, y in zip(a, b)), (got[0], want[0])
-    assert check_graphs(got[1], want[1]) == 0, "a file of weights was loaded"
+    check_graphs(got[1], want[1])
 
 
 # The programs of models: what each run is given besides weights and input. "golden.x" is that tensor of the archive, OUT a file that is written.
@@ -238,7 +216,7 @@ def model_gpu(name, program):
             (got, log), (want, cpu_log) = (run_model(program, device, name, folder, words) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
             worst, largest = max(abs(a - b) for a, b in zip(got, want)), max(map(abs, want))
             assert len(got) == len(want) > 0 and worst <= 1e-4 * max(1, largest), (words, worst, got[:8], want[:8])
-            assert check_graphs(log, cpu_log) == 1, words
+            check_graphs(log, cpu_log)
 
 
 VERIFY_ARGS = {"mlp_regression": ["200"], "digits": ["1"], "char_gpt": ["2", "0.1", "LICENSE"]}

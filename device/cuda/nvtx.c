@@ -1,4 +1,5 @@
-// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, by which Nsight's start a program; without one they are nothing.
+// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, or that was loaded before it; without one they are nothing.
+// Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace ranges, and NSYS_PROFILING_SESSION_ID always.
 #include "device/cuda/nvtx.h"
 
 #include "device/cuda/places.h"
@@ -42,5 +43,5 @@ bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
 }
 
 bool tc_nvtx_attached(void) {
-  return tc_options_get()->cuda_profiler != NULL;
+  return tc_options_get()->cuda_profiler || tc_options_get()->cuda_session;
 }

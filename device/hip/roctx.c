@@ -1,4 +1,5 @@
-// See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, earlier profilers with HSA_TOOLS_LIB.
+// See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, and sees the ranges of rocprofiler-sdk's library; rocprof and rocprofv2
+// start it with HSA_TOOLS_LIB, and see those of roctracer's alone. Source: the scripts in ROCm/rocprofiler-sdk and ROCm/rocprofiler.
 #include "device/hip/roctx.h"
 
 #include "device/gpu/library.h"
@@ -18,8 +19,9 @@ static const tc_library_row rows[] = {
 };
 
 static const char *find(void **handle) {
-  static const char *const names[] = {"librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+  static const char *const names[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
+  bool earlier = tc_options_get()->hip_tools && !tc_options_get()->hip_profiler;
+  for (size_t i = earlier ? 0 : 1; i < sizeof names / sizeof *names; i++)
     if ((*handle = tc_hip_places_open(names[i]))) return names[i];
   return NULL;
 }

@@ -12,12 +12,17 @@ static bool is_none(tc_tensor t) {
 
 // ---- Linear, embedding ----
 
+// What adds parameters ends a scope of its own: nobody else holds what they start from, which is not made where other values take its place before it is read.
+
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_linear");
   const char *op = "nn_add_linear";
   double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site));
-  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site) : TC_OK;
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site);
+  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
@@ -28,7 +33,10 @@ tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, 
 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_embedding");
-  return tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site) {
@@ -114,8 +122,11 @@ tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int
     return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in, (long long)out, (long long)groups);
   tc_dims shape = tc_dims_of(4, (int64_t[]){out, in / groups, size.dim[0], size.dim[size.rank - 1]});
   double n = (double)shape.dim[1] * (double)shape.dim[2] * (double)shape.dim[3], bound = n > 0 ? 1 / sqrt(n) : 0;
-  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site));
-  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site) : TC_OK;
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
+  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 tc_tensor tc_nn_conv2d_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options, tc_site site) {
@@ -161,15 +172,21 @@ tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc
   return tc_reshape_at(tc_permute_at(mixed, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site), q, site);
 }
 
-tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
-  TC_CALLED_AS("nn_add_multihead_attention");
-  const char *op = "nn_add_multihead_attention";
+static tc_status add_attention(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
   int64_t three = 3 * dim;
   TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight", tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
   TC_TRY(tc_nn_add_leaf(op, p, path, "out_proj.weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){dim, dim}), sqrt(5), site), site));
   if (!bias) return TC_OK;
   TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_bias", tc_zeros_at(tc_dims_of(1, &three), TC_F32, site), site));
   return tc_nn_add_leaf(op, p, path, "out_proj.bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+}
+
+tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
+  TC_CALLED_AS("nn_add_multihead_attention");
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = add_attention("nn_add_multihead_attention", p, path, dim, bias, site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 typedef struct projection {

@@ -15,6 +15,7 @@ typedef struct vendor {
 } vendor;
 static const vendor vendors[] = {
     {"tc:cuda", "TC_NVTX_LIBRARY", "libsim-nvtx.so", "NVTX_INJECTION64_PATH", TC_DEVICE_CUDA},
+    {"tc:cuda", "TC_NVTX_LIBRARY", "libsim-nvtx.so", "NSYS_PROFILING_SESSION_ID", TC_DEVICE_CUDA},
     {"tc:hip", "TC_ROCTX_LIBRARY", "libsim-roctx.so", "ROCP_TOOL_LIBRARIES", TC_DEVICE_HIP},
     {"tc:hip", "TC_ROCTX_LIBRARY", "libsim-roctx.so", "HSA_TOOLS_LIB", TC_DEVICE_HIP},
 };
@@ -91,6 +92,53 @@ static int without_a_library(const void *arg) {
   return child_failed();
 }
 
+// ---- which of AMD's two libraries ----
+
+typedef struct order {
+  const char *set[2], *library;
+} order;
+static const order orders[] = {
+    {{"ROCP_TOOL_LIBRARIES"}, "librocprofiler-sdk-roctx.so.1"},
+    {{"HSA_TOOLS_LIB"}, "libroctx64.so.4"},
+    {{"HSA_TOOLS_LIB", "ROCP_TOOL_LIBRARIES"}, "librocprofiler-sdk-roctx.so.1"},
+    {{"TC_PROFILE"}, "librocprofiler-sdk-roctx.so.1"},
+};
+
+// In a process that the loader begins anew, so that it finds libraries in the test's directory.
+static int found_in_order(const order *o) {
+  EXPECT_OK(tc_set_default_device("tc:hip"));
+  step(0);
+  const char *sentence = tc_gpu_ranges_sentence(TC_DEVICE_HIP);
+  EXPECT(strstr(sentence, "ranges for profilers by ") && strstr(sentence, o->library), "%s: %s", o->set[0], sentence);
+  tc_shutdown();
+  return child_failed();
+}
+
+static int begin_in_order(const void *arg) {
+  const order *o = arg;
+  char number[8];
+  snprintf(number, sizeof number, "%d", (int)(o - orders));
+  for (int i = 0; i < 2 && o->set[i]; i++) setenv(o->set[i], "1", 1);
+  execl("/proc/self/exe", "gpu_ranges", number, NULL);
+  return 1;
+}
+
+static void which_library(void) {
+  static const char *const names[] = {"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4"};
+  char directory[] = "/tmp/tc-ranges-XXXXXX", path[2][96];
+  EXPECT(mkdtemp(directory), "no directory");
+  for (int i = 0; i < 2; i++) {
+    snprintf(path[i], sizeof path[i], "%s/%s", directory, names[i]);
+    EXPECT(symlink(built("libsim-roctx.so"), path[i]) == 0, "%s", path[i]);
+  }
+  setenv("LD_LIBRARY_PATH", directory, 1);
+  unsetenv("TC_ROCTX_LIBRARY");
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) EXPECT(child_status(begin_in_order, &orders[i]) == 0, "order %zu", i);
+  unsetenv("LD_LIBRARY_PATH");
+  for (int i = 0; i < 2; i++) unlink(path[i]);
+  rmdir(directory);
+}
+
 // The first of a library's names that the loader finds has all functions. How many were looked at.
 static int has_all(const char *const *names, const char *const *functions) {
   for (; *names; names++) {
@@ -115,9 +163,11 @@ static void real_libraries(void) {
   printf("%d of 2 real libraries are installed\n", n);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   if (!built_simulators()) return printf("skipped: the simulated driver was not built\n"), 77;
-  const char *const unset[] = {"TC_PROFILE", "TC_DEVICE", "NVTX_INJECTION64_PATH", "ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
+  if (argc > 1) return found_in_order(&orders[atoi(argv[1])]);
+  const char *const unset[] = {"TC_PROFILE",          "TC_DEVICE",    "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
+                               "ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
   for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) unsetenv(unset[i]);
   setenv("TC_COMPILER", "interp", 1);
   for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) {
@@ -128,6 +178,7 @@ int main(void) {
     EXPECT(child_status(without_a_library, &(setting){v, v->profiler, "/nonexistent/ranges.so"}) == 0, "%s, no library", v->device);
     EXPECT(child_status(without_a_library, &(setting){v, "TC_PROFILE", "libm.so.6"}) == 0, "%s, another library", v->device);
   }
+  which_library();
   real_libraries();
   return expect_done("gpu_ranges");
 }

@@ -1,16 +1,20 @@
 // Tensors on a GPU, simulated: where values are and how they come and go, two memories in one thread, memory of the caller, bad indices, training that meets
-// its plan again, attention beside the processor's, copies that are waited for later, TC_VERIFY, and memory that returns.
+// its plan again, weights that are loaded before their initial values were made, attention beside the processor's, copies that are waited for later,
+// TC_VERIFY, and memory that returns.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <tc/tc.h>
+#include <tc/io.h>
+#include <tc/nn.h>
 
 #include "runtime/options.h"
 #include "tests/plain/child.h"
+#include "tests/plain/files.h"
 #include "tests/sim/built.h"
+#include "tests/sim/core.h"
 
 static float item(tc_tensor t) {
   float v = NAN;
@@ -107,6 +111,77 @@ static void test_training(void) {
   tc_optimizer_destroy(opt);
   tc_release(w);
   tc_scope_end(s);
+}
+
+// ---- weights that take the place of initial values ----
+
+static tc_nn_params *model_of_seed(uint64_t seed) {
+  tc_nn_params *p = tc_nn_params_create();
+  tc_seed(seed);
+  EXPECT_OK(tc_nn_add_linear(p, "first", 24, 40, true));
+  EXPECT_OK(tc_nn_add_batch_norm(p, "norm", 40));
+  EXPECT_OK(tc_nn_add_linear(p, "second", 40, 8, true));
+  tc_nn_set_training(p, false);
+  return p;
+}
+
+static float answer(const tc_nn_params *p) {
+  tc_tensor x = tc_cos(tc_reshape(tc_arange(0, 5 * 24, 1, TC_F32), TC_SHAPE(5, 24)));
+  return item(tc_sum(tc_square(tc_nn_linear(p, "second", tc_nn_batch_norm(p, "norm", tc_nn_linear(p, "first", x), 0.1, 1e-5))), TC_ALL, false));
+}
+
+static void count_kernels(void *arg, const sim_begun *launch) {
+  (void)launch;
+  ++*(int *)arg;
+}
+
+typedef struct steps {
+  float answer, before;  // of the first step; the sum of what a weight was until it was loaded, if that is asked for
+  int n_first, n_second;  // kernels
+} steps;
+
+// Two steps of a new model, whose weights come from a file if there is one.
+static steps run_steps(const char *file, bool reads_before, void (*watch)(void (*)(void *, const sim_begun *), void *)) {
+  steps found = {0};
+  tc_scope s = tc_scope_begin();
+  tc_nn_params *p = model_of_seed(2);
+  tc_tensor sum = {0};
+  if (reads_before) sum = tc_sum(tc_nn_get(p, "first.weight"), TC_ALL, false);
+  tc_archive *a = file ? tc_safetensors_open(file) : NULL;
+  if (file) EXPECT_OK(tc_nn_load(p, a, NULL));
+  tc_archive_close(a);
+  watch(count_kernels, &found.n_first);
+  found.answer = answer(p);
+  watch(count_kernels, &found.n_second);
+  EXPECT(answer(p) == found.answer, "another answer");
+  watch(NULL, NULL);
+  if (reads_before) found.before = item(sum);
+  tc_nn_params_destroy(p);
+  tc_scope_end(s);
+  return found;
+}
+
+// A value that is assigned before anybody reads it is not made, and what is loaded stays where it was copied to: the first step's kernels are any step's.
+// One that was read is what it was.
+static void test_loaded_weights(void) {
+  void *sim = dlopen(built("libsim-cuda.so"), RTLD_NOW);
+  void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
+  EXPECT(watch, "%s", dlerror());
+  if (!watch || !has_library(tc_safetensors_open_at)) return;
+  const char *file = files_path("weights.safetensors");
+  tc_scope s = tc_scope_begin();
+  tc_nn_params *p = model_of_seed(1);
+  EXPECT_OK(tc_nn_save(p, file));
+  float want = answer(p);
+  tc_nn_params_destroy(p);
+  tc_scope_end(s);
+  steps made = run_steps(NULL, true, watch), loaded = run_steps(file, false, watch), read = run_steps(file, true, watch);
+  EXPECT(made.n_first > made.n_second && made.answer != want, "%d kernels make the values, %d do not", made.n_first, made.n_second);
+  EXPECT(loaded.n_first == loaded.n_second && loaded.n_first > 2 && loaded.answer == want, "%d kernels, then %d", loaded.n_first, loaded.n_second);
+  EXPECT(read.n_first > read.n_second && read.answer == want && read.before == made.before, "%d kernels, then %d; before %g, not %g", read.n_first,
+         read.n_second, (double)read.before, (double)made.before);
+  EXPECT(files_fini() == 1, "one file");
+  dlclose(sim);
 }
 
 // Grouped heads, causal, over rows that are no whole blocks: a result and its gradients, as floats; from what the device has to `got`.
@@ -273,6 +348,7 @@ int main(void) {
   test_memory_of_the_caller();
   test_bad_index();
   test_training();
+  test_loaded_weights();
   test_attention();
   test_copies_later();
   test_many_copies_later();

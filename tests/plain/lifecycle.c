@@ -650,10 +650,27 @@ static void what_is_assigned_is_not_copied(void) {
   EXPECT(c0 == 1, "%g", (double)c0);
   // An old value that lives on under another name in the run that replaces it.
   EXPECT_OK(tc_assign(b, a));
+  tc_scope inner = tc_scope_begin();
   EXPECT_OK(tc_assign(a, tc_add(a, 1)));
+  tc_scope_end(inner);
+  EXPECT_OK(tc_sync(NULL));
   EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
   EXPECT_OK(tc_item_f32(tc_select(a, 0, 7), &a0));
   EXPECT(a0 == 3 && b0 == 2, "%g %g", (double)a0, (double)b0);
+  // What nobody else holds any more is not copied either.
+  EXPECT_OK(tc_sync(NULL));
+  before = tc_memory_stats().live_bytes;
+  inner = tc_scope_begin();
+  tc_tensor gone = tc_full(TC_SHAPE(N), 4, TC_F32);
+  EXPECT_OK(tc_eval(1, &gone));
+  EXPECT_OK(tc_assign(b, gone));
+  tc_scope_end(inner);
+  tc_sync_point ran = {0};
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(tc_sync_points(1, &ran) == 1 && ran.n_kernels == 0 && tc_memory_stats().live_bytes <= before, "%u kernels, %zu bytes, %zu before",
+         ran.n_kernels, tc_memory_stats().live_bytes, before);
+  EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
+  EXPECT(b0 == 4, "%g", (double)b0);
   tc_tensor user = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL);
   EXPECT_OK(tc_assign(b, user));
   EXPECT_OK(tc_assign(user, a));
