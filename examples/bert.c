@@ -66,4 +66,5 @@ int main(int argc, char **argv) {
   cli_save(c.output, cli_in_batches(&c, tc_shape(w.ids).dim[0], hidden, &w));
   tc_nn_params_destroy(w.model);
   tc_scope_end(scope);
+  return 0;
 }

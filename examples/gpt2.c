@@ -179,4 +179,5 @@ int main(int argc, char **argv) {
   tc_nn_params_destroy(w.model);
   tc_scope_end(scope);
   cli_flush();
+  return 0;
 }

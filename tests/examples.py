@@ -112,15 +112,11 @@ def char_gpt(program, way):
     assert len(dropped.split("---- sample ----\n")[1]) >= 200, dropped
 
 
-# Arguments, lines to compare, and by how much f32's rounding and other orders of adding may move a number in them.
-SMALL = {
-    "sin_cos": ([], r".*", 1e-6),
-    "linear_relu": ([], r".*", 1e-5),
-    "existing_code": ([], r"mean entropy.*", 1e-3),
-    "mlp_regression": (["--small"], r"^step.*", 2e-3),
-    "digits": (["--small", "1"], r"epoch .*?loss [\d.]+", 2e-3),
-    "char_gpt": (["--small", "21", "0", "LICENSE"], r"^step.*", 2e-3),
-}
+# What gpu-check runs, too. Of programs arguments, lines to compare, and by how much f32's rounding and other orders of adding may move a number in them.
+with open("tools/gpu_check/examples.def") as f:
+    DEFINED = f.read()
+SMALL = {name: (words.split(), re.escape(begin) + f"(.*?)(?={re.escape(end) or '$'})", float(tolerance))
+         for name, words, begin, end, tolerance in re.findall(r'^TC_EXAMPLE\((\w+), *"(.*?)", *"(.*?)", *"(.*?)", *([\d.e-]+)\)', DEFINED, re.M)}
 
 
 def sync_points(log):
@@ -168,14 +164,11 @@ def gpu(name, program):
     check_graphs(got[1], want[1])
 
 
-# The programs of models: what each run is given besides weights and input. "golden.x" is that tensor of the archive, OUT a file that is written.
-OUT = "out.npy"
-MODELS = {
-    "resnet18": [["--output", OUT], ["--labels", "golden.labels", "--train", "3", "--lr", "0.02", "--momentum", "0.9"]],
-    "resnet50": [["--output", OUT], ["--labels", "golden.labels", "--train", "3", "--lr", "0.02", "--momentum", "0.9"]],
-    "bert": [["--heads", "4", "--output", OUT], ["--heads", "4", "--mask", "golden.mask", "--types", "golden.types", "--output", OUT]],
-    "gpt2": [["--heads", "4", "--output", OUT], ["--heads", "4", "--train", "3"], ["--heads", "4", "--generate", "6"]],
-}
+# The programs of models: what each run is given besides weights and input, and the tolerance. "golden.x" is that tensor of the archive, OUT a file that is written.
+OUT = "OUT"
+MODELS = {}
+for model, words, tolerance in re.findall(r'^TC_MODEL_EXAMPLE\((\w+), *"(.*?)", *([\d.e-]+)\)', DEFINED, re.M):
+    MODELS.setdefault(model, []).append((words.split(), float(tolerance)))
 
 
 def save_golden(archive, folder):
@@ -212,10 +205,10 @@ def run_model(program, device, name, folder, words):
 def model_gpu(name, program):
     with tempfile.TemporaryDirectory(prefix="tc-examples-") as folder:
         save_golden(f"tests/golden/model_{name}.safetensors", folder)
-        for words in MODELS[name]:
+        for words, tolerance in MODELS[name]:
             (got, log), (want, cpu_log) = (run_model(program, device, name, folder, words) for device in ({}, {"TC_DEVICE": "tc:cpu"}))
             worst, largest = max(abs(a - b) for a, b in zip(got, want)), max(map(abs, want))
-            assert len(got) == len(want) > 0 and worst <= 1e-4 * max(1, largest), (words, worst, got[:8], want[:8])
+            assert len(got) == len(want) > 0 and worst <= tolerance * max(1, largest), (words, worst, got[:8], want[:8])
             check_graphs(log, cpu_log)
 
 

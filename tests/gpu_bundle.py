@@ -2,7 +2,7 @@
 """Makes the folder of tools/gpu-bundle, in build-bundle/, and runs its programs from another place: gpu_bundle.py DEVICE, from the root of the sources, with the
 simulated driver in the environment.
 
-It has what docs/gpu.md says and no more, is small enough, and needs nothing of the tree: tc-info finds its compiler, and gpu-check runs a part.
+It has what docs/gpu.md says and no more, is small enough, and needs nothing of the tree: tc-info finds its compiler, and gpu-check runs the examples and a part.
 """
 import json
 import os
@@ -11,7 +11,8 @@ import sys
 import tempfile
 
 MOST_BYTES = 40 << 20
-FILES = {"LICENSE", "README", "gpu-check", "tc-info", "libtc-llvm.so", "tools/gpu-check", "tools/gpu_peers.py", "bench/peers/cases.py", "bench/peers/torch_models.py"}
+FILES = {"LICENSE", "README", "gpu-check", "tc-info", "libtc-llvm.so", "tools/gpu-check", "tools/gpu_peers.py", "bench/peers/cases.py", "bench/peers/torch_models.py",
+         "examples/data/digits.csv", "examples/data/README.md", *(f"tests/golden/model_{name}.safetensors" for name in ("resnet18", "resnet50", "bert", "gpt2"))}
 
 
 def run(directory, *words):
@@ -32,9 +33,13 @@ def main():
         assert n_bytes <= MOST_BYTES, n_bytes
         info = run(directory, os.path.join(bundle, "tc-info"))
         assert "  LLVM " in info and "simulated" in info, info
-        run(directory, os.path.join(bundle, "tools/gpu-check"), "b", "--device", sys.argv[1], "--small", "--json", "rows.json")
-        rows = [json.loads(line) for line in open(os.path.join(directory, "rows.json"), encoding="utf-8")]
-        assert len(rows) >= 6 and not any(row["wrong"] for row in rows), rows
+        rows = []
+        for words, fewest in (["a", "--only", "example"], 10), (["b"], 6):
+            file = os.path.join(directory, f"rows_{words[0]}.json")
+            run(directory, os.path.join(bundle, "tools/gpu-check"), *words, "--device", sys.argv[1], "--small", "--json", file)
+            of_part = [json.loads(line) for line in open(file, encoding="utf-8")]
+            assert len(of_part) >= fewest and not any(row["wrong"] for row in of_part), of_part
+            rows += of_part
         print(f"{n_bytes >> 20} MiB, {len(rows)} rows right")
 
 

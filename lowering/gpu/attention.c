@@ -53,11 +53,14 @@ static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, i
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
   int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
   int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
+  tc_cut asked;
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
     if (!choose(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    return !p->at.s->cut || choose(p, tiles, of, heads, rows, products, columns, p->at.s->cut);
+    if (p->at.s->cut) return choose(p, tiles, of, heads, rows, products, columns, p->at.s->cut);
+    return !tc_gemm_asked(&asked) || choose(p, tiles, of, heads, rows, products, columns, &asked) ||
+           choose(p, tiles, of, heads, rows, products, columns, NULL);
   }
   return false;
 }

@@ -102,8 +102,9 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
 
 // ---- attention.c ----
 
-// Takes the cut that takes the least time by the model, of those that fit the device, where each of `heads` has so many rows. tiles: plans the tiles of a cut
-// and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it adds up of each row. False after a failure.
+// Takes the cut that takes the least time by the model, of those that fit the device, or the one of them that was asked for (TC_GPU_TILE), where each of
+// `heads` has so many rows. tiles: plans the tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it
+// adds up of each row. False after a failure.
 typedef size_t tc_flash_plan(tc_flash *p, void *of);
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.

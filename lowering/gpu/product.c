@@ -65,8 +65,7 @@ static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n
   return best;
 }
 
-// The tile that TC_GPU_TILE asks for; false: none.
-static bool asked(tc_cut *out) {
+bool tc_gemm_asked(tc_cut *out) {
   const char *text = tc_options_get()->gpu_tile;
   int rows, columns;
   if (!text || sscanf(text, "%dx%d", &rows, &columns) != 2) return false;
@@ -76,7 +75,7 @@ static bool asked(tc_cut *out) {
 
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
   tc_cut given;
-  const tc_gemm_cut *best = !p->s->cut && asked(&given) ? choose(p, cut, n, &given) : NULL;
+  const tc_gemm_cut *best = !p->s->cut && tc_gemm_asked(&given) ? choose(p, cut, n, &given) : NULL;
   return best ? best : choose(p, cut, n, p->s->cut);
 }
 

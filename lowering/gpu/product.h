@@ -155,6 +155,8 @@ void tc_gemm_wgmma(tc_gemm *p);
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
 
+// The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
+bool tc_gemm_asked(tc_cut *out);
 // The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
 // TC_GPU_TILE asks for, if there is one. NULL: none fits.
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);

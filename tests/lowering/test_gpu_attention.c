@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "lowering/gpu/attention.h"
+#include "runtime/options.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"
 
@@ -455,4 +456,23 @@ Test(gpu_attention, rows_of_a_block_change_no_bit) {
   cr_expect_eq(check_cuts(&in_parts, false, &tc_flash_simt, &ampere), tc_flash_simt.n_cuts);
   cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mma, &ampere), tc_flash_mma.n_cuts);
   cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mfma, &cdna), tc_flash_mfma.n_cuts);
+}
+
+static int64_t units_by(const char *rows) {
+  static const attend p = {"by a block that is asked for", TC_BF16, 1, 3, 3, 128, 64, 32, 32, false, 0, NO_MASK};
+  if (rows) setenv("TC_GPU_TILE", rows, 1);
+  tc_options_reload();
+  lesson x = check(&p, &ampere, true, false);
+  int64_t n = x.n_units;
+  end_lesson(&x);
+  unsetenv("TC_GPU_TILE");
+  tc_options_reload();
+  return n;
+}
+
+Test(gpu_attention, a_block_may_be_asked_for) {
+  cr_expect_eq(units_by("128x4"), 3);
+  cr_expect_eq(units_by("32x2"), 12);
+  cr_expect_eq(units_by("64x128"), units_by(NULL));
+  cr_expect_eq(units_by("none"), units_by(NULL));
 }

@@ -2,7 +2,8 @@
 // steps ahead of a device that runs nothing before it must.
 //
 // The model takes a program's steps and the memory of a run, before the run's words are made, and says which kernels must begin, in which order, with which
-// words in their table. The simulator says what begins, and what is in the table then. Besides: memory in use is nobody else's; temporaries that are alive
+// words in their table, and which products a vendor's library must make, of which operands. The simulator says what begins, what is in the table then, and what a
+// library is given. On tc:cuda and tc:hip, with products generated and made by libraries. Besides: memory in use is nobody else's; temporaries that are alive
 // together lie apart; what a step writes is its run's own, and no kept result; no more runs are on their way than may be; and results are tc:cpu's. Bugs that
 // are planted behind the model's back must each be seen, in a process of their own.
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 #include "runtime/options.h"
 #include "tests/plain/child.h"
 #include "tests/sim/built.h"
-#include "tests/sim/core.h"
+#include "tests/sim/product.h"
 
 enum { STEPS = 24, KEPT = STEPS / 3, AHEAD = 6, ROWS = 16, MOST_LIVE = 512, MOST_BEGUN = 4096, MOST_LISTS = 32 };
 
@@ -31,7 +32,7 @@ static bool quiet;  // they are planted
     found |= (kind); \
   } while (0)
 
-typedef enum plant { NO_PLANT, STALE_WORDS, SWAPPED_LAUNCHES, SHARED_BLOCKS, SHARED_BUFFERS, GIVEN_BACK_EARLY } plant;
+typedef enum plant { NO_PLANT, STALE_WORDS, STALE_PRODUCTS, SWAPPED_LAUNCHES, SHARED_BLOCKS, SHARED_BUFFERS, GIVEN_BACK_EARLY } plant;
 static plant planted;
 
 // ---- buffers in use ----
@@ -77,7 +78,7 @@ void __wrap_tc_buffer_release(tc_buffer *b) {
 // ---- what must begin ----
 
 typedef struct awaited {
-  const char *kernel;
+  const char *kernel;  // NULL: a library's product
   uint32_t blocks, threads, n_words;
   uint64_t *words;
   bool last;  // of its run
@@ -85,6 +86,7 @@ typedef struct awaited {
 static awaited begin[MOST_BEGUN];
 static uint32_t n_awaited, n_begun;
 static uint32_t n_asked, n_done, most_ahead;  // runs
+static uint32_t n_products;  // of a library's that began
 
 typedef struct list {
   const tc_gpu_sequence *of;
@@ -120,17 +122,21 @@ static bool is_of_run(const tc_plan *plan, int i) {
   return !now.p->prepare;  // of what is prepared, the whole program has the list
 }
 
+static const char *name_of(const tc_step *s) {
+  return s->kind == TC_STEP_CALL ? "a library's product" : s->kernel->name;
+}
+
 static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
   uint32_t place = now.p->bind[s->first_bind + j], o = place - plan->n_leaf;
   bool writes = tc_step_writes(s, j);
   int i = live_at((uintptr_t)model_word(place));
   if (i < 0) {
-    MISTAKE(MEMORY, "%s: operand %u lies in no memory that is in use", s->kernel->name, j);
+    MISTAKE(MEMORY, "%s: operand %u lies in no memory that is in use", name_of(s), j);
   } else if (writes && place < plan->n_leaf) {
-    MISTAKE(MEMORY, "%s writes an operand of the run", s->kernel->name);
+    MISTAKE(MEMORY, "%s writes an operand of the run", name_of(s));
   } else if (writes && !(place & ARENA_BIT) && o < plan->n_out) {  // the trace's and the result's references, or the result's alone
     uint32_t refs = plan->out[o].home != TC_LEAF_NONE ? 2 : 1;
-    if (tc_buffer_refs(live[i].buf) != refs) MISTAKE(MEMORY, "%s writes a result that others hold", s->kernel->name);
+    if (tc_buffer_refs(live[i].buf) != refs) MISTAKE(MEMORY, "%s writes a result that others hold", name_of(s));
   }
 }
 
@@ -155,7 +161,26 @@ static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_lau
     MISTAKE(MEMORY, "%s: its fault word is not in the arena", s->kernel->name);
 }
 
-// The launches of one sequence are those of its steps, in order: a kernel one, a row some.
+// The words of a library's product: its operands, where they begin, the result, a bias, and a workspace in the arena.
+static void model_call(const tc_plan *plan, const tc_step *s, awaited *a) {
+  const uint32_t *bind = now.p->bind + s->first_bind;
+  for (uint32_t j = 0; j < s->n_bind; j++) check_operand(plan, s, j);
+  if (a->n_words < 5) {
+    MISTAKE(LIST, "a library's product has %u words", a->n_words);
+    return;
+  }
+  a->words[0] = model_word(bind[0]) + s->offset[0], a->words[1] = model_word(bind[1]) + s->offset[1];
+  a->words[2] = model_word(bind[s->n_bind - 1]);
+  a->words[3] = s->n_bind == 4 ? model_word(bind[2]) + s->offset[2] : 0;
+  if (a->words[4] && live_at((uintptr_t)a->words[4]) != live_at((uintptr_t)now.at->arena))
+    MISTAKE(MEMORY, "a library's workspace is not in the arena");
+}
+
+static bool is_launch_of(const awaited *a, const tc_step *s) {
+  return s->kind == TC_STEP_CALL ? !a->kernel : a->kernel && strcmp(a->kernel, s->kernel->name) == 0;
+}
+
+// The launches of one sequence are those of its steps, in order: a kernel and a library's product one, a row some.
 static void model_run(const list *x, const uint64_t *words) {
   const tc_plan *plan = now.p->graph.plan;
   uint32_t first = n_awaited, end = now.p->n_step, k = 0;
@@ -163,12 +188,12 @@ static void model_run(const list *x, const uint64_t *words) {
     const tc_gpu_launch *l = &x->launch[i];
     uint32_t n = (i + 1 < x->n ? x->launch[i + 1].first_word : x->n_words) - l->first_word;
     awaited *a = &begin[n_awaited++];
-    *a = (awaited){l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n};
+    *a = (awaited){l->call ? NULL : l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n};
     memcpy(a->words, words + l->first_word, n * sizeof *words);
     for (uint32_t j = 0; j < n; j++) {
       if (a->words[j] < lowest || a->words[j] >= highest) continue;
       int at = live_at((uintptr_t)a->words[j]);
-      if (at < 0 || !is_of_run(plan, at)) MISTAKE(MEMORY, "%s: word %u is memory of another", a->kernel, j);
+      if (at < 0 || !is_of_run(plan, at)) MISTAKE(MEMORY, "%s: word %u is memory of another", a->kernel ? a->kernel : "a library's product", j);
     }
   }
   EXPECT(n_awaited < MOST_BEGUN, "too many launches");
@@ -179,15 +204,19 @@ static void model_run(const list *x, const uint64_t *words) {
   bool rows = false;
   for (; now.step < end; now.step++) {
     const tc_step *s = &now.p->step[now.step];
-    if (s->kind != TC_STEP_KERNEL) rows = true;
-    if (s->kind != TC_STEP_KERNEL || s->extent == 0) continue;
-    while (rows && k < x->n && strcmp(begin[first + k].kernel, s->kernel->name) != 0) k++;
+    bool calls = s->kind == TC_STEP_CALL;
+    if (!calls && s->kind != TC_STEP_KERNEL) rows = true;
+    if (!calls && (s->kind != TC_STEP_KERNEL || s->extent == 0)) continue;
+    while (rows && k < x->n && !is_launch_of(&begin[first + k], s)) k++;
     rows = false;
-    if (k == x->n || strcmp(begin[first + k].kernel, s->kernel->name) != 0) {
-      MISTAKE(LIST, "launch %u is not %s", k, s->kernel->name);
+    if (k == x->n || !is_launch_of(&begin[first + k], s)) {
+      MISTAKE(LIST, "launch %u is not %s", k, name_of(s));
       return;
     }
-    model_kernel(plan, s, &x->launch[k], &begin[first + k]);
+    if (calls)
+      model_call(plan, s, &begin[first + k]);
+    else
+      model_kernel(plan, s, &x->launch[k], &begin[first + k]);
     k++;
   }
   if (!rows && k != x->n) MISTAKE(LIST, "%u launches of %u are no step's", x->n - k, x->n);
@@ -274,13 +303,24 @@ tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, 
   return st;
 }
 
+// What the driver is given of a run's words, with the bug that is planted.
+static const uint64_t *words_given(const list *x, const uint64_t *words, uint64_t *mine) {
+  if (x->n_runs != 5 || (planted != STALE_WORDS && planted != STALE_PRODUCTS)) return words;
+  memcpy(mine, planted == STALE_WORDS ? x->before : words, x->n_words * sizeof *mine);
+  for (uint32_t i = 0; planted == STALE_PRODUCTS && i < x->n; i++)
+    if (x->launch[i].call) memcpy(mine + x->launch[i].first_word, x->before + x->launch[i].first_word, 5 * sizeof *mine);
+  return mine;
+}
+
 tc_status __real_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
 tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
 tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   list *x = lists;
   while (x->of != s) x++;
   model_run(x, words);
-  tc_status st = __real_tc_gpu_sequence_run(s, planted == STALE_WORDS && x->n_runs == 5 ? x->before : words);
+  uint64_t *mine = malloc((x->n_words + 1) * sizeof *mine);
+  tc_status st = __real_tc_gpu_sequence_run(s, words_given(x, words, mine));
+  free(mine);
   memcpy(x->before, words, x->n_words * sizeof *words);
   x->n_runs++;
   n_asked++;
@@ -289,19 +329,36 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) 
   return st;
 }
 
-static void see(void *arg, const sim_begun *b) {
+static void see_kernel(const awaited *a, const sim_begun *b) {
   const uint64_t *table = *(const uint64_t *const *)b->parameter;
+  if (!a->kernel || strcmp(a->kernel, b->kernel) != 0 || a->blocks != b->blocks || a->threads != b->threads)
+    MISTAKE(LIST, "%s of %u blocks begins, not %s of %u", b->kernel, b->blocks, a->kernel ? a->kernel : "a library's product", a->blocks);
+  else if (memcmp(table, a->words, a->n_words * sizeof *table) != 0)
+    MISTAKE(WORDS, "the table of %s is not that of its run", b->kernel);
+}
+
+// Libraries take matrices column by column, so they are given the product of what is turned: its second operand first.
+static void see_product(const awaited *a, const sim_product *p) {
+  n_products++;
+  if (a->kernel)
+    MISTAKE(LIST, "a library's product begins, not %s", a->kernel);
+  else if (p->a.at != a->words[1] || p->b.at != a->words[0] || p->d.at != a->words[2] || p->bias != a->words[3] ||
+           (p->workspace && p->workspace_bytes && p->workspace != a->words[4]))
+    MISTAKE(WORDS, "the operands of a library's product are not those of its run");
+}
+
+static void see(void *arg, const sim_begun *b) {
   (void)arg;
-  if (strncmp(b->kernel, "tc_fill_", 8) == 0) return;  // whose work is looked at in what follows
+  if (b->kernel && strncmp(b->kernel, "tc_fill_", 8) == 0) return;  // whose work is looked at in what follows
   if (n_begun == n_awaited) {
-    MISTAKE(LIST, "%s begins, and nothing is awaited", b->kernel);
+    MISTAKE(LIST, "%s begins, and nothing is awaited", b->kernel ? b->kernel : "a library's product");
     return;
   }
   awaited *a = &begin[n_begun++];
-  if (strcmp(a->kernel, b->kernel) != 0 || a->blocks != b->blocks || a->threads != b->threads)
-    MISTAKE(LIST, "%s of %u blocks begins, not %s of %u", b->kernel, b->blocks, a->kernel, a->blocks);
-  else if (memcmp(table, a->words, a->n_words * sizeof *table) != 0)
-    MISTAKE(WORDS, "the table of %s is not that of its run", b->kernel);
+  if (b->kernel)
+    see_kernel(a, b);
+  else
+    see_product(a, b->parameter);
   n_done += a->last;
   free(a->words);
 }
@@ -347,20 +404,35 @@ static void run_program(float out[KEPT + 1][ROWS * ROWS]) {
   tc_scope_end(s);
 }
 
+// Where it is run.
+typedef struct way {
+  const char *name, *device, *driver, *gfx;  // gfx: of AMD's
+  const char *variable, *library;  // who makes products; NULL: generated kernels
+} way;
+
+static void choose(const way *w) {
+  if (w->gfx) setenv("TC_SIM_GFX", w->gfx, 1);
+  if (w->library) setenv(w->variable, built(w->library), 1);
+  EXPECT(!w->library || !w->gfx || built_kernels(w->gfx), "no files of kernels");
+  setenv("TC_GPU_LIBRARIES", w->library ? "always" : "never", 1);
+  tc_options_reload();
+}
+
 // What was found.
-static unsigned model(void) {
+static unsigned model(const way *w) {
   static float want[KEPT + 1][ROWS * ROWS], got[KEPT + 1][ROWS * ROWS];
-  void *sim = dlopen(built("libsim-cuda.so"), RTLD_NOW);
+  void *sim = dlopen(built(w->driver), RTLD_NOW);
   void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
   EXPECT(watch, "%s", dlerror());
   if (!watch) return VALUES;
+  choose(w);
   watch(see, NULL);
   plant mine = planted;
   planted = NO_PLANT;
   EXPECT_OK(tc_set_default_device("tc:cpu"));
   run_program(want);
   planted = mine;
-  EXPECT_OK(tc_set_default_device("tc:cuda"));
+  EXPECT_OK(tc_set_default_device(w->device));
   run_program(got);
   for (int i = 0; i <= KEPT; i++)
     for (int j = 0; j < ROWS * ROWS; j++)
@@ -369,39 +441,51 @@ static unsigned model(void) {
   EXPECT(found == 0, "mistakes of kinds %u", found);
   EXPECT(n_begun == n_awaited && n_begun > STEPS * 4, "%u of %u launches began", n_begun, n_awaited);
   EXPECT(most_ahead == AHEAD, "at most %u runs were on their way", most_ahead);
+  EXPECT(w->library ? n_products >= STEPS * 6 : n_products == 0, "%u products by a library", n_products);
   EXPECT(n_reused > 0, "no memory is used twice within a plan");
   tc_shutdown();
   EXPECT(n_live == 0, "%d buffers are in use at the end", n_live);
   return found;
 }
 
+typedef struct trial {
+  const way *way;
+  plant plant;
+} trial;
+
 static double model_planted(const void *arg) {
-  planted = *(const plant *)arg, quiet = planted != NO_PLANT;
-  unsigned kinds = model();
+  const trial *t = arg;
+  planted = t->plant, quiet = planted != NO_PLANT;
+  unsigned kinds = model(t->way);
   fflush(stdout);
   return kinds;
 }
 
 int main(void) {
+  static const way ways[] = {{"tc:cuda", "tc:cuda", "libsim-cuda.so", NULL, NULL, NULL},
+                             {"tc:hip, waves of 64", "tc:hip", "libsim-hip.so", "gfx90a", NULL, NULL},
+                             {"cuBLASLt", "tc:cuda", "libsim-cuda.so", NULL, "TC_CUBLASLT_LIBRARY", "libsim-cublaslt.so"},
+                             {"hipBLASLt", "tc:hip", "libsim-hip.so", "gfx90a", "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so"},
+                             {"rocBLAS, waves of 32", "tc:hip", "libsim-hip.so", "gfx1100", "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so"}};
   static const struct {
     plant what;
     const char *name;
     unsigned kind;
-  } plants[] = {{STALE_WORDS, "a table that was not written again", WORDS},
-                {SWAPPED_LAUNCHES, "two launches that changed places", LIST},
-                {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
-                {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},
-                {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES}};
+  } plants[] = {
+      {STALE_WORDS, "a table that was not written again", WORDS},   {STALE_PRODUCTS, "products of the run before", WORDS},
+      {SWAPPED_LAUNCHES, "two launches that changed places", LIST}, {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
+      {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},   {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES}};
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
   setenv("TC_GPU_AHEAD", "6", 1);
   setenv("TC_COMPILER", "interp", 1);
-  setenv("TC_GPU_LIBRARIES", "never", 1);  // every launch is a kernel's
-  tc_options_reload();
-  EXPECT(in_child(model_planted, &(plant){NO_PLANT}) == 0, "the model and the program differ");
-  for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
-    double kinds = in_child(model_planted, &plants[i].what);
-    EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s was not seen as it should: %g", plants[i].name, kinds);
+  for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
+    EXPECT(in_child(model_planted, &(trial){&ways[k], NO_PLANT}) == 0, "%s: the model and the program differ", ways[k].name);
+    for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
+      if (plants[i].what == STALE_PRODUCTS && !ways[k].library) continue;
+      double kinds = in_child(model_planted, &(trial){&ways[k], plants[i].what});
+      EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s: %s was not seen as it should: %g", ways[k].name, plants[i].name, kinds);
+    }
   }
   return expect_done("gpu_model");
 }

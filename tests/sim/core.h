@@ -381,14 +381,14 @@ SIM_EXPORT bool sim_fail(const char *spec);
 sim_error sim_injected(const char *name, bool *sticky);
 // Counts calls by name, for tests: how often it was called.
 SIM_EXPORT uint64_t sim_calls(const char *name);
-// What a kernel that begins to run was launched with.
+// What a kernel that begins to run was launched with, or, kernel being NULL, what a library's work was given: a product is a sim_product (product.h).
 typedef struct sim_begun {
   const char *kernel;
   unsigned blocks, threads, shared_bytes;
   const void *parameter;
 } sim_begun;
-// For tests that look from outside: see(arg, launch) is called whenever a kernel begins, under the simulator's lock: it calls nothing of it. Memory of the
-// device can be read at its address. NULL: no more.
+// For tests that look from outside: see(arg, launch) is called whenever a kernel or a library's work begins, under the simulator's lock: it calls nothing of it.
+// Memory of the device can be read at its address. NULL: no more.
 SIM_EXPORT void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg);
 // The simulated time of device d: when the host came back from what it waited for last; when all work is done; what all copies, and all else, took together.
 // Each stream has a clock of its own, as if nothing else ran, and waits for events' times; in which order the simulator runs things does not matter.

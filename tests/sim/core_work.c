@@ -206,6 +206,11 @@ static sim_error run_kernel(sim_device *d, const sim_launch *l) {
   return sim_run(d, l);
 }
 
+static sim_error run_call(sim_device *d, const sim_op *op) {
+  if (watcher) watcher(watcher_arg, &(sim_begun){.parameter = op->staged});
+  return op->call(d, op->staged);
+}
+
 void sim_perform(sim_device *d, sim_stream *s, const sim_op *op) {
   sim_error e = SIM_OK;
   bool sticky = false;
@@ -219,7 +224,7 @@ void sim_perform(sim_device *d, sim_stream *s, const sim_op *op) {
     case SIM_OP_SET: e = sim_set_bytes(op->to, op->value, op->width, op->bytes); break;
     case SIM_OP_CALL:
       e = sim_injected("library", &sticky);
-      if (e == SIM_OK && !sim_option.idle) e = op->call(d, op->staged);
+      if (e == SIM_OK && !sim_option.idle) e = run_call(d, op);
       break;
     case SIM_OP_ALLOC: memset(sim_state + (op->to - (uintptr_t)sim_memory), SIM_UNWRITTEN, op->bytes); break;
     case SIM_OP_FREE:

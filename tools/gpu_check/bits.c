@@ -38,7 +38,9 @@ typedef struct bits_case {
   const char *name;
   tc_tensor (*make)(int64_t size);
   int64_t size, small_size;
-  const char *maker;  // of products by every tile, as check_set_maker wants it
+  const char *maker;  // of products and convolutions by every tile, as check_set_maker wants it
+  const char *const *tile;  // these, NULL behind the last
+  int n_simulated;  // the first ones, which a simulated device tries; 0: all
 } bits_case;
 
 static tc_tensor long_sum(int64_t size) {
@@ -56,9 +58,21 @@ static tc_tensor product(int64_t size) {
 static tc_tensor product_f32(int64_t size) {
   return tc_matmul(check_random(TC_SHAPE(size, size), TC_F32, 1), check_random(TC_SHAPE(size, size), TC_F32, 2));
 }
+// The result; with gradients of its squares' sum by all operands, where asked for, behind it.
+static tc_tensor attend(tc_type type, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t head, bool gradients) {
+  tc_tensor x[3], y[4];
+  for (int i = 0; i < 3; i++) x[i] = check_random(TC_SHAPE(1, i ? key_heads : heads, i ? keys : rows, head), type, (uint64_t)i + 1);
+  for (int i = 0; i < 3 && gradients; i++)
+    if (tc_set_requires_grad(x[i], true) != TC_OK) return (tc_tensor){0, 0};
+  tc_tensor out = tc_scaled_dot_product_attention(x[0], x[1], x[2], (tc_tensor){0, 0}, (tc_attention_options){.causal = rows == keys});
+  if (!gradients) return out;
+  if (tc_grads_of(tc_sum(tc_square(tc_cast(out, TC_F32)), TC_ALL, false), x, 3, y, 0) != TC_OK) return (tc_tensor){0, 0};
+  y[3] = out;
+  for (int i = 0; i < 4; i++) y[i] = tc_reshape(y[i], TC_SHAPE(-1));
+  return tc_cat(4, y, 0);
+}
 static tc_tensor attention(int64_t size) {
-  tc_tensor q = check_random(TC_SHAPE(1, 4, size, 64), TC_BF16, 1), k = check_random(TC_SHAPE(1, 4, size, 64), TC_BF16, 2);
-  return tc_scaled_dot_product_attention(q, k, q, (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
+  return attend(TC_BF16, 4, 4, size, size, 64, false);
 }
 static tc_tensor scattered(int64_t size) {
   tc_tensor at = tc_randint(0, 100, TC_SHAPE(size), TC_I64);
@@ -83,11 +97,55 @@ static tc_tensor odd_product(int64_t size) {
   return tc_matmul(check_random(TC_SHAPE(size, size + 5), TC_BF16, 1), check_random(TC_SHAPE(size + 5, size - 3), TC_BF16, 2));
 }
 
+// Of 3 x 3, with the gradients by image and weight of the sum of its squares behind it.
+static tc_tensor convolve(tc_type type, int64_t size) {
+  int64_t channels = check.small ? 24 : 72;
+  tc_tensor x[2] = {check_random(TC_SHAPE(2, channels, size, size + 1), type, 1), check_random(TC_SHAPE(channels + 8, channels, 3, 3), type, 2)},
+            y[3];
+  for (int i = 0; i < 2; i++)
+    if (tc_set_requires_grad(x[i], true) != TC_OK) return (tc_tensor){0, 0};
+  y[2] = tc_conv2d(x[0], x[1], (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1, 1)});
+  if (tc_grads_of(tc_sum(tc_square(tc_cast(y[2], TC_F32)), TC_ALL, false), x, 2, y, 0) != TC_OK) return (tc_tensor){0, 0};
+  for (int i = 0; i < 3; i++) y[i] = tc_reshape(y[i], TC_SHAPE(-1));
+  return tc_cat(3, y, 0);
+}
+static tc_tensor convolution(int64_t size) {
+  return convolve(TC_BF16, size);
+}
+static tc_tensor convolution_f32(int64_t size) {
+  return convolve(TC_F32, size);
+}
+static tc_tensor attention_gradients(int64_t size) {
+  return attend(TC_BF16, 2, 1, size, size, 64, true);
+}
+static tc_tensor wide_attention_gradients(int64_t size) {
+  return attend(TC_BF16, 1, 1, size, size, 256, true);
+}
+static tc_tensor attention_gradients_f32(int64_t size) {
+  return attend(TC_F32, 2, 1, size, size, 64, true);
+}
+// Three rows, so that keys are in parts.
+static tc_tensor attention_in_parts(int64_t size) {
+  return attend(TC_BF16, 2, 2, 3, size, 64, false);
+}
+
+// Tiles that the device has no kernel of are made by another; the first one is the model's choice. Of attention a block's rows and a thread's.
+static const char *const tiles[] = {"",       "128x64", "32x32", "64x128", "64x64",  "128x256", "256x128", "128x128",
+                                    "32x128", "128x32", "32x64", "64x32",  "16x128", "16x64",   NULL};
+static const char *const blocks[] = {"",     "64x4", "64x2", "32x2", "64x1", "32x1", "128x4", "128x2",
+                                     "64x8", "32x4", "16x2", "16x1", "8x1",  "4x1",  NULL};
+
 static const bits_case tile_cases[] = {
-    {"bf16 product", product, 2048, 128, ", generated"},
-    {"bf16 product, odd", odd_product, 1023, 71, ", generated"},
-    {"f32 product", product_f32, 1024, 96, ", generated"},
-    {"bf16 product, by wgmma", product, 2048, 128, CHECK_WGMMA},
+    {"bf16 product", product, 2048, 128, ", generated", tiles},
+    {"bf16 product, odd", odd_product, 1023, 71, ", generated", tiles},
+    {"f32 product", product_f32, 1024, 96, ", generated", tiles},
+    {"bf16 product, by wgmma", product, 2048, 128, CHECK_WGMMA, tiles},
+    {"bf16 convolution with gradients", convolution, 47, 8, ", generated", tiles, 4},
+    {"f32 convolution with gradients", convolution_f32, 47, 8, ", generated", tiles, 4},
+    {"bf16 attention with gradients", attention_gradients, 1100, 66, "", blocks, 6},
+    {"bf16 attention with gradients, heads of 256", wide_attention_gradients, 520, 34, "", blocks, 6},
+    {"f32 attention with gradients", attention_gradients_f32, 520, 66, "", blocks, 4},
+    {"bf16 attention, keys in parts", attention_in_parts, 4100, 1030, "", blocks, 6},
 };
 
 static void *bytes_of(check_row *row, const bits_case *c, size_t *bytes) {
@@ -116,23 +174,20 @@ static void run_bits(check_row *row, const void *arg) {
   row->value = RUNS, row->unit = "runs";
 }
 
-// ---- Products by every tile ----
+// ---- Products, convolutions and attention by every tile ----
 
-// Tiles that the device has no kernel of are made by another; the first one is the model's choice.
 static void run_tiles(check_row *row, const void *arg) {
-  static const char *const tile[] = {"",       "128x256", "256x128", "128x128", "128x64", "64x128", "64x64",
-                                     "32x128", "128x32",  "32x64",   "64x32",   "32x32",  "16x128", "16x64"};
-  enum { N_TILES = sizeof tile / sizeof *tile };
   const bits_case *c = arg;
   size_t bytes, other_bytes;
   void *first = NULL;
+  int i = 0;
   check_set_maker(c->maker);
-  for (int i = 0; i < N_TILES && !row->wrong; i++) {
-    setenv("TC_GPU_TILE", tile[i], 1);
+  for (; c->tile[i] && (i < c->n_simulated || !c->n_simulated || check.timed) && !row->wrong; i++) {
+    setenv("TC_GPU_TILE", c->tile[i], 1);
     tc_options_reload();
     tc_cache_clear();
     void *other = bytes_of(row, c, i ? &other_bytes : &bytes);
-    if (i && !row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0)) check_wrong(row, "tiles of %s give other bits", tile[i]);
+    if (i && !row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0)) check_wrong(row, "tiles of %s give other bits", c->tile[i]);
     if (i)
       free(other);
     else
@@ -141,7 +196,7 @@ static void run_tiles(check_row *row, const void *arg) {
   unsetenv("TC_GPU_TILE");
   check_set_maker("");
   free(first);
-  row->value = N_TILES, row->unit = "tiles";
+  row->value = i, row->unit = "tiles";
 }
 
 // ---- A plan run ahead of its results, with another scalar each time ----

@@ -197,12 +197,10 @@ static int run_words(const char *const *words, char *line, size_t bytes) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static const char *own_program;
-
 static void run_fault(check_row *row, const void *arg) {
   const struct fault *f = arg;
   char line[300];
-  const char *const words[] = {own_program, "--fault", f->what, "--device", check.device, NULL};
+  const char *const words[] = {check.program, "--fault", f->what, "--device", check.device, NULL};
   if (f->gpu_only && !check.gpu) {
     check_skip(row, "of GPUs only");
     return;
@@ -214,7 +212,7 @@ static void run_fault(check_row *row, const void *arg) {
 static void run_sanitizer(check_row *row, const void *arg) {
   const char *tool = arg;
   char line[300];
-  const char *const words[] = {"compute-sanitizer", "--tool", tool,       "--error-exitcode", "9", own_program,
+  const char *const words[] = {"compute-sanitizer", "--tool", tool,       "--error-exitcode", "9", check.program,
                                "--fault",           "sample", "--device", check.device,       NULL};
   const char *const asked[] = {"compute-sanitizer", "--version", NULL};
   if (!check.gpu || !check.timed) {
@@ -232,10 +230,9 @@ static void run_sanitizer(check_row *row, const void *arg) {
     snprintf(row->note, sizeof row->note, "%s", line);
 }
 
-void check_faults(const char *program) {
+void check_faults(void) {
   static const char *const tools[] = {"memcheck", "racecheck", "initcheck", "synccheck"};
   char name[64];
-  own_program = program;
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) check_do(faults[i].name, run_fault, &faults[i]);
   for (int i = 0; i < 4; i++) {
     snprintf(name, sizeof name, "compute-sanitizer %s", tools[i]);

@@ -7,7 +7,7 @@
 #include "tools/gpu_check/check.h"
 
 typedef struct fresh {
-  const char *program, *what, *bench, *name;
+  const char *what, *bench, *name;
 } fresh;
 
 static double mib_at_most(void) {
@@ -34,7 +34,7 @@ static double run_fresh(void *arg, int n) {
   double figure;
   (void)n;
   snprintf(command, sizeof command,
-           "d=$(mktemp -d) && TC_CACHE_DIR=$d CUDA_CACHE_DISABLE=1 '%s' --device %s --fresh %s %s %s; s=$?; rm -rf \"$d\"; exit $s", f->program,
+           "d=$(mktemp -d) && TC_CACHE_DIR=$d CUDA_CACHE_DISABLE=1 '%s' --device %s --fresh %s %s %s; s=$?; rm -rf \"$d\"; exit $s", check.program,
            check.device, f->what, f->bench, f->name);
   double start = check_now();
   FILE *from = popen(command, "r");
@@ -44,8 +44,8 @@ static double run_fresh(void *arg, int n) {
   return strcmp(f->what, "cold") == 0 ? seconds : figure;
 }
 
-void check_fresh(const char *program, const char *bench, const char *name) {
+void check_fresh(const char *bench, const char *name) {
   bool cold = strncmp(bench, "cold_", 5) == 0;
-  fresh f = {program, cold ? "cold" : "peak", bench + 5, name};
+  fresh f = {cold ? "cold" : "peak", bench + 5, name};
   bench_measure(&(bench_row){.bench = bench, .name = name, .unit = cold ? "s" : "MiB", .n_samples = cold ? 3 : 1, .run = run_fresh, .arg = &f});
 }

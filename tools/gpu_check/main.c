@@ -1,4 +1,4 @@
-// gpu-check PART [--device NAME] [--small] [--json FILE] [--seconds S]: see check.h. Exit status: 0; 1 if a row of the part is wrong; 2 for a wrong call.
+// gpu-check PART [--device NAME] [--small] [--only WORD] [--json FILE] [--seconds S]: see check.h. Exit status: 0; 1 if a row of the part is wrong; 2 for a wrong call.
 //
 // This process prints the table. Rows run in `gpu-check --rows PART ..`, which says on its standard output which row it begins.
 #include <errno.h>
@@ -24,7 +24,7 @@ static const struct part {
   char letter;
   const char *meaning;
 } parts[] = {
-    {'a', "facts, roofs, host costs, ops against tc:ref, random graphs, equal bits, replay, memory"},
+    {'a', "facts, roofs, host costs, ops against tc:ref, random graphs, equal bits, replay, memory, examples"},
     {'b', "faults in processes of their own; compute-sanitizer on a sample, if it is on the path"},
     {'c', "kernels against roofs: fused chain, rows, matrix products, attention, a replayed plan of 100 kernels"},
     {'d', "ResNet, a cold first step and peak memory, beside PyTorch if python3 has it"},
@@ -33,14 +33,27 @@ static const struct part {
 };
 
 static int usage(void) {
-  printf("gpu-check PART [--device NAME] [--small] [--json FILE] [--seconds S]\n\n");
+  printf("gpu-check PART [--device NAME] [--small] [--only WORD] [--json FILE] [--seconds S]\n\n");
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) printf("  %c  %s\n", parts[i].letter, parts[i].meaning);
   printf(
       "\n  --device   tc:cuda, tc:cuda:1, tc:hip, tc:cpu (default tc:cuda)\n  --small    small sizes: a first look, or a simulated device\n"
+      "  --only     rows that have this in their names\n"
       "  --json     rows go to the end of this file, and those that are there are not run again (default gpu-check.json)\n"
       "  --seconds  the call ends by then, the rest is for the next one (default %g)\n",
       call_seconds);
   return 2;
+}
+
+bool check_folder(const char *file, char *out, size_t bytes) {
+  static const char *const up[] = {"", "/.."};
+  char path[4400];
+  int n = (int)(strrchr(check.program, '/') - check.program);
+  for (int i = 0; i < 2; i++) {
+    snprintf(out, bytes, "%.*s%s", n, check.program, up[i]);
+    snprintf(path, sizeof path, "%s/%s", out, file);
+    if (access(path, R_OK) == 0) return true;
+  }
+  return false;
 }
 
 // ---- What the device is ----
@@ -63,13 +76,13 @@ static bool find_device(void) {
 
 // ---- The process that runs rows ----
 
-static int run_rows(const char *program) {
+static int run_rows(void) {
   if (!find_device()) return fprintf(stderr, "%s\n", tc_last_error()->message), 2;
   switch (check.part) {
-    case 'a': check_roofs(), check_ops(), check_graphs(), check_bits(); break;
-    case 'b': check_faults(program); break;
+    case 'a': check_roofs(), check_ops(), check_graphs(), check_bits(), check_examples(); break;
+    case 'b': check_faults(); break;
     case 'c': check_kernels(); break;
-    default: check_models(program); break;
+    default: check_models(); break;
   }
   int status = check_rows_status();
   tc_shutdown();
@@ -84,19 +97,20 @@ typedef struct child {
   char row[300];  // that was begun last
 } child;
 
-static bool start(child *c, const char *program, double seconds) {
+static bool start(child *c, double seconds) {
   char part[2] = {check.part, 0}, time[32];
-  const char *words[16] = {program, "--rows", part, "--device", check.device, "--json", check.json, "--began", check.began, "--seconds", time};
+  const char *words[16] = {check.program, "--rows", part, "--device", check.device, "--json", check.json, "--began", check.began, "--seconds", time};
   int fds[2], n = 11;
   snprintf(time, sizeof time, "%.3f", seconds);
   if (check.small) words[n++] = "--small";
+  if (check.only) words[n++] = "--only", words[n++] = check.only;
   if (pipe(fds) != 0) return false;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
   posix_spawn_file_actions_addclose(&actions, fds[0]);
   posix_spawn_file_actions_addclose(&actions, fds[1]);
-  int failed = posix_spawn(&c->pid, program, &actions, NULL, (char *const *)(uintptr_t)words, environ);
+  int failed = posix_spawn(&c->pid, check.program, &actions, NULL, (char *const *)(uintptr_t)words, environ);
   posix_spawn_file_actions_destroy(&actions);
   close(fds[1]);
   c->from = fds[0], c->row[0] = 0;
@@ -126,13 +140,13 @@ static bool follow(child *c, double end) {
 }
 
 // Rows in one process after the other, until all are there, the time is over, or nothing more can be done. False: no process could run a row.
-static bool run_part(const char *program, double seconds, bool *left) {
+static bool run_part(double seconds, bool *left) {
   double end = check_now() + seconds;
   for (;;) {
     child c;
     int status = 0;
     char why[200];
-    if (!start(&c, program, end - check_now() - row_share * seconds)) return fprintf(stderr, "gpu-check: %s: %s\n", program, strerror(errno)), false;
+    if (!start(&c, end - check_now() - row_share * seconds)) return fprintf(stderr, "gpu-check: %s: %s\n", check.program, strerror(errno)), false;
     bool ended = follow(&c, end);
     if (!ended) kill(c.pid, SIGKILL);
     close(c.from);
@@ -153,13 +167,13 @@ static bool run_part(const char *program, double seconds, bool *left) {
   }
 }
 
-static int run_and_print(const char *program, double seconds) {
+static int run_and_print(double seconds) {
   bool left = false;
   time_t t = time(NULL);
   struct tm tm;
   strftime(check.began, sizeof check.began, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
   if (!find_device()) return fprintf(stderr, "%s\n", tc_last_error()->message), 2;
-  if (!run_part(program, seconds, &left)) return 2;
+  if (!run_part(seconds, &left)) return 2;
   bool right = check_table();
   if (left) printf("rows are left for another call\n");
   return right ? 0 : 1;
@@ -170,17 +184,18 @@ static int run_and_print(const char *program, double seconds) {
 static bool set_option(const char *name, const char *value, double *seconds) {
   if (strcmp(name, "--device") == 0) return check.device = value, true;
   if (strcmp(name, "--json") == 0) return check.json = value, true;
+  if (strcmp(name, "--only") == 0) return check.only = value, true;
   if (strcmp(name, "--began") == 0) return snprintf(check.began, sizeof check.began, "%s", value) > 0;
   return strcmp(name, "--seconds") == 0 && ((*seconds = strtod(value, NULL)), true);
 }
 
 int main(int argc, char **argv) {
-  static char program[4096];
   double seconds = call_seconds;
   bool rows = false;
   const char *fault = NULL, *const *fresh = NULL;  // the words behind those options
-  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  ssize_t n = readlink("/proc/self/exe", check.program, sizeof check.program - 1);
   if (n <= 0) return fprintf(stderr, "gpu-check: /proc/self/exe: %s\n", strerror(errno)), 2;
+  if (argc > 2 && strcmp(argv[1], "--example") == 0) return check_example_main(argc - 2, argv + 2);
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--small") == 0) {
       check.small = true;
@@ -204,5 +219,5 @@ int main(int argc, char **argv) {
   if (fault) return find_device() ? check_fault_main(fault) : (printf("%s\n", tc_last_error()->message), 2);
   if (!check.part) return usage();
   check.until = check_now() + seconds;
-  return rows ? run_rows(program) : run_and_print(program, seconds);
+  return rows ? run_rows() : run_and_print(seconds);
 }

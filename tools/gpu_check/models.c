@@ -37,20 +37,13 @@ static int calls_per_slice(const bench_row *row) {
 
 // ---- Peers ----
 
-// The script beside this program, or beside the folder that it was built in.
 static const char *script(void) {
+  static const char name[] = "tools/gpu_peers.py";
   static char path[4200];
-  static const char *const places[] = {"tools/gpu_peers.py", "../tools/gpu_peers.py"};
-  char program[4096];
-  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (n <= 0) return NULL;
-  program[n] = 0;
-  *strrchr(program, '/') = 0;
-  for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof path, "%s/%s", program, places[i]);
-    if (access(path, R_OK) == 0) return path;
-  }
-  return NULL;
+  char folder[4100];
+  if (!check_folder(name, folder, sizeof folder)) return NULL;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
 }
 
 bool check_has_peers(void) {
@@ -190,13 +183,13 @@ static const struct {
     {'f', "gpt2_decode", "f32", "narrow_f32"},
 };
 
-void check_models(const char *program) {
+void check_models(void) {
   if (tc_set_default_device(check.device) != TC_OK) return;
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     const char *name = check.small ? models[i].small : models[i].name;
     if (models[i].part != check.part || !name) continue;
     if (strncmp(models[i].bench, "cold_", 5) == 0 || strncmp(models[i].bench, "peak_", 5) == 0)
-      check_fresh(program, models[i].bench, name);
+      check_fresh(models[i].bench, name);
     else
       bench_model(models[i].bench, name);
   }

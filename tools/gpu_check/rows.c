@@ -112,7 +112,7 @@ static bool is_lost(void) {
 }
 
 void check_do(const char *name, check_fn *fn, const void *arg) {
-  if (is_there(name)) return;
+  if ((check.only && !strstr(name, check.only)) || is_there(name)) return;
   if (check_now() > check.until) {
     left = true;
     return;
