@@ -337,6 +337,17 @@ EACH(addresses_that_take_turns_have_a_graph_each_and_more_of_them_one_that_copie
     cr_expect_null(tc_gpu_sequence_plain(o.s));
   }
   cr_expect_eq(tc_gpu_sequence_copied(o.s), 0);
+  size_t held = SIM(size_t (*)(int), "sim_live_bytes")(0);
+  for (int i = 0; i < 70; i++) {  // the one that copies is needed no more, and goes with its place
+    o.p.at[2] = result[2 + i % 4];
+    OK(run(&o.p, o.s));
+  }
+  cr_expect_eq(held - SIM(size_t (*)(int), "sim_live_bytes")(0), 256);
+  for (int i = 0; i < SETS; i++) {  // and is made anew
+    o.p.at[2] = result[i];
+    OK(run(&o.p, o.s));
+    cr_expect_null(tc_gpu_sequence_plain(o.s));
+  }
   o.p.at[2] = own;
   for (int i = 0; i < SETS; i++) tc_gpu_free(o.g, result[i]);
   one_end(&o);
