@@ -151,12 +151,16 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
 void tc_gpu_call_retain(tc_gpu_call *c);
 void tc_gpu_call_release(tc_gpu_call *c);  // NULL is fine; runs under way are not disturbed
 size_t tc_gpu_call_workspace(const tc_gpu_call *c);
+// Bytes that a call of the work reads or writes at one of its addresses: 0 and 1, its operands; 2, its result; 3, its bias, if it has one.
+size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address);
 
 // ---- sequences of launches ----
 
-// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's call has five words: its
-// first and second operand, result, bias (or 0) and workspace, of which it is told when it is launched. So a graph replays it for these addresses alone: a sequence keeps graphs
-// for a few sets of them, each made when a set comes for the second time.
+// A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's call has six words: its
+// first and second operand, result, bias (or 0) and workspace, of which it is told when it is launched, and the run's fault word (or 0), at which copies look. So
+// a graph replays it for these addresses alone: a sequence keeps graphs for a few sets of them, each made when a set comes for the second time, and, where more
+// come, one that copies the operands whose addresses change (device/gpu/moving.h).
+#define TC_GPU_CALL_WORDS 6
 typedef struct tc_gpu_launch {
   tc_gpu_code *code;
   uint32_t blocks, threads;  // blocks: whole clusters, where the kernel has them
@@ -165,10 +169,11 @@ typedef struct tc_gpu_launch {
   tc_gpu_call *call;  // NULL: a kernel. Else of the others first_word alone counts
 } tc_gpu_launch;
 
-// The kernels that write a table: a device keeps a few, by how many words they write, each made when a sequence needs it first, or ahead of that.
-// Those that a table of so many words needs and the device does not have yet, a bit for each number.
-uint32_t tc_gpu_fills_missing(tc_gpu *g, uint32_t n_words);
-tc_status tc_gpu_fill_make(tc_gpu *g, uint32_t number);
+// Kernels of the device's own: a few that write tables, by how many words they write, and one that copies operands of libraries' calls; each made when a
+// sequence needs it first, or ahead of that.
+// Those that a table of so many words, with calls or without, needs and the device does not have yet, a bit for each number.
+uint32_t tc_gpu_own_missing(tc_gpu *g, uint32_t n_words, bool calls);
+tc_status tc_gpu_own_make(tc_gpu *g, uint32_t number);
 
 // The launches are copied, their code and calls retained. words: of the table.
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
@@ -183,6 +188,8 @@ tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu
 void tc_gpu_sequence_destroy(tc_gpu_sequence *s);  // NULL is fine; runs under way are not disturbed
 // Why the last run was not a replay, static text; NULL: it was.
 const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);
+// Bytes of libraries' operands and results that the last run, a replay, copied, for they are at ever other addresses.
+size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s);
 
 // Leaves every device: waits, unloads, gives memory back. Called by tc_shutdown, after buffers and kernels are gone.
 void tc_gpu_shutdown(void);

@@ -12,9 +12,10 @@ typedef enum tc_holding {
   TC_HOLDS_PREPARED,  // a form of a parameter (lowering/prepared.h)
   TC_HOLDS_POOLED,  // nothing: kept to be taken again
   TC_HOLDS_TABLE,  // words of a sequence of launches
+  TC_HOLDS_OPERANDS,  // places for operands of libraries' calls (gpu/moving.h)
   TC_HOLDS_CODE,
 } tc_holding;
-#define TC_N_HOLDINGS 6
+#define TC_N_HOLDINGS 7
 
 // In the memory of its owner, who changes it by these functions alone.
 typedef struct tc_holder tc_holder;

@@ -73,6 +73,7 @@ typedef struct tc_work_done {
   size_t taken_bytes;  // for what it prepared
   bool replayed;  // as in tc_sync_point
   const char *gpu_note;
+  uint64_t copied_bytes;
   bool interpreted;  // some of its kernels, which are compiled later
 } tc_work_done;
 

@@ -428,7 +428,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = prepared.interpreted ? "interp" : p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
   rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + prepared.taken_bytes : 0), rec.peak_bytes = peak.most_bytes;
-  rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note;
+  rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note, rec.copied_bytes = prepared.copied_bytes;
   rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
   tc_plan_release(p);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();

@@ -88,7 +88,7 @@ static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
     if (room) w->used = used, w->cap_side = cap[0];
   }
   if (!room) return w->failed = true, NONE;
-  p->block[b] = (block){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0};
+  p->block[b] = (block){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   w->content[b] = content == NONE ? b : content, w->writer[b] = NONE, w->became[b] = NONE;
   return p->n_block++;
 }

@@ -52,8 +52,8 @@ static bool decode(tc_graph *g) {
     if (!(x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]))) return false;
     memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);
     if (x->op == TC_OP_POOL) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0;  // of the image there is nothing to read
-    x->parameter = x->leaf != TC_LEAF_NONE && (p->flag[n] & TC_NODE_WANT);
-    if (x->op == TC_OP_ASSIGN) x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false;
+    x->parameter = x->stays = x->leaf != TC_LEAF_NONE && (p->flag[n] & TC_NODE_WANT);
+    if (x->op == TC_OP_ASSIGN) x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false, g->node[x->old].stays = true;
     if (tc_graph_is_zeros(x)) x->op = TC_OP_FULL, x->n_in = x->n_attr = x->n_arg = 0;
   }
   g->n = p->n_node;

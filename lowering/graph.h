@@ -22,6 +22,7 @@ typedef struct tc_gnode {
   uint32_t leaf;     // TC_LEAF_NONE or the leaf's number
   uint32_t out;      // TC_LEAF_NONE or the output that stores it
   bool parameter;    // a leaf of differentiation that the plan does not assign: the same from run to run until it is written
+  bool stays;        // a leaf of differentiation, or one that the plan assigns: its memory is the same from run to run, or takes turns with other
   bool part;         // WRITE_SLICE of a small part: a step of its own, which writes no more than that where the result lies over the old value
   bool needed;       // an output depends on it
   bool stored;       // has memory of its own, whether it needs it or not

@@ -55,7 +55,7 @@ static tc_disk kept = TC_DISK("cpu");
 typedef struct origin {
   const tc_nest *nest;
   const char *text, *stem;
-  uint32_t fill;
+  uint32_t own;
   tc_gpu *gpu;
   uint64_t place;  // see tc_kernel_wish
   double work;
@@ -205,7 +205,7 @@ static tc_status compile(tc_kernel *k, const tc_nest *nest) {
 
 static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   char *source = NULL;
-  if (!k) return tc_gpu_fill_make(from->gpu, from->fill);
+  if (!k) return tc_gpu_own_make(from->gpu, from->own);
   if (from->nest) {
     TC_TRY(tc_gpu_print(from->nest, k->name, &source, &k->gpu_shape));
     if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, source);
@@ -408,7 +408,7 @@ static tc_status seek_text(const origin *from, making *list, uint32_t *n, tc_ker
 }
 
 static tc_status seek_wish(tc_kernel_wish *w, tc_gpu *gpu, making *list, uint32_t *n) {
-  const origin from = {w->nest, w->text, w->stem, w->fill, gpu, w->place, w->work, w->general};
+  const origin from = {w->nest, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
   if (from.nest) return seek_nest(&from, list, n, &w->kernel);
   if (from.text) return seek_text(&from, list, n, &w->kernel);
   list[(*n)++] = (making){.from = from};

@@ -49,7 +49,7 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 typedef struct tc_kernel_wish {
   const tc_nest *nest;  // borrowed, as text and stem are; NULL: it is made from text
   const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
-  uint32_t fill;  // which of those that write tables (tc_gpu_fill_make): the GPU keeps it, and none is given
+  uint32_t own;  // which of the GPU's (tc_gpu_own_make), which keeps it: none is given
   const char *stem;
   uint64_t place;  // equal for nests that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code

@@ -331,7 +331,10 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = run_steps(&l.r);
   tc_promote_look();
-  if (st == TC_OK && p->gpu && prepared) prepared->replayed = tc_gpu_launches_replayed(p->gpu, &prepared->gpu_note);
+  if (st == TC_OK && p->gpu && prepared) {
+    tc_gpu_how how = tc_gpu_launches_how(p->gpu);
+    prepared->replayed = how.replayed, prepared->gpu_note = how.note, prepared->copied_bytes = how.copied_bytes;
+  }
   if (l.stopped_by.step) report(plan, &l.r, call);
   for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
   tc_buffer_release(arena);

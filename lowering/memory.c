@@ -7,7 +7,7 @@
 
 // The waves in which each block is alive; made[o]: the wave in which output o is written, if it has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
-  for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0;
+  for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0, p->block[i].called = false;
   for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].home == TC_LEAF_NONE ? UINT32_MAX : 0;
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
@@ -15,6 +15,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
       if (place & ARENA_BIT) {
         block *k = &p->block[place & ~ARENA_BIT];
         k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
+        k->called |= p->step[i].kind == TC_STEP_CALL;
       } else if (place >= plan->n_leaf && place < plan->n_leaf + plan->n_out) {
         made[place - plan->n_leaf] = TC_MIN(made[place - plan->n_leaf], wave);
       }
@@ -35,7 +36,8 @@ static size_t free_offset(const tc_program *p, const block *k, const uint32_t *o
   return at;
 }
 
-// Places for blocks, greatest first: in an output that is written after they die, else in the arena, each at the lowest offset free while it lives.
+// Places for blocks, greatest first: in an output that is written after they die, unless a library has to do with them, else in the arena, each at the lowest
+// offset free while it lives.
 bool tc_memory_place(tc_program *p, const tc_plan *plan) {
   uint32_t *order = tc_malloc((p->n_block + plan->n_out + 1) * sizeof *order), *made = order + p->n_block;
   if (!order) return false;
@@ -49,7 +51,7 @@ bool tc_memory_place(tc_program *p, const tc_plan *plan) {
   for (uint32_t i = 0; i < p->n_block; i++) {
     block *k = &p->block[order[i]];
     bool placed = false;
-    for (uint32_t o = 0; o < plan->n_out && !placed; o++) {
+    for (uint32_t o = 0; o < plan->n_out && !placed && !k->called; o++) {
       if (made[o] == UINT32_MAX || k->last >= made[o] || plan->out[o].bytes < k->bytes) continue;
       k->in = o, k->offset = free_offset(p, k, order, i);
       placed = k->offset + k->bytes <= plan->out[o].bytes;

@@ -14,6 +14,7 @@ typedef struct block {
   size_t bytes, offset;
   uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
   uint32_t first, last;  // waves in which it is alive
+  bool called;  // a library's call reads or makes it
 } block;
 
 // Where a run's places are.
@@ -53,7 +54,8 @@ static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, u
   return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
 }
 
-// Places for blocks: in an output that is written after they die, else in the arena.
+// Places for blocks: in an output that is written after they die, else in the arena. What libraries read or make is in the arena, which mostly is where it was in
+// the run before: a graph that is replayed cannot tell a library other addresses.
 bool tc_memory_place(tc_program *p, const tc_plan *plan);
 // The same, having chosen the order of the steps. Early waves make much at once: where temporaries are large and one step after another, what begins to
 // hold memory as late as can be, needs clearly less, that is the order;

@@ -236,8 +236,7 @@ static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *m
 // All kernels of a program are compiled beside each other, whatever they are for: its steps, its rows on a GPU, what it prepares.
 static tc_status compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
-  uint32_t fills = p->gpu ? tc_gpu_launches_fills(p->gpu) | tc_gpu_launches_fills(q->gpu) : 0,
-           n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
+  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
   uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
   tc_arena_reset(&b->expansion);
   tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *wish);
@@ -245,7 +244,7 @@ static tc_status compile(tc_builder *b, uint64_t graph) {
   tc_kernel_wish *next = wish_for_steps(q, graph, wish_for_steps(p, graph, wish));
   if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
   for (uint32_t i = 0; i < 32; i++)
-    if (fills >> i & 1) wish[n++] = (tc_kernel_wish){.fill = i};
+    if (own >> i & 1) wish[n++] = (tc_kernel_wish){.own = i};
   if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
   const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));

@@ -31,7 +31,7 @@ static uint32_t place_of(tc_builder *b, uint32_t n) {
     return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
   }
   if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
-  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0};
+  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   return b->place[n] = ARENA_BIT | p->n_block++;
 }
 

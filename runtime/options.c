@@ -56,6 +56,15 @@ static const char *read_string(const char *variable, const char *initial, const 
   return strcpy(room, text);
 }
 
+// Of words that are a range: its ends. False: they are none.
+static bool is_range(const char *words, int64_t *least, int64_t *most) {
+  char *end;
+  *least = words ? strtoll(words, &end, 10) : 0;
+  if (!words || strncmp(end, "..", 2) != 0) return false;
+  *most = strtoll(end + 2, NULL, 10);
+  return true;
+}
+
 static int64_t read_number(const char *variable, int64_t initial, const char *words, char *room) {
   (void)room;
   const char *text = secure_getenv(variable);
@@ -65,8 +74,13 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   long long value = strtoll(text, &end, 10);
   bool whole = errno == 0 && end != text && *end == 0 && value >= 0;
   snprintf(plain, sizeof plain, "%lld", value);
-  if (whole && (!words || is_word_of(words, plain))) return value;
-  if (whole)
+  int64_t least, most;
+  bool ranged = is_range(words, &least, &most);
+  if (whole && (ranged ? value >= least && value <= most : !words || is_word_of(words, plain))) return value;
+  if (ranged)
+    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most,
+                initial);
+  else if (whole)
     tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
   else
     tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);

@@ -35,6 +35,7 @@ typedef struct plan_sum {
   uint64_t hash, n, n_replayed;
   const char *note;  // of its latest run that had one
   const char *latest;  // of its latest run
+  uint64_t copied_bytes;  // by its latest run
 } plan_sum;
 
 typedef struct kernel_sum {
@@ -127,7 +128,7 @@ static void add_plan(const tc_sync_point *r) {
   int at = (int)(r->hash % N_PLANS), n = 0;
   while (n < N_PLANS && self.plan[at].n && self.plan[at].hash != r->hash) at = (at + 1) % N_PLANS, n++;
   plan_sum *p = &self.plan[n < N_PLANS ? at : N_PLANS];
-  p->hash = n < N_PLANS ? r->hash : 0, p->n++, p->n_replayed += r->replayed, p->latest = r->gpu_note;
+  p->hash = n < N_PLANS ? r->hash : 0, p->n++, p->n_replayed += r->replayed, p->latest = r->gpu_note, p->copied_bytes = r->copied_bytes;
   if (r->gpu_note) p->note = r->gpu_note;
 }
 
@@ -229,12 +230,14 @@ static void print_plans(FILE *out) {
   for (int i = 0; i <= N_PLANS; i++) {
     const plan_sum *p = &self.plan[i];
     if (!p->n) continue;
-    if (!any) fprintf(out, "%-24s %10s %10s  %s\n", "plan on a GPU", "runs", "replayed", "why not, or why one waits for it");
+    if (!any) fprintf(out, "%-24s %10s %10s  %s\n", "plan on a GPU", "runs", "replayed", "why not, why one waits for it, or why it copies");
     any = true;
     char name[24] = "others";
     if (i < N_PLANS) snprintf(name, sizeof name, "%016" PRIx64, p->hash);
-    fprintf(out, "%-24s %10" PRIu64 " %10" PRIu64 "  %s%s\n", name, p->n, p->n_replayed,
+    fprintf(out, "%-24s %10" PRIu64 " %10" PRIu64 "  %s%s", name, p->n, p->n_replayed,
             p->latest || !p->note ? "" : "earlier: ", p->note ? p->note : "");
+    if (p->copied_bytes) fprintf(out, ": %" PRIu64 " bytes", p->copied_bytes);
+    fputc('\n', out);
   }
 }
 

@@ -6,13 +6,10 @@
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-#define LEAST 2  // a run never waits for the one just before it
-#define MOST (1 << 20)
-
 // pre: begun.
 static tc_status make(tc_gpu_ahead *a) {
   if (TC_LIKELY(a->mark)) return TC_OK;
-  a->n = (uint32_t)TC_MIN(TC_MAX_OF(tc_options_get()->gpu_ahead, LEAST), MOST);
+  a->n = (uint32_t)tc_options_get()->gpu_ahead;  // from 2 on: a run never waits for the one just before it
   a->mark = tc_calloc(a->n, sizeof *a->mark);
   return a->mark ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no memory for the marks of %u runs", a->n);
 }

@@ -189,3 +189,34 @@ void tc_gpu_call_release(tc_gpu_call *c) {
 size_t tc_gpu_call_workspace(const tc_gpu_call *c) {
   return c->algorithm.workspace_bytes;
 }
+
+// From the first element to the last.
+static int64_t elements_of(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
+  return (batch - 1) * o->batch + ((o->turned ? columns : rows) - 1) * o->row + (o->turned ? rows : columns);
+}
+
+static int64_t product_elements(const tc_gpu_product_facts *f, uint32_t address) {
+  switch (address) {
+    case 0: return elements_of(&f->left, f->m, f->k, f->batch);
+    case 1: return elements_of(&f->right, f->k, f->n, f->batch);
+    case 2: return f->batch * f->m * f->n;
+    default: return f->epilogue == TC_GPU_BIAS ? f->n : 0;
+  }
+}
+
+static int64_t conv_elements(const tc_gpu_conv_facts *f, uint32_t address) {
+  static const enum {
+    IMAGE,
+    WEIGHT,
+    RESULT
+  } is[][3] = {[TC_GPU_FORWARD] = {IMAGE, WEIGHT, RESULT}, [TC_GPU_BY_IMAGE] = {RESULT, WEIGHT, IMAGE}, [TC_GPU_BY_WEIGHT] = {IMAGE, RESULT, WEIGHT}};
+  int64_t n[] = {[IMAGE] = f->batch * f->in, [WEIGHT] = f->out * (f->in / f->groups), [RESULT] = f->batch * f->out};
+  for (int i = 0; i < f->axes; i++) n[IMAGE] *= f->image[i], n[WEIGHT] *= f->taps[i], n[RESULT] *= f->result[i];
+  return address < 3 ? n[is[f->direction][address]] : 0;
+}
+
+size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address) {
+  bool product = w->library == TC_GPU_PRODUCTS;
+  int64_t n = product ? product_elements(&w->product, address) : conv_elements(&w->conv, address);
+  return (size_t)n * tc_type_bytes(product ? w->product.type : w->conv.type);
+}

@@ -50,7 +50,6 @@ typedef struct tc_gpu_request {
   const void *left, *right, *bias;
   void *result, *workspace;
 } tc_gpu_request;
-#define TC_GPU_CALL_WORDS 5
 
 typedef struct tc_gpu_node {
   void *function;

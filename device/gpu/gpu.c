@@ -296,6 +296,8 @@ static void close_device(tc_gpu *g) {
     tc_gpu_code_release(g->fill[i]);
     g->fill[i] = NULL;
   }
+  tc_gpu_code_release(g->copier);
+  g->copier = NULL;
   pthread_mutex_lock(&g->lock);
   bool lost = atomic_load(&g->lost);
   if (!lost && g->driver->enter(&g->port) == 0) {

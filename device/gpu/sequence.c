@@ -3,34 +3,35 @@
 // Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
 // can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
-// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again.
+// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again; where
+// ever other ones come, one graph has places of its own for what moves, and copies (moving.h).
 // Threads: under the device's lock, so two threads in one sequence take turns.
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/gpu/moving.h"
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-// A kernel that writes words of a table is told where and how many, and then come the words. By room for them: what fits the parameters of drivers of every
-// age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000.
-#define FILL_HEAD_WORDS 2
 #define NO_GRAPH "the driver refused to make or launch its graph"
 #define NO_ROOM "memory was short for its graph"
 // Graphs of a sequence, each for other addresses of its calls: results that the program keeps take turns with those before. One is given up for others'
-// sake when it was not launched for many runs.
+// sake when it was not launched for many runs. Once more sets of addresses came than that, one graph more copies for sets that have none, and since that is
+// there a set has a graph made when it has come a few times.
 #define GRAPHS 4
 #define UNUSED_RUNS 64
-static const uint32_t fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
+#define SETTLED_RUNS 8
 
 typedef struct fill {
-  uint32_t first, n, size;  // words of the table; size: the row of fill_words
+  uint32_t first, n, size;  // words of the table; size: which kernel
 } fill;
 
 // What a run with these addresses is replayed by.
 typedef struct graph {
-  uint64_t *guard;  // n_guard words
+  uint64_t *guard;  // a word for each address of the calls
   uint64_t last;  // run that had them; 0: none
+  uint32_t n_met;  // runs that had them
   tc_gpu_replay *replay;  // NULL: not yet
   tc_gpu_retired *retired;  // taken ahead, so that giving it up cannot fail
 } graph;
@@ -38,7 +39,7 @@ typedef struct graph {
 struct tc_gpu_sequence {
   tc_gpu *g;
   uint64_t opened, runs;
-  uint32_t n, n_words, n_fills, n_calls, n_guard;
+  uint32_t n, n_words, n_fills, n_calls, n_sets;  // n_sets: of addresses, that were new; at most one more than graphs
   const char *refused;  // why there is no second try to make the graph, static; NULL: there may be
   const char *_Atomic plain;  // why the last run was no replay
   uint64_t *table;  // on the device
@@ -49,75 +50,34 @@ struct tc_gpu_sequence {
   uint64_t **first;  // per launch: its words, what its kernel's parameter is
   tc_gpu_request *request;  // of each library's call, in order
   graph graph[GRAPHS];  // without calls, whose guard is empty, one
+  tc_gpu_moving moving;  // what the next one copies
+  graph copying;  // with calls alone
+  const char *fixed;  // why there is none, static; NULL: there may be
+  _Atomic size_t copied_bytes;  // by the last run
 };
 
 // ---- the kernels that write tables ----
 
-tc_status tc_gpu_fill_make(tc_gpu *g, uint32_t size) {
-  char name[32], source[640];
-  tc_gpu_code *c;
-  snprintf(name, sizeof name, "tc_fill_%u", fill_words[size]);
-  snprintf(source, sizeof source,
-           "#include \"tc_words.h\"\n"
-           "typedef struct { u64 *to; u64 n; u64 word[%u]; } tc_fill;\n"
-           "TC_KERNEL_OF(%s, 128, tc_fill) {\n"
-           "  for (i32 i = TC_THREAD; i < (i32)tc_value->n; i += 128) tc_value->to[i] = tc_value->word[i];\n"
-           "}\n",
-           fill_words[size], name);
-  TC_TRY(tc_gpu_compile(g, name, source, &c));
-  pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->fill[size];  // of a thread that was faster
-  if (!other) g->fill[size] = c;
-  pthread_mutex_unlock(&g->lock);
-  if (other) tc_gpu_code_release(c);
-  return TC_OK;
-}
-
-// Words of the largest kernel that the driver takes.
-static uint32_t most_words(const tc_gpu *g) {
-  uint32_t largest = TC_GPU_FILLS;
-  while (largest > 1 && (fill_words[largest - 1] + FILL_HEAD_WORDS) * sizeof(uint64_t) > g->driver->most_value_bytes()) largest--;
-  return fill_words[largest - 1];
-}
-
-static uint32_t size_of(uint32_t n_words) {
-  uint32_t size = 0;
-  while (fill_words[size] < n_words) size++;
-  return size;
-}
-
-uint32_t tc_gpu_fills_missing(tc_gpu *g, uint32_t n_words) {
-  uint32_t most = most_words(g), rest = n_words % most, missing = 0;
-  if (n_words >= most) missing |= 1u << size_of(most);
-  if (rest) missing |= 1u << size_of(rest);
-  pthread_mutex_lock(&g->lock);
-  for (uint32_t i = 0; i < TC_GPU_FILLS; i++)
-    if (g->fill[i]) missing &= ~(1u << i);
-  pthread_mutex_unlock(&g->lock);
-  return missing;
-}
-
 static tc_status fills_plan(tc_gpu_sequence *s) {
   tc_gpu *g = s->g;
-  uint32_t most = most_words(g);
+  uint32_t most = tc_gpu_fill_most(g);
   s->n_fills = (s->n_words + most - 1) / most;
   s->fill = tc_calloc(s->n_fills, sizeof *s->fill);
-  s->value = tc_calloc(most + FILL_HEAD_WORDS, sizeof *s->value);
+  s->value = tc_calloc(most + TC_GPU_FILL_HEAD, sizeof *s->value);
   if (!s->fill || !s->value) return TC_FAIL(TC_ERR_MEMORY, "no memory for a sequence of %u kernels", s->n);
   for (uint32_t i = 0; i < s->n_fills; i++) {
     fill *f = &s->fill[i];
-    f->first = i * most, f->n = TC_MIN(most, s->n_words - f->first), f->size = size_of(f->n);
+    f->first = i * most, f->n = TC_MIN(most, s->n_words - f->first), f->size = tc_gpu_fill_size(f->n);
   }
-  uint32_t missing = tc_gpu_fills_missing(g, s->n_words);
-  for (uint32_t i = 0; i < TC_GPU_FILLS; i++)
-    if (missing >> i & 1) TC_TRY(tc_gpu_fill_make(g, i));
+  for (uint32_t missing = tc_gpu_own_missing(g, s->n_words, s->n_calls > 0), i = 0; missing >> i; i++)
+    if (missing >> i & 1) TC_TRY(tc_gpu_own_make(g, i));
   return TC_OK;
 }
 
 static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words) {
   const fill *f = &s->fill[i];
   s->value[0] = (uint64_t)(uintptr_t)(s->table + f->first), s->value[1] = f->n;
-  memcpy(s->value + FILL_HEAD_WORDS, words + f->first, f->n * sizeof *words);
+  memcpy(s->value + TC_GPU_FILL_HEAD, words + f->first, f->n * sizeof *words);
   return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
 }
 
@@ -130,14 +90,19 @@ static void *pointer(uint64_t word) {
   return (void *)(uintptr_t)word;
 }
 
-// *n_before counts a library's calls.
-static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_before) {
+// *n_before counts a library's calls. x: the graph that it is for; NULL: it is launched.
+static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, const uint64_t *words, uint32_t *n_before) {
   const tc_gpu_launch *l = &s->launch[i];
   const tc_gpu_call *c = l->call;
   if (c) {
-    const uint64_t *w = words + l->first_word;
+    void *at[TC_GPU_ADDRESSES];
+    uint32_t first = *n_before * TC_GPU_ADDRESSES;
+    for (uint32_t k = 0; k < TC_GPU_ADDRESSES; k++) {
+      uint64_t word = words[l->first_word + k];
+      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->moving, first + k, word) : pointer(word);
+    }
     tc_gpu_request *r = &s->request[(*n_before)++];
-    *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, pointer(w[0]), pointer(w[1]), pointer(w[3]), pointer(w[2]), pointer(w[4])};
+    *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, at[0], at[1], at[3], at[2], at[4]};
     return (tc_gpu_node){.request = r};
   }
   return (tc_gpu_node){l->code->loaded.function, l->blocks, l->threads, l->shared_bytes, &s->first[i], NULL};
@@ -193,19 +158,19 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
   return TC_OK;
 }
 
+static bool graph_plan(tc_gpu_sequence *s, graph *x) {
+  x->guard = tc_calloc(TC_MAX_OF(s->moving.n, 1u), sizeof *x->guard);
+  x->retired = tc_calloc(1, sizeof *x->retired);
+  return x->guard && x->retired;
+}
+
 // Room for what a library's calls and their graphs need. False: no memory.
 static bool calls_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
   for (uint32_t i = 0; i < s->n; i++) s->n_calls += launch[i].call != NULL;
-  s->n_guard = s->n_calls * TC_GPU_CALL_WORDS;
   s->request = tc_calloc(TC_MAX_OF(s->n_calls, 1u), sizeof *s->request);
-  bool room = s->request != NULL;
-  for (uint32_t i = 0; i < (s->n_calls ? GRAPHS : 1) && room; i++) {
-    graph *x = &s->graph[i];
-    x->guard = tc_calloc(TC_MAX_OF(s->n_guard, 1u), sizeof *x->guard);
-    x->retired = tc_calloc(1, sizeof *x->retired);
-    room = x->guard && x->retired;
-  }
-  return room;
+  bool room = s->request && tc_gpu_moving_init(&s->moving, launch, s->n, s->n_calls);
+  for (uint32_t i = 0; i < (s->n_calls ? GRAPHS : 1) && room; i++) room = graph_plan(s, &s->graph[i]);
+  return room && (s->n_calls == 0 || graph_plan(s, &s->copying));
 }
 
 tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
@@ -242,17 +207,21 @@ static void graph_retire(tc_gpu_sequence *s, graph *x) {
   x->replay = NULL, x->last = 0;
 }
 
+// reach: begun, the device opened as often as then.
+static void graph_fini(tc_gpu_sequence *s, graph *x, bool reach) {
+  if (x->replay && reach) graph_retire(s, x);
+  if (x->replay) s->g->driver->replay_destroy(&s->g->port, x->replay, true);
+  tc_free(x->guard);
+  tc_free(x->retired);
+}
+
 void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
   if (!s) return;
   tc_gpu *g = s->g;
-  bool reach = tc_gpu_reach(g);
-  for (int i = 0; i < GRAPHS; i++) {
-    graph *x = &s->graph[i];
-    if (x->replay && reach && s->opened == g->opened) graph_retire(s, x);
-    if (x->replay) g->driver->replay_destroy(&g->port, x->replay, true);
-    tc_free(x->guard);
-    tc_free(x->retired);
-  }
+  bool reach = tc_gpu_reach(g), same = reach && s->opened == g->opened;
+  for (int i = 0; i < GRAPHS; i++) graph_fini(s, &s->graph[i], same);
+  graph_fini(s, &s->copying, same);
+  tc_gpu_moving_fini(g, &s->moving, same);
   if (reach) tc_gpu_end(g);
   tc_holder_remove(&s->holder);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
@@ -307,14 +276,14 @@ static tc_status launch_failed(tc_gpu_sequence *s, uint32_t i, int result) {
 static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
   tc_gpu *g = s->g;
   uint32_t n_before = *n_calls;
-  tc_gpu_node node = launch_node(s, i, words, n_calls);
+  tc_gpu_node node = launch_node(s, i, NULL, words, n_calls);
   int result = g->driver->launch(&g->port, &node);
   if (TC_LIKELY(result == 0)) return TC_OK;
   if (tc_gpu_is_short(g, result)) {
     TC_TRY(tc_gpu_make_room(g));
     TC_TRY(write_table(s, words));
     *n_calls = n_before;
-    node = launch_node(s, i, words, n_calls);
+    node = launch_node(s, i, NULL, words, n_calls);
     result = g->driver->launch(&g->port, &node);
   }
   return launch_failed(s, i, result);
@@ -347,30 +316,57 @@ static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
   return *st == TC_OK;
 }
 
+// The nodes of a graph while it is made, and what their parameters lie in.
+typedef struct chain {
+  tc_gpu_node *node;
+  uint64_t *fill;
+  tc_gpu_carry *copy;
+  uint32_t n;
+} chain;
+
+static void add_fills(tc_gpu_sequence *s, const uint64_t *words, chain *c) {
+  uint32_t n_fills = n_fills_within(s);
+  for (; c->n < n_fills; c->n++) {
+    c->node[c->n] = fill_node(s, c->n, words);
+    uint64_t *own = c->fill + c->n * (tc_gpu_fill_words[TC_GPU_FILLS - 1] + TC_GPU_FILL_HEAD);
+    memcpy(own, s->value, (tc_gpu_fill_words[s->fill[c->n].size] + TC_GPU_FILL_HEAD) * sizeof *own);
+    c->node[c->n].parameter = own;
+  }
+}
+
+static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *words, chain *c) {
+  tc_gpu_carry *copy = c->copy;
+  for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
+    bool copies = x == &s->copying && s->launch[i].call;
+    uint32_t call = n_calls, n = copies ? tc_gpu_moving_nodes(s->g, &s->moving, call, false, s->table, copy, c->node + c->n) : 0;
+    copy += n, c->n += n;
+    c->node[c->n++] = launch_node(s, i, x, words, &n_calls);
+    n = copies ? tc_gpu_moving_nodes(s->g, &s->moving, call, true, s->table, copy, c->node + c->n) : 0;
+    copy += n, c->n += n;
+  }
+}
+
 // Static text why there is no graph to replay, or NULL: *st says whether the device is there. pre: begun; the second run or a later one.
 static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
   tc_gpu *g = s->g;
   if (g->driver->no_replay()) return g->driver->no_replay();
-  uint32_t n_fills = n_fills_within(s), n = n_fills + s->n;
   if (s->refused) return s->refused;
-  tc_gpu_node *node = tc_calloc(n, sizeof *node);
-  uint64_t *values = tc_calloc(n_fills, (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS) * sizeof *values);
+  uint32_t n_fills = n_fills_within(s), n_copies = x == &s->copying ? s->moving.n_copies : 0;
+  chain c = {.node = tc_calloc(n_fills + s->n + n_copies, sizeof *c.node),
+             .fill = tc_calloc(n_fills, (tc_gpu_fill_words[TC_GPU_FILLS - 1] + TC_GPU_FILL_HEAD) * sizeof *c.fill),
+             .copy = tc_calloc(TC_MAX_OF(n_copies, 1u), sizeof *c.copy)};
   s->refused = NO_GRAPH;
-  if (node && (values || n_fills == 0)) {
-    for (uint32_t i = 0; i < n_fills; i++) {
-      node[i] = fill_node(s, i, words);
-      uint64_t *own = values + i * (fill_words[TC_GPU_FILLS - 1] + FILL_HEAD_WORDS);
-      memcpy(own, s->value, (fill_words[s->fill[i].size] + FILL_HEAD_WORDS) * sizeof *own);
-      node[i].parameter = own;
-    }
-    for (uint32_t i = 0, n_calls = 0; i < s->n; i++) node[n_fills + i] = launch_node(s, i, words, &n_calls);
-    int result = g->driver->replay_create(&g->port, node, n, &x->replay);
-    if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, node, n, &x->replay);
+  if (c.node && (c.fill || n_fills == 0) && c.copy) {
+    add_fills(s, words, &c);
+    add_launches(s, x, words, &c);
+    int result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
+    if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
     s->refused = result == 0 ? NULL : tc_gpu_is_short(g, result) ? NO_ROOM : NO_GRAPH;
     tc_gpu_note(g, result, "making a graph");
   }
-  tc_free(values);
-  tc_free(node);
+  tc_free(c.copy);
+  tc_free(c.fill);
+  tc_free(c.node);
   return s->refused;
 }
 
@@ -402,22 +398,8 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
   return s->refused = verdict == TC_GPU_SHORT ? NO_ROOM : NO_GRAPH;
 }
 
-static bool guards(const tc_gpu_sequence *s, const graph *x, const uint64_t *words) {
-  uint32_t at = 0;
-  for (uint32_t i = 0; i < s->n && at < s->n_guard; i++) {
-    if (!s->launch[i].call) continue;
-    if (memcmp(x->guard + at, words + s->launch[i].first_word, TC_GPU_CALL_WORDS * sizeof *words) != 0) return false;
-    at += TC_GPU_CALL_WORDS;
-  }
-  return true;
-}
-
 static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
-  for (uint32_t i = 0, at = 0; i < s->n && at < s->n_guard; i++) {
-    if (!s->launch[i].call) continue;
-    memcpy(x->guard + at, words + s->launch[i].first_word, TC_GPU_CALL_WORDS * sizeof *words);
-    at += TC_GPU_CALL_WORDS;
-  }
+  for (uint32_t i = 0; i < s->moving.n; i++) x->guard[i] = words[s->moving.address[i].word];
 }
 
 // The graph of these addresses, or, where they are new, room for one; NULL: there is none. pre: begun.
@@ -426,26 +408,70 @@ static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
   for (int i = 0; i < GRAPHS; i++) {
     graph *x = &s->graph[i];
     if (!x->retired) continue;
-    if (x->last && guards(s, x, words)) return x;
+    if (x->last && tc_gpu_moving_fits(&s->moving, x->guard, words, false)) return x;
     bool spare = !x->replay || s->runs - x->last > UNUSED_RUNS;
     if (spare && (!room || x->last < room->last)) room = x;
   }
-  if (!room) return NULL;
-  if (room->replay) graph_retire(s, room);
-  guard(s, room, words);
-  room->last = 0;
-  return room->retired ? room : NULL;
+  s->n_sets = TC_MIN(s->n_sets + 1, GRAPHS + 1);
+  return room;
 }
 
-// pre: begun. Static text why it is to be launched plainly, or NULL: *st says how the replay went.
-static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
-  graph *x = graph_of(s, words);
-  if (!x) return "its libraries' operands are at ever other addresses";
-  bool first = x->last == 0, fresh = !x->replay;
-  x->last = s->runs;
-  if (first) return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
+// pre: begun; there is room that graph_of gave. False: not any more, without memory.
+static bool graph_take(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
+  if (x->replay) graph_retire(s, x);
+  guard(s, x, words);
+  x->last = 0, x->n_met = 0;
+  return x->retired != NULL;
+}
+
+// Static text why there is no graph that copies what moves, or NULL: the one there is, or is to be made, fits. pre: begun.
+static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
+  graph *x = &s->copying;
+  bool more = false, first = x->last == 0;
+  if (s->fixed) return s->fixed;
+  if (!first && tc_gpu_moving_fits(&s->moving, x->guard, words, true)) return NULL;
+  for (int i = 0; i < GRAPHS && first; i++)
+    if (s->graph[i].last) more |= tc_gpu_moving_add(&s->moving, s->graph[i].guard, words);
+  if (!first) more = tc_gpu_moving_add(&s->moving, x->guard, words);
+  if (x->replay) graph_retire(s, x);
+  guard(s, x, words);
+  s->fixed = !x->retired ? NO_ROOM : more || !s->moving.place ? tc_gpu_moving_place(s->g, &s->moving, s->launch) : NULL;
+  return s->fixed;
+}
+
+// The graph that copies is given up where no run needs it for long, with its places. pre: begun.
+static void copying_look(tc_gpu_sequence *s) {
+  if (TC_LIKELY(!s->copying.replay) || s->runs - s->copying.last <= UNUSED_RUNS) return;
+  graph_retire(s, &s->copying);
+  tc_gpu_moving_give(s->g, &s->moving, true);
+  if (!s->copying.retired) s->fixed = NO_ROOM;
+}
+
+// Static text why it is to be launched plainly, or NULL: *st says how the replay went. pre: begun.
+static const char *graph_run(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
+  bool fresh = !x->replay;
   const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words, st);
   return plain ? plain : replay_run(s, x, words, fresh, st);
+}
+
+// As graph_run. pre: begun.
+static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
+  graph *x = graph_of(s, words);
+  bool known = x && x->last && tc_gpu_moving_fits(&s->moving, x->guard, words, false);
+  if (x && !known && !graph_take(s, x, words)) x = NULL;
+  if (x) x->last = s->runs, x->n_met++;
+  if (known && (x->replay || x->n_met >= (s->copying.replay ? SETTLED_RUNS : 2))) {
+    copying_look(s);
+    return graph_run(s, x, words, st);
+  }
+  if (s->n_sets <= GRAPHS) return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
+  const char *plain = s->g->driver->no_replay();
+  if (!plain) plain = s->refused ? s->refused : copying_find(s, words);
+  if (plain) return plain;
+  s->copying.last = s->runs;
+  plain = graph_run(s, &s->copying, words, st);
+  if (!plain) atomic_store_explicit(&s->copied_bytes, s->moving.copied_bytes, memory_order_relaxed);
+  return plain;
 }
 
 // pre: begun.
@@ -461,6 +487,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   if (s->n == 0) return TC_OK;
   TC_TRY(tc_gpu_begin(g, "running kernels"));
   tc_status st = run_begin(s);
+  atomic_store_explicit(&s->copied_bytes, 0, memory_order_relaxed);
   if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
   if (st == TC_OK) st = tc_gpu_ahead_mark(g);
@@ -503,4 +530,8 @@ tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu
 
 const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s) {
   return atomic_load(&s->plain);
+}
+
+size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s) {
+  return atomic_load_explicit(&s->copied_bytes, memory_order_relaxed);
 }

@@ -82,6 +82,7 @@ struct tc_gpu {
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
+  tc_gpu_code *copier;  // one that copies operands (moving.h)
   tc_gpu_opened library[TC_GPU_N_LIBRARIES];
 };
 
@@ -136,6 +137,13 @@ tc_status tc_gpu_ahead_mark(tc_gpu *g);  // behind it, once it was asked for. pr
 // The event behind a run, counted from 1; NULL: it is over. pre: locked.
 void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run);
 void tc_gpu_ahead_fini(tc_gpu *g, bool reached);
+
+// ---- the kernels that write tables (fill.c) ----
+
+#define TC_GPU_FILL_HEAD 2  // words of their parameter before those that they write
+extern const uint32_t tc_gpu_fill_words[TC_GPU_FILLS];  // that each writes at most
+uint32_t tc_gpu_fill_most(const tc_gpu *g);  // of the largest kernel that the driver takes
+uint32_t tc_gpu_fill_size(uint32_t n_words);  // the least that writes so many
 
 struct tc_gpu_call {
   _Atomic uint32_t refs;

@@ -186,9 +186,10 @@ typedef struct tc_sync_point {
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
   bool hit;  // its plan was known
   bool replayed;  // on a GPU: its kernels were one launch of a graph
-  const char *gpu_note;  // on a GPU, static: why they were not, or why the program had to wait for them; NULL: neither
+  const char *gpu_note;  // on a GPU, static: why they were not, why the program had to wait for them, or why the graph copies; NULL: none of these
   tc_status status;
   uint64_t bytes;  // moved by kernels, as planned
+  uint64_t copied_bytes;  // on a GPU: of operands and results of vendors' libraries, by the graph, since they were elsewhere in this run
   // Of the memory that it ran in, a GPU's or the host's, with all else that was in use there when it began: what it was planned to come to, and the most that
   // was measured while it ran. What is measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed as writable.
   uint64_t planned_bytes, peak_bytes;

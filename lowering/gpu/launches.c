@@ -157,7 +157,8 @@ static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step
   bool biased = s->n_bind == 4, ok = add_place(l, bind[0], s->offset[0]) && add_place(l, bind[1], s->offset[1]);
   ok = ok && add_place(l, bind[s->n_bind - 1], 0);
   ok = ok && (biased ? add_place(l, bind[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
-  return ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0) ? TC_OK : no_room();
+  ok = ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0);
+  return ok && add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0) ? TC_OK : no_room();
 }
 
 static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
@@ -262,9 +263,13 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
 
 // ---- their kernels ----
 
-uint32_t tc_gpu_launches_fills(const tc_gpu_launches *l) {
+uint32_t tc_gpu_launches_own(const tc_gpu_launches *l) {
   uint32_t missing = 0;
-  for (uint32_t i = 0; i < l->n_sequence; i++) missing |= tc_gpu_fills_missing(l->gpu, l->first_word[i + 1] - l->first_word[i]);
+  for (uint32_t i = 0; i < l->n_sequence; i++) {
+    bool calls = false;
+    for (uint32_t k = l->first_launch[i]; k < l->first_launch[i + 1]; k++) calls |= l->launch[k].call != NULL;
+    missing |= tc_gpu_own_missing(l->gpu, l->first_word[i + 1] - l->first_word[i], calls);
+  }
   return missing;
 }
 
@@ -322,11 +327,18 @@ size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
   return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0) + (l->scratch_bytes ? SCRATCH_ALIGNED - 64 : 0);
 }
 
-bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note) {
+tc_gpu_how tc_gpu_launches_how(const tc_gpu_launches *l) {
   const tc_gpu_sequence *s = l->sequence[0];
   const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
-  *out_note = plain ? plain : l->checks ? "its run waits for the check of its indices" : NULL;
-  return !plain;
+  tc_gpu_how how = {.replayed = !plain, .note = plain};
+  if (plain) return how;
+  how.copied_bytes = tc_gpu_sequence_copied(s);
+  if (how.copied_bytes) how.note = "its libraries' operands or results are at ever other addresses, and are copied";
+  if (l->checks)
+    how.note = how.copied_bytes
+                   ? "its run waits for the check of its indices, and copies its libraries' operands or results, which are at ever other addresses"
+                   : "its run waits for the check of its indices";
+  return how;
 }
 
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {

@@ -15,15 +15,19 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
 // Kernels that it wants beside those of its steps, which are compiled with them: of rows, borrowed from it (NULL: they are counted), and of the GPU's own
 // those that it does not have yet, a bit for each.
 uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish);
-uint32_t tc_gpu_launches_fills(const tc_gpu_launches *l);
+uint32_t tc_gpu_launches_own(const tc_gpu_launches *l);
 // The steps' kernels are compiled, and those it wished for, in the same order, are `made`: references that it takes, whatever the status.
 tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made);
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
 // Bytes that a run needs in its arena behind the program's blocks.
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
-// Whether the latest run's launches were one replay of a graph; if not, or if it waited, *out_note is why, static text, else NULL. Of a program that is not
-// one by one.
-bool tc_gpu_launches_replayed(const tc_gpu_launches *l, const char **out_note);
+// How the latest run's launches were made, of a program that is not one by one.
+typedef struct tc_gpu_how {
+  bool replayed;  // by one replay of a graph
+  const char *note;  // static text: why not, why it waited, or why it copies; NULL: none of these
+  size_t copied_bytes;  // of operands and results of libraries, by the graph
+} tc_gpu_how;
+tc_gpu_how tc_gpu_launches_how(const tc_gpu_launches *l);
 // Room for a run's words.
 uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 

@@ -65,6 +65,19 @@ static bool find_bias(const tc_grouping *gr, const tc_group *gp, const tc_extent
   return flat.n == 0 && flat.base >= 0 && (across == 1 || e->of[TC_RANGE_K] == 1);
 }
 
+// Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is where it was, or among few places.
+static bool moves(const tc_grouping *gr, uint32_t n) {
+  const tc_gnode *x = &gr->graph->node[tc_group_root(gr, n)];
+  return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stays);
+}
+
+size_t tc_vendor_copied_bytes(const tc_vendor_product *v) {
+  const tc_gpu_work work = {TC_GPU_PRODUCTS, .product = v->facts};
+  size_t sum = 0;
+  for (uint32_t i = 0; i < 4; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
+  return sum;
+}
+
 static uint32_t alignment_of(const tc_vendor_product *v) {
   int64_t bytes = (int64_t)tc_type_bytes(v->facts.type);
   int64_t first = (v->left.first | v->right.first | (v->after == TC_AFTER_BIAS ? v->bias.first : 0)) * bytes;
@@ -93,5 +106,7 @@ bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product
   if (gp->n_member == 2 && find_bias(gr, gp, &e, out->node, other, &out->bias))
     out->after = TC_AFTER_BIAS, out->result = other, f->epilogue = TC_GPU_BIAS;
   f->alignment = alignment_of(out);
+  out->moves[0] = moves(gr, out->left.node), out->moves[1] = moves(gr, out->right.node), out->moves[2] = moves(gr, out->result);
+  out->moves[3] = out->after == TC_AFTER_BIAS && moves(gr, out->bias.node);
   return true;
 }

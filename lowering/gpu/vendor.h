@@ -3,6 +3,8 @@
 // A product is the library's to make if its operands lie in memory as rows of elements, turned or not, by constant strides, and all are of one type: f32, f16
 // or bf16. What follows it in its kernel is the library's, too, where it is a sum with a row in f32, which is the very sum that was recorded. Otherwise it is left
 // for a kernel of its own: a library rounds a half type after what follows, not before, its GELU and ReLU are not the recorded ones bit by bit.
+// An operand that the program gives and that is no parameter, or a result that it keeps, may lie elsewhere in each run, where a graph that is replayed copies it: that
+// is in the library's price (roof.h).
 // Who makes it is a rule's to say, or a measurement's (TC_AUTOTUNE), before the plan's first run, and stays so for the process. Threads: thread-safe.
 #ifndef TC_LOWERING_GPU_VENDOR_H
 #define TC_LOWERING_GPU_VENDOR_H
@@ -24,10 +26,13 @@ typedef struct tc_vendor_product {
   uint32_t result;  // the product, or its sum with the bias
   tc_vendor_operand left, right, bias;
   tc_vendor_after after;  // MORE: then the facts are of the product alone
+  bool moves[4];  // by the call's addresses (tc_gpu_work_bytes): whether it may be elsewhere in each run
 } tc_vendor_product;
 
 // Whether a library could make the group's product.
 bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product *out);
+// Bytes that a replayed graph copies for the library where what moves is elsewhere in each run.
+size_t tc_vendor_copied_bytes(const tc_vendor_product *v);
 // Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts; a bias becomes such where the library
 // adds none. scratch is reset.
 bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out);

@@ -8,20 +8,22 @@
 
 // ---- the rule ----
 
-// With the price of what follows in a kernel of its own: the result written and read once more.
+// With the price of what follows in a kernel of its own, the result written and read once more, and of what is copied in a graph that is replayed.
 static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
   const tc_gpu_product_facts *f = &v->facts;
-  double result = (double)f->batch * (double)f->m * (double)f->n, bytes = 2 * result * (double)tc_type_bytes(f->type);
-  return tc_vendor_gain_ns(g, f->type, 2 * result * (double)f->k, v->after == TC_AFTER_MORE ? bytes : 0);
+  double result = (double)f->batch * (double)f->m * (double)f->n, bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
+  return tc_vendor_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_vendor_copied_bytes(v)));
 }
 
 // ---- choices ----
 
 static void write_key(const tc_vendor_product *v, const tc_expansion *e, char key[TC_CHOICE_KEY]) {
   const tc_gpu_product_facts *f = &v->facts;
+  char copied[40] = "";
+  if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
   snprintf(key, TC_CHOICE_KEY,
-           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
-           tc_type_name(f->type), f->batch, f->m, f->n, f->k, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
+           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
            f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->nest.n_map ? " by wgmma" : "");
 }
 
@@ -94,6 +96,7 @@ bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_grou
   *out = NULL;
   if (way != TC_VENDOR_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
     v->after = TC_AFTER_MORE, v->result = v->node, v->facts.epilogue = TC_GPU_NO_EPILOGUE;
+    v->moves[2] = v->moves[3] = false;  // the sum's kernel has them
     way = ask(v, g);
   }
   if (way == TC_VENDOR_NEVER) return false;

@@ -6,6 +6,7 @@
 
 #include "lowering/conv.h"
 #include "lowering/gpu/roof.h"
+#include "lowering/view.h"
 #include "runtime/log.h"
 
 #define MOST_TRIED 8  // algorithms, where the first ones are refused when they are asked for
@@ -30,6 +31,38 @@ static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool 
   return true;
 }
 
+// Whether an operand is what the program gives, as it lies there, and no parameter. What is moved before the library reads it lies in the run's arena.
+static bool is_given(const tc_graph *g, uint32_t n) {
+  while (g->node[n].leaf == TC_LEAF_NONE && tc_view_is_same_order(g->node[n].op)) n = g->node[n].in[0];
+  return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stays : g->node[n].out != TC_LEAF_NONE;
+}
+
+// Whether the program keeps what the library makes, as it lies there.
+static bool is_kept(const tc_graph *g, uint32_t n) {
+  bool kept = g->node[n].out != TC_LEAF_NONE;
+  for (uint32_t m = n + 1; m < g->n && !kept; m++) {
+    uint32_t from = m;
+    while (from > n && (g->node[from].op == TC_OP_RESHAPE || g->node[from].op == TC_OP_DETACH)) from = g->node[from].in[0];
+    kept = from == n && g->node[m].out != TC_LEAF_NONE;
+  }
+  return kept;
+}
+
+// Channels of weights are moved to their place, and of their gradients away from it.
+static void find_moving(tc_vendor_conv *v) {
+  const tc_gnode *x = &v->graph->node[v->node];
+  bool by_weight = x->op == TC_OP_CONV_WEIGHT;
+  v->moves[0] = is_given(v->graph, x->in[0]), v->moves[1] = by_weight && is_given(v->graph, x->in[1]),
+  v->moves[2] = !by_weight && is_kept(v->graph, v->node);
+}
+
+size_t tc_vendor_conv_copied_bytes(const tc_vendor_conv *v) {
+  const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = v->facts};
+  size_t sum = 0;
+  for (uint32_t i = 0; i < 3; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
+  return sum;
+}
+
 static double results_of(const tc_gpu_conv_facts *f) {
   double n = (double)f->batch * (double)f->out;
   for (int i = 0; i < f->axes; i++) n *= (double)f->result[i];
@@ -52,12 +85,13 @@ static double steps_of(const tc_gpu_conv_facts *f) {
   return results_of(f) * weights_of(f) / (double)f->out;
 }
 
-// The weight is moved, and where a kernel of its own follows, what was made is written and read once more.
+// The weight is moved; where a kernel of its own follows, what was made is written and read once more; what may be elsewhere in each run is copied.
 static double gain_ns(const tc_vendor_conv *v, const tc_gpu_facts *g) {
   const tc_gpu_conv_facts *f = &v->facts;
   double made = f->direction == TC_GPU_FORWARD ? results_of(f) : f->direction == TC_GPU_BY_IMAGE ? images_of(f) : weights_of(f);
   double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
-  return tc_vendor_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type));
+  double copied = 2 * (double)tc_vendor_conv_copied_bytes(v);
+  return tc_vendor_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
 }
 
 // ---- choices ----
@@ -70,8 +104,10 @@ static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
   static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
   const tc_gpu_conv_facts *f = &v->facts;
   const int64_t channels[] = {f->in, f->out};
+  size_t copied = tc_vendor_conv_copied_bytes(v);
   size_t n = (size_t)snprintf(key, TC_CHOICE_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
   add_list(key, &n, "x", f->image, f->axes);
+  if (copied && n < TC_CHOICE_KEY) n += (size_t)snprintf(key + n, TC_CHOICE_KEY - n, " copying %zu", copied);
   add_list(key, &n, " channels ", channels, 2);
   add_list(key, &n, " taps ", f->taps, f->axes);
   add_list(key, &n, " steps ", f->stride, f->axes);
@@ -124,6 +160,7 @@ tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
   if (tc_vendor_conv_said(&said)) return said;
   if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts)) return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
+  find_moving(&v);
   switch (tc_vendor_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
     case TC_VENDOR_NEVER: return NULL;
     case TC_VENDOR_FIRST: return make_first(&v, gpu);

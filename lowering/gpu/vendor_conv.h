@@ -21,8 +21,10 @@ typedef struct tc_vendor_conv {
   uint32_t node;
   tc_gpu_conv_facts facts;
   bool followed;  // by elementwise work alone, which a generated kernel does with it, and a library leaves to another
+  bool moves[3];  // by the call's addresses (tc_gpu_work_bytes): whether it may be elsewhere in each run, where a graph that is replayed copies it
 } tc_vendor_conv;
 
+size_t tc_vendor_conv_copied_bytes(const tc_vendor_conv *v);  // in a run
 bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out);
 // While this thread makes a plan to be timed, who makes its convolution is said. False: it is to be chosen. Else *out as tc_vendor_conv_choose.
 bool tc_vendor_conv_said(tc_gpu_call **out);

@@ -1,7 +1,7 @@
 // Timing a product's generated kernel and a library's algorithms on the device, each as a sequence of one launch that is replayed, on the plan's shapes.
 //
-// What would follow the library's product in a kernel of its own is priced as a copy of the result, which reads and writes as much. Where there is no memory
-// for all of it nothing is timed.
+// What would follow the library's product in a kernel of its own is priced as a copy of the result, which reads and writes as much, and what may be elsewhere in
+// each run by copies. Where there is no memory for all of it nothing is timed.
 #include <string.h>
 
 #include "lowering/gpu/launches.h"
@@ -95,37 +95,52 @@ static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gp
   char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
        *bias = biased ? operand(t, v->bias.node) : NULL;
   if (left && right && result && (bias || !biased) && (room == 0 || tc_gpu_alloc(t->g, room, &workspace) == TC_OK)) {
-    const uint64_t words[] = {word(left) + (uint64_t)v->left.first * bytes, word(right) + (uint64_t)v->right.first * bytes, word(result),
-                              biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0, word(workspace)};
+    const uint64_t words[] = {word(left) + (uint64_t)v->left.first * bytes,
+                              word(right) + (uint64_t)v->right.first * bytes,
+                              word(result),
+                              biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0,
+                              word(workspace),
+                              0};
     tc_gpu_launch launch = {.call = p};
     const tc_gnode *x = &t->gr->graph->node[v->result];
-    ns = time_launch(t->g, &launch, words, 5, result, (size_t)x->shape->count * bytes);
+    ns = time_launch(t->g, &launch, words, TC_GPU_CALL_WORDS, result, (size_t)x->shape->count * bytes);
   }
   tc_gpu_free(t->g, workspace);
   tc_gpu_call_release(p);
   return ns;
 }
 
-// Of a kernel that would read the product and write what is made of it. 0: without memory.
-static uint64_t time_after(trial *t, uint32_t result) {
-  const tc_gnode *x = &t->gr->graph->node[result];
-  char *from = operand(t, result);
-  return from ? tc_vendor_time_copy(t->g, from, (size_t)x->shape->count * tc_type_bytes(x->type)) : 0;
+// Adds what it takes to read so many bytes of the node's memory and to write as many. False: without memory.
+static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
+  char *from = operand(t, node);
+  uint64_t took = from ? tc_vendor_time_copy(t->g, from, bytes) : 0;
+  *ns += took;
+  return took > 0;
+}
+
+// Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
+static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
+  const tc_gpu_work work = {TC_GPU_PRODUCTS, .product = v->facts};
+  const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
+  bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
+  for (uint32_t i = 0; i < 4 && timed; i++)
+    if (v->moves[i]) timed = add_copy(t, node[i], tc_gpu_work_bytes(&work, i), ns);
+  return timed;
 }
 
 static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
-  uint64_t after = 0;
+  uint64_t beside = 0;
   *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
   if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
       n == 0)
     return false;
-  if (v->after == TC_AFTER_MORE && (after = time_after(t, v->result)) == 0) return false;
+  if (!time_beside(t, v, &beside)) return false;
   for (int i = 0; i < n; i++) {
     uint64_t ns = time_algorithm(t, v, &a[i]);
     if (ns == 0) continue;
-    if (out->library_ns == 0 || ns + after < out->library_ns) out->library_ns = ns + after, out->algorithm = a[i];
+    if (out->library_ns == 0 || ns + beside < out->library_ns) out->library_ns = ns + beside, out->algorithm = a[i];
     out->n_timed++;
   }
   return out->n_timed > 0;

@@ -112,12 +112,12 @@ static inline void problem_end(problem *p) {
 static inline void say(const problem *p, uint64_t *words) {
   int first = p->made == 0 ? 2 : 0, second = p->made == 1 ? 2 : 1;
   words[0] = (uint64_t)(uintptr_t)p->at[first], words[1] = (uint64_t)(uintptr_t)p->at[second], words[2] = (uint64_t)(uintptr_t)p->at[p->made];
-  words[3] = 0, words[4] = (uint64_t)(uintptr_t)p->at[3];
+  words[3] = 0, words[4] = (uint64_t)(uintptr_t)p->at[3], words[5] = 0;
 }
 
 // Runs the sequence of this convolution alone, on a result of zeros; whether it is right and the rest of its memory as it was.
 static inline tc_status run(const problem *p, tc_gpu_sequence *s) {
-  uint64_t words[5];
+  uint64_t words[TC_GPU_CALL_WORDS];
   size_t bytes = ((size_t)p->n[p->made] + GUARD) * tc_type_bytes(p->f.type);
   char *got = calloc(1, bytes);
   say(p, words);
@@ -160,6 +160,31 @@ static inline bool computes(tc_gpu *g, const tc_gpu_conv_facts *f, const tc_gpu_
   tc_gpu_sequence_destroy(s);
   problem_end(&p);
   return true;
+}
+
+// In each direction runs whose operands and result are elsewhere each time, by the library's first choice.
+static inline void replays_at_ever_new_addresses(tc_gpu *g, tc_gpu_conv_facts f) {
+  tc_gpu_algorithm a;
+  int n;
+  OK(tc_gpu_call_find(g, WORK(f), &a, 1, &n));
+  cr_assert(n > 0);
+  problem p[7];
+  p[0] = problem_make(g, &f);
+  tc_gpu_call *x = call_of(&p[0], &a);
+  tc_gpu_sequence *s = sequence_of(g, x);
+  for (int time = 0; time < 7; time++) {
+    if (time > 0) p[time] = problem_make(g, &f), p[time].at[3] = p[0].at[3];
+    OK(run(&p[time], s));
+    cr_expect_eq(tc_gpu_sequence_plain(s) == NULL, time > 3, "%s", tc_gpu_sequence_plain(s));
+  }
+  size_t elements = (size_t)(p[0].n[0] + p[0].n[1] + p[0].n[2]);
+  cr_expect_eq(tc_gpu_sequence_copied(s), elements * tc_type_bytes(f.type), "%zu bytes", tc_gpu_sequence_copied(s));
+  for (int time = 0; time < 7; time++) {
+    if (time > 0) p[time].at[3] = NULL;
+    problem_end(&p[time]);
+  }
+  tc_gpu_sequence_destroy(s);
+  tc_gpu_call_release(x);
 }
 
 static inline tc_gpu_conv_facts with_results(tc_gpu_conv_facts f) {

@@ -44,11 +44,11 @@ static inline tc_gpu *open_gpu(int ordinal) {
     tc_clear_error(); \
   } while (0)
 
-// Of a library's call alone, whose five words are addresses.
+// Of a library's call alone, whose words are five addresses and no fault word.
 static inline tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
   tc_gpu_sequence *s;
   tc_gpu_launch launch = {.call = x};
-  OK(tc_gpu_sequence_create(g, &launch, 1, 5, &s));
+  OK(tc_gpu_sequence_create(g, &launch, 1, TC_GPU_CALL_WORDS, &s));
   return s;
 }
 

@@ -26,13 +26,20 @@ Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_re
   finish();
 }
 
+Test(gpu_conv, operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
+  simulate_library(NULL);
+  static const tc_type types[] = {TC_F32, TC_BF16, TC_F32};
+  for (int i = 0; i < 3; i++) replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
+  finish();
+}
+
 // What a run under way uses stays until it is over, and the call's last reference is gone before.
 Test(gpu_conv, a_call_is_given_up_behind_its_runs) {
   simulate_library((const char *[]){"TC_SIM_EAGER=0", NULL});
   tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   tc_gpu_algorithm a;
-  uint64_t words[5], (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
+  uint64_t words[TC_GPU_CALL_WORDS], (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
   int n;
   OK(tc_gpu_call_find(g, WORK(f), &a, 1, &n));
   problem p = problem_make(g, &f);

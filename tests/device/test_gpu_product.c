@@ -172,11 +172,12 @@ static void problem_end(problem *p) {
 static void say(const problem *p, uint64_t *words) {
   for (int i = 0; i < 5; i++) words[i] = (uint64_t)(uintptr_t)p->at[i];
   if (p->f.epilogue != TC_GPU_BIAS) words[3] = 0;
+  words[5] = 0;
 }
 
 // Runs the sequence of this product alone, on a result of zeros; whether the result is right.
 static tc_status run(const problem *p, tc_gpu_sequence *s) {
-  uint64_t words[5];
+  uint64_t words[TC_GPU_CALL_WORDS];
   char *got = calloc(1, p->result_bytes);
   say(p, words);
   OK(tc_gpu_write(p->g, p->at[2], got, p->result_bytes));
@@ -282,10 +283,10 @@ EACH(it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
   float got[8][35];
   void *kept[8];
   OK(tc_gpu_compile(o.g, "fill", source, &c));
-  tc_gpu_launch launch[2] = {{c, 1, 64, 0, 5, NULL}, {.call = o.x, .first_word = 0}};
-  OK(tc_gpu_sequence_create(o.g, launch, 2, 8, &s));
+  tc_gpu_launch launch[2] = {{c, 1, 64, 0, TC_GPU_CALL_WORDS, NULL}, {.call = o.x, .first_word = 0}};
+  OK(tc_gpu_sequence_create(o.g, launch, 2, 9, &s));
   for (int i = 0; i < 8; i++) {
-    uint64_t words[8] = {[5] = (uint64_t)(uintptr_t)o.p.at[0], 45, (uint64_t)i};
+    uint64_t words[9] = {[TC_GPU_CALL_WORDS] = (uint64_t)(uintptr_t)o.p.at[0], 45, (uint64_t)i};
     say(&o.p, words);
     OK(tc_gpu_sequence_run(s, words));
     OK(tc_gpu_alloc(o.g, sizeof got[i], &kept[i]));
@@ -305,34 +306,213 @@ EACH(it_is_a_link_of_a_chain_and_runs_ahead_with_other_words) {
   finish();
 }
 
-EACH(addresses_that_take_turns_have_a_graph_each_and_new_ones_run_plainly_first) {
+static uint64_t calls_of(const char *name) {
+  return SIM(uint64_t (*)(const char *), "sim_calls")(name);
+}
+
+EACH(addresses_that_take_turns_have_a_graph_each_and_more_of_them_one_that_copies) {
   enum { SETS = 6 };
   simulate_library(NULL);
   one o = one_make();
-  uint64_t (*calls)(const char *) = SIM(uint64_t (*)(const char *), "sim_calls");
-  void *result[SETS];
+  void *result[SETS], *own = o.p.at[2];
   for (int i = 0; i < SETS; i++) OK(tc_gpu_alloc(o.g, o.p.result_bytes, &result[i]));
-  void *own = o.p.at[2];
   for (int i = 0; i < 12; i++) {  // two that take turns
     o.p.at[2] = result[i % 2];
     OK(run(&o.p, o.s));
     cr_expect_eq(tc_gpu_sequence_plain(o.s) == NULL, i > 1, "run %d: %s", i, tc_gpu_sequence_plain(o.s));
   }
-  cr_expect_eq(calls(on->graph), 2);
-  for (int i = 0; i < 2 * SETS; i++) {  // more than there are graphs for
+  cr_expect_eq(calls_of(on->graph), 2);
+  for (int i = 0; i < 2 * SETS; i++) {  // more than there are graphs for: the first two keep theirs, the fifth one is copied
     o.p.at[2] = result[i % SETS];
     OK(run(&o.p, o.s));
+    bool is_new = i == 2 || i == 3;
+    const char *plain = tc_gpu_sequence_plain(o.s);
+    cr_expect_eq(plain && strstr(plain, "new addresses"), is_new, "run %d: %s", i, plain);
+    cr_expect_eq(tc_gpu_sequence_copied(o.s), i % SETS < 2 || is_new ? 0 : 35 * sizeof(float), "run %d: %zu", i, tc_gpu_sequence_copied(o.s));
   }
-  cr_expect(strstr(tc_gpu_sequence_plain(o.s), "new addresses"), "%s", tc_gpu_sequence_plain(o.s));
-  cr_expect_eq(calls(on->graph), 2);
-  for (int i = 0; i < 70; i++) {  // the first two are met no more, and make room
+  cr_expect_eq(calls_of(on->graph), 3);
+  for (int i = 0; i < 110; i++) {  // the first two are met no more, and make room for what comes often
+    o.p.at[2] = result[2 + i % 4];
+    OK(run(&o.p, o.s));
+    cr_expect_null(tc_gpu_sequence_plain(o.s));
+  }
+  cr_expect_eq(tc_gpu_sequence_copied(o.s), 0);
+  size_t held = SIM(size_t (*)(int), "sim_live_bytes")(0);
+  for (int i = 0; i < 70; i++) {  // the one that copies is needed no more, and goes with its place
     o.p.at[2] = result[2 + i % 4];
     OK(run(&o.p, o.s));
   }
-  cr_expect_null(tc_gpu_sequence_plain(o.s));
+  cr_expect_eq(held - SIM(size_t (*)(int), "sim_live_bytes")(0), 256);
+  for (int i = 0; i < SETS; i++) {  // and is made anew
+    o.p.at[2] = result[i];
+    OK(run(&o.p, o.s));
+    cr_expect_null(tc_gpu_sequence_plain(o.s));
+  }
   o.p.at[2] = own;
   for (int i = 0; i < SETS; i++) tc_gpu_free(o.g, result[i]);
   one_end(&o);
+  finish();
+}
+
+// ---- operands that move ----
+
+// Values of the left operand that are more by `more`, elsewhere than before, and a result of zeros.
+static void move(problem *p, int more) {
+  int64_t n = elements(&p->f.left, p->f.m, p->f.k, p->f.batch);
+  char *zeros = calloc(1, p->result_bytes);
+  for (int64_t i = 0; i < n; i++) put(p->f.type, p->left, i, number(i) + more);
+  p->at[0] = upload(p->g, p->left, p->left_bytes), p->at[2] = upload(p->g, zeros, p->result_bytes);
+  free(zeros);
+}
+
+// The result of such a left operand: right, and nothing is written behind it.
+static void expect_moved(const problem *p, void *result, int more, int run) {
+  size_t size = tc_type_bytes(p->f.type);
+  char *got = calloc(1, p->result_bytes), *want = calloc(1, p->result_bytes);
+  OK(tc_gpu_read(p->g, got, result, p->result_bytes));
+  for (int64_t i = 0; i < p->f.m * p->f.n; i++) {
+    int sum = 0;
+    for (int64_t k = 0; k < p->f.k; k++) sum += (element(&p->f.left, 0, i / p->f.n, k) + more) * element(&p->f.right, 0, k, i % p->f.n);
+    put(p->f.type, want, i, sum);
+  }
+  cr_expect_eq(memcmp(got, want, p->f.m * p->f.n * (int64_t)size), 0, "run %d", run);
+  cr_expect_eq(memcmp(got, want, p->result_bytes), 0, "run %d wrote behind its result", run);
+  free(got), free(want);
+}
+
+// Of every type, at addresses at which nothing wider than two or four bytes can be read at once, with a bias.
+EACH(copies_go_from_and_to_any_address_that_a_library_takes) {
+  static const tc_type types[] = {TC_F32, TC_F16};
+  simulate_library(NULL);
+  tc_gpu *g = open_one(0);
+  for (int i = 0; i < 2 && on->n_unaligned; i++) {
+    tc_gpu_product_facts f = facts(types[i], 1, 37, 50, 41, i, !i, 3);
+    tc_gpu_algorithm a;
+    int n;
+    f.alignment = (uint32_t)tc_type_bytes(f.type), f.epilogue = on->bias ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
+    OK(tc_gpu_call_find(g, WORK(f), &a, 1, &n));
+    if (n == 0) f.epilogue = TC_GPU_NO_EPILOGUE, f.alignment = 4;
+    OK(tc_gpu_call_find(g, WORK(f), &a, 1, &n));
+    if (n == 0) continue;
+    problem p = problem_make(g, &f);
+    tc_gpu_call *x = product_of(&p, &a);
+    tc_gpu_sequence *s = sequence_of(g, x);
+    void *at[4], *moved[8][4];
+    memcpy(at, p.at, sizeof at);
+    for (int time = 0; time < 8; time++) {
+      const char *const host[] = {p.left, p.right, NULL, p.bias};
+      const size_t bytes[] = {p.left_bytes, p.right_bytes, p.result_bytes, (size_t)f.n * tc_type_bytes(f.type)}, shift = (size_t)time * f.alignment;
+      for (int k = 0; k < 4; k++) {
+        OK(tc_gpu_alloc(g, bytes[k] + shift, &moved[time][k]));
+        p.at[k] = (char *)moved[time][k] + shift;
+        if (host[k]) OK(tc_gpu_write(g, p.at[k], host[k], bytes[k]));
+      }
+      OK(run(&p, s));
+    }
+    for (int k = 0; k < 32; k++) tc_gpu_free(g, moved[k / 4][k % 4]);
+    cr_expect(!tc_gpu_sequence_plain(s) && tc_gpu_sequence_copied(s) > 0, "%s", tc_gpu_sequence_plain(s));
+    memcpy(p.at, at, sizeof at);
+    tc_gpu_sequence_destroy(s);
+    tc_gpu_call_release(x);
+    problem_end(&p);
+  }
+  finish();
+}
+
+// A run of one product after the other, each elsewhere; what was elsewhere is given back at the end.
+typedef struct elsewhere {
+  one o;
+  void *own[2], *at[16][2];
+  int n;
+} elsewhere;
+
+static elsewhere elsewhere_make(void) {
+  elsewhere e = {.o = one_make()};
+  e.own[0] = e.o.p.at[0], e.own[1] = e.o.p.at[2];
+  return e;
+}
+
+static void elsewhere_next(elsewhere *e, uint64_t *words) {
+  move(&e->o.p, e->n);
+  e->at[e->n][0] = e->o.p.at[0], e->at[e->n++][1] = e->o.p.at[2];
+  say(&e->o.p, words);
+}
+
+static void elsewhere_end(elsewhere *e) {
+  for (int i = 0; i < e->n; i++) tc_gpu_free(e->o.g, e->at[i][0]), tc_gpu_free(e->o.g, e->at[i][1]);
+  e->o.p.at[0] = e->own[0], e->o.p.at[2] = e->own[1];
+  one_end(&e->o);
+}
+
+// A device that runs nothing before it is waited for, with each run's own operand and result: none disturbs another, and none is launched call by call.
+EACH(operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
+  enum { RUNS = 14, PLAIN = 4 };  // fewer than may be on their way
+  simulate_library((const char *[]){"TC_SIM_EAGER=0", NULL});
+  elsewhere e = elsewhere_make();
+  one *o = &e.o;
+  uint64_t words[TC_GPU_CALL_WORDS], asked = 0;
+  for (int i = 0; i < RUNS; i++) {
+    elsewhere_next(&e, words);
+    OK(tc_gpu_sequence_run(o->s, words));
+    cr_expect_eq(tc_gpu_sequence_plain(o->s) == NULL, i >= PLAIN, "run %d: %s", i, tc_gpu_sequence_plain(o->s));
+    cr_expect_eq(tc_gpu_sequence_copied(o->s), i >= PLAIN ? o->p.left_bytes + 35 * sizeof(float) : 0, "run %d: %zu", i, tc_gpu_sequence_copied(o->s));
+    if (i == PLAIN) asked = calls_of(on->run);
+  }
+  cr_expect_eq(calls_of(on->run), asked, "the library is asked for each run");
+  cr_expect_eq(calls_of(on->graph), 1);
+  for (int i = 0; i < RUNS; i++) expect_moved(&o->p, e.at[i][1], i, i);
+  void *right = o->p.at[1];  // what stayed until now
+  o->p.at[1] = upload(o->g, o->p.right, o->p.right_bytes);
+  say(&o->p, words);
+  OK(tc_gpu_sequence_run(o->s, words));
+  cr_expect(!tc_gpu_sequence_plain(o->s) && tc_gpu_sequence_copied(o->s) == o->p.left_bytes + o->p.right_bytes + 35 * sizeof(float));
+  cr_expect_eq(calls_of(on->graph), 2);
+  expect_moved(&o->p, o->p.at[2], RUNS - 1, RUNS);
+  tc_gpu_free(o->g, right);
+  elsewhere_end(&e);
+  finish();
+}
+
+// What a run made until it failed may be nothing.
+EACH(copies_do_nothing_in_a_run_that_has_failed) {
+  simulate_library(NULL);
+  elsewhere e = elsewhere_make();
+  uint64_t words[TC_GPU_CALL_WORDS], fault = UINT64_MAX;
+  void *word = upload(e.o.g, &fault, sizeof fault), *unwritten;
+  float got[35];
+  for (int i = 0; i < 8; i++) {
+    elsewhere_next(&e, words);
+    words[5] = (uint64_t)(uintptr_t)word;
+    OK(tc_gpu_sequence_run(e.o.s, words));
+    expect_moved(&e.o.p, e.o.p.at[2], i, i);
+  }
+  fault = 3;
+  OK(tc_gpu_write(e.o.g, word, &fault, sizeof fault));
+  OK(tc_gpu_alloc(e.o.g, e.o.p.left_bytes, &unwritten));
+  elsewhere_next(&e, words);
+  words[0] = (uint64_t)(uintptr_t)unwritten, words[5] = (uint64_t)(uintptr_t)word;
+  OK(tc_gpu_sequence_run(e.o.s, words));
+  cr_expect(!tc_gpu_sequence_plain(e.o.s) && tc_gpu_sequence_copied(e.o.s) > 0);
+  OK(tc_gpu_read(e.o.g, got, e.o.p.at[2], sizeof got));
+  for (int k = 0; k < 35; k++) cr_expect_eq(got[k], 0);
+  tc_gpu_free(e.o.g, word), tc_gpu_free(e.o.g, unwritten);
+  elsewhere_end(&e);
+  finish();
+}
+
+EACH(what_has_no_room_for_copies_is_launched) {
+  simulate_library(NULL);
+  elsewhere e = elsewhere_make();
+  for (int i = 0; i < 8; i++) {
+    uint64_t words[TC_GPU_CALL_WORDS];
+    elsewhere_next(&e, words);
+    if (i == 4) cr_assert(fail_at(on->row == TC_DEVICE_CUDA ? "cuMemAllocFromPoolAsync:1=2" : "hipMallocFromPoolAsync:1=2"));
+    OK(tc_gpu_sequence_run(e.o.s, words));
+    const char *plain = tc_gpu_sequence_plain(e.o.s);
+    cr_expect(plain && (i < 4 || strstr(plain, "memory was short to copy them to")), "run %d: %s", i, plain);
+    expect_moved(&e.o.p, e.o.p.at[2], i, i);
+  }
+  elsewhere_end(&e);
   finish();
 }
 
@@ -348,7 +528,7 @@ EACH(each_device_has_a_library_of_its_own) {
     tc_gpu_sequence *s = sequence_of(g, x), *other;
     for (int time = 0; time < 3; time++) OK(run(&p, s));
     tc_gpu_launch launch = {.call = x};
-    FAILS(tc_gpu_sequence_create(open_one(1 - i), &launch, 1, 5, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
+    FAILS(tc_gpu_sequence_create(open_one(1 - i), &launch, 1, TC_GPU_CALL_WORDS, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
     tc_gpu_sequence_destroy(s);
     tc_gpu_call_release(x);
     problem_end(&p);
@@ -400,13 +580,13 @@ EACH(an_algorithm_holds_for_its_product_and_for_no_other) {
 EACH(memory_that_is_not_as_it_was_said_is_found) {
   simulate_library(NULL);
   one o = one_make();
-  uint64_t words[5];
+  uint64_t words[TC_GPU_CALL_WORDS];
   say(&o.p, words);
   words[0] += 2;
   FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, said("asking a library for library_f32_5x7x9", on->misaligned));
   tc_gpu_launch launch = {.call = o.x, .first_word = 1};
   tc_gpu_sequence *s;
-  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, 5, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 5");
+  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, TC_GPU_CALL_WORDS, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 6");
   OK(run(&o.p, o.s));
   unsetenv("TC_SIM_ABORT");
   say(&o.p, words);
@@ -632,7 +812,9 @@ EACH(every_allocation_may_fail) {
   one o = one_make();
   tc_gpu_algorithm a[MOST];
   int n, failed = 0;
+  void *own = o.p.at[2], *elsewhere[5];
   OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
+  for (int i = 0; i < 5; i++) OK(tc_gpu_alloc(o.g, o.p.result_bytes, &elsewhere[i]));
   bool done = false;
   for (int k = 1; !done; k++) {
     cr_assert(k < 1000);
@@ -642,8 +824,13 @@ EACH(every_allocation_may_fail) {
     tc_alloc_fail_at(k, 0);
     tc_status st = tc_gpu_call_create(o.g, WORK(usual), &a[0], &x);
     launch.call = x;
-    if (st == TC_OK) st = tc_gpu_sequence_create(o.g, &launch, 1, 5, &s);
+    if (st == TC_OK) st = tc_gpu_sequence_create(o.g, &launch, 1, TC_GPU_CALL_WORDS, &s);
     for (int time = 0; time < 3 && st == TC_OK; time++) st = run(&o.p, s);
+    for (int time = 0; time < 5 && st == TC_OK; time++) {
+      o.p.at[2] = elsewhere[time];
+      st = run(&o.p, s);
+    }
+    o.p.at[2] = own;
     done = tc_alloc_fail_at(0, 0) < k;
     cr_expect(st == TC_OK || st == TC_ERR_MEMORY, "allocation %d: %s", k, tc_last_error()->message);
     failed += st != TC_OK;
@@ -652,6 +839,7 @@ EACH(every_allocation_may_fail) {
     tc_clear_error();
   }
   cr_expect(failed > 3, "%d", failed);
+  for (int i = 0; i < 5; i++) tc_gpu_free(o.g, elsewhere[i]);
   one_end(&o);
   finish();
 }
@@ -666,7 +854,7 @@ typedef struct runner {
 static void *run_often(void *arg) {
   runner *r = arg;
   char *got = calloc(1, r->p->result_bytes);
-  uint64_t words[5];
+  uint64_t words[TC_GPU_CALL_WORDS];
   size_t bytes = r->p->result_bytes - GUARD * 4;
   say(r->p, words);
   words[2] = (uint64_t)(uintptr_t)r->result;

@@ -38,6 +38,13 @@ Test(hip_conv, a_library_that_knows_tf32_is_told_to_do_without) {
   every_kind((const char *[]){"TC_SIM_MIOPEN=3.6.1", NULL}, "MIOpen 3.6.1");
 }
 
+Test(hip_conv, operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
+  simulate_library(NULL);
+  static const tc_type types[] = {TC_F32, TC_BF16, TC_F32};
+  for (int i = 0; i < 3; i++) replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
+  finish();
+}
+
 Test(hip_conv, no_rule_takes_it) {
   simulate_library(NULL);
   cr_expect(tc_gpu_library_is_measured(open_tested(), TC_GPU_CONVOLUTIONS));

@@ -183,6 +183,28 @@ static void test_replay(void) {
   tc_scope_end(s);
 }
 
+// Images and results that are elsewhere in each step: what moves channels last and back reads and writes them, so that the graph copies nothing.
+static void test_ever_new_addresses(void) {
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = numbers(rows[0].weight, TC_F32), kept[20];
+  float first[MOST], got[MOST];
+  int64_t n = 0;
+  for (int i = 0; i < 10; i++) {
+    tc_sync_point point = {0};
+    kept[i] = numbers(rows[0].image, TC_F32);
+    kept[10 + i] = convolve(&rows[0], kept[i], w, (tc_tensor){0, 0});
+    EXPECT_OK(tc_eval(1, &kept[10 + i]));
+    EXPECT(tc_sync_points(1, &point) == 1 && (i < 1 || point.replayed) && point.copied_bytes == 0, "step %d: %s", i,
+           point.gpu_note ? point.gpu_note : "");
+  }
+  for (int i = 0; i < 10; i++) {
+    n = expect_floats(kept[10 + i], i ? got : first, MOST);
+    EXPECT(i == 0 || memcmp(got, first, (size_t)n * sizeof *got) == 0, "step %d", i);
+  }
+  tc_scope_end(s);
+}
+
 // A parameter's weight is moved to channels last by the first run alone, and again once it was assigned.
 static void test_parameter(void) {
   const row *r = &rows[0];
@@ -251,8 +273,8 @@ static void test_failures(void) {
 
 // ---- the rule ----
 
-// Whether the library makes a 3 x 3 convolution of 8 square images, with a relu behind it or not.
-static bool by_rule(tc_type type, tc_op op, int64_t size, int64_t channels, bool followed) {
+// Whether the library makes a 3 x 3 convolution of 8 square images, with a relu behind it or not; moves: of the program's image, for the program.
+static bool by_rule_of(tc_type type, tc_op op, int64_t size, int64_t channels, bool followed, bool moves) {
   const uint64_t one = UINT64_C(1) << 32 | 1, padding = one, attr[] = {one, one, padding, padding, 1};
   const tc_dims image = TC_SHAPE(8, size, size, channels), weight = TC_SHAPE(channels, channels, 3, 3);
   const tc_dims *shape[3] = {&image, op == TC_OP_CONV_WEIGHT ? &image : &weight, op == TC_OP_CONV_WEIGHT ? &weight : &image};
@@ -270,10 +292,15 @@ static bool by_rule(tc_type type, tc_op op, int64_t size, int64_t channels, bool
     if (i == 2) node[i].op = op, node[i].in = in, node[i].n_in = 2, node[i].attr = attr, node[i].n_attr = 5;
   }
   if (followed) node[3].op = TC_OP_RELU, node[3].in = &after, node[3].n_in = 1;
+  if (moves) node[0].leaf = 0, node[2].out = 0;
   EXPECT_OK(tc_target_of(tc_device_default(), &g.target));
   tc_gpu_call *call = tc_vendor_conv_choose(&g, 2);
   tc_gpu_call_release(call);
   return call != NULL;
+}
+
+static bool by_rule(tc_type type, tc_op op, int64_t size, int64_t channels, bool followed) {
+  return by_rule_of(type, op, size, channels, followed, false);
 }
 
 static void test_rule(void) {
@@ -291,10 +318,12 @@ static void test_rule(void) {
     EXPECT(!by_rule(TC_BF16, op, 16, 64, false) && by_rule(TC_BF16, op, 64, 512, false), "large ones of halves");
     EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false), "large ones of f32");
   }
-  int64_t least = 16, least_before_more = 16;
+  int64_t least = 16, least_before_more = 16, least_copied = 16;
   while (least < 2048 && !by_rule(TC_BF16, TC_OP_CONV, 56, least, false)) least += 8;
   while (least_before_more < 2048 && !by_rule(TC_BF16, TC_OP_CONV, 56, least_before_more, true)) least_before_more += 8;
   EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
+  while (least_copied < 2048 && !by_rule_of(TC_BF16, TC_OP_CONV, 56, least_copied, false, true)) least_copied += 8;
+  EXPECT(least_copied > least_before_more && least_copied < 2048, "so have copies of image and result: %lld", (long long)least_copied);
   EXPECT(!by_rule(TC_F64, TC_OP_CONV, 64, 512, false), "f64");
   set("TC_GPU_LIBRARIES", "never");
   EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false), "never");
@@ -377,6 +406,7 @@ int main(int argc, char **argv) {
   test_values("0", 4, 3);  // launched, then replayed
   test_values("2", 4, 1);  // with a workspace
   test_replay();
+  test_ever_new_addresses();
   test_parameter();
   test_failures();
   test_rule();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <tc/tc.h>
 
+#include "device/gpu.h"
 #include "tests/plain/expect.h"
 
 typedef struct gpu_kind {
@@ -392,6 +393,19 @@ static void adam(const gpu_kind *k) {
   EXPECT_OK(tc_optimizer_step(o));
   made_one(w);
   tc_optimizer_destroy(o);
+}
+
+// ---- the device's own: the kernel that copies operands of libraries' calls, and one that writes tables ----
+
+static void own(const gpu_kind *k) {
+  tc_gpu *g;
+  (void)k;
+  EXPECT_OK(tc_gpu_get(tc_device_default(), &g));
+  uint32_t missing = tc_gpu_own_missing(g, TC_GPU_CALL_WORDS, true);
+  setenv("TC_SIM_KEEP", gpu_kind_dir, 1);
+  for (uint32_t i = 0; i < 32; i++)
+    if (missing >> i & 1) EXPECT_OK(tc_gpu_own_make(g, i));
+  unsetenv("TC_SIM_KEEP");
 }
 
 // ---- all ----

@@ -9,6 +9,7 @@
 
 #include "lowering/gpu/vendor.h"
 #include "runtime/contests.h"
+#include "runtime/profile.h"
 #include "tests/plain/library.h"
 
 // A library, by TC_TEST_LIBRARY: its name, and the device that is simulated for it.
@@ -208,6 +209,81 @@ static void test_replay(void) {
   tc_scope_end(s);
 }
 
+// Steps whose operand and result are elsewhere each time, all kept: a graph copies them, and says so. The weight stays.
+static void test_ever_new_addresses(void) {
+  enum { STEPS = 12, PLAIN = 4 };
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_retain(N(TC_F32, 9, 7)), x[STEPS], y[STEPS];
+  float data[5 * 9], weight[9 * 7], got[5 * 7];
+  const uint64_t moved = (5 * 9 + 5 * 7) * sizeof(float);
+  uint64_t asked = 0;
+  for (int i = 0; i < STEPS; i++) {
+    tc_scope step = tc_scope_begin();
+    for (int k = 0; k < 5 * 9; k++) data[k] = (float)(k % 7 + i);
+    x[i] = tc_retain(tc_from_host(data, TC_SHAPE(5, 9), TC_F32));
+    y[i] = tc_retain(tc_matmul(x[i], w));
+    EXPECT_OK(tc_eval(1, &y[i]));
+    tc_sync_point point = {0};
+    EXPECT(tc_sync_points(1, &point) == 1 && point.replayed == (i >= PLAIN), "step %d: %s", i, point.gpu_note ? point.gpu_note : "");
+    EXPECT(point.copied_bytes == (i < PLAIN ? 0 : moved), "step %d: %d bytes", i, (int)point.copied_bytes);
+    EXPECT(i < PLAIN || (point.gpu_note && strstr(point.gpu_note, "ever other addresses, and are copied")), "step %d: %s", i, point.gpu_note);
+    if (i == PLAIN) asked = calls(on->product);
+    tc_scope_end(step);
+  }
+  EXPECT(calls(on->product) == asked, "%d products are asked for plainly", (int)(calls(on->product) - asked));
+  EXPECT_OK(tc_to_host(w, weight, sizeof weight));
+  for (int i = 0; i < STEPS; i++) {
+    EXPECT_OK(tc_to_host(y[i], got, sizeof got));
+    for (int k = 0; k < 5 * 7; k++) {
+      float sum = 0;
+      for (int j = 0; j < 9; j++) sum += (float)((k / 7 * 9 + j) % 7 + i) * weight[j * 7 + k % 7];
+      EXPECT(got[k] == sum, "step %d: %g, not %g", i, got[k], sum);
+    }
+    tc_release(x[i]), tc_release(y[i]);
+  }
+  char row[96];
+  snprintf(row, sizeof row, "ever other addresses, and are copied: %d bytes\n", (int)moved);
+  char *text = NULL;
+  size_t bytes;
+  FILE *to = open_memstream(&text, &bytes);
+  tc_profile_print(to);
+  fclose(to);
+  EXPECT(strstr(text, row), "the profile says: %s", text);
+  free(text);
+  tc_release(w);
+  tc_scope_end(s);
+}
+
+// The same behind a check of indices that fails in one step: told, and the next steps are right.
+static void test_bad_index_and_copies(void) {
+  set("TC_GPU_LIBRARIES", "always");
+  tc_scope s = tc_scope_begin();
+  tc_tensor table = tc_retain(N(TC_F32, 4, 9)), w[12], y[12];
+  float first[5 * 7], got[5 * 7];
+  for (int i = 0; i < 12; i++) {
+    const int64_t at[] = {0, i == 8 ? 7 : 3, 1, 2, 0};
+    tc_scope step = tc_scope_begin();
+    w[i] = tc_retain(N(TC_F32, 9, 7));
+    y[i] = tc_retain(tc_matmul(tc_index_select(table, 0, tc_from_host(at, TC_SHAPE(5), TC_I64)), w[i]));
+    tc_status st = tc_eval(1, &y[i]);
+    EXPECT(st == (i == 8 ? TC_ERR_INDEX : TC_OK), "step %d: %s", i, tc_last_error()->message);
+    tc_clear_error();
+    if (i == 11) {
+      tc_sync_point point = {0};
+      EXPECT(tc_sync_points(1, &point) == 1 && point.replayed && point.copied_bytes > 0, "%s", point.gpu_note ? point.gpu_note : "");
+    }
+    tc_scope_end(step);
+  }
+  EXPECT_OK(tc_to_host(y[0], first, sizeof first));
+  for (int i = 0; i < 12; i++) {
+    if (i != 8) EXPECT(tc_to_host(y[i], got, sizeof got) == TC_OK && memcmp(got, first, sizeof got) == 0, "step %d", i);
+    tc_release(y[i]), tc_release(w[i]);
+  }
+  tc_release(table);
+  tc_scope_end(s);
+}
+
 // ---- what fails ----
 
 // A library does not look whether the run has failed: what it gives then goes nowhere.
@@ -256,13 +332,14 @@ static void test_failures(void) {
 
 // ---- the rule ----
 
-static bool by_rule(tc_type type, int64_t size, tc_vendor_after after) {
+static bool by_rule(tc_type type, int64_t size, tc_vendor_after after, bool moves) {
   tc_graph graph = {.n = 0};
   tc_grouping gr = {.graph = &graph};
   tc_gpu_call *product;
   EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
   tc_vendor_product v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}, .after = after};
   v.facts.left.row = v.facts.right.row = size;
+  for (int i = 0; i < 3; i++) v.moves[i] = moves;
   bool library = tc_vendor_choose(&v, &gr, NULL, NULL, &product);
   EXPECT(library == (product != NULL), "a product where it is chosen");
   tc_gpu_call_release(product);
@@ -271,14 +348,16 @@ static bool by_rule(tc_type type, int64_t size, tc_vendor_after after) {
 
 static void test_rule(void) {
   set("TC_GPU_LIBRARIES", "rule");
-  EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "large products of halves");
-  EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS) && !by_rule(TC_F32, 256, TC_AFTER_BIAS), "large products of f32");
-  int64_t least = 512, least_before_more = 512;
-  while (least < 4096 && !by_rule(TC_BF16, least, TC_AFTER_NOTHING)) least += 8;
-  while (least_before_more < 4096 && !by_rule(TC_BF16, least_before_more, TC_AFTER_MORE)) least_before_more += 8;
+  EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING, false) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false), "large products of halves");
+  EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS, false) && !by_rule(TC_F32, 256, TC_AFTER_BIAS, false), "large products of f32");
+  int64_t least = 512, least_before_more = 512, least_copied = 512;
+  while (least < 4096 && !by_rule(TC_BF16, least, TC_AFTER_NOTHING, false)) least += 8;
+  while (least_before_more < 4096 && !by_rule(TC_BF16, least_before_more, TC_AFTER_MORE, false)) least_before_more += 8;
+  while (least_copied < 4096 && !by_rule(TC_BF16, least_copied, TC_AFTER_NOTHING, true)) least_copied += 8;
   EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
+  EXPECT(least_copied > least_before_more && least_copied < 4096, "so have copies, of three operands: %lld", (long long)least_copied);
   set("TC_GPU_LIBRARIES", "never");
-  EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING), "never");
+  EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false), "never");
 }
 
 // ---- measurement ----
@@ -307,6 +386,33 @@ static int run_child(const char *expected) {
   return expect_done("gpu_products, another process");
 }
 
+// In a process of its own: what is copied is timed and told, and no parameter, nothing that the plan assigns, and no value between its kernels.
+static int run_priced(void) {
+  static const char *const keys[] = {"f32 1x128x128x64 copying 131072 ", "f32 1x128x160x64 copying 32768 ", "f32 1x160x128x64 left "};
+  tc_scope s = tc_scope_begin();
+  float v;
+  tc_tensor a = N(TC_F32, 128, 64), w = tc_param(N(TC_F32, 64, 160)), state = tc_retain(N(TC_F32, 160, 64)), p = tc_param(N(TC_F32, 64, 128));
+  tc_tensor all = tc_matmul(a, N(TC_F32, 64, 128));
+  EXPECT_OK(tc_eval(1, &all));
+  tc_no_grad_begin();
+  EXPECT_OK(tc_item_f32(tc_sum(tc_cumsum(tc_matmul(a, w), 0), TC_ALL, false), &v));
+  tc_tensor sum = tc_sum(tc_cumsum(tc_matmul(state, p), 0), TC_ALL, false);
+  EXPECT_OK(tc_assign(state, tc_mul(state, 0.5f)));
+  EXPECT_OK(tc_eval(1, &sum));
+  tc_no_grad_end();
+  tc_release(w), tc_release(p), tc_release(state);
+  tc_scope_end(s);
+  char *text = NULL;
+  size_t bytes;
+  FILE *to = open_memstream(&text, &bytes);
+  tc_contests_print(to);
+  fclose(to);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) EXPECT(strstr(text, keys[i]), "\"%s\" in: %s", keys[i], text);
+  free(text);
+  tc_shutdown();
+  return expect_done("gpu_products, what copies cost");
+}
+
 static void test_measurement(void) {
   char timed[32], missing[96];
   snprintf(timed, sizeof timed, "chosen, %d timed", on->n);
@@ -326,6 +432,7 @@ static void test_measurement(void) {
   child("TC_DETERMINISTIC=1", "by rule, 0 timed");
   child("TC_AUTOTUNE=0", "by rule, 0 timed");
   child(missing, "by rule, 0 timed");
+  child("", "priced");
   (void)files_fini();
 }
 
@@ -343,10 +450,12 @@ static bool simulate_library(void) {
 int main(int argc, char **argv) {
   if (!simulate_library()) return puts("skipped: the simulated driver was not built"), 77;
   EXPECT_OK(tc_set_default_device(on->device));
-  if (argc > 1) return run_child(argv[1]);
+  if (argc > 1) return strcmp(argv[1], "priced") == 0 ? run_priced() : run_child(argv[1]);
   test_values("0", 3);
   test_values("1", 1);  // with a workspace
   test_replay();
+  test_ever_new_addresses();
+  test_bad_index_and_copies();
   test_bad_index();
   test_failures();
   test_rule();

@@ -119,6 +119,23 @@ Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kep
   }
 }
 
+Test(options, number_outside_of_its_range_is_logged_and_its_default_kept) {
+  static const char *const bad[] = {"0", "1", "-3", "1048577", "2..9", "x"}, *const good[] = {"2", "1048576"};
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char want[128];
+    read_logged("TC_GPU_AHEAD", bad[i]);
+    snprintf(want, sizeof want, "tc[warn] TC_GPU_AHEAD is \"%s\", not a whole number from 2 to 1048576; using 16\n", bad[i]);
+    cr_expect_str_eq(lines, want);
+    cr_expect_eq(tc_options_get()->gpu_ahead, 16);
+  }
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    read_logged("TC_GPU_AHEAD", good[i]);
+    cr_expect_str_empty(lines);
+    cr_expect_eq(tc_options_get()->gpu_ahead, atoll(good[i]));
+  }
+}
+
 Test(options, overlong_string_is_logged_and_ignored) {
   static char text[5000];
   memset(text, 'a', sizeof text - 1);

@@ -1,0 +1,61 @@
+// The kernels that write tables of sequences, and what a device has of kernels of its own.
+//
+// A kernel that writes words of a table is told where and how many, and then come the words. By room for them: what fits the parameters of drivers of every
+// age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000. Threads: thread-safe.
+#include <stdlib.h>
+
+#include "device/gpu/moving.h"
+
+const uint32_t tc_gpu_fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
+
+static tc_status fill_make(tc_gpu *g, uint32_t size) {
+  char name[32], source[640];
+  tc_gpu_code *c;
+  snprintf(name, sizeof name, "tc_fill_%u", tc_gpu_fill_words[size]);
+  snprintf(source, sizeof source,
+           "#include \"tc_words.h\"\n"
+           "typedef struct { u64 *to; u64 n; u64 word[%u]; } tc_fill;\n"
+           "TC_KERNEL_OF(%s, 128, tc_fill) {\n"
+           "  for (i32 i = TC_THREAD; i < (i32)tc_value->n; i += 128) tc_value->to[i] = tc_value->word[i];\n"
+           "}\n",
+           tc_gpu_fill_words[size], name);
+  TC_TRY(tc_gpu_compile(g, name, source, &c));
+  pthread_mutex_lock(&g->lock);
+  tc_gpu_code *other = g->fill[size];  // of a thread that was faster
+  if (!other) g->fill[size] = c;
+  pthread_mutex_unlock(&g->lock);
+  if (other) tc_gpu_code_release(c);
+  return TC_OK;
+}
+
+uint32_t tc_gpu_fill_most(const tc_gpu *g) {
+  uint32_t largest = TC_GPU_FILLS;
+  while (largest > 1 && (tc_gpu_fill_words[largest - 1] + TC_GPU_FILL_HEAD) * sizeof(uint64_t) > g->driver->most_value_bytes()) largest--;
+  return tc_gpu_fill_words[largest - 1];
+}
+
+uint32_t tc_gpu_fill_size(uint32_t n_words) {
+  uint32_t size = 0;
+  while (tc_gpu_fill_words[size] < n_words) size++;
+  return size;
+}
+
+// ---- all ----
+
+#define COPIER TC_GPU_FILLS  // its number
+
+tc_status tc_gpu_own_make(tc_gpu *g, uint32_t number) {
+  return number == COPIER ? tc_gpu_copier_make(g) : fill_make(g, number);
+}
+
+uint32_t tc_gpu_own_missing(tc_gpu *g, uint32_t n_words, bool calls) {
+  uint32_t most = tc_gpu_fill_most(g), rest = n_words % most, missing = calls ? 1u << COPIER : 0;
+  if (n_words >= most) missing |= 1u << tc_gpu_fill_size(most);
+  if (rest) missing |= 1u << tc_gpu_fill_size(rest);
+  pthread_mutex_lock(&g->lock);
+  for (uint32_t i = 0; i < TC_GPU_FILLS; i++)
+    if (g->fill[i]) missing &= ~(1u << i);
+  if (g->copier) missing &= ~(1u << COPIER);
+  pthread_mutex_unlock(&g->lock);
+  return missing;
+}
