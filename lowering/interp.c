@@ -55,7 +55,7 @@ typedef struct translation {
 
 static unsigned size_class(const translation *t, uint32_t v) {
   const tc_ninst *i = &t->nest->inst[v];
-  const unsigned bytes = t->value[v].in_place ? sizeof(char *) : (unsigned)i->lanes << log_bytes[i->dtype];
+  const unsigned bytes = t->value[v].in_place ? (unsigned)sizeof(char *) : (unsigned)i->lanes << log_bytes[i->dtype];
   return bytes <= 64 ? 0 : bytes == 128 ? 1 : bytes == 256 ? 2 : 3;
 }
 
