@@ -17,13 +17,14 @@ tc_status tc_compiler_object(const tc_nest *nest, const char *name, void **out, 
 // Opens it; false: there is none. *lasting: see codegen.h.
 bool tc_compiler_open(bool *lasting);
 
+// Whether this machine's kernels are compiled, as far as is known without opening the compiler; else they are interpreted.
+bool tc_compiler_compiles(void);
+
 // ---- for kernel.c ----
 
 // Around what may open a compiler or runs one: locks of its own, which no fork can take. A fork that waits is let through before new compiles.
 void tc_compiler_begin(void);
 void tc_compiler_end(void);
-// Whether this machine's kernels are compiled, as far as is known without opening the compiler; else they are interpreted.
-bool tc_compiler_compiles(void);
 // What a kernel's key on disk begins with: who makes objects, and for what; "": nothing is kept.
 const char *tc_compiler_head(void);
 // The following begin in between. Opened, if it was not: whether there is one, and whether it is what the head says.

@@ -4,8 +4,9 @@
 // depends only on constants and on the run's scalars goes to a prologue, run once per call; constants themselves are copied in at the start.
 // Slots are reused when the last reader of a value is past, so a frame stays in L1. A step takes a third to a half of its time to read slots and write one,
 // so instructions are joined: "op; SET var" becomes one step that writes the variable, "LOAD; SPLAT; FMA" one that reads an element, as a product's
-// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in place, its slot holding where it lies; and what one
-// instruction alone reads is left to that instruction's step where the set has a function for both.
+// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in place, its slot holding where it lies, and what is
+// stored as soon as it is computed is written there; what one instruction alone reads is left to that instruction's step where the set has a function for
+// both.
 // Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
 #include <string.h>
 
@@ -36,7 +37,7 @@ typedef struct value {
   uint32_t n_uses;
   uint32_t next;  // in the list of values that end together, or of free slots
   bool early;  // known before the body runs
-  bool in_place;  // a LOAD that its readers do; the slot holds its address
+  bool in_place;  // a LOAD that its readers do, or what is computed for the STORE behind it and writes itself; the slot holds the address
   bool late;  // left to its only reader
 } value;
 
@@ -171,8 +172,21 @@ static bool is_folded_load(const translation *t, uint32_t i) {
   return n->inst[i + 1].src[0] == i && is_folded_splat(t, i + 1);
 }
 
-static bool is_folded(const translation *t, uint32_t i) {
-  return is_folded_splat(t, i) || is_folded_load(t, i);
+// What the next instruction stores, and nothing else reads; a store past the caches has a step of its own.
+static void find_stored(translation *t) {
+  const tc_nest *n = t->nest;
+  for (uint32_t i = 1; i < n->n_inst; i++) {
+    const tc_ninst *store = &n->inst[i], *v = store - 1;
+    if (store->op != TC_N_STORE || store->src[1] != i - 1 || store->src[2] != TC_NONE || t->value[i - 1].early || t->value[i - 1].n_uses != 1)
+      continue;
+    if (copy_class(v) != 6 || (store->flags & 1 && t->set->store_far != NULL) || v->op == TC_N_LOAD) continue;
+    t->value[i - 1].in_place = takes_in_place(v, &n->inst[v->src[0]]);
+  }
+}
+
+// Instruction i is the STORE of such a value.
+static bool is_folded_store(const translation *t, uint32_t i) {
+  return t->nest->inst[i].op == TC_N_STORE && t->value[t->nest->inst[i].src[1]].in_place;
 }
 
 static int pair_op(const tc_ninst *i) {
@@ -196,6 +210,10 @@ static tc_interp_fn *joined_fn(const translation *t, const tc_ninst *i, int k) {
     return t->nest->inst[first->src[0]].dtype == TC_F32 && log_bytes[i->dtype] == 2 ? t->set->pick[first->op] : NULL;
   const int op = pair_op(i), before = pair_op(first);
   return op >= 0 && before >= 0 ? t->set->pair[op][before][k] : NULL;
+}
+
+static bool is_folded(const translation *t, uint32_t i) {
+  return is_folded_splat(t, i) || is_folded_load(t, i) || is_folded_store(t, i);
 }
 
 // Which operand of instruction i is left to it, or -1.
@@ -290,17 +308,27 @@ static void put_joined(const translation *t, tc_interp_step *s, const tc_ninst *
     if (k != late && i->src[k] != TC_NONE) s->src[n++] = own.src[k];
 }
 
+// Where a value that is written in place goes.
+static void emit_place(translation *t, uint32_t at) {
+  const tc_ninst *store = &t->nest->inst[at + 1];
+  tc_interp_step *s = &t->out->steps[t->n_steps++];
+  s->fn = tc_interp_plain.point, s->dst = t->value[at].at, s->src[0] = t->value[store->src[0]].at;
+  s->imm = store->imm, s->shift = log_bytes[store->dtype];
+}
+
 static void emit(translation *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
+  const bool loaded = t->value[at].in_place && i->op == TC_N_LOAD, stored = t->value[at].in_place && i->op != TC_N_LOAD;
+  if (stored) emit_place(t, at);
   tc_interp_step *s = &t->out->steps[t->n_steps++];
   const int late = late_operand(t, i);
   if (late >= 0) {
     put_joined(t, s, i, late);
   } else {
-    s->fn = t->value[at].in_place ? tc_interp_plain.point : pick_fn(t, i);
+    s->fn = loaded ? tc_interp_plain.point : pick_fn(t, i);
     put_operands(t, s, i);
   }
-  s->dst = tc_nest_has_value(i) ? t->value[at].at : 0;
+  s->dst = tc_nest_has_value(i) ? t->value[at].at | (stored ? IN_PLACE : 0) : 0;
   s->lanes = i->lanes;
   s->imm = i->imm;
   const tc_ninst *copied = i;
@@ -421,6 +449,7 @@ static tc_status translate(const tc_nest *nest, tc_interp *out) {
   t.top = (sizeof(tc_interp_head) + ((size_t)nest->n_buf + nest->n_tile) * sizeof(void *) + 63) / 64 * 64;
   find_lives(&t);
   find_in_place(&t);
+  find_stored(&t);
   find_late(&t);
   translate_early(&t);
   translate_body(&t);

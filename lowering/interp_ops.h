@@ -22,10 +22,11 @@
     TYPES_OF(TY) \
     typedef XT AX __attribute__((aligned(1), may_alias)); \
     typedef T AT __attribute__((aligned(1), may_alias)); \
+    typedef DT AD __attribute__((aligned(1), may_alias)); \
     enum { WIDE = sizeof(T) > sizeof(DT) ? sizeof(T) : sizeof(DT), GRAIN = 64 / WIDE }; \
-    DT *d = slot_at(frame, s->dst); \
-    const AX *a = operand_at(frame, s->src[0]); \
-    const AT *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
+    AD *d = vector_at(frame, s->dst); \
+    const AX *a = vector_at(frame, s->src[0]); \
+    const AT *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) { \
@@ -61,8 +62,8 @@ STEP_PICKS(MAP_PICK)
     enum { GRAIN = 64 / (int)sizeof(T_##TY) }; \
     T_##TY x; \
     memcpy(&x, FROM, sizeof x); \
-    T_##TY *d = slot_at(frame, s->dst); \
-    const A_##TY *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
+    A_##TY *d = vector_at(frame, s->dst); \
+    const A_##TY *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) d[j] = FMA(x, b[j], c[j]); \
@@ -79,8 +80,8 @@ SCALED(SCALED_FROM, F64, __builtin_fma, buffer_at(frame, s))
 // Two ops of F32 of which the second alone reads what the first computes, which stays in registers.
 #define PAIR_AT(SECOND, FIRST, AT, EXPR) \
   static const step *FN(PAIR_##SECOND, FIRST, AT)(const step *s, char *frame) { \
-    float *d = slot_at(frame, s->dst); \
-    const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]); \
+    A_F32 *d = vector_at(frame, s->dst); \
+    const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < 16; j++) { \
@@ -96,9 +97,9 @@ SCALED(SCALED_FROM, F64, __builtin_fma, buffer_at(frame, s))
 STEP_PAIRS(PAIR)
 
 static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
-  float *d = slot_at(frame, s->dst);
-  const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]), *c = operand_at(frame, s->src[2]);
-  const A_F32 *e = operand_at(frame, s->src[3]), *f = operand_at(frame, s->src[4]);
+  A_F32 *d = vector_at(frame, s->dst);
+  const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]);
+  const A_F32 *e = vector_at(frame, s->src[3]), *f = vector_at(frame, s->src[4]);
   uint32_t left = s->lanes;
   do {
     IVDEP for (int j = 0; j < 16; j++) d[j] = __builtin_fmaf(__builtin_fmaf(a[j], b[j], c[j]), e[j], f[j]);
@@ -111,9 +112,9 @@ static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
 // SELECT by a comparison of F32 that nothing else reads.
 #define PICK(TEST, SIGN) \
   static const step *FN(PICK, TEST, v)(const step *s, char *frame) { \
-    int32_t *d = slot_at(frame, s->dst); \
-    const A_F32 *a = operand_at(frame, s->src[0]), *b = operand_at(frame, s->src[1]); \
-    const A_I32 *c = operand_at(frame, s->src[2]), *e = operand_at(frame, s->src[3]); \
+    A_I32 *d = vector_at(frame, s->dst); \
+    const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]); \
+    const A_I32 *c = vector_at(frame, s->src[2]), *e = vector_at(frame, s->src[3]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < 16; j++) { \
@@ -131,8 +132,8 @@ STEP_TESTS_OF_PICKS(PICK)
 #define CAST_TO(D, S, K) \
   static const step *FN(CAST_##D, S, v)(const step *s, char *frame) { \
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
-    T_##D *d = slot_at(frame, s->dst); \
-    const A_##S *a = operand_at(frame, s->src[0]); \
+    A_##D *d = vector_at(frame, s->dst); \
+    const A_##S *a = vector_at(frame, s->src[0]); \
     uint32_t left = s->lanes; \
     do { \
       IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j])); \

@@ -20,7 +20,7 @@ struct tc_interp_step {
   int64_t imm;
 };
 
-// Of an operand that is read where it lies in memory, not necessarily aligned.
+// Of an operand that is read, or a result that is written, where it lies in memory, not necessarily aligned.
 enum { IN_PLACE = 1 };
 
 // Which of the operations that PAIRS are made of.
@@ -62,10 +62,10 @@ static inline void *slot_at(char *frame, uint32_t offset) {
 static inline tc_interp_head *head_of(char *frame) {
   return __builtin_assume_aligned(frame, 64);
 }
-// A vector operand: its slot, or where it lies in memory.
-static inline const void *operand_at(char *frame, uint32_t offset) {
-  const char *p = frame + (offset & ~(uint32_t)IN_PLACE);
-  return offset & IN_PLACE ? *(const char *const *)p : p;
+// A vector operand, or a result: its slot, or where it lies in memory.
+static inline void *vector_at(char *frame, uint32_t offset) {
+  char *p = frame + (offset & ~(uint32_t)IN_PLACE);
+  return offset & IN_PLACE ? *(char **)p : p;
 }
 // The element a LOAD, STORE or PREFETCH starts at, or that scales.
 static inline char *buffer_at(char *frame, const tc_interp_step *s) {
