@@ -2,8 +2,8 @@
 // steps ahead of a device that runs nothing before it must.
 //
 // The model takes a program's steps and the memory of a run, before the run's words are made, and says which kernels must begin, in which order, with which
-// words in their table, and which products a vendor's library must make, of which operands. The simulator says what begins, what is in the table then, and what a
-// library is given. On tc:cuda and tc:hip, with products generated and made by libraries. Besides: memory in use is nobody else's; temporaries that are alive
+// words in their table, and which products a vendor's library must make, of which operands, copied or not (gpu_model_copies.h). The simulator says what begins, what is
+// in the table then, and what a library is given. On tc:cuda and tc:hip, with products generated and made by libraries. Besides: memory in use is nobody else's; temporaries that are alive
 // together lie apart; what a step writes is its run's own, and no kept result; no more runs are on their way than may be; and results are tc:cpu's. Bugs that
 // are planted behind the model's back must each be seen, in a process of their own.
 #include <dlfcn.h>
@@ -11,45 +11,31 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "device/gpu/state.h"
+#include "device/gpu/moving.h"
 #include "lowering/gpu/launches.h"
 #include "runtime/options.h"
-#include "tests/plain/child.h"
+#include "tests/plain/gpu_model_copies.h"
 #include "tests/sim/built.h"
-#include "tests/sim/product.h"
 
-enum { STEPS = 24, KEPT = STEPS / 3, AHEAD = 6, ROWS = 16, MOST_LIVE = 512, MOST_BEGUN = 4096, MOST_LISTS = 32 };
+enum { STEPS = 24, KEPT = STEPS / 3, READ = 2 * KEPT + 1, AHEAD = 6, ROWS = 16 };
 
-// ---- what was found ----
-
-enum { LIST = 1, WORDS = 2, MEMORY = 4, QUEUE = 8, VALUES = 16 };
-static unsigned found;  // kinds of mistakes
-static bool quiet;  // they are planted
-
-#define MISTAKE(kind, ...) \
-  do { \
-    if (!quiet && !(found & (kind))) printf(__VA_ARGS__), printf("\n"); \
-    found |= (kind); \
-  } while (0)
-
-typedef enum plant { NO_PLANT, STALE_WORDS, STALE_PRODUCTS, SWAPPED_LAUNCHES, SHARED_BLOCKS, SHARED_BUFFERS, GIVEN_BACK_EARLY } plant;
+typedef enum plant {
+  NO_PLANT,
+  STALE_WORDS,
+  STALE_PRODUCTS,
+  SWAPPED_LAUNCHES,
+  SHARED_BLOCKS,
+  SHARED_BUFFERS,
+  GIVEN_BACK_EARLY,
+  STALE_COPIES,
+  CUT_COPIES,
+  UNCOPIED_RESULTS,
+  SHARED_PLACES
+} plant;
 static plant planted;
-
-// ---- buffers in use ----
-
-static struct {
-  tc_buffer *buf;
-  uintptr_t at, end;
-} live[MOST_LIVE];
-static int n_live;
-static uintptr_t lowest = UINTPTR_MAX, highest;  // of all buffers there ever were
 static tc_buffer *kept_by_test;  // the memory of a result that the test keeps
 
-static int live_at(uintptr_t p) {
-  for (int i = 0; i < n_live; i++)
-    if (p >= live[i].at && p < live[i].end) return i;
-  return -1;
-}
+// ---- buffers ----
 
 tc_status __real_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
 tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
@@ -75,18 +61,7 @@ void __wrap_tc_buffer_release(tc_buffer *b) {
   __real_tc_buffer_release(b);
 }
 
-// ---- what must begin ----
-
-typedef struct awaited {
-  const char *kernel;  // NULL: a library's product
-  uint32_t blocks, threads, n_words;
-  uint64_t *words;
-  bool last;  // of its run
-} awaited;
-static awaited begin[MOST_BEGUN];
-static uint32_t n_awaited, n_begun;
-static uint32_t n_asked, n_done, most_ahead;  // runs
-static uint32_t n_products;  // of a library's that began
+// ---- the run that is asked for ----
 
 typedef struct list {
   const tc_gpu_sequence *of;
@@ -96,6 +71,9 @@ typedef struct list {
 } list;
 static list lists[MOST_LISTS];
 static int n_lists;
+
+static uint64_t (*n_calls)(const char *name);  // of the driver
+static const char *graph_launch;
 
 // The run that is being asked for.
 static struct {
@@ -161,19 +139,21 @@ static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_lau
     MISTAKE(MEMORY, "%s: its fault word is not in the arena", s->kernel->name);
 }
 
-// The words of a library's product: its operands, where they begin, the result, a bias, and a workspace in the arena.
+// The words of a library's product: its operands, where they begin, the result, a bias, and in the arena a workspace and the fault word.
 static void model_call(const tc_plan *plan, const tc_step *s, awaited *a) {
   const uint32_t *bind = now.p->bind + s->first_bind;
   for (uint32_t j = 0; j < s->n_bind; j++) check_operand(plan, s, j);
-  if (a->n_words < 5) {
+  if (a->n_words < CALL_WORDS) {
     MISTAKE(LIST, "a library's product has %u words", a->n_words);
     return;
   }
-  a->words[0] = model_word(bind[0]) + s->offset[0], a->words[1] = model_word(bind[1]) + s->offset[1];
-  a->words[2] = model_word(bind[s->n_bind - 1]);
-  a->words[3] = s->n_bind == 4 ? model_word(bind[2]) + s->offset[2] : 0;
-  if (a->words[4] && live_at((uintptr_t)a->words[4]) != live_at((uintptr_t)now.at->arena))
-    MISTAKE(MEMORY, "a library's workspace is not in the arena");
+  uint64_t *w = a->words;
+  w[LEFT] = model_word(bind[0]) + s->offset[0], w[RIGHT] = model_word(bind[1]) + s->offset[1];
+  w[RESULT] = model_word(bind[s->n_bind - 1]);
+  w[BIAS] = s->n_bind == 4 ? model_word(bind[2]) + s->offset[2] : 0;
+  for (int k = WORKSPACE; k <= FAULT; k++)
+    if (w[k] && live_at((uintptr_t)w[k]) != live_at((uintptr_t)now.at->arena))
+      MISTAKE(MEMORY, "a library's %s is not in the arena", k == FAULT ? "fault word" : "workspace");
 }
 
 static bool is_launch_of(const awaited *a, const tc_step *s) {
@@ -181,14 +161,15 @@ static bool is_launch_of(const awaited *a, const tc_step *s) {
 }
 
 // The launches of one sequence are those of its steps, in order: a kernel and a library's product one, a row some.
-static void model_run(const list *x, const uint64_t *words) {
+static void model_run(const list *x, const uint64_t *words, run *r) {
   const tc_plan *plan = now.p->graph.plan;
   uint32_t first = n_awaited, end = now.p->n_step, k = 0;
   for (uint32_t i = 0; i < x->n && n_awaited < MOST_BEGUN; i++) {
     const tc_gpu_launch *l = &x->launch[i];
     uint32_t n = (i + 1 < x->n ? x->launch[i + 1].first_word : x->n_words) - l->first_word;
     awaited *a = &begin[n_awaited++];
-    *a = (awaited){l->call ? NULL : l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n};
+    *a = (awaited){l->call ? NULL : l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n, r};
+    r->calls |= !a->kernel;
     memcpy(a->words, words + l->first_word, n * sizeof *words);
     for (uint32_t j = 0; j < n; j++) {
       if (a->words[j] < lowest || a->words[j] >= highest) continue;
@@ -303,12 +284,18 @@ tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, 
   return st;
 }
 
-// What the driver is given of a run's words, with the bug that is planted.
+// Runs of a sequence before one copies operands that move: so many sets of addresses have graphs of their own.
+enum { COPYING = 4 };
+
+// What the driver is given of a run's words, with the bug that is planted: words of the run before, all of a run; those of calls that are told them; or of
+// calls' first operands that are copied.
 static const uint64_t *words_given(const list *x, const uint64_t *words, uint64_t *mine) {
-  if (x->n_runs != 5 || (planted != STALE_WORDS && planted != STALE_PRODUCTS)) return words;
-  memcpy(mine, planted == STALE_WORDS ? x->before : words, x->n_words * sizeof *mine);
-  for (uint32_t i = 0; planted == STALE_PRODUCTS && i < x->n; i++)
-    if (x->launch[i].call) memcpy(mine + x->launch[i].first_word, x->before + x->launch[i].first_word, 5 * sizeof *mine);
+  bool all = planted == STALE_WORDS && x->n_runs == 5;
+  uint32_t n = planted == STALE_PRODUCTS && x->n_runs < COPYING ? FAULT : planted == STALE_COPIES && x->n_runs >= COPYING ? 1 : 0;
+  if (!all && n == 0) return words;
+  memcpy(mine, all ? x->before : words, x->n_words * sizeof *mine);
+  for (uint32_t i = 0; i < x->n && x->n_runs > 0; i++)
+    if (x->launch[i].call) memcpy(mine + x->launch[i].first_word, x->before + x->launch[i].first_word, n * sizeof *mine);
   return mine;
 }
 
@@ -317,9 +304,11 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words);
 tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   list *x = lists;
   while (x->of != s) x++;
-  model_run(x, words);
-  uint64_t *mine = malloc((x->n_words + 1) * sizeof *mine);
+  run *r = run_begin();
+  model_run(x, words, r);
+  uint64_t *mine = malloc((x->n_words + 1) * sizeof *mine), n_graphs = n_calls(graph_launch);
   tc_status st = __real_tc_gpu_sequence_run(s, words_given(x, words, mine));
+  r->replayed = n_calls(graph_launch) > n_graphs;
   free(mine);
   memcpy(x->before, words, x->n_words * sizeof *words);
   x->n_runs++;
@@ -327,6 +316,26 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) 
   most_ahead = TC_MAX_OF(most_ahead, n_asked - n_done);
   if (n_asked - n_done > AHEAD) MISTAKE(QUEUE, "%u runs are on their way", n_asked - n_done);
   return st;
+}
+
+// Copies that are planted: they are short of some bytes, or none goes out. What calls are told stays.
+uint32_t __real_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
+                                    tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
+                                    tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
+                                    tc_gpu_node *node) {
+  uint32_t n = __real_tc_gpu_moving_nodes(g, m, call, behind, table, copy, node);
+  for (uint32_t i = 0; planted == CUT_COPIES && i < n; i++) copy[i].bytes -= 16;
+  return planted == UNCOPIED_RESULTS && behind ? 0 : n;
+}
+
+const char *__real_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch);
+const char *__wrap_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch);
+const char *__wrap_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch) {
+  const char *why = __real_tc_gpu_moving_place(g, m, launch);
+  if (planted == SHARED_PLACES && !why && kept_by_test) m->place = kept_by_test->ptr;
+  return why;
 }
 
 static void see_kernel(const awaited *a, const sim_begun *b) {
@@ -337,30 +346,25 @@ static void see_kernel(const awaited *a, const sim_begun *b) {
     MISTAKE(WORDS, "the table of %s is not that of its run", b->kernel);
 }
 
-// Libraries take matrices column by column, so they are given the product of what is turned: its second operand first.
-static void see_product(const awaited *a, const sim_product *p) {
-  n_products++;
-  if (a->kernel)
-    MISTAKE(LIST, "a library's product begins, not %s", a->kernel);
-  else if (p->a.at != a->words[1] || p->b.at != a->words[0] || p->d.at != a->words[2] || p->bias != a->words[3] ||
-           (p->workspace && p->workspace_bytes && p->workspace != a->words[4]))
-    MISTAKE(WORDS, "the operands of a library's product are not those of its run");
-}
-
 static void see(void *arg, const sim_begun *b) {
   (void)arg;
+  bool copies = b->kernel && strcmp(b->kernel, "tc_copy_operand") == 0;
+  look_at_copies(b->kernel, copies);
+  if (copies) {
+    see_copy(b->parameter);
+    return;
+  }
   if (b->kernel && strncmp(b->kernel, "tc_fill_", 8) == 0) return;  // whose work is looked at in what follows
   if (n_begun == n_awaited) {
     MISTAKE(LIST, "%s begins, and nothing is awaited", b->kernel ? b->kernel : "a library's product");
     return;
   }
-  awaited *a = &begin[n_begun++];
+  const awaited *a = &begin[n_begun++];
   if (b->kernel)
     see_kernel(a, b);
   else
     see_product(a, b->parameter);
-  n_done += a->last;
-  free(a->words);
+  if (!unfinished) run_end(a);
 }
 
 // ---- the program ----
@@ -371,21 +375,28 @@ static tc_tensor filled(int rows, int columns, int seed) {
   return tc_from_host(x, TC_SHAPE(rows, columns), TC_F32);
 }
 
-// Steps of two plans, that update a state and keep some results; all is read at the end.
-static void run_program(float out[KEPT + 1][ROWS * ROWS]) {
+// Steps of two plans, that update a state and keep some results, some of them products, and of one whose products have no operand of the step's; all is read at
+// the end.
+static void run_program(float out[READ][ROWS * ROWS]) {
   tc_scope s = tc_scope_begin();
-  tc_tensor a = filled(16, 32, 1), b = filled(32, 16, 2), state = filled(ROWS, 16, 3), kept[KEPT];
+  tc_tensor a = filled(16, 32, 1), b = filled(32, 16, 2), state = filled(ROWS, 16, 3), kept[2 * KEPT];
   int n_kept = 0;
   for (int k = 0; k < STEPS; k++) {
     tc_scope inner = tc_scope_begin();
     tc_scope layers = tc_scope_begin();  // whose values nobody asks for
-    tc_tensor h = filled(k % 4 == 3 ? ROWS / 2 : ROWS, 16, k);
-    for (int layer = 0; layer < 3; layer++) h = tc_tanh(tc_matmul(tc_relu(tc_add(tc_matmul(h, a), (float)k / 8)), b));
-    h = tc_keep(tc_softmax(tc_mul(h, 1 + (float)k), 1));
+    tc_tensor h = filled(k % 4 == 3 ? ROWS / 2 : ROWS, 16, k), results[2];
+    for (int layer = 0; layer < 3; layer++) {
+      results[1] = tc_matmul(tc_relu(tc_add(tc_matmul(h, a), (float)k / 8)), b);
+      h = tc_tanh(results[1]);
+    }
+    results[0] = h = tc_keep(tc_softmax(tc_mul(h, 1 + (float)k), 1));
+    results[1] = tc_keep(results[1]);
     tc_scope_end(layers);
     EXPECT_OK(tc_assign(state, tc_add(tc_mul(state, 0.5f), tc_sum(h, TC_AXES(0), true))));
-    if (k % 3 == 0) kept[n_kept++] = tc_retain(h);
-    EXPECT_OK(tc_eval(1, &h));
+    for (int i = 0; i < 2 && k % 3 == 0; i++) kept[n_kept++] = tc_retain(results[i]);
+    EXPECT_OK(tc_eval(2, results));
+    tc_tensor other = tc_tanh(tc_matmul(tc_mul(a, 1 / (1 + (float)k)), b));
+    EXPECT_OK(tc_eval(1, &other));
     if (k == 6 && planted) {
       tc_trace *t;
       kept_by_test = tc_slot_find(kept[0], &t)->buf;
@@ -393,11 +404,11 @@ static void run_program(float out[KEPT + 1][ROWS * ROWS]) {
     }
     tc_scope_end(inner);
   }
-  for (int i = 0; i < KEPT; i++) {
+  for (int i = 0; i < n_kept; i++) {
     EXPECT_OK(tc_to_host(kept[i], out[i], (size_t)tc_numel(kept[i]) * sizeof(float)));
     tc_release(kept[i]);
   }
-  EXPECT_OK(tc_to_host(state, out[KEPT], sizeof out[KEPT]));
+  EXPECT_OK(tc_to_host(state, out[n_kept], sizeof out[n_kept]));
   const int64_t at[] = {3, 0, 15};  // and what waits for its check of indices
   tc_tensor rows = tc_index_select(state, 0, tc_from_host(at, TC_SHAPE(3), TC_I64));
   EXPECT_OK(tc_eval(1, &rows));
@@ -420,11 +431,12 @@ static void choose(const way *w) {
 
 // What was found.
 static unsigned model(const way *w) {
-  static float want[KEPT + 1][ROWS * ROWS], got[KEPT + 1][ROWS * ROWS];
+  static float want[READ][ROWS * ROWS], got[READ][ROWS * ROWS];
   void *sim = dlopen(built(w->driver), RTLD_NOW);
   void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
-  EXPECT(watch, "%s", dlerror());
-  if (!watch) return VALUES;
+  n_calls = sim ? (__typeof__(n_calls))dlsym(sim, "sim_calls") : NULL, graph_launch = w->gfx ? "hipGraphLaunch" : "cuGraphLaunch";
+  EXPECT(watch && n_calls, "%s", dlerror());
+  if (!watch || !n_calls) return VALUES;
   choose(w);
   watch(see, NULL);
   plant mine = planted;
@@ -434,16 +446,21 @@ static unsigned model(const way *w) {
   planted = mine;
   EXPECT_OK(tc_set_default_device(w->device));
   run_program(got);
-  for (int i = 0; i <= KEPT; i++)
+  for (int i = 0; i < READ; i++)
     for (int j = 0; j < ROWS * ROWS; j++)
       if (!(fabsf(got[i][j] - want[i][j]) <= 1e-4f * (1 + fabsf(want[i][j])))) MISTAKE(VALUES, "result %d is %g, not %g", i, got[i][j], want[i][j]);
+  uint32_t n_copying, n_others;
+  count_replays(&n_copying, &n_others);
   if (planted) return found;
   EXPECT(found == 0, "mistakes of kinds %u", found);
   EXPECT(n_begun == n_awaited && n_begun > STEPS * 4, "%u of %u launches began", n_begun, n_awaited);
   EXPECT(most_ahead == AHEAD, "at most %u runs were on their way", most_ahead);
-  EXPECT(w->library ? n_products >= STEPS * 6 : n_products == 0, "%u products by a library", n_products);
+  EXPECT(w->library ? n_products >= STEPS * 7 : n_products == 0, "%u products by a library", n_products);
+  EXPECT(!w->library || (n_copying >= STEPS / 2 && n_others >= STEPS / 4), "%u graphs that copy for products, and %u others", n_copying, n_others);
+  EXPECT(!unfinished, "a result is not copied at the end");
   EXPECT(n_reused > 0, "no memory is used twice within a plan");
   tc_shutdown();
+  runs_end();
   EXPECT(n_live == 0, "%d buffers are in use at the end", n_live);
   return found;
 }
@@ -474,7 +491,9 @@ int main(void) {
   } plants[] = {
       {STALE_WORDS, "a table that was not written again", WORDS},   {STALE_PRODUCTS, "products of the run before", WORDS},
       {SWAPPED_LAUNCHES, "two launches that changed places", LIST}, {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
-      {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},   {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES}};
+      {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},   {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES},
+      {STALE_COPIES, "copies of the run before's operands", WORDS}, {CUT_COPIES, "copies that are not of all", LIST},
+      {UNCOPIED_RESULTS, "results that are not copied", LIST},      {SHARED_PLACES, "operands copied to where a kept result lies", MEMORY}};
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
   setenv("TC_GPU_AHEAD", "6", 1);
@@ -482,7 +501,8 @@ int main(void) {
   for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
     EXPECT(in_child(model_planted, &(trial){&ways[k], NO_PLANT}) == 0, "%s: the model and the program differ", ways[k].name);
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
-      if (plants[i].what == STALE_PRODUCTS && !ways[k].library) continue;
+      bool of_calls = plants[i].what == STALE_PRODUCTS || plants[i].what >= STALE_COPIES;
+      if (of_calls && !ways[k].library) continue;
       double kinds = in_child(model_planted, &(trial){&ways[k], plants[i].what});
       EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s: %s was not seen as it should: %g", ways[k].name, plants[i].name, kinds);
     }
