@@ -20,9 +20,9 @@
 #define MAP_TO(OP, TY, DT, XT, EXPR) \
   static const step *FN(OP, TY, v)(const step *s, char *frame) { \
     TYPES_OF(TY) \
-    typedef XT AX __attribute__((aligned(1), may_alias)); \
-    typedef T AT __attribute__((aligned(1), may_alias)); \
-    typedef DT AD __attribute__((aligned(1), may_alias)); \
+    typedef XT AX ANYWHERE; \
+    typedef T AT ANYWHERE; \
+    typedef DT AD ANYWHERE; \
     enum { WIDE = sizeof(T) > sizeof(DT) ? sizeof(T) : sizeof(DT), GRAIN = 64 / WIDE }; \
     AD *d = vector_at(frame, s->dst); \
     const AX *a = vector_at(frame, s->src[0]); \

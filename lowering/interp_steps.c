@@ -29,21 +29,17 @@ typedef float T_F32, UT_F32, W_F32;
 typedef double T_F64, UT_F64, W_F64;
 typedef uint32_t UT_I32, W_BOOL, W_U8, W_I8, W_I16, W_I32;
 typedef uint64_t UT_I64, W_I64;
-// The same wherever they lie.
-#define ANYWHERE(TY) typedef T_##TY A_##TY __attribute__((aligned(1), may_alias));
-ANYWHERE(BOOL)
-ANYWHERE(U8)
-ANYWHERE(I8)
-ANYWHERE(I16) ANYWHERE(I32) ANYWHERE(I64) ANYWHERE(F16) ANYWHERE(BF16) ANYWHERE(F32) ANYWHERE(F64) enum {
-  SG_BOOL,
-  SG_U8 = 0,
-  SG_I8 = 1,
-  SG_I16 = 1,
-  SG_I32 = 1,
-  SG_I64 = 1,
-  SG_F32 = 1,
-  SG_F64 = 1
-};
+enum { SG_BOOL, SG_U8 = 0, SG_I8 = 1, SG_I16 = 1, SG_I32 = 1, SG_I64 = 1, SG_F32 = 1, SG_F64 = 1 };
+// The same wherever they lie in memory.
+#define ANYWHERE __attribute__((aligned(1), may_alias))
+typedef uint8_t A_BOOL ANYWHERE, A_U8 ANYWHERE;
+typedef int8_t A_I8 ANYWHERE;
+typedef int16_t A_I16 ANYWHERE;
+typedef int32_t A_I32 ANYWHERE;
+typedef int64_t A_I64 ANYWHERE;
+typedef uint16_t A_F16 ANYWHERE, A_BF16 ANYWHERE;
+typedef float A_F32 ANYWHERE;
+typedef double A_F64 ANYWHERE;
 
 static inline float take_bf16(uint16_t v) {
   const uint32_t bits = (uint32_t)v << 16;
@@ -181,6 +177,23 @@ static inline int64_t i64_from(double v) {
 
 #define SMALLER (((x < y) | (x != x)) ? x : y)
 #define LARGER (((x > y) | (x != x)) ? x : y)
+
+static inline float f32_ADD(float x, float y) {
+  return x + y;
+}
+static inline float f32_SUB(float x, float y) {
+  return x - y;
+}
+static inline float f32_MUL(float x, float y) {
+  return x * y;
+}
+static inline float f32_MIN(float x, float y) {
+  return SMALLER;
+}
+static inline float f32_MAX(float x, float y) {
+  return LARGER;
+}
+
 #define QUOTIENT (y == 0 ? 0 : SG && (T)((W)y + 1) == 0 ? (T)((W)0 - (W)x) : x / y)
 #define REMAINDER (y == 0 || (SG && (T)((W)y + 1) == 0) ? 0 : x % y)
 #define MAGNITUDE (SG && ((UT)x >> (BITS - 1)) != 0 ? (T)((W)0 - (W)x) : x)
@@ -212,21 +225,7 @@ static inline int64_t i64_from(double v) {
   EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
 // clang-format on
 #define STEP_TESTS_OF_PICKS(X) X(EQ, ==) X(NE, !=) X(LT, <) X(LE, <=) X(GT, >) X(GE, >=)
-static inline float f32_ADD(float x, float y) {
-  return x + y;
-}
-static inline float f32_SUB(float x, float y) {
-  return x - y;
-}
-static inline float f32_MUL(float x, float y) {
-  return x * y;
-}
-static inline float f32_MIN(float x, float y) {
-  return SMALLER;
-}
-static inline float f32_MAX(float x, float y) {
-  return LARGER;
-}
+// What pairs are made of: the functions f32_ADD and so on.
 #define PAIRS_WITH(X, SECOND) X(SECOND, ADD) X(SECOND, SUB) X(SECOND, MUL) X(SECOND, MIN) X(SECOND, MAX)
 #define STEP_PAIRS(X) PAIRS_WITH(X, ADD) PAIRS_WITH(X, SUB) PAIRS_WITH(X, MUL) PAIRS_WITH(X, MIN) PAIRS_WITH(X, MAX)
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.
