@@ -250,7 +250,10 @@ def full_resnet50():
 
 
 def padding(b, t):
-    return (torch.arange(t) < torch.randint(1, t + 1, (b, 1))).long()
+    """Rows of words and padding; the last one is all padding."""
+    mask = (torch.arange(t) < torch.randint(1, t + 1, (b, 1))).long()
+    mask[-1] = 0
+    return mask
 
 
 def bert_cases(w, sizes, heads, shapes, file, **options):

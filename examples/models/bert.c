@@ -1,6 +1,7 @@
 // BERT: its sizes and weights by Hugging Face's names, and the forward pass. See bert.h.
 #include "examples/models/bert.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,8 @@ tc_tensor bert_forward(const tc_nn_params *p, tc_tensor ids, tc_tensor types, tc
   tc_dims d = tc_shape(ids);
   int64_t b = d.dim[0], t = d.dim[1];
   tc_nn_attention_options o = {.n_heads = n_heads};
-  if (!is_none(mask)) o.mask = tc_reshape(tc_ne(mask, 0), TC_SHAPE(b, 1, 1, t));
+  // The least float, not a bool: what it is added to no longer counts, and a row that is all padding attends to all alike.
+  if (!is_none(mask)) o.mask = tc_reshape(tc_mul(tc_cast(tc_eq(mask, 0), TC_F32), -FLT_MAX), TC_SHAPE(b, 1, 1, t));
   tc_tensor position = tc_slice(tc_nn_get(p, "embeddings.position_embeddings.weight"), 0, 0, t, 1);
   tc_tensor type_weight = tc_nn_get(p, "embeddings.token_type_embeddings.weight");
   tc_tensor type = is_none(types) ? tc_select(type_weight, 0, 0) : tc_embedding(type_weight, types);

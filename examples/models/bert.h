@@ -19,7 +19,7 @@ tc_status bert_add(tc_nn_params *p, const bert_config *c) TC_MUST_USE;
 // tc_nn_load, from files with the older names LayerNorm.gamma and LayerNorm.beta too.
 tc_status bert_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
 // ids [b, t], token types [b, t] ({0, 0}: all 0), mask [b, t] (nonzero: a word, 0: padding, which nobody attends to; {0, 0}: all are words)
-// -> last hidden state [b, t, dim]. Where a whole row is padding its tokens attend to nothing; Hugging Face's attend to all alike.
+// -> last hidden state [b, t, dim]. Where a whole row is padding its tokens attend to all alike, as Hugging Face's do.
 tc_tensor bert_forward(const tc_nn_params *p, tc_tensor ids, tc_tensor types, tc_tensor mask, int n_heads);
 
 #endif
