@@ -32,7 +32,7 @@ const code_arch code_archs[N_CODE_ARCHS] = {
 };
 
 // Kernels that may have a stack: a word of their text, patterns of architectures, how many bytes at most, and why.
-#define LARGE_ANGLES "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large"
+#define LARGE_ANGLES "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large, beside what the next row is about"
 #define MORE_BLOCKS \
   "ptxas, by itself, makes do with fewer registers than there are, so that a processor holds more blocks, and puts a few values aside"
 #define LONG_ROWS "rows are kept in the registers of 1024 threads, which have 64 each there: too few for the longest"
@@ -42,8 +42,8 @@ static const struct excuse {
   int stack;
   const char *reason;
 } excuses[] = {
-    {"tc_math_sin", "sm_*", 56, LARGE_ANGLES},       {"tc_math_cos", "sm_*", 56, LARGE_ANGLES}, {"tc_math_tan", "sm_*", 56, LARGE_ANGLES},
-    {"tc_math_polygamma", "sm_*", 56, LARGE_ANGLES}, {"_scatter_add", "sm_*", 48, MORE_BLOCKS}, {"", "sm_*", 24, MORE_BLOCKS},
+    {"tc_math_sin", "sm_*", 80, LARGE_ANGLES},       {"tc_math_cos", "sm_*", 80, LARGE_ANGLES}, {"tc_math_tan", "sm_*", 80, LARGE_ANGLES},
+    {"tc_math_polygamma", "sm_*", 80, LARGE_ANGLES}, {"_scatter_add", "sm_*", 48, MORE_BLOCKS}, {"", "sm_*", 40, MORE_BLOCKS},
     {", 1024) {", "gfx906", 248, LONG_ROWS},         {"_matmul_", "gfx906", 24, ONE_BY_ONE},    {"_matmul_", "gfx1*", 20, ONE_BY_ONE},
 };
 
