@@ -84,7 +84,11 @@ tc_device tc_device_default(void) {
   self.known = true;
   tc_device d = TC_DEVICE_CPU;
   const char *name = tc_options_get()->device;
-  if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
+  bool clean = tc_last_error()->status == TC_OK;
+  if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) {
+    tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
+    if (clean) tc_clear_error();  // told, and no call's failure
+  }
   return self.now = (uint8_t)d, d;
 }
 

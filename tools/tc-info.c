@@ -1,4 +1,4 @@
-// tc-info: what this build of tc is, what it found on this machine, whether a kernel can be compiled, and the environment variables it knows.
+// tc-info: what this build of tc is, what it found on this machine, whether a kernel can be compiled on each device, and the environment variables it knows.
 #include <stdio.h>
 
 #include "device/device.h"
@@ -29,6 +29,32 @@ static void print_libraries(tc_device d) {
                                        : "mma.sync; by wgmma, which ran simulated only, where TC_GPU_WGMMA=1 asks for it");
 }
 
+// Compiles and runs one small kernel on the default device, so that a compiler that is there but does not work shows.
+static bool print_trial(const char *before) {
+  tc_sync_point p;
+  float v = 0;
+  tc_tensor x = tc_arange(0, 4, 1, TC_F32);
+  if (tc_item_f32(tc_sum(tc_mul(x, 2), TC_ALL, false), &v) != TC_OK) return printf("%sa trial failed: %s\n", before, tc_last_error()->message), false;
+  if (v != 12) return printf("%sa trial gave %g instead of 12\n", before, (double)v), false;
+  if (tc_sync_points(1, &p) == 1)
+    printf("%sa trial kernel works (%s): made in %.1f ms, run in %.1f us\n", before, p.tier, (double)p.compile_ns * 1e-6, (double)p.run_ns * 1e-3);
+  return true;
+}
+
+static void print_gpu(tc_device d) {
+  char before[16];
+  printf("  %-10s fused kernels on %s\n", tc_device_name(d), tc_gpu_sentence(d));
+  print_libraries(d);
+  snprintf(before, sizeof before, "  %-10s ", "");
+  if (tc_push_device(tc_device_name(d)) != TC_OK) {
+    printf("%s%s\n", before, tc_last_error()->message);
+  } else {
+    (void)print_trial(before);
+    (void)tc_pop_device();
+  }
+  tc_clear_error();
+}
+
 static void print_devices(void) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
@@ -40,11 +66,9 @@ static void print_devices(void) {
       printf("  %-10s %s\n", tc_device_name(d), kinds[tc_device_kind_of(d)]);
       continue;
     }
-    // The first one, or why there is none, and then as many as there are.
-    printf("  %-10s %s%s\n", tc_device_name(d), tc_gpu_absent(d) ? "absent: " : "fused kernels on ", tc_gpu_sentence(d));
-    if (!tc_gpu_absent(d)) print_libraries(d);
-    for (int i = 1; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
-      printf("  %-10s fused kernels on %s\n", tc_device_name(tc_device_of_row(d, i)), tc_gpu_sentence(tc_device_of_row(d, i)));
+    // Why there is none, or as many as there are.
+    if (tc_gpu_absent(d)) printf("  %-10s absent: %s\n", tc_device_name(d), tc_gpu_sentence(d));
+    for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++) print_gpu(tc_device_of_row(d, i));
   }
 }
 
@@ -60,21 +84,9 @@ static void print_topology(void) {
   if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
 }
 
-// Compiles and runs one small kernel, so that a compiler that is there but does not work shows.
-static bool print_trial(void) {
-  tc_sync_point p;
-  float v = 0;
-  tc_tensor x = tc_arange(0, 4, 1, TC_F32);
-  if (tc_item_f32(tc_sum(tc_mul(x, 2), TC_ALL, false), &v) != TC_OK) return printf("  a trial failed: %s\n", tc_last_error()->message), false;
-  if (v != 12) return printf("  a trial gave %g instead of 12\n", (double)v), false;
-  if (tc_sync_points(1, &p) == 1)
-    printf("  a trial kernel works (%s): made in %.1f ms, run in %.1f us\n", p.tier, (double)p.compile_ns * 1e-6, (double)p.run_ns * 1e-3);
-  return true;
-}
-
 static bool print_cache(void) {
   printf("compiler\n  %s\n", tc_compiler_sentence());
-  bool works = print_trial();
+  bool works = print_trial("  ");
   tc_cache_info c = tc_cache_stats();
   printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
          (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,

@@ -18,6 +18,7 @@
 #define NEEDED 1
 #define RUNTIME_TOO_OLD 35  // what CUDA's runtime calls a driver that is too old for it; no name of cuda.h
 #define CONTAINED 226  // CUDA_ERROR_CONTAINED of newer headers
+#define OLDEST 11020
 #define GRAPHS_SINCE 12000
 #define LONG_PARAMETERS_SINCE 12010
 #define CLUSTERS_SINCE 11080
@@ -113,7 +114,9 @@ static bool open_library(char *why, size_t bytes) {
     return false;
   }
   snprintf(version_text, sizeof version_text, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
-  return true;
+  if (version >= OLDEST) return true;
+  snprintf(why, bytes, "NVIDIA's driver is of CUDA %d.%d: 11.2 or newer is needed", version / 1000, version % 1000 / 10);
+  return false;
 }
 
 static int count(int *n) {

@@ -14,6 +14,7 @@
 #include "runtime/options.h"
 
 #define OLDEST_MAJOR 11
+#define OLDEST 1102
 #define MOST_ARCHS 64
 #define WGMMA_SINCE 1203  // for the fence of a map
 #define OPTIONS "--fmad=false", "--ptxas-options=-v"
@@ -59,6 +60,8 @@ static bool open_path(const char *path, char *why, size_t bytes) {
     snprintf(why, bytes, "%s has no %s: CUDA's compiler of version 11.2 or newer is needed", path, missing);
   else if (rtc.nvrtcVersion(&version_major, &version_minor) != 0)
     snprintf(why, bytes, "%s does not say its version", path);
+  else if (version_major * 100 + version_minor < OLDEST)
+    snprintf(why, bytes, "%s is CUDA's compiler of version %d.%d: 11.2 or newer is needed", path, version_major, version_minor);
   else
     return true;
   return false;

@@ -15,6 +15,7 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
+#define OLDEST 50200000  // HIP 5.2
 #define NODES_SINCE 60000000  // HIP 6.0: nodes may name functions of modules; before, whole graphs are captured
 #define NEWEST_MAJOR 7
 #define OLDEST_MAJOR 5
@@ -111,6 +112,10 @@ static bool open_library(char *why, size_t bytes) {
     return false;
   }
   snprintf(version_text, sizeof version_text, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+  if (version < OLDEST) {
+    snprintf(why, bytes, "AMD's library is %s: 5.2 or newer is needed", version_text);
+    return false;
+  }
   tc_hip_products_of(version / 10000000);
   tc_miopen_of(version / 10000000, handle);
   return tc_hiprtc_open(handle, version, why, bytes);

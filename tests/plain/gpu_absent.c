@@ -39,6 +39,17 @@ static void expect_refused(const char *variable, const char *value, const char *
   EXPECT(child_status(try, &(setting){variable, value, device, words}) == 0, "%s with %s=%s", device, variable, value);
 }
 
+// A default that is not there is told once, and is no failure of a call.
+static int falls_back(const void *arg) {
+  (void)arg;
+  setenv("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", 1);
+  setenv("TC_DEVICE", "tc:cuda", 1);
+  tc_options_reload();
+  EXPECT(strcmp(tc_get_default_device(), "tc:cpu") == 0, "the default is %s", tc_get_default_device());
+  EXPECT(tc_last_error()->status == TC_OK, "%s", tc_last_error()->message);
+  return child_failed();
+}
+
 int main(void) {
   static const char stub[] = "/usr/local/cuda/lib64/stubs/libcuda.so";
   unsetenv("TC_DEVICE");
@@ -52,10 +63,13 @@ int main(void) {
     expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
     printf("skipped: the toolkit's own stub driver, which is not installed; a simulated one answers as it does\n");
+  EXPECT(child_status(falls_back, NULL) == 0, "TC_DEVICE=tc:cuda without a driver");
   if (built_simulators()) {
     expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
     expect_refused("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
-    expect_refused("TC_SIM_DRIVER_VERSION", "10020", "tc:cuda", "CUDA");
+    expect_refused("TC_SIM_DRIVER_VERSION", "11010", "tc:cuda", "NVIDIA's driver is of CUDA 11.1: 11.2 or newer is needed");
+    expect_refused("TC_SIM_NVRTC", "11.1", "tc:cuda", "is CUDA's compiler of version 11.1: 11.2 or newer is needed");
+    expect_refused("TC_SIM_HIP_VERSION", "50120531", "tc:hip", "AMD's library is HIP 5.1: 5.2 or newer is needed");
     expect_refused("TC_SIM_FAIL", "cuInit:*=34", "tc:cuda", "it is the toolkit's stub, not a driver");  // as the stub answers
   }
   return expect_done("gpu_absent");
