@@ -37,14 +37,21 @@ const code_arch code_archs[N_CODE_ARCHS] = {
   "ptxas, by itself, makes do with fewer registers than there are, so that a processor holds more blocks, and puts a few values aside"
 #define LONG_ROWS "rows are kept in the registers of 1024 threads, which have 64 each there: too few for the longest"
 #define ONE_BY_ONE "operands that are not aligned are read one by one, which takes all 256 registers, and a few values are put aside before the loop"
+#define MANY_SUMS "the sums of gradients take all 256 registers, where no others hold sums, and a few values are put aside"
 static const struct excuse {
   const char *word, *arch;
   int stack;
   const char *reason;
 } excuses[] = {
-    {"tc_math_sin", "sm_*", 80, LARGE_ANGLES},       {"tc_math_cos", "sm_*", 80, LARGE_ANGLES}, {"tc_math_tan", "sm_*", 80, LARGE_ANGLES},
-    {"tc_math_polygamma", "sm_*", 80, LARGE_ANGLES}, {"_scatter_add", "sm_*", 48, MORE_BLOCKS}, {"", "sm_*", 40, MORE_BLOCKS},
-    {", 1024) {", "gfx906", 248, LONG_ROWS},         {"_matmul_", "gfx906", 24, ONE_BY_ONE},    {"_matmul_", "gfx1*", 20, ONE_BY_ONE},
+    {"tc_math_sin", "sm_*", 88, LARGE_ANGLES},
+    {"tc_math_cos", "sm_*", 88, LARGE_ANGLES},
+    {"tc_math_tan", "sm_*", 88, LARGE_ANGLES},
+    {"tc_math_polygamma", "sm_*", 88, LARGE_ANGLES},
+    {"", "sm_*", 48, MORE_BLOCKS},
+    {", 1024) {", "gfx906", 248, LONG_ROWS},
+    {"_matmul_", "gfx906", 24, ONE_BY_ONE},
+    {"_matmul_", "gfx1*", 20, ONE_BY_ONE},
+    {"_attention_d", "gfx906", 32, MANY_SUMS},
 };
 
 // ---- compilers ----
