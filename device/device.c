@@ -51,13 +51,21 @@ static int ordinal_of(const char *text, int row) {
   return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
 }
 
-// A GPU that opens and is no simulation, or the CPU.
+// Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is told.
+static bool is_good(tc_device d) {
+  tc_gpu *g;
+  bool clean = tc_last_error()->status == TC_OK;
+  if (tc_gpu_absent(d) != NULL || tc_gpu_get(d, &g) != TC_OK || tc_gpu_facts_of(g)->simulated) return false;
+  if (tc_gpu_try(g) == TC_OK) return true;
+  tc_log_line(TC_LOG_WARN, "\"tc\" is not %s, which makes no kernels: %s", tc_device_name(d), tc_last_error()->message);
+  if (clean) tc_clear_error();
+  return false;
+}
+
+// The first good GPU, or the CPU.
 static tc_device best(void) {
-  for (int row = 0; row < TC_N_DEVICES; row++) {
-    tc_gpu *g;
-    if (backends[row].kind != TC_DEVICE_GPU || tc_gpu_absent((tc_device)row) != NULL) continue;
-    if (tc_gpu_get((tc_device)row, &g) == TC_OK && !tc_gpu_facts_of(g)->simulated) return (tc_device)row;
-  }
+  for (int row = 0; row < TC_N_DEVICES; row++)
+    if (backends[row].kind == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
   return TC_DEVICE_CPU;
 }
 

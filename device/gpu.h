@@ -36,6 +36,8 @@ tc_status tc_gpu_get(tc_device d, tc_gpu **out);
 const tc_gpu_facts *tc_gpu_facts_of(const tc_gpu *g);
 // NULL if the device is there and opens; else why not, in one sentence. No error is recorded.
 const char *tc_gpu_absent(tc_device d);
+// Makes the smallest kernel there is, which nearly every plan needs: opening does not show whether the compiler works.
+tc_status tc_gpu_try(tc_gpu *g);
 // One sentence for tc-info: what is there, or why nothing is.
 const char *tc_gpu_sentence(tc_device d);
 

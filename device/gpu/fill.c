@@ -48,6 +48,10 @@ tc_status tc_gpu_own_make(tc_gpu *g, uint32_t number) {
   return number == COPIER ? tc_gpu_copier_make(g) : fill_make(g, number);
 }
 
+tc_status tc_gpu_try(tc_gpu *g) {
+  return tc_gpu_own_missing(g, 1, false) ? fill_make(g, tc_gpu_fill_size(1)) : TC_OK;
+}
+
 uint32_t tc_gpu_own_missing(tc_gpu *g, uint32_t n_words, bool calls) {
   uint32_t most = tc_gpu_fill_most(g), rest = n_words % most, missing = calls ? 1u << COPIER : 0;
   if (n_words >= most) missing |= 1u << tc_gpu_fill_size(most);

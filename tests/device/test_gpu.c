@@ -210,6 +210,9 @@ Test(gpu, code_is_compiled_once_and_then_comes_from_the_disk) {
   tc_gpu_code_release(scale_code(g));
   FAILS(tc_gpu_compile(g, "other", "#include \"tc_words.h\"\nTC_KERNEL(other, 32) { *(u64 *)tc_table[0] = 1; }\n", &c), TC_ERR_COMPILE,
         "libnvrtc-builtins");
+  FAILS(tc_gpu_try(g), TC_ERR_COMPILE, "libnvrtc-builtins");
+  unsetenv("TC_SIM_NVRTC");
+  OK(tc_gpu_try(g));
   snprintf(command, sizeof command, "rm -r %s", dir);
   cr_expect_eq(system(command), 0);
   finish();
