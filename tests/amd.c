@@ -40,11 +40,11 @@ char *amd_assembly(const char *compiler, const char *arch, const char *words, co
 }
 
 bool amd_is_lean(const char *assembly, char *why, size_t bytes) {
-  // Of kernels with many operands, or a condition a lane, clang puts a few scalar registers aside, in lanes of a vector register: no memory is touched.
+  // Of kernels with many operands, or a condition a lane, clang puts some scalar registers aside, in lanes of a vector register: no memory is touched.
   static const struct {
     const char *name;
     long most;
-  } facts[] = {{".private_segment_fixed_size:", 0}, {".vgpr_spill_count:", 0}, {".sgpr_spill_count:", 8}};
+  } facts[] = {{".private_segment_fixed_size:", 0}, {".vgpr_spill_count:", 0}, {".sgpr_spill_count:", 32}};
   static const char *const none[] = {"\tscratch_", "\tbuffer_load", "\tbuffer_store", "\tflat_"};
   if (strstr(assembly, ".uses_dynamic_stack: true")) return true;
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
