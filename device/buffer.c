@@ -399,6 +399,24 @@ void tc_buffer_unstamp(tc_buffer *b) {
   replace_stamp(b, 0);
 }
 
+void tc_buffer_lend(tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  if (b->n_lent++ == 0) b->stamped = tc_buffer_stamp(b) != 0;
+  uint64_t old = atomic_exchange(&b->stamp, 0);
+  pthread_mutex_unlock(&self.lock);
+  if (old && atomic_exchange(&b->watched, false)) atomic_load_explicit(&keeper, memory_order_acquire)->changed(old);
+}
+
+void tc_buffer_lend_end(tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  if (--b->n_lent == 0 && b->stamped) atomic_store(&b->stamp, new_stamp());
+  pthread_mutex_unlock(&self.lock);
+}
+
+void tc_buffer_settle(tc_buffer *b) {
+  atomic_store(&b->stamp, new_stamp());
+}
+
 void tc_buffer_set_keeper(const tc_keeper *k) {
   atomic_store_explicit(&keeper, k, memory_order_release);
 }

@@ -34,6 +34,8 @@ struct tc_buffer {
   void (*drop)(void *arg);  // borrowed memory: called when the last reference goes
   void *drop_arg;
   _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
+  uint32_t n_lent;  // to so many who may; under the lock of the pools, as what follows
+  bool stamped;  // before the first of them
   _Atomic uint64_t made;  // of a GPU's: the run that wrote it last, as tc_gpu_runs counts, or TC_GPU_ALL, which is not known
   _Atomic bool watched;  // the keeper is told when this stamp is no more
   tc_buffer *next;  // in a pool
@@ -69,6 +71,11 @@ void tc_buffer_restamp(tc_buffer *b);
 void tc_buffer_set_made(tc_buffer *b);
 // Others may write there from now on.
 void tc_buffer_unstamp(tc_buffer *b);
+// The same until it is given back, from when on there is another content.
+void tc_buffer_lend(tc_buffer *b);
+void tc_buffer_lend_end(tc_buffer *b);
+// Nobody writes the memory that it wraps.
+void tc_buffer_settle(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }

@@ -47,7 +47,9 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
   uint32_t shape_id = tc_dims_intern(&shape);
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
-  tc_origin origin = (flags & TC_WRITABLE) ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
+  if (flags != TC_READ_ONLY && flags != TC_WRITABLE && flags != TC_CONSTANT)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", flags));
+  tc_origin origin = flags == TC_WRITABLE ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
   if (origin == TC_ORIGIN_BORROWED &&
       tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
     tc_tensor copy = tc_op_end(t, tc_rec_data(t, data, &shape, type));
@@ -56,6 +58,7 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   }
   if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
+  if (flags == TC_CONSTANT) tc_buffer_settle(buf);
   tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
   tc_tensor h = tc_op_end(t, leaf);
   if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
@@ -220,12 +223,13 @@ tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share,
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
   if (st == TC_OK) st = bring(&v);
-  if (st == TC_OK) tc_buffer_unstamp(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
+  if (st == TC_OK) tc_buffer_lend(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
   tc_leave();
   return st;
 }
 
 void tc_unmap_shared(void *share) {
+  if (share) tc_buffer_lend_end(share);
   tc_buffer_release(share);
 }
 

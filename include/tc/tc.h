@@ -239,7 +239,8 @@ TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int
 // where borrowing fails).
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
 // On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
-typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1 } tc_borrow_flags;
+// Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of it are kept, as those of other parameters are (TC_PREPARE).
+typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1, TC_CONSTANT = 2 } tc_borrow_flags;
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
 
 // ---- Sync points: these run what is pending ----
@@ -266,6 +267,7 @@ TC_API const void *tc_map(tc_tensor t);
 TC_API tc_status tc_unmap(tc_tensor t);
 // The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
 // called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
+// Until then others may write there, and no forms are kept of it (TC_PREPARE).
 TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
 TC_API void tc_unmap_shared(void *share);
 // Prints as NumPy does, to stdout.

@@ -106,7 +106,7 @@ static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void 
   tc_status st = check(op, d, site);
   if (st != TC_OK) return release(m), tc_poison(st);
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
-  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), release, m, site);
+  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), TC_READ_ONLY, release, m, site);
 }
 
 static void release_versioned(void *arg) {

@@ -27,12 +27,12 @@ static bool bools_are_clean(const unsigned char *data, size_t n) {
   return true;
 }
 
-tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg,
-                            tc_site site) {
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_borrow_flags flags, void (*release)(void *arg),
+                            void *arg, tc_site site) {
   size_t n = tc_foreign_count(shape, type);
   bool dense = n == 0 || is_dense(shape, strides);
   if (dense && n > 0 && (uintptr_t)data % tc_type_bytes(type) == 0 && (type != TC_BOOL || bools_are_clean(data, n))) {
-    tc_tensor t = tc_borrow_at(data, *shape, type, TC_READ_ONLY, release, arg, site);
+    tc_tensor t = tc_borrow_at(data, *shape, type, (int)flags, release, arg, site);
     if (!tc_is_valid(t)) release(arg);
     return t;
   }

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <tc/tc.h>
 
-// Borrows dense memory, read-only; copies it where it is not aligned for its type or a bool in it is neither 0 nor 1. strides (in elements) as
+// Borrows dense memory, read-only, or constant (tc_borrow); copies it where it is not aligned for its type or a bool in it is neither 0 nor 1. strides (in elements) as
 // tc_from_host_strided's, or NULL; strided memory is copied. release(arg) is called when the memory is no longer needed, on failure too.
-tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, void (*release)(void *arg), void *arg,
-                            tc_site site);
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_borrow_flags flags, void (*release)(void *arg),
+                            void *arg, tc_site site);
 
 // Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in
 // memory.

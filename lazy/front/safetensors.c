@@ -217,7 +217,7 @@ static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
   if (e->rank > TC_MAX_RANK)
     return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
-  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, mapping_release, s->map, site);
+  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release, s->map, site);
 }
 
 static const char *safetensors_metadata(const tc_archive *a, const char *key) {

@@ -2,6 +2,8 @@
 // shared by plans, counted, and given back when memory is short.
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <tc/io.h>
+#include <tc/nn.h>
 #include <unistd.h>
 
 #include "lowering/compiler.h"
@@ -223,16 +225,79 @@ static void scalars_count(void) {
     if (i == 1) of_one = kept();
     EXPECT(of_one > 0 && kept() == of_one, "times %d: %zu bytes kept of %zu", i / 2, kept(), of_one);
   }
-  // What is lent may be written by others, and so is no longer kept.
+  // What is lent may be written by others, and so is not kept until it is given back.
   const void *seen;
   void *share;
   EXPECT_OK(tc_map_shared(w, &seen, &share));
   EXPECT(kept() == 0, "%zu bytes kept of what is lent", kept());
   EXPECT_OK(tc_to_host(tc_matmul(x, tc_mul(w, 2)), got, sizeof got));
   EXPECT(kept() == 0 && got[0] == 8, "%zu bytes kept of what is lent", kept());
+  const void *again;
+  void *second;
+  EXPECT_OK(tc_map_shared(w, &again, &second));
   tc_unmap_shared(share);
+  EXPECT_OK(tc_to_host(tc_matmul(x, tc_mul(w, 2)), got, sizeof got));
+  EXPECT(kept() == 0, "%zu bytes kept of what is lent once more", kept());
+  tc_unmap_shared(second);
+  EXPECT_OK(tc_to_host(tc_matmul(x, tc_mul(w, 3)), got, sizeof got));
+  EXPECT(kept() == of_one && got[0] == 12, "%zu bytes kept of what was given back, of %zu", kept(), of_one);
   tc_release(w);
   tc_scope_end(s);
+}
+
+enum { SQUARE = 256 };
+
+// Of memory of the caller forms are kept if nobody writes there; weights from a file are such memory.
+static void constants_are_kept(void) {
+  static float mine[SQUARE * SQUARE];
+  static const int flags[] = {TC_READ_ONLY, TC_CONSTANT};
+  float want[8 * SQUARE], got[8 * SQUARE];
+  for (int i = 0; i < SQUARE * SQUARE; i++) mine[i] = (float)(i % 13) - 6;
+  for (int f = 0; f < 2; f++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor x = numbers(TC_SHAPE(8, SQUARE), 1), w = tc_param(tc_borrow(mine, TC_SHAPE(SQUARE, SQUARE), TC_F32, flags[f], NULL, NULL));
+    tc_no_grad_begin();
+    for (int i = 0; i < 3; i++) EXPECT_OK(tc_to_host(tc_matmul(x, tc_transpose(w, 0, 1)), f ? got : want, sizeof got));
+    tc_no_grad_end();
+    EXPECT(f == 0 || !memcmp(got, want, sizeof got), "borrowed with %d", flags[f]);
+    EXPECT((kept() > 0) == (flags[f] == TC_CONSTANT), "%zu bytes kept of memory borrowed with %d", kept(), flags[f]);
+    tc_release(w);
+    tc_scope_end(s);
+    EXPECT_OK(tc_sync(NULL));
+    EXPECT(kept() == 0, "%zu bytes kept of what was released", kept());
+  }
+  EXPECT_FAILS(tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_WRITABLE | TC_CONSTANT, NULL, NULL), TC_ERR_ARG, "the flags are 3");
+}
+
+// A file's weights keep their forms when they are loaded, and after they were saved.
+static void weights_of_files_are_kept(void) {
+  char path[] = "/tmp/tc-prepared-XXXXXX";
+  float want[8 * SQUARE], got[8 * SQUARE];
+  int fd = mkstemp(path);
+  tc_scope s = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  EXPECT_OK(tc_nn_add_linear(p, "l", SQUARE, SQUARE, true));
+  tc_tensor x = numbers(TC_SHAPE(8, SQUARE), 1);
+  if (tc_nn_save(p, path) == TC_OK) {  // else there is no safetensors in this build
+    tc_archive *file = tc_safetensors_open(path);
+    EXPECT_OK(tc_nn_load(p, file, NULL));
+    tc_archive_close(file);
+    for (int saved = 0; saved < 2; saved++) {
+      tc_no_grad_begin();
+      for (int i = 0; i < 2; i++) EXPECT_OK(tc_to_host(tc_nn_linear(p, "l", x), saved ? got : want, sizeof got));  // the first one loads, too
+      tc_no_grad_end();
+      EXPECT(kept() > 0, "nothing is kept of weights of a file%s", saved ? " that were saved again" : "");
+      EXPECT_OK(tc_nn_save(p, path));
+    }
+    EXPECT(!memcmp(got, want, sizeof got), "after saving");
+  }
+  tc_clear_error();
+  tc_nn_params_destroy(p);
+  tc_scope_end(s);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(kept() == 0, "%zu bytes kept of what was released", kept());
+  close(fd);
+  unlink(path);
 }
 
 enum { MOST = 1025 * 512 };
@@ -350,6 +415,8 @@ int main(void) {
   memory_is_given_back();
   data_is_not_kept();
   scalars_count();
+  constants_are_kept();
+  weights_of_files_are_kept();
   panels_keep_the_bits();
   panels_of_the_caller();
   history_keeps_no_panels();
