@@ -105,13 +105,13 @@ static void before_fork(void) {
 }
 
 static void after_fork(void) {
-  if (tc_trace_mine && !tc_inside) tc_biased_unlock_fork(&tc_trace_mine->lock);
+  if (tc_trace_mine && !tc_inside) tc_biased_unlock_fork(&tc_trace_mine->lock, false);
 }
 
 static void forked(void) {
   uint32_t forks = atomic_fetch_add(&self.forks, 1) + 1;
   if (tc_trace_mine) tc_trace_mine->forks = forks;
-  after_fork();
+  if (tc_trace_mine && !tc_inside) tc_biased_unlock_fork(&tc_trace_mine->lock, true);
 }
 
 static void make_key(void) {

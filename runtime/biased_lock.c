@@ -20,6 +20,8 @@
 #define MEMBARRIER_PRIVATE_EXPEDITED 8
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
+#define MOST_PAUSES 50  // of an owner for others, a few milliseconds
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_barrier;
 
@@ -41,6 +43,7 @@ void tc_biased_lock_init(tc_biased_lock *l) {
   pthread_mutex_init(&l->mutex, NULL);
   atomic_init(&l->biased, false);
   atomic_init(&l->held, false);
+  atomic_init(&l->n_waiting, 0);
 }
 
 void tc_biased_lock_fini(tc_biased_lock *l) {
@@ -54,20 +57,27 @@ void tc_biased_lock_begin(tc_biased_lock *l) {
   pthread_mutex_unlock(&l->mutex);
 }
 
-// The owner found its bias taken.
+static void pause_20us(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+// The owner found its bias taken. A mutex goes to who runs: an owner that comes back at once would have it again and again while another is being woken.
 void tc_biased_lock_slow(tc_biased_lock *l) {
   atomic_store_explicit(&l->held, false, memory_order_relaxed);
+  for (int i = 0; i < MOST_PAUSES && atomic_load_explicit(&l->n_waiting, memory_order_relaxed) != 0; i++) pause_20us();
   pthread_mutex_lock(&l->mutex);
 }
 
 void tc_biased_lock_other(tc_biased_lock *l) {
+  atomic_fetch_add_explicit(&l->n_waiting, 1, memory_order_relaxed);
   pthread_mutex_lock(&l->mutex);
+  atomic_fetch_sub_explicit(&l->n_waiting, 1, memory_order_relaxed);
   if (TC_LIKELY(!atomic_load_explicit(&l->biased, memory_order_acquire))) return;
   atomic_store_explicit(&l->biased, false, memory_order_relaxed);
   // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all that is left.
   (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
   // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what it wrote while it held the lock.
-  while (atomic_load_explicit(&l->held, memory_order_acquire)) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+  while (atomic_load_explicit(&l->held, memory_order_acquire)) pause_20us();
 }
 
 // Another thread may be taking the bias while the owner forks: it has the mutex then and is waited for.
@@ -77,7 +87,8 @@ void tc_biased_lock_fork(tc_biased_lock *l) {
   pthread_mutex_lock(&l->mutex);
 }
 
-void tc_biased_unlock_fork(tc_biased_lock *l) {
+void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child) {
+  if (in_child) atomic_store_explicit(&l->n_waiting, 0, memory_order_relaxed);  // they are not there
   atomic_store_explicit(&l->biased, has_barrier, memory_order_relaxed);
   pthread_mutex_unlock(&l->mutex);
 }

@@ -21,6 +21,7 @@ typedef struct tc_biased_lock {
   pthread_mutex_t mutex;
   atomic_bool biased;  // only the owner uses the lock; cleared by others under the mutex, set by the owner under it
   atomic_bool held;  // written by the owner: it holds the lock by its bias, or is about to look whether it may
+  atomic_uint n_waiting;  // others that are about to take the mutex: an owner that takes it all the time lets them first
 } tc_biased_lock;
 
 void tc_biased_lock_init(tc_biased_lock *l);
@@ -50,6 +51,6 @@ static inline void tc_biased_unlock_other(tc_biased_lock *l) {
 
 // Around fork, by the owner: no other thread holds the lock or is about to take it in the child.
 void tc_biased_lock_fork(tc_biased_lock *l);
-void tc_biased_unlock_fork(tc_biased_lock *l);
+void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child);
 
 #endif
