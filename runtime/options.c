@@ -42,11 +42,23 @@ static bool is_word_of(const char *words, const char *text) {
   return false;
 }
 
+#define TWO_NUMBERS "NxN"  // for words, where a text must be two numbers as 64x128
+
+static bool is_two_numbers(const char *text) {
+  int a, b, end = 0;
+  return sscanf(text, "%9dx%9d%n", &a, &b, &end) == 2 && end == (int)strlen(text) && a > 0 && b > 0;
+}
+
 static const char *read_string(const char *variable, const char *initial, const char *words, char *room) {
   const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
   if (strlen(text) >= STRING_BYTES) {
     tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
+    return initial;
+  }
+  if (words && strcmp(words, TWO_NUMBERS) == 0) {
+    if (is_two_numbers(text)) return strcpy(room, text);
+    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not two whole numbers from 1 on, as 64x128; it was ignored", variable, text);
     return initial;
   }
   if (words && !is_word_of(words, text)) {

@@ -136,6 +136,21 @@ Test(options, number_outside_of_its_range_is_logged_and_its_default_kept) {
   }
 }
 
+Test(options, text_that_is_not_two_numbers_is_logged_and_ignored) {
+  static const char *const bad[] = {"axb", "0x0", "64", "64x", "64x128x4", "-64x128", "64x99999999999"};
+  tc_set_log(keep_line, NULL);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char want[128];
+    read_logged("TC_GPU_TILE", bad[i]);
+    snprintf(want, sizeof want, "tc[warn] TC_GPU_TILE is \"%s\", not two whole numbers from 1 on, as 64x128; it was ignored\n", bad[i]);
+    cr_expect_str_eq(lines, want);
+    cr_expect_null(tc_options_get()->gpu_tile);
+  }
+  read_logged("TC_GPU_TILE", "64x128");
+  cr_expect_str_empty(lines);
+  cr_expect_str_eq(tc_options_get()->gpu_tile, "64x128");
+}
+
 Test(options, overlong_string_is_logged_and_ignored) {
   static char text[5000];
   memset(text, 'a', sizeof text - 1);
