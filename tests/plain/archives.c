@@ -51,15 +51,6 @@ static bool in_a_mapping_of(const void *at, const char *path) {
   return found;
 }
 
-static bool is_mapped(const char *path) {
-  char line[512];
-  bool found = false;
-  FILE *f = fopen("/proc/self/maps", "r");
-  while (f && fgets(line, sizeof line, f)) found = found || strstr(line, path);
-  if (f) fclose(f);
-  return found;
-}
-
 // Every tensor of one archive into another file.
 static void copy(const tc_archive *a, const char *path, tc_status (*save)(const char *, int, const char *const *, const tc_tensor *, tc_site)) {
   const char *names[64];
