@@ -319,8 +319,12 @@ static char *header_text(const tc_new_file *f, int n, const int *order, const ch
   }
   for (int i = 0; i < n; i++) {
     const char *name = names[order[i]];
-    if (strcmp(name, METADATA) != 0 && json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
-    tc_fail(TC_ERR_ARG, f->op, f->site, "'%.100s' cannot be a tensor's name: it is %s", name, strcmp(name, METADATA) ? "no UTF-8" : "taken");
+    if (strcmp(name, METADATA) == 0) {
+      tc_fail(TC_ERR_ARG, f->op, f->site, "'" METADATA "' cannot be a tensor's name: it is taken");
+      goto done;
+    }
+    if (json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
+    tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for the header");
     goto done;
   }
   if ((text = json_dumps(j, JSON_COMPACT)) == NULL) tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for the header");
