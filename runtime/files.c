@@ -29,15 +29,16 @@ bool tc_files_dir(char out[TC_DIR_BYTES]) {
   return *out != 0;
 }
 
-// The nearest above the file, outermost first. What fails shows when the file is opened.
-static void make_directories(const char *path, int n_above) {
+// The nearest above the file, outermost first. 0, or the errno of the first that could not be made: those in it say only that it is not there.
+static int make_directories(const char *path, int n_above) {
   char above[TC_PATH_BYTES];
   const char *slash = strrchr(path, '/');
-  if (n_above == 0 || !slash || slash == path || slash - path >= (ptrdiff_t)sizeof above) return;
+  if (n_above == 0 || !slash || slash == path || slash - path >= (ptrdiff_t)sizeof above) return 0;
   memcpy(above, path, (size_t)(slash - path));
   above[slash - path] = 0;
-  make_directories(above, n_above - 1);
-  (void)mkdir(above, 0700);
+  int why = make_directories(above, n_above - 1);
+  if (mkdir(above, 0700) == 0 || errno == EEXIST) return 0;
+  return why ? why : errno;
 }
 
 void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
@@ -87,8 +88,9 @@ bool tc_file_replace(const char *path, int n_above, const void *data, size_t byt
   snprintf(name, sizeof name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
   int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0 && errno == ENOENT) {
-    make_directories(path, n_above);
+    int why = make_directories(path, n_above);
     fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && why) errno = why;
   }
   if (fd < 0) return false;
   bool done = write_whole(fd, data, bytes);

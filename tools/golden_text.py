@@ -6,7 +6,7 @@
     print TYPE[DIMS] HEX N      then N lines: str(array)
     save TYPE[DIMS] HEX FILE    numpy.save's bytes; tc_save_npy writes the same
     load TYPE[DIMS] HEX FILE    a file that means the same: Fortran order, versions 2.0 and 3.0
-    refuse - - FILE             tc_load_npy refuses it
+    refuse - WHY FILE           tc_load_npy refuses it: it is damaged (io), or of a type that tc lacks (dtype)
 """
 import io
 import math
@@ -65,12 +65,13 @@ def files():
                 npy.write_array(f, np.array(a, order=order), version=version)
                 lines.append("load %s %s" % (spec(a), f.getvalue().hex()))
     good = f.getvalue()
-    bad = [b"", b"\x93NUMPX" + good[6:], good[:-1], good[:20], good[:6] + b"\x09" + good[7:]]
+    damaged = [b"", b"\x93NUMPX" + good[6:], good[:-1], good[:20], good[:6] + b"\x09" + good[7:]]
+    foreign = []
     for a in (np.zeros(2, ">u4"), np.zeros(2, [("a", "i4")]), np.zeros(2, complex), np.zeros(2, np.uint32), np.array(["ab"])):
         f = io.BytesIO()
         np.save(f, a)
-        bad.append(f.getvalue())
-    lines.extend("refuse - - %s" % (b.hex() or "-") for b in bad)
+        foreign.append(f.getvalue())
+    lines.extend("refuse - %s %s" % (why, b.hex() or "-") for why, some in (("io", damaged), ("dtype", foreign)) for b in some)
 
 
 def main():

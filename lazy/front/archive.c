@@ -141,6 +141,23 @@ tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, con
 
 // ---- Saving ----
 
+// As the Unicode standard has it: no form longer than needed, no surrogates, nothing past U+10FFFF.
+static bool is_utf8(const char *text) {
+  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};  // that needs so many bytes after the first
+  for (const unsigned char *p = (const unsigned char *)text; *p;) {
+    int n_more = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : *p >> 3 == 30 ? 3 : -1;
+    if (n_more < 0) return false;
+    uint32_t code = n_more ? *p & (0x3fu >> n_more) : *p;
+    p++;
+    for (int i = 0; i < n_more; i++, p++) {
+      if (*p >> 6 != 2) return false;
+      code = code << 6 | (*p & 0x3f);
+    }
+    if (code < least[n_more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+  }
+  return true;
+}
+
 tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
   if (path == NULL) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
   if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
@@ -149,6 +166,8 @@ tc_status tc_archive_check_save(const char *op, const char *path, int n, const c
   for (int i = 0; i < n && st == TC_OK; i++) {
     if (names[i] == NULL || names[i][0] == 0)
       st = tc_fail(TC_ERR_ARG, op, site, "name %d is %s", i, names[i] ? "empty" : "NULL");
+    else if (!is_utf8(names[i]))
+      st = tc_fail(TC_ERR_ARG, op, site, "name %d is no UTF-8", i);  // nor would the message be with it
     else if (tc_names_find(&seen, names[i]) >= 0)
       st = tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is given twice", names[i]);
     else if (!tc_names_add(&seen, names[i]))

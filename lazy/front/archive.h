@@ -25,7 +25,7 @@ tc_status tc_archive_add(tc_archive *a, const char *op, const char *name, tc_sit
 tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
                            bool exact, tc_tensor *out, tc_site site);
 
-// What every save asks of its arguments: a path, names that are there and differ, live tensors. Then runs what is pending.
+// What every save asks of its arguments: a path, names that are there, are UTF-8 and differ, live tensors. Then runs what is pending.
 tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site);
 
 #endif

@@ -2,7 +2,8 @@
 // Numbers are text in the metadata, floating ones in hexadecimal, so that they come back to the bit. The first metadata is the checksum: XXH3-128 of
 // the file before its 32 digits and of the file after them, then of these two. So the digits are at a known place, and no byte of the file can change
 // unnoticed.
-// Always: everything is read and held against the program's tensors before the first of them is assigned. Threads: thread-compatible.
+// Always: everything is read and held against the program's tensors before the first of them is assigned; what is assigned are copies of the very bytes
+// that the checksum was made of, since an assigned tensor has its value's memory and the file is others' to write to. Threads: thread-compatible.
 #define TC_NO_SITES
 #include <inttypes.h>
 #include <math.h>
@@ -186,7 +187,7 @@ tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *name
   content c;
   tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, opt, site);
-  tc_archive *a = st == TC_OK ? tc_safetensors_open_at(path, site) : NULL;
+  tc_archive *a = st == TC_OK ? tc_safetensors_read(path, site) : NULL;
   if (st == TC_OK) st = a ? resume(op, a, &c, opt, out_step, site) : tc_last_error()->status;
   tc_archive_close(a);
   content_fini(&c);

@@ -27,6 +27,12 @@ static bool bools_are_clean(const unsigned char *data, size_t n) {
   return true;
 }
 
+tc_tensor tc_foreign_copy(const void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_site site) {
+  tc_type as = type == TC_BOOL ? TC_U8 : type;
+  tc_tensor t = strides ? tc_from_host_strided_at(data, *shape, strides, as, site) : tc_from_host_at(data, *shape, as, site);
+  return type == TC_BOOL ? tc_ne_num_at(t, tc_num_int(0), site) : t;
+}
+
 tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_borrow_flags flags, void (*release)(void *arg),
                             void *arg, tc_site site) {
   size_t n = tc_foreign_count(shape, type);
@@ -36,7 +42,7 @@ tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *str
     if (!tc_is_valid(t)) release(arg);
     return t;
   }
-  tc_tensor t = tc_from_host_strided_at(data, *shape, dense ? NULL : strides, type == TC_BOOL ? TC_U8 : type, site);
+  tc_tensor t = tc_foreign_copy(data, shape, dense ? NULL : strides, type, site);
   release(arg);
-  return type == TC_BOOL ? tc_ne_num_at(t, tc_num_int(0), site) : t;
+  return t;
 }

@@ -10,6 +10,9 @@
 tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_borrow_flags flags, void (*release)(void *arg),
                             void *arg, tc_site site);
 
+// A copy of memory that need not be aligned, dense or with strides as above. A byte of a bool that is neither 0 nor 1 is true.
+tc_tensor tc_foreign_copy(const void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_site site);
+
 // Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in
 // memory.
 size_t tc_foreign_count(const tc_dims *shape, tc_type type);

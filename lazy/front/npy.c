@@ -84,16 +84,18 @@ static const char *parse_string(const char *p, char *out, size_t bytes) {
   return *p == quote ? p + 1 : NULL;
 }
 
-static const char *parse_shape(const char *p, tc_dims *out) {
+// Of a rank that tc lacks the first extents.
+static const char *parse_shape(const char *p, tc_dims *out, size_t *rank) {
   *out = tc_dims_of(0, NULL);
+  *rank = 0;
   if (*p++ != '(') return NULL;
   for (p = skip_space(p); *p != ')'; p = skip_space(p)) {
-    if (out->rank == TC_MAX_RANK || *p < '0' || *p > '9') return NULL;
+    if (*p < '0' || *p > '9') return NULL;
     char *end;
     errno = 0;
     long long v = strtoll(p, &end, 10);
     if (errno != 0) return NULL;
-    out->dim[out->rank++] = v;
+    if ((*rank)++ < TC_MAX_RANK) out->dim[out->rank++] = v;
     p = skip_space(*end == 'L' ? end + 1 : end);
     if (*p == ',')
       p++;
@@ -123,41 +125,49 @@ static const char *readable(const char *text, char *out, size_t bytes) {
   return out;
 }
 
-// The dictionary with exactly the three keys; false with what is wrong in why.
-static bool parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
+// The value of a key, of which seen has a bit; where it ends, or NULL with why and the status, which is TC_ERR_IO unless tc lacks what it is.
+static const char *parse_value(const char *key, const char *p, npy *out, unsigned *seen, tc_status *st, char *why, size_t why_bytes) {
+  char descr[24], shown[4 * sizeof descr];
+  if (strcmp(key, "descr") == 0) {
+    *seen |= 1;
+    if (*p != '[' && (p = parse_string(p, descr, sizeof descr)) == NULL) return NULL;
+    if (*p != '[' && parse_descr(descr, out)) return p;
+    *st = TC_ERR_DTYPE;
+    return snprintf(why, why_bytes, "element type '%s' is not supported", *p == '[' ? "[..]" : readable(descr, shown, sizeof shown)), NULL;
+  }
+  if (strcmp(key, "fortran_order") == 0) {
+    *seen |= 2;
+    out->fortran = strncmp(p, "True", 4) == 0;
+    return out->fortran ? p + 4 : strncmp(p, "False", 5) == 0 ? p + 5 : NULL;
+  }
+  if (strcmp(key, "shape") != 0) return NULL;
+  *seen |= 4;
+  size_t rank;
+  if ((p = parse_shape(p, &out->shape, &rank)) == NULL || rank <= TC_MAX_RANK) return p;
+  *st = TC_ERR_SHAPE;
+  return snprintf(why, why_bytes, "it has rank %zu; tc has %d", rank, TC_MAX_RANK), NULL;
+}
+
+// The dictionary with exactly the three keys; on failure what is wrong in why.
+static tc_status parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
   unsigned seen = 0;
+  tc_status st = TC_ERR_IO;
   snprintf(why, why_bytes, "the header is not the dictionary that NumPy writes");
   p = skip_space(p);
-  if (*p++ != '{') return false;
+  if (*p++ != '{') return st;
   for (p = skip_space(p); *p != '}'; p = skip_space(p)) {
-    char key[24], descr[24], shown[4 * sizeof descr];
-    if ((p = parse_string(p, key, sizeof key)) == NULL) return false;
+    char key[24];
+    if ((p = parse_string(p, key, sizeof key)) == NULL) return st;
     p = skip_space(p);
-    if (*p++ != ':') return false;
-    p = skip_space(p);
-    if (strcmp(key, "descr") == 0) {
-      if ((p = parse_string(p, descr, sizeof descr)) == NULL) return false;
-      if (!parse_descr(descr, out))
-        return snprintf(why, why_bytes, "element type '%s' is not supported", readable(descr, shown, sizeof shown)), false;
-      seen |= 1;
-    } else if (strcmp(key, "fortran_order") == 0) {
-      out->fortran = strncmp(p, "True", 4) == 0;
-      if (!out->fortran && strncmp(p, "False", 5) != 0) return false;
-      p += out->fortran ? 4 : 5;
-      seen |= 2;
-    } else if (strcmp(key, "shape") == 0) {
-      if ((p = parse_shape(p, &out->shape)) == NULL) return false;
-      seen |= 4;
-    } else {
-      return false;
-    }
+    if (*p++ != ':') return st;
+    if ((p = parse_value(key, skip_space(p), out, &seen, &st, why, why_bytes)) == NULL) return st;
     p = skip_space(p);
     if (*p == ',')
       p++;
     else if (*p != '}')
-      return false;
+      return st;
   }
-  return seen == 7 && *skip_space(p + 1) == 0;
+  return seen == 7 && *skip_space(p + 1) == 0 ? TC_OK : st;
 }
 
 // Bytes of the data that the header announces; false if they overflow.
@@ -185,12 +195,12 @@ static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *o
   if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
   char *header = malloc((size_t)n + 1);
   if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
-  bool ok = fread(header, 1, n, f) == n;
+  bool whole = fread(header, 1, n, f) == n;
   header[n] = 0;
-  ok = ok && parse_header(header, out, why, why_bytes);
+  tc_status st = whole ? parse_header(header, out, why, why_bytes) : TC_ERR_IO;
   free(header);
   *out_offset = offset + (uint64_t)n;
-  return ok ? TC_OK : TC_ERR_IO;
+  return st;
 }
 
 // Of elements of the other byte order.

@@ -1,5 +1,7 @@
 // NumPy's .npz: a zip archive with an .npy file for each tensor, stored or deflated.
-// Always: a member's size is believed only as far as its compressed bytes could hold it; its checksum is verified when it is read.
+// Always: a member's size is believed only as far as its compressed bytes could hold it; its checksum is verified when it is read. Names are
+// those of the archive's directory: libzip holds them against the members' own only where asked to refuse whatever is unusual (ZIP_CHECKCONS), bytes
+// after the end for one, which NumPy reads.
 // Source: numpy/lib/_npyio_impl.py; libzip reads and writes the archive. Threads: as io.h says.
 #define TC_NO_SITES
 #include <tc/io.h>

@@ -1,8 +1,8 @@
 // safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and where its bytes begin and end, and those bytes.
 // Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the
 // bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for.
-// Owns: the archive and every tensor borrowed from it each have a reference to the mapping. Threads: as io.h says; mappings are counted atomically,
-// because the last reference may go anywhere.
+// Owns: the archive and every tensor borrowed from it each have a reference to the mapping; of an archive that was read tensors are copies. Threads: as
+// io.h says; mappings are counted atomically, because the last reference may go anywhere.
 // Source: huggingface/safetensors, safetensors/src/tensor.rs.
 #define TC_NO_SITES
 #include "lazy/front/safetensors.h"
@@ -34,6 +34,7 @@ static const char *const dtype_of[] = {
 
 typedef struct mapping {
   _Atomic uint32_t refs;
+  bool own;  // memory with the file's bytes, not the file
   size_t bytes;
   unsigned char *at;
 } mapping;
@@ -42,6 +43,7 @@ typedef struct entry {
   tc_type type;  // TC_N_TYPES: one that tc lacks
   tc_dims shape;
   size_t rank, begin, end;  // begin and end in the data
+  tc_tensor taken;  // the copy of one that was read
 } entry;
 
 typedef struct safetensors {
@@ -58,8 +60,31 @@ static void mapping_release(void *arg) {
   free(m);
 }
 
+// The first so many bytes of a file; false with errno, ENODATA where it is shorter by now.
+static bool read_whole(int fd, unsigned char *at, size_t bytes) {
+  for (ssize_t k; bytes > 0; at += k, bytes -= (size_t)k) {
+    k = read(fd, at, TC_MIN(bytes, (size_t)1 << 30));
+    if (k < 0 && errno == EINTR)
+      k = 0;
+    else if (k <= 0)
+      return errno = k < 0 ? errno : ENODATA, false;
+  }
+  return true;
+}
+
+// False with errno.
+static bool mapping_fill(mapping *m, int fd) {
+  m->at =
+      m->own ? mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : mmap(NULL, m->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (m->at == MAP_FAILED) return false;
+  if (!m->own || read_whole(fd, m->at, m->bytes)) return true;
+  int why = errno;
+  munmap(m->at, m->bytes);
+  return errno = why, false;
+}
+
 // NULL with the reason; errno is ENOMEM if that is it.
-static mapping *mapping_create(const char *path, char *why, size_t why_bytes) {
+static mapping *mapping_create(const char *path, bool own, char *why, size_t why_bytes) {
   struct stat info;
   mapping *m = NULL;
   errno = 0;
@@ -73,9 +98,9 @@ static mapping *mapping_create(const char *path, char *why, size_t why_bytes) {
   else if ((m = malloc(sizeof *m)) == NULL)
     snprintf(why, why_bytes, "no memory");
   if (m) {
-    *m = (mapping){.bytes = (size_t)info.st_size, .at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)};
+    *m = (mapping){.own = own, .bytes = (size_t)info.st_size};
     atomic_store_explicit(&m->refs, 1, memory_order_relaxed);
-    if (m->at == MAP_FAILED) snprintf(why, why_bytes, "%s", strerror(errno)), free(m), m = NULL;
+    if (!mapping_fill(m, fd)) snprintf(why, why_bytes, "%s", strerror(errno)), free(m), m = NULL;
   }
   if (fd >= 0) close(fd);
   return m;
@@ -180,12 +205,12 @@ static tc_status parse_header(tc_archive *a, size_t data_bytes, tc_site site) {
   return check_fill(a, data_bytes, site);
 }
 
-static tc_status read_file(tc_archive *a, tc_site site) {
+static tc_status read_file(tc_archive *a, bool own, tc_site site) {
   const char *op = tc_outer_op;
   safetensors *s = a->state;
   char why[160];
   uint64_t header_bytes = 0;
-  if ((s->map = mapping_create(a->path, why, sizeof why)) == NULL)
+  if ((s->map = mapping_create(a->path, own, why, sizeof why)) == NULL)
     return tc_fail(errno == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, op, site, "%s: %s", a->path, why);
   for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | s->map->at[i];
   if (header_bytes > TC_MIN((size_t)MAX_HEADER_BYTES, s->map->bytes - 8))
@@ -206,16 +231,27 @@ static void safetensors_close(tc_archive *a) {
   free(s);
 }
 
+// The copy of a tensor that was read; its pages of what was read go, so that the numbers are not there twice. It may be asked for again.
+static tc_tensor take(const safetensors *s, entry *e, tc_site site) {
+  unsigned char *data = s->map->at + s->data + e->begin;
+  if (tc_is_valid(e->taken)) return e->taken;
+  e->taken = tc_foreign_copy(data, &e->shape, NULL, e->type, site);
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)data % page, bytes = e->end - e->begin;
+  if (tc_is_valid(e->taken) && bytes >= before + page) (void)madvise(data + before, (bytes - before) / page * page, MADV_DONTNEED);
+  return e->taken;
+}
+
 static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
   const char *op = tc_outer_op, *name = a->names.name[i];
   const safetensors *s = a->state;
-  const entry *e = &s->entry[i];
+  entry *e = &s->entry[i];
   if (e->type == TC_N_TYPES) {
     const char *type = json_string_value(json_object_get(json_object_get(s->header, name), "dtype"));
     return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, "%s: '%.100s' is %.20s, a type that tc lacks", a->path, name, type));
   }
   if (e->rank > TC_MAX_RANK)
     return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
+  if (s->map->own) return take(s, e, site);
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
   return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release, s->map, site);
 }
@@ -225,16 +261,24 @@ static const char *safetensors_metadata(const tc_archive *a, const char *key) {
   return json_string_value(json_object_get(json_object_get(s->header, METADATA), key));
 }
 
-tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
-  TC_CALLED_AS("safetensors_open");
+static tc_archive *open_archive(const char *path, bool own, tc_site site) {
   tc_archive *a = tc_archive_create(tc_outer_op, path, site);
   if (a == NULL) return NULL;
   a->state = calloc(1, sizeof(safetensors));
   if (a->state) a->get = safetensors_get, a->metadata = safetensors_metadata, a->close = safetensors_close;
-  tc_status st = a->state ? read_file(a, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
+  tc_status st = a->state ? read_file(a, own, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
   if (st == TC_OK) return a;
   tc_archive_close(a);
   return NULL;
+}
+
+tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
+  TC_CALLED_AS("safetensors_open");
+  return open_archive(path, false, site);
+}
+
+tc_archive *tc_safetensors_read(const char *path, tc_site site) {
+  return open_archive(path, true, site);
 }
 
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {
@@ -275,8 +319,12 @@ static char *header_text(const tc_new_file *f, int n, const int *order, const ch
   }
   for (int i = 0; i < n; i++) {
     const char *name = names[order[i]];
-    if (strcmp(name, METADATA) != 0 && json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
-    tc_fail(TC_ERR_ARG, f->op, f->site, "'%.100s' cannot be a tensor's name: it is %s", name, strcmp(name, METADATA) ? "no UTF-8" : "taken");
+    if (strcmp(name, METADATA) == 0) {
+      tc_fail(TC_ERR_ARG, f->op, f->site, "'" METADATA "' cannot be a tensor's name: it is taken");
+      goto done;
+    }
+    if (json_object_set_new(j, name, entry_json(tensors[order[i]], &at, f->site)) == 0) continue;
+    tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for the header");
     goto done;
   }
   if ((text = json_dumps(j, JSON_COMPACT)) == NULL) tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for the header");
@@ -341,6 +389,11 @@ static tc_status absent(const char *op, tc_site site) {
 
 tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
   TC_CALLED_AS("safetensors_open");
+  (void)path;
+  return absent(tc_outer_op, site), NULL;
+}
+
+tc_archive *tc_safetensors_read(const char *path, tc_site site) {
   (void)path;
   return absent(tc_outer_op, site), NULL;
 }

@@ -66,8 +66,8 @@ static void check_print(tc_tensor t, int n_lines, FILE *f) {
   free(printed);
 }
 
-// Compares what is written, reads it again, and reads it in other layouts.
-static void check_file(const char *what, tc_tensor t, size_t n, const char *path) {
+// Compares what is written, reads it again, and reads it in other layouts. why: of a file that is refused.
+static void check_file(const char *what, const char *why, tc_tensor t, size_t n, const char *path) {
   if (strcmp(what, "save") == 0) {
     cr_assert_eq(tc_save_npy(path, t), TC_OK, "line %d: %s", line_number, tc_last_error()->message);
     FILE *f = fopen(path, "rb");
@@ -79,7 +79,8 @@ static void check_file(const char *what, tc_tensor t, size_t n, const char *path
   cr_assert(f && fwrite(file, 1, n, f) == n && fclose(f) == 0);
   tc_tensor loaded = tc_load_npy(path);
   if (strcmp(what, "refuse") == 0) {
-    cr_expect(!tc_is_valid(loaded) && tc_last_error()->status == TC_ERR_IO, "line %d", line_number);
+    tc_status code = strcmp(why, "dtype") == 0 ? TC_ERR_DTYPE : TC_ERR_IO;
+    cr_expect(!tc_is_valid(loaded) && tc_last_error()->status == code, "line %d", line_number);
     // A failed load is poison, never the null handle that means "none" to an optional operand.
     cr_expect(!tc_is_valid(tc_linear(tc_zeros(TC_SHAPE(1, 2), TC_F32), tc_zeros(TC_SHAPE(3, 2), TC_F32), loaded)));
     tc_clear_error();
@@ -106,7 +107,7 @@ static void run(const char *only) {
     else if (print)
       check_print(make(spec, hex), atoi(rest), f);
     else if (wanted)
-      check_file(what, spec[0] == '-' ? (tc_tensor){0, 0} : make(spec, hex), from_hex(rest, file), path);
+      check_file(what, hex, spec[0] == '-' ? (tc_tensor){0, 0} : make(spec, hex), from_hex(rest, file), path);
     tc_scope_end(scope);
   }
   fclose(f);

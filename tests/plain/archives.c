@@ -51,15 +51,6 @@ static bool in_a_mapping_of(const void *at, const char *path) {
   return found;
 }
 
-static bool is_mapped(const char *path) {
-  char line[512];
-  bool found = false;
-  FILE *f = fopen("/proc/self/maps", "r");
-  while (f && fgets(line, sizeof line, f)) found = found || strstr(line, path);
-  if (f) fclose(f);
-  return found;
-}
-
 // Every tensor of one archive into another file.
 static void copy(const tc_archive *a, const char *path, tc_status (*save)(const char *, int, const char *const *, const tc_tensor *, tc_site)) {
   const char *names[64];
@@ -198,6 +189,82 @@ static void loading_takes_all_or_nothing(void) {
   tc_scope_end(scope);
 }
 
+// Other text for some of an .npy header, which ends with padding and a newline. The member's checksum is not right any more, but is not come to.
+static void change_header(file_bytes b, const char *from, const char *to) {
+  unsigned char *at = memmem(b.at, b.n, from, strlen(from)), *end = at ? memchr(at, '\n', b.n - (size_t)(at - b.at)) : NULL;
+  EXPECT(end, "no '%s' in the header", from);
+  if (!end) return;
+  memmove(at + strlen(to), at + strlen(from), (size_t)(end - at) - (strlen(to) > strlen(from) ? strlen(to) : strlen(from)));
+  memcpy(at, to, strlen(to));
+}
+
+// NumPy has types and ranks that tc lacks: the same errors from an .npz member and an .npy file. What is no header is damage.
+static void arrays_that_tc_lacks_say_so(void) {
+  static const struct {
+    const char *from, *to;
+    tc_status code;
+    const char *says;
+  } cases[] = {
+      {"'<f4'", "'<c8'", TC_ERR_DTYPE, "element type '<c8' is not supported"},
+      {"'<f4'", "'<M8[ns]'", TC_ERR_DTYPE, "element type '<M8[ns]' is not supported"},
+      {"'<f4'", "[('a', '<f4')]", TC_ERR_DTYPE, "element type '[..]' is not supported"},
+      {"(1, 1,", "(1, 1, 1,", TC_ERR_SHAPE, "it has rank 9; tc has 8"},
+      {"(1, 1,", "(1, 1, 1, 1,", TC_ERR_SHAPE, "it has rank 10; tc has 8"},
+      {"(1, 1,", "(1, 1, 1, x,", TC_ERR_IO, "not the dictionary"},
+      {"'<f4'", "7    ", TC_ERR_IO, "not the dictionary"},
+  };
+  tc_scope scope = tc_scope_begin();
+  tc_tensor t = tc_ones(TC_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), TC_F32);
+  const char *npz = files_path("ranks.npz"), *npy = files_path("ranks.npy");
+  EXPECT_OK(tc_npz_save(npz, 1, (const char *[]){"w"}, &t));
+  EXPECT_OK(tc_save_npy(npy, t));
+  for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+    file_bytes b = file_read(i % 2 ? npy : npz);
+    change_header(b, cases[i / 2].from, cases[i / 2].to);
+    const char *path = file_in_memory(b.at, b.n);
+    tc_archive *a = i % 2 ? NULL : tc_npz_open(path);
+    EXPECT_FAILS(a ? tc_archive_get(a, "w") : tc_load_npy(path), cases[i / 2].code, cases[i / 2].says);
+    tc_archive_close(a);
+    free(b.at);
+  }
+  tc_scope_end(scope);
+}
+
+// Of both formats, which libraries write that differ in what they take. The message has none of the name's bytes.
+static void names_are_utf8(void) {
+  static const char *const bad[] = {"\xff",
+                                    "w\x80",
+                                    "\xe2\x82",
+                                    "\xe2\x82w",
+                                    "\xc0\xaf",
+                                    "\xe0\x82\x80",
+                                    "\xf0\x80\x80\x80",
+                                    "\xed\xa0\x80",
+                                    "\xf4\x90\x80\x80",
+                                    "\xf8\x88\x80\x80\x80"};
+  static const char *const good[] = {"w", "\u00e9", "\u20ac", "\U0001d11e", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"};
+  enum { N_GOOD = sizeof good / sizeof *good };
+  const char *paths[] = {files_path("names.safetensors"), files_path("names.npz")};
+  tc_scope scope = tc_scope_begin();
+  tc_tensor t[N_GOOD];
+  for (int i = 0; i < N_GOOD; i++) t[i] = tc_full(TC_SCALAR, i, TC_F32);
+  for (int k = 0; k < 2; k++) {
+    tc_status (*save)(const char *, int, const char *const *, const tc_tensor *, tc_site) = k ? tc_npz_save_at : tc_safetensors_save_at;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+      EXPECT_FAILS(save(paths[k], 2, (const char *[]){"x", bad[i]}, t, TC_HERE), TC_ERR_ARG, "name 1 is no UTF-8");
+      EXPECT(access(paths[k], F_OK) != 0, "a failed save left a file");
+    }
+    EXPECT_OK(save(paths[k], N_GOOD, good, t, TC_HERE));
+    tc_archive *a = k ? tc_npz_open(paths[k]) : tc_safetensors_open(paths[k]);
+    for (int i = 0; i < N_GOOD; i++) {
+      float got = -1;
+      EXPECT(tc_item_f32(tc_archive_get(a, good[i]), &got) == TC_OK && got == (float)i, "'%s' is %g", good[i], (double)got);
+    }
+    tc_archive_close(a);
+  }
+  tc_scope_end(scope);
+}
+
 static void wrong_calls_say_what_is_wrong(void) {
   tc_scope scope = tc_scope_begin();
   tc_tensor one = tc_ones(TC_SHAPE(1), TC_F32), two[] = {one, one};
@@ -210,7 +277,6 @@ static void wrong_calls_say_what_is_wrong(void) {
   EXPECT_FAILS(tc_safetensors_save(path, 2, (const char *[]){"x", "x"}, two), TC_ERR_ARG, "'x' is given twice");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){""}, two), TC_ERR_ARG, "name 0 is empty");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){NULL}, two), TC_ERR_ARG, "name 0 is NULL");
-  EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"\xff"}, two), TC_ERR_ARG, "no UTF-8");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"__metadata__"}, two), TC_ERR_ARG, "taken");
   EXPECT_FAILS(tc_safetensors_save(path, -1, NULL, NULL), TC_ERR_ARG, "-1 tensors");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"x"}, &(tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
@@ -229,8 +295,10 @@ int main(void) {
   training_leaves_the_file_alone(false);
   training_leaves_the_file_alone(true);
   loading_takes_all_or_nothing();
+  arrays_that_tc_lacks_say_so();
+  names_are_utf8();
   wrong_calls_say_what_is_wrong();
-  EXPECT(files_fini() == 7, "temporaries are left");
+  EXPECT(files_fini() == 11, "temporaries are left");
   tc_shutdown();
   return expect_done("archives");
 }

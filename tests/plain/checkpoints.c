@@ -1,6 +1,8 @@
 // Checkpoints: training resumed from one, in this process or another, has the bits of training that was never interrupted; a file that was cut or
-// changed in any byte, or is another program's, is an error that changes nothing; a save that fails leaves the former file.
+// changed in any byte, or is another program's, is an error that changes nothing; a save that fails leaves the former file; what was loaded is the program's
+// own, and there once.
 //   checkpoints [resume KIND FILE]      the other process: trains on from FILE and prints a hash of its parameters
+//   checkpoints [large FILE]            another: loads the large tensors of FILE and prints by how many bytes its memory grew at most
 #include <inttypes.h>
 #include <sys/resource.h>
 
@@ -113,6 +115,74 @@ static void resuming_is_going_on(const char *self, const char *kind) {
   EXPECT(hash == hash_of(&whole), "%s: training resumed in another process differs", kind);
 }
 
+static void overwrite(const char *path, int byte) {
+  file_bytes b = file_read(path);
+  memset(b.at, byte, b.n);
+  FILE *f = fopen(path, "r+b");
+  EXPECT(f && fwrite(b.at, 1, b.n, f) == b.n, "cannot overwrite %s", path);
+  if (f) fclose(f);
+  free(b.at);
+}
+
+// After loading, the file is overwritten in place and then cut: neither is seen, by parameters, by the optimizer's state or by the random state.
+static void nothing_of_the_file_is_held(const char *kind) {
+  const char *path = files_path("held.safetensors");
+  model m;
+  tc_scope scope = tc_scope_begin();
+  model_init(&m, kind, 7);
+  train(&m, 0, HALF);
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, HALF));
+  bits saved = bits_of(&m);
+  train(&m, HALF, N_STEPS);
+  bits whole = bits_of(&m);
+  EXPECT_OK(tc_checkpoint_load(path, N_PARAMS, names, m.p, m.opt, NULL));
+  EXPECT(!is_mapped(path), "%s: the file is still mapped", kind);
+  overwrite(path, 0);
+  bits loaded = bits_of(&m);
+  EXPECT(memcmp(&saved, &loaded, sizeof saved) == 0, "%s: overwriting the file changed parameters", kind);
+  EXPECT(truncate(path, 0) == 0, "cannot cut %s", path);
+  train(&m, HALF, N_STEPS);
+  bits again = bits_of(&m);
+  EXPECT(memcmp(&whole, &again, sizeof whole) == 0, "%s: training goes on differently", kind);
+  model_fini(&m);
+  tc_scope_end(scope);
+}
+
+enum { N_LARGE = 8, LARGE = 1 << 20 };
+static const char *const large_names[N_LARGE] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+static size_t most_memory(void) {
+  struct rusage use;
+  getrusage(RUSAGE_SELF, &use);
+  return (size_t)use.ru_maxrss << 10;
+}
+
+static size_t growth_when_loading(const char *path) {
+  tc_tensor p[N_LARGE];
+  for (int i = 0; i < N_LARGE; i++) p[i] = tc_param(tc_zeros(TC_SHAPE(LARGE), TC_F32));
+  size_t before = most_memory();
+  EXPECT_OK(tc_checkpoint_load(path, N_LARGE, large_names, p, NULL, NULL));
+  for (int i = 0; i < N_LARGE; i++) tc_release(p[i]);
+  return most_memory() - before;
+}
+
+// In a process of its own, whose memory was never larger. Room for the file and a tensor or two is enough; of room for
+// alignment nothing is touched, if malloc does not fill it for a test's sake.
+static void loading_takes_room_once(const char *self) {
+  const char *path = files_path("large.safetensors");
+  char command[512];
+  size_t growth = 0, bytes = (size_t)N_LARGE * LARGE * sizeof(float);
+  tc_tensor p[N_LARGE];
+  tc_scope scope = tc_scope_begin();
+  for (int i = 0; i < N_LARGE; i++) p[i] = tc_full(TC_SHAPE(LARGE), i, TC_F32);
+  EXPECT_OK(tc_checkpoint_save(path, N_LARGE, large_names, p, NULL, 0));
+  tc_scope_end(scope);
+  snprintf(command, sizeof command, "MALLOC_PERTURB_=0 '%s' large %s", self, path);
+  FILE *other = popen(command, "r");
+  EXPECT(other && fscanf(other, "%zu", &growth) == 1 && pclose(other) == 0, "the other process failed");
+  EXPECT(growth < bytes + bytes / 2, "loading %zu bytes took %zu", bytes, growth);
+}
+
 // Loading fails with these words, and nothing of the model changes.
 static void expect_refused(const model *m, const char *path, tc_optimizer *opt, tc_status code, const char *words, const char *what, size_t at) {
   bits before = bits_of(m);
@@ -219,13 +289,18 @@ int main(int argc, char **argv) {
     printf("%" PRIx64 "\n", hash_of(&b));
     return atomic_load(&expect_n_failed) != 0;
   }
+  if (argc == 3) {
+    printf("%zu\n", growth_when_loading(argv[2]));
+    return atomic_load(&expect_n_failed) != 0;
+  }
   the_random_state_is_the_threads_own();
   if (!has_library(tc_safetensors_open_at)) return expect_done("checkpoints") ? 1 : 77;
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) resuming_is_going_on(argv[0], kinds[i]);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) resuming_is_going_on(argv[0], kinds[i]), nothing_of_the_file_is_held(kinds[i]);
+  loading_takes_room_once(argv[0]);
   damage_is_noticed();
   another_programs_file_is_refused();
   a_failed_save_leaves_the_former();
-  EXPECT(files_fini() == 4, "temporaries are left");
+  EXPECT(files_fini() == 6, "temporaries are left");
   tc_shutdown();
   return expect_done("checkpoints");
 }

@@ -63,6 +63,16 @@ static inline const char *file_in_memory(const void *bytes, size_t n) {
   return path;
 }
 
+// Whether this process has the file, or a part of it, in its memory.
+static inline bool is_mapped(const char *path) {
+  char line[512];
+  bool found = false;
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f)) found = found || strstr(line, path);
+  if (f) fclose(f);
+  return found;
+}
+
 // Whether the library has what safetensors and .npz files need; if not, it must say so.
 static inline bool has_library(tc_archive *(*open)(const char *path, tc_site site)) {
   tc_archive_close(open("/nonexistent", 0));

@@ -37,15 +37,6 @@ static void count_line(const char *line, void *arg) {
   if (strncmp(line, "tc[warn]", 8) == 0) atomic_fetch_add(&n_warnings, 1);
 }
 
-static bool is_mapped(const char *name) {
-  char line[512];
-  bool found = false;
-  FILE *f = fopen("/proc/self/maps", "r");
-  while (f && fgets(line, sizeof line, f)) found = found || strstr(line, name);
-  if (f) fclose(f);
-  return found;
-}
-
 // Plans of several kernels each.
 static void use(float value[N_VALUES]) {
   tc_scope s = tc_scope_begin();

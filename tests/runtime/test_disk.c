@@ -16,10 +16,13 @@
 static tc_disk some = TC_DISK("some"), other = TC_DISK("other");
 static char dir[64];
 static int n_warnings;
+static char warning[512];  // the last
 
 static void count_line(const char *line, void *arg) {
   (void)arg;
-  n_warnings += strncmp(line, "tc[warn]", 8) == 0;
+  if (strncmp(line, "tc[warn]", 8) != 0) return;
+  n_warnings++;
+  snprintf(warning, sizeof warning, "%s", line);
 }
 
 // bytes: the cap, as text.
@@ -129,6 +132,22 @@ Test(disk, a_directory_that_cannot_be_written_is_one_line_in_the_log) {
   keep("another", "code", 4);
   cr_expect_eq(n_warnings, 1);
   cr_expect(!holds("a key", "code", 4));
+  finish();
+}
+
+Test(disk, directories_that_cannot_be_made_say_why) {
+  char path[96];
+  begin("1000000");
+  snprintf(path, sizeof path, "%s/above/cache", dir);
+  setenv("TC_CACHE_DIR", path, 1);
+  tc_options_reload();
+  cr_assert_eq(chmod(dir, 0555), 0);
+  uid_t self = geteuid();
+  if (self == 0) cr_assert_eq(seteuid(65534), 0);  // root may make them anywhere
+  keep("a key", "code", 4);
+  if (self == 0) cr_assert_eq(seteuid(0), 0);
+  cr_expect_eq(n_warnings, 1);
+  cr_expect(strstr(warning, "Permission denied"), "%s", warning);
   finish();
 }
 
