@@ -372,6 +372,20 @@ size_t tc_buffer_fit(size_t bytes) {
   return bytes;
 }
 
+size_t tc_buffer_rounded(size_t bytes) {
+  return bytes > class_bytes(N_CLASSES - 1) ? bytes : class_bytes(class_of(bytes));
+}
+
+size_t tc_buffer_room(tc_device d) {
+  const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
+  if (tc_device_kind_of(d) == TC_DEVICE_GPU) return SIZE_MAX;
+  size_t idle = k ? k->idle_bytes() : 0;
+  pthread_mutex_lock(&self.lock);
+  size_t cap = cap_locked(), live = self.stats.live_bytes - TC_MIN(idle, self.stats.live_bytes);
+  pthread_mutex_unlock(&self.lock);
+  return cap == 0 ? SIZE_MAX : cap - TC_MIN(live, cap);
+}
+
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out) {
   *out = NULL;
   pthread_mutex_lock(&self.lock);

@@ -55,6 +55,10 @@ tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
 // How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
 // buffers are taken out of the pools first, so that what programs held one after the other is not held at once.
 size_t tc_buffer_fit(size_t bytes);
+// What a buffer of so many takes.
+size_t tc_buffer_rounded(size_t bytes);
+// What the cap leaves once all is given back that is kept and that no run uses; SIZE_MAX where there is no cap, as in a GPU's memory.
+size_t tc_buffer_room(tc_device d);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
 static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {
@@ -99,6 +103,7 @@ typedef struct tc_keeper {
   void (*changed)(uint64_t stamp);  // a watched content is gone, and what was prepared from it of no use
   void (*reclaim)(void);  // memory is short: gives back all that can be made again
   size_t (*bytes)(void);  // kept now, counted among the live
+  size_t (*idle_bytes)(void);  // of these what no run uses, in memory of the host: reclaiming gives it back at once
 } tc_keeper;
 void tc_buffer_set_keeper(const tc_keeper *keeper);
 // pre: the caller holds a reference. A stamp read afterwards that is still the same is watched.

@@ -45,6 +45,12 @@ static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
   return (const tc_rec *)(const void *)(p->word + p->at[node]);
 }
 
+// In the word of a key before the last: what the plan makes of parameters alone is kept from run to run. Where that has no room, the plan of the key without
+// this bit runs.
+#define TC_KEY_PREPARES (UINT64_C(1) << 32)
+static inline bool tc_plan_prepares(const tc_plan *p) {
+  return p->word[p->n_word - 2] & TC_KEY_PREPARES;
+}
 // The last word of a key: bytes that the temporaries of the plan's runs should take at most, 0: any number.
 static inline size_t tc_plan_budget(const tc_plan *p) {
   return p->word[p->n_word - 1];
@@ -57,7 +63,7 @@ uint64_t tc_plan_budget_now(void);
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
-// compile_ticks: what making it took.
+// compile_ticks: what making it took is added.
 tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
 void tc_plan_release(tc_plan *p);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
@@ -75,6 +81,7 @@ typedef struct tc_work_done {
   const char *gpu_note;
   uint64_t copied_bytes;
   bool interpreted;  // some of its kernels, which are compiled later
+  bool lacks_forms;  // it failed with nothing done, for want of memory for what it would prepare
 } tc_work_done;
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.

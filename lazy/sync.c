@@ -44,9 +44,9 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
     for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
-  uint64_t lowered = (uint64_t)(o->prepare != 0) | (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
-                     (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
-  t->word[t->n_word + flag_words] = (uint64_t)o->eager | lowered << 32;
+  uint64_t lowered =
+      (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 | (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
+  t->word[t->n_word + flag_words] = (uint64_t)o->eager | (o->prepare ? TC_KEY_PREPARES : 0) | lowered << 32;
   t->word[t->n_word + flag_words + 1] = tc_plan_budget_now();
   return n;
 }
@@ -74,6 +74,10 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
     return st;
   }
   return TC_OK;
+}
+
+static void drop_outputs(tc_trace *t, const tc_plan *p) {
+  for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
 }
 
 // The pending trace, once its key is closed, as text.
@@ -143,6 +147,40 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
                                                        : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
   for (uint32_t i = 0; i < p->n_out && st == TC_OK; i++) tc_buffer_set_made(t->out[i]);
   return st;
+}
+
+// What a sync runs, and how that went.
+typedef struct work {
+  uint32_t n_rec_words, n_word;  // of the closed key
+  tc_plan *plan;
+  bool hit, taken;  // taken: results have memory, which the trace holds
+  uint64_t compiled, found, allocated;  // ticks
+  tc_work_done done;
+} work;
+
+static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
+  w->done = (tc_work_done){0};
+  tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
+  w->found = tc_ticks();
+  tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
+  if (st == TC_OK) st = stage_leaves(t, w->plan);
+  if (st == TC_OK) st = take_outputs(t, w->plan);
+  w->taken = st == TC_OK;
+  w->allocated = tc_ticks();
+  return w->taken ? launch(t, w->plan, &w->done, rec) : st;
+}
+
+// The plan that the key names; where there is no room for what that prepares, the one that makes it in the run. Each run asks anew.
+static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
+  bool clean = tc_last_error()->status == TC_OK;
+  tc_status st = run_plan(t, w, rec);
+  if (TC_LIKELY(!w->done.lacks_forms)) return st;
+  if (clean) tc_clear_error();
+  drop_outputs(t, w->plan);
+  tc_plan_release(w->plan);
+  w->plan = NULL;
+  t->word[w->n_word - 2] &= ~TC_KEY_PREPARES;
+  return run_plan(t, w, rec);
 }
 
 // ---- runs ----
@@ -390,25 +428,18 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  uint64_t began = tc_ticks(), compiled = 0;
+  uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
-  tc_plan *p = NULL;
   tc_run *run = NULL;
-  bool peek = t->dropped, hit = false;
-  uint32_t n_rec_words = t->n_word, n_word = close_key(t, n_asked, asked, peek);
-  if (n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
-  tc_status st = n_word ? tc_plan_get(t, n_rec_words, n_word, &p, &hit, &compiled) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
-  uint64_t found = tc_ticks();
-  tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
-  if (st == TC_OK) st = stage_leaves(t, p);
-  if (st == TC_OK) st = take_outputs(t, p);
-  bool taken = st == TC_OK;
-  uint64_t allocated = tc_ticks();
-  tc_work_done prepared = {0};
-  if (taken) st = launch(t, p, &prepared, &rec);
+  bool peek = t->dropped;
+  work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .found = began, .allocated = began};
+  if (w.n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
+  tc_status st = w.n_word ? run_pending(t, &w, &rec) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  tc_plan *p = w.plan;
+  const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t ran = tc_ticks();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
@@ -421,21 +452,20 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     restore(t, run, st);
   }
   uint64_t published = tc_ticks();
-  if (taken)
-    for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
+  if (w.taken) drop_outputs(t, p);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
-  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = prepared.interpreted ? "interp" : p ? p->tier : "none";
-  rec.n_kernels = p ? p->n_kernels + prepared.n_kernels : 0, rec.bytes = p ? p->bytes_moved + prepared.bytes : 0;
-  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + prepared.taken_bytes : 0), rec.peak_bytes = peak.most_bytes;
-  rec.replayed = prepared.replayed, rec.gpu_note = prepared.gpu_note, rec.copied_bytes = prepared.copied_bytes;
-  rec.hit = hit, rec.n_compiled = p && !hit ? p->n_compiled : 0;
+  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = done->interpreted ? "interp" : p ? p->tier : "none";
+  rec.n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec.bytes = p ? p->bytes_moved + done->bytes : 0;
+  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0), rec.peak_bytes = peak.most_bytes;
+  rec.replayed = done->replayed, rec.gpu_note = done->gpu_note, rec.copied_bytes = done->copied_bytes;
+  rec.hit = w.hit, rec.n_compiled = p && !w.hit ? p->n_compiled : 0;
   tc_plan_release(p);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
-  uint64_t lookup = tc_ticks_between(began, found);
-  rec.compile_ns = compiled, rec.lookup_ns = lookup - TC_MIN(lookup, compiled), rec.allocate_ns = tc_ticks_between(found, allocated);
-  rec.run_ns = tc_ticks_between(allocated, ran), rec.publish_ns = tc_ticks_between(ran, published);
+  uint64_t lookup = tc_ticks_between(began, w.found);
+  rec.compile_ns = w.compiled, rec.lookup_ns = lookup - TC_MIN(lookup, w.compiled), rec.allocate_ns = tc_ticks_between(w.found, w.allocated);
+  rec.run_ns = tc_ticks_between(w.allocated, ran), rec.publish_ns = tc_ticks_between(ran, published);
   rec.total_ns = tc_ticks_between(began, t->synced);
   rec.status = st;
   tc_profile_add(&rec);

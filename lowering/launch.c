@@ -1,6 +1,7 @@
 // Runs programs: binds the places of a run, finds or makes prepared values, and does the steps, wave by wave on the team or as one sequence on a GPU.
 //
 // Always: a run that fails leaves old values, and says which step failed; several threads may run one program.
+#include <pthread.h>
 #include <string.h>
 
 #include "kernels/ref/ref.h"
@@ -10,8 +11,12 @@
 #include "lowering/prepared.h"
 #include "lowering/promote.h"
 #include "lowering/waves.h"
+#include "runtime/fork.h"
+#include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+
+#define UNASKED_RUNS 63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
@@ -237,6 +242,55 @@ static tc_status take_results(const tc_program *p, const tc_plan *plan, preparin
   return TC_OK;
 }
 
+// The step's results are the run's from now on.
+static void put(const run *whole, const tc_plan *plan, const preparing *x, tc_buffer **kept) {
+  for (uint32_t k = 0; k < x->n_out; k++) {
+    kept[x->kept[k]] = x->out[k];
+    whole->at.place[plan->n_leaf + plan->n_out + x->kept[k]] = x->out[k]->ptr;
+  }
+}
+
+// Held while a run asks for the memory of all it will prepare: two that each got a part would both fail.
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+TC_FORK_SAFE(&asking, 2)
+
+// Whether there may be room for what is missing, told before any is taken from others.
+static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
+  uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
+  if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);  // of threads that race one counts
+  return !unasked && missing_bytes <= tc_buffer_room(d);
+}
+
+// Memory for all that is missing, or the run is left without: nothing was done yet, so that another plan may run instead.
+static tc_status take_missing(const run *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held, const uint64_t *skip, tc_buffer **kept,
+                              tc_work_done *done) {
+  tc_program *p = plan->program;
+  const tc_program *q = p->prepare;
+  tc_device d = (tc_device)plan->dev[0];
+  tc_status st = TC_OK;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < p->n_kept; i++) bytes += kept[i] ? 0 : tc_buffer_rounded(p->kept_bytes[i]);
+  pthread_mutex_lock(&asking);
+  bool asked = may_have_room(p, d, bytes);
+  if (!asked) st = TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes of prepared values", bytes);
+  for (uint32_t i = 0; i < q->n_step && st == TC_OK; i++) {
+    preparing x;
+    if (skip[i]) continue;
+    describe(q, plan, &q->step[i], num, held, kept, &x);
+    if ((st = take_results(p, plan, &x)) != TC_OK) break;
+    for (uint32_t k = 0; k < x.n_out; k++) done->taken_bytes += p->kept_bytes[x.kept[k]];
+    put(whole, plan, &x, kept);
+  }
+  pthread_mutex_unlock(&asking);
+  if (st != TC_ERR_MEMORY) return st;
+  if (asked) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
+  done->lacks_forms = true;
+  if (tc_log_on(TC_LOG_MEMORY))
+    tc_log_line(TC_LOG_MEMORY, "plan %016llx: no room for %zu bytes of prepared values; this run makes what it needs, and keeps nothing",
+                (unsigned long long)plan->hash.lo, bytes);
+  return st;
+}
+
 // Finds prepared values, or makes and keeps them. kept: their buffers, retained where not NULL on return, whatever the status.
 static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list, tc_buffer **kept,
                          tc_work_done *done) {
@@ -248,15 +302,11 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
   for (uint32_t i = 0; i < q->n_step; i++) {
     describe(q, plan, &q->step[i], num, held, kept, &x);
     skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
-    if (!skip[i]) TC_TRY(take_results(whole->p, plan, &x));
-    for (uint32_t k = 0; k < x.n_out && !skip[i]; k++) done->taken_bytes += whole->p->kept_bytes[x.kept[k]];
     n_made += !skip[i];
-    for (uint32_t k = 0; k < x.n_out; k++) {
-      kept[x.kept[k]] = x.out[k];
-      whole->at.place[plan->n_leaf + plan->n_out + x.kept[k]] = x.out[k]->ptr;
-    }
+    if (skip[i]) put(whole, plan, &x, kept);
   }
   if (n_made == 0) return TC_OK;
+  TC_TRY(take_missing(whole, plan, num, held, skip, kept, done));
   run r = *whole;
   r.p = q, r.num = num, r.skip = skip;
   TC_TRY(run_steps(&r));

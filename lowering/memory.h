@@ -43,6 +43,7 @@ struct tc_program {
   tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
   size_t *kept_bytes;  // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;
+  _Atomic uint32_t n_unasked;  // runs that will not ask for the results' memory, since it was not there when it was asked for
   struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
   tc_graph graph;  // attributes of ROW steps point into its arena
   tc_arena arena;

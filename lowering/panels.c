@@ -5,7 +5,6 @@
 
 #include "lowering/blocks.h"
 #include "lowering/prologue.h"
-#include "runtime/options.h"
 
 // Rows of a product for which panels are kept: fewer read the factor as it lies at the speed of memory, more pack it at little cost.
 #define FEWEST_ROWS 7
@@ -80,7 +79,7 @@ static uint32_t panels_of(tc_graph *g, uint32_t b) {
 
 bool tc_panels(tc_graph *g) {
   uint32_t n_nodes = g->n;
-  if (!tc_options_get()->prepare || has_history(g->plan)) return true;
+  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return true;
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
   uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
   if (!known || !made) return false;

@@ -136,7 +136,17 @@ static size_t kept_bytes(void) {
   return bytes;
 }
 
-static const tc_keeper keeper = {changed, tc_prepared_clear, kept_bytes};
+static size_t idle_bytes(void) {
+  size_t bytes = 0;
+  pthread_mutex_lock(&self.lock);
+  for (int b = 0; b < N_BUCKETS; b++)
+    for (const entry *e = self.bucket[b]; e; e = e->next)
+      for (uint32_t i = 0; i < e->n_out; i++) bytes += tc_buffer_refs(e->out[i]) == 1 && !e->out[i]->memory ? e->out[i]->bytes : 0;
+  pthread_mutex_unlock(&self.lock);
+  return bytes;
+}
+
+static const tc_keeper keeper = {changed, tc_prepared_clear, kept_bytes, idle_bytes};
 
 void tc_prepared_keep(const tc_prepared_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
   entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *gone = NULL;

@@ -332,7 +332,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   *out = NULL;
   tc_program *p = tc_calloc(1, sizeof *p);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  tc_builder b = {.p = p, .plan = plan, .prepare = tc_options_get()->prepare != 0};
+  tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
   for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_call_release(b.alone[n]);

@@ -1,5 +1,5 @@
 // Where a simulated GPU's memory is short: what is cached goes and it is tried again, whatever was asked for, without a trace of an error; what then is still short
-// is TC_ERR_MEMORY, whose message lists who holds the memory, and the program goes on.
+// is TC_ERR_MEMORY, whose message lists who holds the memory, and the program goes on. Runs do without prepared values that have no room.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -165,6 +165,42 @@ static void what_is_short_always(const functions *f) {
   }
 }
 
+// Forms of parameters that have no room at once, but have it one after another in a run's arena.
+static void forms_are_left_out(const functions *f) {
+  enum { N = 4, SIDE = 360, PIECE = 1 << 19, MOST = 128, FREE = 3 };
+  tc_scope scope = tc_scope_begin();
+  tc_tensor w[N], piece[MOST];
+  float *data = calloc(1, PIECE), got = 0;
+  int n = 0;
+  EXPECT_OK(tc_set_default_device(f->device));
+  tc_trim();
+  for (int i = 0; i < N; i++) w[i] = tc_param(tc_full(TC_SHAPE(SIDE, SIDE), i, TC_F32));
+  EXPECT_OK(tc_eval(N, w));
+  for (bool room = true; n < MOST && room; n += room) {
+    tc_scope of_one = tc_scope_begin();
+    piece[n] = tc_from_host(data, TC_SHAPE(PIECE / 4), TC_F32);
+    if ((room = tc_is_valid(piece[n]))) tc_retain(piece[n]);
+    tc_scope_end(of_one);
+  }
+  tc_clear_error();
+  for (int i = n; i > n - FREE; i--) tc_release(piece[i - 1]);
+  EXPECT_OK(tc_sync(NULL));
+  for (int run = 0; run < 2; run++) {
+    tc_tensor x = tc_ones(TC_SHAPE(1, SIDE), TC_F32);
+    tc_no_grad_begin();
+    for (int i = 0; i < N; i++) x = tc_matmul(x, tc_softmax(w[i], 1));
+    tc_no_grad_end();
+    EXPECT(tc_item_f32(tc_mean(x, TC_ALL, false), &got) == TC_OK && got > 0.99f && got < 1.01f, "%g", (double)got);
+    EXPECT(tc_memory_stats().prepared_bytes == 0, "%zu bytes kept", tc_memory_stats().prepared_bytes);
+    expect_no_error("forms without room");
+  }
+  for (int i = 0; i < n - FREE; i++) tc_release(piece[i]);
+  for (int i = 0; i < N; i++) tc_release(w[i]);
+  tc_scope_end(scope);
+  EXPECT_OK(tc_sync(NULL));
+  free(data);
+}
+
 int main(void) {
   if (!built_simulators()) return printf("skipped: the simulated driver was not built\n"), 77;
   setenv("TC_SIM_MEMORY_MIB", "64", 1);
@@ -177,6 +213,7 @@ int main(void) {
     a_list_says_who_holds_the_memory(&of[i]);
     what_is_short_once_is_tried_again(&of[i]);
     what_is_short_always(&of[i]);
+    forms_are_left_out(&of[i]);
   }
   tc_shutdown();
   return expect_done("gpu_short");

@@ -1,5 +1,6 @@
 // Prepared values: what a run makes of parameters alone is kept for the next one, has the same bits, goes when a parameter is written or released, is
-// shared by plans, counted, and given back when memory is short.
+// shared by plans, counted, given back when memory is short, and left out where it has no room.
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <tc/io.h>
@@ -385,6 +386,192 @@ static void history_keeps_no_panels(void) {
   tc_scope_end(s);
 }
 
+// ---- where memory is short ----
+
+enum { N_LAYERS = 8, WIDTH = 512, N_ROWS = 8, STACK_OUT = N_ROWS * WIDTH };
+static const size_t stack_forms = (size_t)N_LAYERS * WIDTH * WIDTH * sizeof(float);  // panels of all its factors
+static tc_tensor stack[N_LAYERS];
+static float stack_wants[STACK_OUT];
+
+static tc_status stack_run(float *out, tc_sync_point *p) {
+  tc_scope s = tc_scope_begin();
+  tc_no_grad_begin();
+  tc_tensor x = numbers(TC_SHAPE(N_ROWS, WIDTH), 1);
+  for (int i = 0; i < N_LAYERS; i++) x = tc_relu(tc_matmul(x, stack[i]));
+  tc_no_grad_end();
+  tc_status st = tc_to_host(x, out, STACK_OUT * sizeof *out);
+  EXPECT(tc_sync_points(1, p) == 1, "no sync point");
+  tc_scope_end(s);
+  return st;
+}
+
+// The same bits as ever under this cap, 0: none. Returns the last run.
+static tc_sync_point stack_under(size_t cap, int n_runs) {
+  static float got[STACK_OUT];
+  tc_sync_point p = {0};
+  EXPECT_OK(tc_set_memory_cap(cap));
+  for (int i = 0; i < n_runs; i++) {
+    memset(got, 0, sizeof got);
+    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, sizeof got), "run %d under a cap of %zu bytes", i, cap);
+    EXPECT(tc_last_error()->status == TC_OK, "an error is left");
+    tc_clear_error();
+  }
+  EXPECT_OK(tc_set_memory_cap(0));
+  return p;
+}
+
+static void count_left_out(const char *line, void *n) {
+  *(int *)n += strstr(line, "of prepared values") != NULL;
+}
+
+// Where a cap leaves no room for what a run would prepare, it makes what it needs, keeps nothing, and says so in the log. With room there are prepared
+// values again.
+static void caps_leave_forms_out(void) {
+  static const size_t short_mb[] = {1, 2, 4, 8};
+  size_t live = tc_memory_stats().live_bytes;
+  int n_said = 0;
+  for (int kept_before = 0; kept_before < 2; kept_before++)
+    for (size_t i = 0; i < sizeof short_mb / sizeof short_mb[0]; i++) {
+      if (kept_before) stack_under(0, 1);
+      EXPECT(kept() == (kept_before ? stack_forms : 0), "%zu bytes kept", kept());
+      tc_sync_point p = stack_under(live + short_mb[i] * 1000000, 3);
+      EXPECT(kept() == 0 && p.hit, "%zu bytes kept with %zu MB", kept(), short_mb[i]);
+    }
+  setenv("TC_LOG", "memory", 1);
+  tc_options_reload();
+  tc_set_log(count_left_out, &n_said);
+  stack_under(live + 4000000, 1);
+  tc_set_log(NULL, NULL);
+  unsetenv("TC_LOG");
+  tc_options_reload();
+  EXPECT(n_said == 1, "said %d times", n_said);
+  tc_sync_point made = stack_under(live + 10000000, 1), found = stack_under(live + 10000000, 1);
+  EXPECT(kept() == stack_forms && found.n_kernels < made.n_kernels, "%zu bytes kept, %u kernels and %u", kept(), made.n_kernels, found.n_kernels);
+}
+
+static void *stack_thread(void *arg) {
+  float *got = malloc(STACK_OUT * sizeof *got);
+  tc_sync_point p;
+  for (int i = 0; got && i < 16; i++) {
+    memset(got, 0, STACK_OUT * sizeof *got);
+    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, STACK_OUT * sizeof *got), "run %d beside others", i);
+    tc_clear_error();
+    if (i % 4 == *(int *)arg) tc_trim();
+  }
+  free(got);
+  return NULL;
+}
+
+// Threads of which one can prepare, or none.
+static void caps_of_threads(void) {
+  for (size_t mb = 4; mb <= 12; mb += 8) {
+    pthread_t thread[2];
+    int id[2] = {0, 1};
+    tc_trim();
+    EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + mb * 1000000));
+    for (int i = 0; i < 2; i++) EXPECT(pthread_create(&thread[i], NULL, stack_thread, &id[i]) == 0, "no thread");
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    EXPECT_OK(tc_set_memory_cap(0));
+  }
+}
+
+static void make_stack(void) {
+  for (int i = 0; i < N_LAYERS; i++) stack[i] = tc_param(numbers(TC_SHAPE(WIDTH, WIDTH), 0.08 + 0.01 * i));
+  EXPECT_OK(tc_eval(N_LAYERS, stack));
+}
+
+static void drop_stack(void) {
+  for (int i = 0; i < N_LAYERS; i++) tc_release(stack[i]);
+}
+
+static void memory_is_short(void) {
+  tc_sync_point p;
+  int n_zero = 0;
+  make_stack();
+  set_option("0");
+  EXPECT_OK(stack_run(stack_wants, &p));
+  set_option("1");
+  for (int i = 0; i < STACK_OUT; i++) n_zero += stack_wants[i] == 0;
+  EXPECT(n_zero < STACK_OUT - 1000 && kept() == 0, "%d zeros", n_zero);
+  caps_leave_forms_out();
+  caps_of_threads();
+  drop_stack();
+}
+
+static size_t system_bytes, system_most = SIZE_MAX;
+
+static void *system_alloc(size_t bytes, void *arg) {
+  void *p = NULL;
+  (void)arg;
+  if (bytes > system_most - system_bytes || posix_memalign(&p, 64, bytes) != 0) return NULL;
+  system_bytes += bytes;
+  return p;
+}
+
+static void system_free(void *p, size_t bytes, void *arg) {
+  (void)arg;
+  system_bytes -= bytes;
+  free(p);
+}
+
+// Without a cap the library learns only by asking that there is no memory. It asks again every 64 runs. pre: nothing is live.
+static void the_system_has_no_more(void) {
+  enum { AT_MOST = 65 };
+  int n_runs = 0;
+  EXPECT_OK(tc_set_allocator((tc_allocator){system_alloc, system_free, NULL}));
+  make_stack();
+  tc_trim();
+  system_most = system_bytes + 4000000;
+  stack_under(0, 3);
+  EXPECT(kept() == 0, "%zu bytes kept", kept());
+  system_most = SIZE_MAX;
+  while (n_runs < AT_MOST && kept() == 0) stack_under(0, 1), n_runs++;
+  EXPECT(n_runs > 50 && kept() == stack_forms, "after %d runs %zu bytes are kept", n_runs, kept());
+  drop_stack();
+  tc_shutdown();
+  EXPECT_OK(tc_set_allocator((tc_allocator){NULL, NULL, NULL}));
+}
+
+enum { N_STEPS = 4 };
+
+// The losses of steps that train what follows frozen filters, of which forms are kept, with so much room for all they take; 0: as much as they like.
+static tc_status frozen_steps(size_t room, float *loss) {
+  net m = net_make();
+  tc_tensor trained[] = {m.fc, m.bias};
+  tc_optimizer *head = tc_sgd(trained, 2, (tc_sgd_options){.lr = 0.01});
+  tc_status st = TC_OK;
+  EXPECT_OK(tc_set_memory_cap(room ? tc_memory_stats().live_bytes + room : 0));
+  for (int i = 0; i < N_STEPS && st == TC_OK; i++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor l = tc_mean(forward(&m, 2), TC_ALL, false);
+    st = tc_backward(l);
+    if (st == TC_OK) st = tc_optimizer_step(head);
+    if (st == TC_OK) st = tc_zero_grad(m.opt);
+    if (st == TC_OK) st = tc_item_f32(l, &loss[i]);
+    tc_scope_end(s);
+  }
+  tc_clear_error();
+  EXPECT_OK(tc_set_memory_cap(0));
+  EXPECT(st != TC_OK || (kept() > 0) == (room == 0), "%zu bytes kept with room for %zu", kept(), room);
+  tc_optimizer_destroy(head);
+  net_drop(&m);
+  return st;
+}
+
+// Steps of training run under the least cap under which they do if nothing is prepared.
+static void caps_of_training(void) {
+  float want[N_STEPS], got[N_STEPS] = {0};
+  size_t least = 4096;
+  EXPECT_OK(frozen_steps(0, want));
+  set_option("0");
+  while (least < 1 << 20 && frozen_steps(least, got) != TC_OK) least += 4096;
+  set_option("1");
+  EXPECT(!memcmp(got, want, sizeof got), "without prepared values: %g, not %g", (double)got[3], (double)want[3]);
+  memset(got, 0, sizeof got);
+  EXPECT(frozen_steps(least, got) == TC_OK && !memcmp(got, want, sizeof got), "room for %zu bytes: %g, not %g", least, (double)got[3],
+         (double)want[3]);
+}
+
 static void children_go_on(void) {
   net m = net_make();
   float before[N_OUT], after[N_OUT];
@@ -420,9 +607,12 @@ int main(void) {
   panels_keep_the_bits();
   panels_of_the_caller();
   history_keeps_no_panels();
+  memory_is_short();
+  caps_of_training();
   children_go_on();
   EXPECT(kept() == 0, "%zu bytes kept at the end", kept());
   tc_shutdown();
+  the_system_has_no_more();
   net m = net_make();
   float out[N_OUT];
   run(&m, 1, out);
