@@ -416,9 +416,8 @@ void tc_buffer_unstamp(tc_buffer *b) {
 void tc_buffer_lend(tc_buffer *b) {
   pthread_mutex_lock(&self.lock);
   if (b->n_lent++ == 0) b->stamped = tc_buffer_stamp(b) != 0;
-  uint64_t old = atomic_exchange(&b->stamp, 0);
   pthread_mutex_unlock(&self.lock);
-  if (old && atomic_exchange(&b->watched, false)) atomic_load_explicit(&keeper, memory_order_acquire)->changed(old);
+  replace_stamp(b, 0);  // it is counted as lent: nobody gives it another meanwhile
 }
 
 void tc_buffer_lend_end(tc_buffer *b) {
