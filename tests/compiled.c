@@ -32,7 +32,7 @@ const code_arch code_archs[N_CODE_ARCHS] = {
 };
 
 // Kernels that may have a stack: a word of their text, patterns of architectures, how many bytes at most, and why.
-#define LARGE_ANGLES "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large, beside what the next row is about"
+#define LARGE_ANGLES "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large, and ptxas may put values aside besides"
 #define MORE_BLOCKS \
   "ptxas, by itself, makes do with fewer registers than there are, so that a processor holds more blocks, and puts a few values aside"
 #define LONG_ROWS "rows are kept in the registers of 1024 threads, which have 64 each there: too few for the longest"

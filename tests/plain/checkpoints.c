@@ -92,13 +92,17 @@ static bits resumed(const char *kind, const char *path) {
   return b;
 }
 
+static void save_half(model *m, const char *kind, const char *path) {
+  model_init(m, kind, 7);
+  train(m, 0, HALF);
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m->p, m->opt, HALF));
+}
+
 static void resuming_is_going_on(const char *self, const char *kind) {
   const char *path = files_path("half.safetensors");
   model m;
   tc_scope scope = tc_scope_begin();
-  model_init(&m, kind, 7);
-  train(&m, 0, HALF);
-  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, HALF));
+  save_half(&m, kind, path);
   train(&m, HALF, N_STEPS);
   bits whole = bits_of(&m);
   model_fini(&m);
@@ -129,9 +133,7 @@ static void nothing_of_the_file_is_held(const char *kind) {
   const char *path = files_path("held.safetensors");
   model m;
   tc_scope scope = tc_scope_begin();
-  model_init(&m, kind, 7);
-  train(&m, 0, HALF);
-  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, HALF));
+  save_half(&m, kind, path);
   bits saved = bits_of(&m);
   train(&m, HALF, N_STEPS);
   bits whole = bits_of(&m);

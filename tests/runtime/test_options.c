@@ -55,6 +55,14 @@ static void read_logged(const char *variable, const char *value) {
   tc_options_reload();
 }
 
+// The one line that a value which is not allowed is worth.
+static void expect_told(const char *variable, const char *value, const char *why) {
+  char want[192];
+  read_logged(variable, value);
+  snprintf(want, sizeof want, "tc[warn] %s is \"%s\", %s\n", variable, value, why);
+  cr_expect_str_eq(lines, want);
+}
+
 Test(options, negative_number_is_logged_and_its_default_kept) {
   static const char *const variables[] = {"TC_NUM_THREADS", "TC_MAX_NODES", "TC_MAX_BYTES", "TC_PLAN_CACHE", "TC_KERNEL_CACHE", "TC_MEMORY_CAP"};
   const tc_options *o = tc_options_get();
@@ -107,9 +115,8 @@ Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kep
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char text[128];
-    read_logged(row[i].variable, row[i].bad);
-    snprintf(text, sizeof text, "tc[warn] %s is \"%s\", not one of %s; using %d\n", row[i].variable, row[i].bad, row[i].words, row[i].initial);
-    cr_expect_str_eq(lines, text);
+    snprintf(text, sizeof text, "not one of %s; using %d", row[i].words, row[i].initial);
+    expect_told(row[i].variable, row[i].bad, text);
     cr_expect_eq(*value[i], row[i].initial);
     snprintf(text, sizeof text, "%d", row[i].good);
     read_logged(row[i].variable, text);
@@ -123,10 +130,7 @@ Test(options, number_outside_of_its_range_is_logged_and_its_default_kept) {
   static const char *const bad[] = {"0", "1", "-3", "1048577", "2..9", "x"}, *const good[] = {"2", "1048576"};
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    char want[128];
-    read_logged("TC_GPU_AHEAD", bad[i]);
-    snprintf(want, sizeof want, "tc[warn] TC_GPU_AHEAD is \"%s\", not a whole number from 2 to 1048576; using 16\n", bad[i]);
-    cr_expect_str_eq(lines, want);
+    expect_told("TC_GPU_AHEAD", bad[i], "not a whole number from 2 to 1048576; using 16");
     cr_expect_eq(tc_options_get()->gpu_ahead, 16);
   }
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -140,10 +144,7 @@ Test(options, text_that_is_not_two_numbers_is_logged_and_ignored) {
   static const char *const bad[] = {"axb", "0x0", "64", "64x", "64x128x4", "-64x128", "64x99999999999"};
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    char want[128];
-    read_logged("TC_GPU_TILE", bad[i]);
-    snprintf(want, sizeof want, "tc[warn] TC_GPU_TILE is \"%s\", not two whole numbers from 1 on, as 64x128; it was ignored\n", bad[i]);
-    cr_expect_str_eq(lines, want);
+    expect_told("TC_GPU_TILE", bad[i], "not two whole numbers from 1 on, as 64x128; it was ignored");
     cr_expect_null(tc_options_get()->gpu_tile);
   }
   read_logged("TC_GPU_TILE", "64x128");
