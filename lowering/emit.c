@@ -268,15 +268,23 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
-// sin and cos in f32, within 0.9 ULP (absolute 2^-30 below 2^-6) for |x| <= 8192: x = h pi/2 + r with |r| <= pi/4. pi/2 is in two parts, and so is r,
-// exact - rest, of which the first has no rounding. By the parity of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z being r^2 and p a
-// polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it. The first part of pi/2 is rounded down, so that rest has
-// the sign of h, and -0 stays what it is.
-static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
+// Adding it rounds to a whole number h, whose low bits are the result's, and makes bits of FAR_TURNS differ from ROUNDER's unless |h| < 2^13.
+#define TURN_ROUNDER (ROUNDER + 8192)
+#define FAR_TURNS 0xFFFFC000
+
+// The nearest number of quarter turns to x as TURN_ROUNDER rounds it; of a cosine one more.
+static tc_val quarter_turns(tc_emit *e, tc_val x, bool cosine) {
+  return tc_emit_fma(e, x, F(0.63661977236758134), F(TURN_ROUNDER + cosine));
+}
+
+// sin and cos in f32, within 0.9 ULP (absolute 2^-30 below 2^-6) for t's of less than 2^13 quarter turns h: x = h pi/2 + r with |r| <= pi/4. pi/2 is in
+// two parts, and so is r, exact - rest, of which the first has no rounding. By the parity of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z
+// being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it. The first part of pi/2 is rounded down,
+// so that rest has the sign of h, and -0 stays what it is.
+static tc_val sin_f32(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
-  double rounder = cosine ? ROUNDER + 1 : ROUNDER;  // then its low bits hold the quarter of the sine
-  tc_val t = tc_emit_fma(e, x, F(0.63661977236758134), F(rounder)), h = SUB(t, F(rounder));
+  tc_val h = SUB(t, F(TURN_ROUNDER + cosine));
   tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
   tc_val z = tc_emit_fma(e, exact, exact, tc_emit_un(e, TC_N_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
   tc_val odd = tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, quarter, 1), tc_emit_const_i(e, TC_I32, 0));
@@ -287,17 +295,22 @@ static tc_val sin_f32(tc_emit *e, tc_val x, bool cosine) {
   return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), sign));
 }
 
-static tc_val is_big(tc_emit *e, tc_val x) {
-  return tc_emit_un(e, TC_N_NOT, tc_emit_bin(e, TC_N_LT, tc_emit_un(e, TC_N_ABS, x), F(8192.0)));
+// Not 0 in bits of FAR_TURNS where t has 2^13 quarter turns or more, or is no number.
+static tc_val far_bits(tc_emit *e, tc_val t) {
+  return int_op(e, TC_N_XOR, bits_of(e, t), 0x4B400000);
 }
 
-// With the rare path: a block whose arguments are all small takes the polynomial, else libm's function.
+static tc_val is_far(tc_emit *e, tc_val bits) {
+  return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, (int32_t)FAR_TURNS), tc_emit_const_i(e, TC_I32, 0));
+}
+
+// With the rare path: a block whose arguments are all small takes the polynomial, else libm's function. One test for all lanes: masks are dear.
 static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
-  tc_val var = tc_emit_var(e, sin_f32(e, x, cosine)), big = is_big(e, x);
-  tc_val any = tc_emit_lanes(e, big) == 1 ? big : tc_emit_raw(e, TC_N_HREDUCE, TC_BOOL, 1, big, TC_NONE, TC_NONE, TC_N_OR);
-  (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, any, TC_NONE, TC_NONE, 0);
-  big = is_big(e, x);  // again: a mask that waits in memory meanwhile costs more
-  tc_emit_set(e, var, tc_emit_select(e, big, call(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
+  tc_val t = quarter_turns(e, x, cosine), var = tc_emit_var(e, sin_f32(e, x, t, cosine)), any = far_bits(e, t);
+  if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_N_HREDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_N_OR);
+  (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, is_far(e, any), TC_NONE, TC_NONE, 0);
+  tc_val far = is_far(e, far_bits(e, quarter_turns(e, x, cosine)));  // again: what waits meanwhile costs more
+  tc_emit_set(e, var, tc_emit_select(e, far, call(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
   tc_emit_end(e, TC_N_ENDIF);
   return var;
 }
