@@ -16,6 +16,8 @@
 // twice as many. It takes denormals for zeros, so TC_STRICT does without.
 // Order: an element is one chain over k from zero, of pairs the second before the first, so its bits depend on no blocking, and on the instruction set only
 // in whether it has a fused multiply-add and that dot product.
+#include <limits.h>
+
 #include "lowering/blocks.h"
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
@@ -379,13 +381,17 @@ static void widen_a(product *p, tc_val row, tc_val last, const unit *u) {
 
 // ---- what follows ----
 
-// What follows the product, at the present panel and one row.
+// What follows the product, at the present panel and one row. What it reads is asked for while the tile above is multiplied: in a step of GPT-2's training,
+// whose optimizer follows the gradients of weights so, 2 % of the time.
 static void finish_row(product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
   tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
+  s->stream = s->stream_late = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
+  s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
   tc_ex_stores(s);
+  s->stream = s->stream_late = false, s->ahead = 0, s->far = false;
   tc_ex_leave(s);
 }
 
