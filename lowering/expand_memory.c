@@ -128,7 +128,7 @@ static bool reads(const tc_ex *s, uint32_t m, uint32_t n) {
 // training keeps for the other. Written through the caches, its lines would be read first and put others out: GPT-2's first layer of a block with its gelu,
 // 12.6 MB of such results, took 1.2 times as long on a Zen 4, a step of training 1.01 times.
 static bool is_read_late(const tc_ex *s, uint32_t n) {
-  size_t stored = 0, cache = tc_topology_get()->l3_bytes;
+  size_t stored = 0, cache = TC_MAX_OF(tc_topology_get()->l2_bytes, tc_topology_get()->l3_bytes);
   const tc_gnode *node = s->g->node;
   if (node[n].op == TC_OP_ASSIGN || (size_t)node[n].shape->count * tc_type_bytes(node[n].type) < LATE_BYTES) return false;
   bool made = false;
@@ -136,7 +136,7 @@ static bool is_read_late(const tc_ex *s, uint32_t n) {
     uint32_t m = s->g->order[i];
     made |= tc_ex_in_group(s, m);
     if (!made) continue;
-    if (s->gr->alias[m] != n && !tc_ex_in_group(s, m) && reads(s, m, n)) return stored > cache;
+    if (s->gr->alias[m] != n && !tc_ex_in_group(s, m) && reads(s, m, n)) return cache > 0 && stored > cache;
     if (tc_ex_must_store(s, m)) stored += (size_t)node[m].shape->count * tc_type_bytes(node[m].type);
   }
   return false;

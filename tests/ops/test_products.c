@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <tc/tc.h>
 
+#include "runtime/topology.h"
+
 typedef struct shape {
   int batch, m, n, k;
   bool a_turned, b_turned;  // the operand is stored transposed
@@ -303,4 +305,36 @@ Test(products, bits_do_not_depend_on_threads_or_on_what_follows) {
   for (int t = 0; t < 3; t++)
     for (int i = 0; i < N_SHAPES; i++)
       if (types[t] == TC_F32 ? i % 2 == 1 || getenv("TC_TEST_ALL") : is_taken(i, types[t])) check_bits(&shapes[i], types[t]);
+}
+
+enum { WIDE = 1024, NARROW = 16 };
+
+// A product of 4 MiB that is read again, behind another product, when others as large have put it out of the caches; each stored by itself, if asked.
+static void read_late(bool apart, float *out) {
+  size_t n = tc_topology_get()->l3_bytes / (sizeof(float) * WIDE * WIDE) + 3;
+  tc_scope scope = tc_scope_begin();
+  tc_seed(7);
+  tc_tensor x = tc_randn(TC_SHAPE(WIDE, NARROW), TC_F32), w = tc_randn(TC_SHAPE(NARROW, WIDE), TC_F32), bias = tc_randn(TC_SHAPE(WIDE), TC_F32);
+  tc_tensor in[] = {x, w, bias};
+  cr_assert_eq(tc_eval(3, in), TC_OK);
+  tc_tensor early = tc_tanh(tc_add(tc_matmul(x, w), bias)), h = tc_tanh(tc_sub(tc_matmul(x, w), bias));
+  if (apart) cr_assert_eq(tc_eval(1, &early), TC_OK);
+  for (size_t i = 0; i < n && i < 100; i++) {
+    if (apart) cr_assert_eq(tc_eval(1, &h), TC_OK);
+    tc_tensor t = tc_mul(tc_matmul(h, tc_transpose(w, 0, 1)), 0.01);
+    if (apart) cr_assert_eq(tc_eval(1, &t), TC_OK);
+    h = tc_tanh(tc_add(tc_matmul(t, w), bias));
+  }
+  if (apart) cr_assert_eq(tc_eval(1, &h), TC_OK);
+  cr_assert_eq(tc_to_host(tc_add(tc_matmul(tc_mul(tc_matmul(h, tc_transpose(w, 0, 1)), 0.01), w), early), out, sizeof(float) * WIDE * WIDE), TC_OK);
+  tc_scope_end(scope);
+}
+
+Test(products, what_is_written_past_the_caches_is_the_same) {
+  float *whole = malloc(sizeof(float) * WIDE * WIDE), *apart = malloc(sizeof(float) * WIDE * WIDE);
+  cr_assert(whole && apart);
+  read_late(false, whole);
+  read_late(true, apart);
+  cr_assert_arr_eq(whole, apart, sizeof(float) * WIDE * WIDE);
+  free(whole), free(apart);
 }
