@@ -270,14 +270,15 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
 
 // Adding it rounds to a whole number h, whose low bits are the result's, and makes bits of FAR_TURNS differ from ROUNDER's unless |h| < 2^13.
 #define TURN_ROUNDER (ROUNDER + 8192)
-#define FAR_TURNS 0xFFFFC000
+#define FAR_TURNS (-0x4000)
+#define ROUNDER_BITS 0x4B400000
 
 // The nearest number of quarter turns to x as TURN_ROUNDER rounds it; of a cosine one more.
 static tc_val quarter_turns(tc_emit *e, tc_val x, bool cosine) {
   return tc_emit_fma(e, x, F(0.63661977236758134), F(TURN_ROUNDER + cosine));
 }
 
-// sin and cos in f32, within 0.9 ULP (absolute 2^-30 below 2^-6) for t's of less than 2^13 quarter turns h: x = h pi/2 + r with |r| <= pi/4. pi/2 is in
+// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where |h| < 2^13: x = h pi/2 + r with |r| <= pi/4. pi/2 is in
 // two parts, and so is r, exact - rest, of which the first has no rounding. By the parity of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z
 // being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it. The first part of pi/2 is rounded down,
 // so that rest has the sign of h, and -0 stays what it is.
@@ -297,11 +298,11 @@ static tc_val sin_f32(tc_emit *e, tc_val x, tc_val t, bool cosine) {
 
 // Not 0 in bits of FAR_TURNS where t has 2^13 quarter turns or more, or is no number.
 static tc_val far_bits(tc_emit *e, tc_val t) {
-  return int_op(e, TC_N_XOR, bits_of(e, t), 0x4B400000);
+  return int_op(e, TC_N_XOR, bits_of(e, t), ROUNDER_BITS);
 }
 
 static tc_val is_far(tc_emit *e, tc_val bits) {
-  return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, (int32_t)FAR_TURNS), tc_emit_const_i(e, TC_I32, 0));
+  return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, FAR_TURNS), tc_emit_const_i(e, TC_I32, 0));
 }
 
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's function. One test for all lanes: masks are dear.

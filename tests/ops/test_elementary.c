@@ -87,29 +87,30 @@ Test(elementary, sin_is_within_its_bound) {
 Test(elementary, cos_is_within_its_bound) {
   check("cos", cos_of, cos, 0.9, 0x1p-30);
 }
-// sin of 256 values from 8000 on, past where polynomials end, one of which may be another one.
-static void sines_with(int at, float other, float *y) {
-  float x[256];
-  for (int i = 0; i < 256; i++) x[i] = 8000 + 25.37f * (float)i;
-  if (at >= 0) x[at] = other;
+enum { N_LARGE = 256 };
+
+static void sines(const float *x, float *y) {
   tc_scope scope = tc_scope_begin();
-  cr_assert_eq(tc_to_host(tc_sin(tc_from_host(x, TC_SHAPE(256), TC_F32)), y, 256 * sizeof *y), TC_OK);
+  cr_assert_eq(tc_to_host(tc_sin(tc_from_host(x, TC_SHAPE(N_LARGE), TC_F32)), y, N_LARGE * sizeof *y), TC_OK);
   tc_scope_end(scope);
 }
 
+// Polynomials end at some 12,867: whether a value's neighbours need libm's function is nothing to it.
 Test(elementary, a_large_argument_changes_no_other_sine) {
-  float alone[256], beside[256], small[256], x[256];
-  sines_with(-1, 0, alone);
-  for (int at = 0; at < 256; at += 5) {
-    sines_with(at, at % 2 ? 1e30f : NAN, beside);
-    for (int i = 0; i < 256; i++) cr_assert(i == at || memcmp(&alone[i], &beside[i], sizeof(float)) == 0, "%d beside %d", i, at);
+  float x[N_LARGE], alike[N_LARGE], want[N_LARGE], got[N_LARGE];
+  for (int i = 0; i < N_LARGE; i++) x[i] = 8000 + 25.37f * (float)i;
+  sines(x, want);
+  for (int at = 0; at < N_LARGE; at += 5) {
+    float was = x[at];
+    x[at] = at % 2 ? 1e30f : NAN;
+    sines(x, got);
+    x[at] = was;
+    for (int i = 0; i < N_LARGE; i++) cr_assert(i == at || memcmp(&want[i], &got[i], sizeof(float)) == 0, "%d beside %d", i, at);
   }
-  for (int i = 0; i < 256; i++) {  // nor does it matter whether a value's neighbours need libm's function
-    for (int k = 0; k < 256; k++) x[k] = 8000 + 25.37f * (float)i;
-    tc_scope scope = tc_scope_begin();
-    cr_assert_eq(tc_to_host(tc_sin(tc_from_host(x, TC_SHAPE(256), TC_F32)), small, sizeof small), TC_OK);
-    tc_scope_end(scope);
-    cr_assert(memcmp(&alone[i], &small[i], sizeof(float)) == 0, "sin(%a) is %a and %a", (double)x[i], (double)alone[i], (double)small[i]);
+  for (int i = 0; i < N_LARGE; i++) {
+    for (int k = 0; k < N_LARGE; k++) alike[k] = x[i];
+    sines(alike, got);
+    cr_assert(memcmp(&want[i], &got[i], sizeof(float)) == 0, "sin(%a) is %a and %a", (double)x[i], (double)want[i], (double)got[i]);
   }
 }
 
