@@ -201,6 +201,61 @@ static bool embedding_right(void *arg) {
   return bench_near(element(l, 1, 97 * 768 + 3), (double)bench_element(l->g, 768 + 3), 0) && bench_near(element(l, 1, 98 * 768 + 3), 0, 0);
 }
 
+// ---- a table's step of training: words looked up, their gradient, the update ----
+
+typedef struct table {
+  const layer *l;
+  tc_optimizer *opt;
+} table;
+
+static tc_optimizer *table_sgd(tc_tensor p) {
+  return tc_sgd(&p, 1, (tc_sgd_options){.lr = 1e-3});
+}
+
+static tc_optimizer *table_adamw(tc_tensor p) {
+  return tc_adamw(&p, 1, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+}
+
+static tc_status train_table(const table *t) {
+  tc_scope scope = tc_scope_begin();
+  tc_status st = tc_backward_with(embedding(t->l), t->l->g, 0);
+  if (st == TC_OK) st = tc_optimizer_step(t->opt);
+  if (st == TC_OK) st = tc_zero_grad(t->opt);
+  tc_scope_end(scope);
+  return st == TC_OK ? tc_sync(NULL) : st;
+}
+
+static double run_table(void *arg, int n) {
+  double start = bench_now();
+  for (int i = 0; i < n; i++)
+    if (train_table(arg) != TC_OK) return -1;
+  return bench_now() - start;
+}
+
+// Word 97 goes against its gradient, word 98, which was not looked up, stays.
+static bool table_right(void *arg) {
+  const table *t = arg;
+  tc_tensor p = t->l->p[0];
+  double before[2] = {(double)bench_element(p, 97 * 768), (double)bench_element(p, 98 * 768)}, g = (double)bench_element(t->l->g, 768);
+  if (train_table(t) != TC_OK) return false;
+  double moved = (double)bench_element(p, 97 * 768) - before[0];
+  return moved * g < 0 && bench_near((double)bench_element(p, 98 * 768), before[1], 0);
+}
+
+// bytes: what every step reads and writes of the whole table; 0: nothing.
+static void measure_table(const char *name, const layer *l, tc_optimizer *make(tc_tensor p), double bytes) {
+  table t = {.l = l, .opt = make(l->p[0])};
+  bench_measure(&(bench_row){.bench = "embedding",
+                             .name = name,
+                             .unit = "ms",
+                             .work = bytes,
+                             .roof = bytes > 0 ? BENCH_TRIAD : BENCH_NO_ROOF,
+                             .run = run_table,
+                             .arg = &t,
+                             .check = table_right});
+  tc_optimizer_destroy(t.opt);
+}
+
 void bench_embedding(void) {
   layer l = {.p = {parameter(TC_SHAPE(50257, 768), 1)}, .n = 1, .ids = numbers(512, 50257), .make = embedding};
   l.g = own(TC_SHAPE(512, 768), 2);
@@ -212,6 +267,8 @@ void bench_embedding(void) {
                              .run = run_steps,
                              .arg = &l,
                              .check = embedding_right});
+  measure_table("sgd_50257x768", &l, table_sgd, 0);
+  measure_table("adamw_50257x768", &l, table_adamw, 6.0 * 4 * 50257 * 768);
   release(&l);
 }
 

@@ -97,6 +97,10 @@ tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, con
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);  // SCATTER, SCATTER_ADD, INDEX_ADD
+// Zeros in a shape to which src is added where index, of rank 1, says along axis.
+tc_node tc_rec_sum_at(tc_trace *t, const tc_dims *shape, int axis, tc_node index, tc_node src);
+// a + alpha * g. Of a g that tc_rec_sum_at made, of few places of many, no others of a are touched if a is written in place.
+tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha);
 // y, the greatest or the sum of each window over axes of a: with its gradient. attr as ops.def has it.
 tc_node tc_rec_pool(tc_trace *t, tc_node y, tc_node a, int n_attr, const uint64_t *attr);
 tc_node tc_rec_detach(tc_trace *t, tc_node a);

@@ -1,4 +1,7 @@
 // Recording what reads or writes where an index says. See record.h.
+#include <float.h>
+#include <math.h>
+
 #include "lazy/record_short.h"
 
 static bool good_index(tc_trace *t, tc_node index) {
@@ -65,4 +68,73 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
   uint64_t attr = (uint64_t)axis;
   if (!ok(t, src) || !ok(t, index)) return TC_NODE_ERR;
   return tc_rec_append(t, op, type_of(t, x), shape_of(t, x), 3, (tc_node[]){x, index, src}, 1, &attr, 0, NULL);
+}
+
+// ---- sums at few places of many ----
+//
+// What a step of training adds to a large table of which it looked up few rows: instead of zeros in the table's shape to which that is added, a row of zeros
+// and one for every look-up, and for each place of the table which of them it has. What reads the sum reads those rows, and the same values.
+
+#define FEW 4  // at most one in so many places of the axis
+#define LEAST_SUM (INT64_C(1) << 16)  // elements; fewer are sooner filled with zeros
+#define LEAST_ROW 16  // elements at a place, for the number that says which row it has
+
+static bool is_of_few(const tc_dims *d, int axis, int64_t n) {
+  int64_t count = tc_dims_count(d);
+  return count >= LEAST_SUM && n > 0 && n <= d->dim[axis] / FEW && count / d->dim[axis] >= LEAST_ROW;
+}
+
+tc_node tc_rec_sum_at(tc_trace *t, const tc_dims *shape, int axis, tc_node index, tc_node src) {
+  if (!good_index(t, index) || !ok(t, src)) return TC_NODE_ERR;
+  const tc_dims n = *tc_node_dims(t, index), places = tc_dims_of(1, &shape->dim[axis]);
+  tc_type type = type_of(t, src);
+  if (!is_of_few(shape, axis, n.dim[0])) return tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, shape, type, 0), axis, index, src);
+  index = tc_rec_cast(t, index, TC_I64);
+  tc_node row = tc_rec_scatter(t, TC_OP_SCATTER, tc_rec_full_int(t, &places, TC_I64, 0), 0, index, tc_rec_iota(t, &n, TC_I64, 1, 1));
+  tc_dims few = *shape;
+  few.dim[axis] = n.dim[0] + 1;
+  tc_node rows = tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, &few, type, 0), axis, tc_rec_gather(t, row, 0, index), src);
+  return tc_rec_index_select(t, rows, axis, row);
+}
+
+// The operands of node n if it is a record of this op along this axis, else NULL.
+static const uint32_t *operands_of(const tc_trace *t, tc_node n, tc_op op, uint64_t axis) {
+  const tc_rec *r = tc_rec_of(t, n);
+  return tc_rec_op(r) == op && tc_rec_attr(r)[0] == axis ? tc_rec_in(r) : NULL;
+}
+
+// Whether node n is a record of this op, FULL or IOTA, whose arguments are all this.
+static bool is_made_of(const tc_trace *t, tc_node n, tc_op op, uint64_t arg) {
+  const tc_rec *r = tc_rec_of(t, n);
+  bool all = tc_rec_op(r) == op;
+  for (uint32_t i = 0; i < tc_rec_args(r) && all; i++) all = t->arg[t->arg_at[n] + i] == arg;
+  return all;
+}
+
+// Whether g is what tc_rec_sum_at makes of few places; then its rows, and the index of where all but the first belong. Each place has its sum in one row,
+// and what is in others for it is zero.
+static bool find_rows(const tc_trace *t, tc_node g, uint64_t axis, tc_node *rows, tc_node *index) {
+  const uint32_t *select, *add, *gather, *scatter;
+  if (!(select = operands_of(t, g, TC_OP_INDEX_SELECT, axis)) || !(add = operands_of(t, select[0], TC_OP_INDEX_ADD, axis))) return false;
+  if (!(gather = operands_of(t, add[1], TC_OP_GATHER, 0)) || !(scatter = operands_of(t, select[1], TC_OP_SCATTER, 0))) return false;
+  *rows = select[0], *index = scatter[1];
+  return gather[0] == select[1] && gather[1] == *index && tc_node_dims(t, *index)->rank == 1 && is_made_of(t, add[0], TC_OP_FULL, 0) &&
+         is_made_of(t, scatter[0], TC_OP_FULL, 0) && is_made_of(t, scatter[2], TC_OP_IOTA, 1);
+}
+
+tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha) {
+  if (!ok(t, a) || !ok(t, g)) return TC_NODE_ERR;
+  static const int64_t step[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  int64_t start[TC_MAX_RANK] = {0};
+  tc_node rows = TC_NODE_ERR, index = TC_NODE_ERR;
+  int axis = 0;
+  bool plain = (type_of(t, g) != TC_F32 && type_of(t, g) != TC_F64) || !(fabs(alpha) <= FLT_MAX);  // narrower types are added up in a copy of all
+  const tc_dims *d = tc_node_dims(t, g);
+  while (!plain && axis < d->rank && !find_rows(t, g, (uint64_t)axis, &rows, &index)) axis++;
+  if (plain || axis == d->rank || shape_of(t, a) != shape_of(t, g))
+    return tc_rec_binary(t, TC_OP_ADD, a, tc_rec_num(t, TC_OP_MUL, g, tc_num_float(alpha)));
+  tc_dims n = *d;
+  n.dim[axis] = tc_node_dims(t, index)->dim[0], start[axis] = 1;
+  tc_node src = tc_rec_num(t, TC_OP_MUL, tc_rec_slice(t, rows, start, step, &n), tc_num_float(alpha));
+  return tc_rec_scatter(t, TC_OP_INDEX_ADD, a, axis, index, src);
 }

@@ -44,7 +44,7 @@ void tc_vjp_index_select(tc_vjp *v) {
   tc_dims shape = with_axis(tc_vjp_in_dims(v, 0), axis, flat.dim[0]);
   tc_node index = tc_rec_reshape(v->t, tc_vjp_in(v, 1), &flat);
   tc_node g = tc_rec_reshape(v->t, v->g, &shape);
-  tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_INDEX_ADD, zeros_in(v, 0), axis, index, g));
+  tc_vjp_give(v, 0, tc_rec_sum_at(v->t, tc_vjp_in_dims(v, 0), axis, index, g));
 }
 
 // g read at the index, in the shape of src, which may be larger than the index: the rest was not read and gets zero.

@@ -392,12 +392,15 @@ void tc_ex_row_kernel(tc_ex *s) {
   s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
   s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
-  if (s->gp->kind == TC_GROUP_FLAT)
+  if (s->gp->kind == TC_GROUP_FLAT) {
+    s->stream = inner % s->lanes == 0;  // then lines are whole
     tc_ex_stores(s);
-  else if (at_once)
+    s->stream = false;
+  } else if (at_once) {
     rows_of_columns(s, at_once);
-  else
+  } else {
     row(s);
+  }
   tc_ex_end_loop(s);
   s->x->extent = s->gp->a * k0 * blocks;
 }

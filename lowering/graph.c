@@ -32,6 +32,10 @@ bool tc_graph_is_zeros(const tc_gnode *x) {
   return x->leaf == TC_LEAF_NONE && tc_device_kind_of(x->dev) == TC_DEVICE_ZEROS;
 }
 
+int tc_graph_part_of(tc_op op) {
+  return op == TC_OP_WRITE_SLICE ? 1 : op == TC_OP_SCATTER || op == TC_OP_SCATTER_ADD || op == TC_OP_INDEX_ADD ? 2 : -1;
+}
+
 static bool decode(tc_graph *g) {
   const tc_plan *p = g->plan;
   for (uint32_t n = 0; n < p->n_node; n++) {
@@ -367,12 +371,13 @@ static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
   return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
 }
 
-// A tensor that is assigned itself with a small part written, such as a cache: writing the part is what stores the result.
+// A tensor that is assigned itself with a small part written or added to, such as a cache or a table: that is what stores the result.
 static void find_parts(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n], *w = &g->node[x->op == TC_OP_ASSIGN ? x->in[0] : n];
-    if (w == x || w->op != TC_OP_WRITE_SLICE || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->old) continue;
-    if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[1]].shape->count > w->shape->count / SMALL_PART) continue;
+    int part = tc_graph_part_of(w->op);
+    if (w == x || part < 0 || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->old) continue;
+    if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[part]].shape->count > w->shape->count / SMALL_PART) continue;
     w->part = true, w->out = x->out, x->out = TC_LEAF_NONE;
   }
 }

@@ -23,7 +23,7 @@ typedef struct tc_gnode {
   uint32_t out;      // TC_LEAF_NONE or the output that stores it
   bool parameter;    // a leaf of differentiation that the plan does not assign: the same from run to run until it is written
   bool stays;        // a leaf of differentiation, or one that the plan assigns: its memory is the same from run to run, or takes turns with other
-  bool part;         // WRITE_SLICE of a small part: a step of its own, which writes no more than that where the result lies over the old value
+  bool part;         // goes into a tensor by a step of its own, which writes no more than that where the result lies over the old value
   bool needed;       // an output depends on it
   bool stored;       // has memory of its own, whether it needs it or not
   uint8_t prologue;  // made by the products that read it, 1 + the operand that leads to what it is made of (prologue.h); 0: not
@@ -55,6 +55,9 @@ uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
+
+// The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
+int tc_graph_part_of(tc_op op);
 
 typedef enum tc_op_kind {
   TC_KIND_ELEM,

@@ -61,7 +61,7 @@ static bool is_extern(const work *w, const tc_gnode *x) {
 
 bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n], *in = &g->node[x->in[k]];
-  bool puts = x->op == TC_OP_SCATTER || x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD;
+  bool puts = tc_op_kind_of(x->op) == TC_KIND_INDEX && tc_graph_part_of(x->op) >= 0;
   return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_generates(x->dev);
 }
 

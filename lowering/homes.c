@@ -4,9 +4,16 @@
 #include "lowering/group.h"
 #include "runtime/options.h"
 
-// Work of a row that writes a part of a tensor, if the rest is there already.
-static double part_work(const tc_program *p, const tc_step *s) {
-  return 6.0 * (double)p->graph.node[p->graph.node[s->node].in[1]].shape->count + 100;
+// Whether a row cannot fail half way, its indices having been checked, and writes no more than a part if the rest is there already: f16 and bf16 are added
+// up in memory that must be had.
+static bool writes_part(const tc_gnode *x) {
+  bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
+  return tc_graph_part_of(x->op) >= 0 && !(adds && narrow);
+}
+
+// Of a step, what it writes first.
+static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
+  return &p->graph.node[s->node];
 }
 
 // The leaf that output o is assigned to, if it dies here and nothing later needs it; else TC_LEAF_NONE.
@@ -70,12 +77,15 @@ void tc_homes_choose(tc_program *p, tc_plan *plan) {
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(p, plan->n_leaf + o) : NULL;
-    // Other rows may fail half way; a library does not look whether a run has failed.
-    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && writer->op != TC_OP_WRITE_SLICE)) continue;
+    // A library does not look whether a run has failed.
+    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer)))) continue;
     bool safe = may_write_over(p, writer, leaf, hazard);
     for (uint32_t k = 0; k < o && safe; k++) safe = plan->out[k].home != leaf;
     if (!safe) continue;
     plan->out[o].home = leaf;
-    if (writer->kind == TC_STEP_ROW) writer->extent = 1, writer->work = part_work(p, writer);
+    if (writer->kind != TC_STEP_ROW) continue;
+    const tc_gnode *x = node_of(p, writer);
+    writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_part_of(x->op)]].shape->count + 100;
+    if (x->op == TC_OP_WRITE_SLICE) writer->extent = 1;
   }
 }

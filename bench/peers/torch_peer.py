@@ -2,8 +2,8 @@
 """PyTorch beside tc: torch_peer.py MODE BENCH CASE THREADS. Every call ends with its result computed.
 
 MODE: eager; compiled: torch.compile of the function (of a model: with its weights frozen) or of the whole training step; for images, channels-last: eager
-in that layout; for inference, frozen: traced, frozen and optimized by torch.jit; for training, fused: eager with the fused optimizer, and functional:
-forward, gradients and Adam as one compiled function of plain tensors.
+in that layout; for inference, frozen: traced, frozen and optimized by torch.jit; for training, fused: eager with the fused optimizer, functional: forward,
+gradients and Adam as one compiled function of plain tensors, and sparse: eager with gradients of an embedding's looked-up rows alone.
 `torch_peer.py expected BENCHES CASES THREADS` prints the rows of expected.def whose names match the patterns, with their values.
 """
 import fnmatch
@@ -17,7 +17,8 @@ IMAGES = ("conv", "resnet18_infer", "resnet18_train", "resnet50_infer", "resnet5
 MODELS = ("resnet18_infer", "resnet50_infer", "bert_infer")
 FRESH = ("cold", "peak_memory", "size")
 HAS = {
-    "fused": ("mlp", "digits", "gpt2_train", "bert_train", "optim"),
+    "fused": ("mlp", "digits", "gpt2_train", "bert_train", "optim", "embedding"),
+    "sparse": ("embedding",),
     "functional": ("mlp", "digits"),
     "channels-last": IMAGES,
     "frozen": MODELS,
@@ -241,8 +242,25 @@ def xent():
 
 def embedding():
     words, width, n = cases.EMBEDDING
-    ids = torch.arange(n) * 97 % words
-    return gradients(lambda w: F.embedding(ids, w), values(words, width), g=values(n, width))
+    ids, g = torch.arange(n) * 97 % words, values(n, width)
+    if case == "50257x768":
+        return None if mode in ("sparse", "fused") else gradients(lambda w: F.embedding(ids, w), values(words, width), g=g)
+    table = torch.nn.Parameter(values(words, width))
+    fused = {"fused": True} if mode == "fused" else {}
+    if case.startswith("sgd"):
+        optimizer = torch.optim.SGD([table], lr=1e-3, **fused)
+    elif mode == "sparse":
+        return None  # SparseAdam is another rule
+    else:
+        optimizer = torch.optim.AdamW([table], lr=1e-3, weight_decay=0, **fused)
+    look_up = prepare(lambda: F.embedding(ids, table, sparse=mode == "sparse"))
+
+    def step():
+        look_up().backward(g)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def optim():
