@@ -24,10 +24,10 @@ typedef struct reader {
 } reader;
 
 typedef struct chain {
-  uint32_t source[MAX_SOURCES];
-  int n_source;
-  double cost;  // of the arithmetic of one element
-  uint32_t size;
+  uint32_t source[MAX_SOURCES], node[MAX_SIZE];  // what is read; what is made, each once
+  int n_source, n_node;
+  uint32_t size;  // as often as nodes are made where none is remembered
+  double cost;    // of the arithmetic of one element then
   bool ok;
 } chain;
 
@@ -37,6 +37,7 @@ typedef struct work {
   const bool *must;
   bool thrifty, far;   // far: more is stored than the caches hold
   reader **readers;    // per node
+  reader **makers;     // per node: groups that make it again, each at its own positions
   uint32_t *n_reads;   // per group: nodes of others that it reads
   uint32_t *n_stored;  // per group: members that have memory
   bool *assigned;      // per node: a leaf that this plan assigns
@@ -65,30 +66,36 @@ static double domain_of(const tc_group *gp) {
   return (double)gp->a * (double)gp->f * (double)gp->k;
 }
 
-static void add_reader(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
-  reader *r = w->readers[n];
-  while (r && r->group != group) r = r->next;
+static reader *find_reader(reader *first, uint32_t group) {
+  while (first && first->group != group) first = first->next;
+  return first;
+}
+
+static void add_reader(work *w, reader **first, uint32_t group, uint32_t moved, bool direct) {
+  reader *r = find_reader(*first, group);
   if (!r) {
     if (!(r = tc_arena_alloc(w->gr->arena, sizeof *r))) {
       w->failed = true;
       return;
     }
-    *r = (reader){.next = w->readers[n], .group = group};
-    w->readers[n] = r;
-    w->n_reads[group]++;
+    *r = (reader){.next = *first, .group = group};
+    *first = r;
   }
   r->moved += moved, r->direct |= direct;
 }
 
-static void note_reader(void *arg, uint32_t source, bool moved) {
-  work *w = arg;
-  if (w->gr->of[source] != w->group) add_reader(w, source, w->group, moved, !moved);
+static bool reads(const work *w, uint32_t group, uint32_t n) {
+  return find_reader(w->readers[n], group) != NULL;
 }
 
-static bool reads(const work *w, uint32_t group, uint32_t n) {
-  for (const reader *r = w->readers[n]; r; r = r->next)
-    if (r->group == group) return true;
-  return false;
+static void add_read(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
+  if (!reads(w, group, n)) w->n_reads[group]++;
+  add_reader(w, &w->readers[n], group, moved, direct);
+}
+
+static void note_reader(void *arg, uint32_t source, bool moved) {
+  work *w = arg;
+  if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
 }
 
 static void add_source(chain *c, uint32_t n) {
@@ -105,6 +112,10 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += tc_emit_cost(x->op, x->type);
   if (++c->size > MAX_SIZE) c->ok = false;
+  if (!c->ok) return;
+  int i = 0;
+  while (i < c->n_node && c->node[i] != n) i++;
+  if (i == c->n_node) c->node[c->n_node++] = n;
   for (int k = 0; k < x->n_in && c->ok; k++) {
     uint32_t s = tc_group_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
@@ -123,6 +134,16 @@ typedef struct price {
   bool ok;
 } price;
 
+// What the arithmetic of one element costs where the group reads it. At its own positions what it makes anyway is remembered.
+static double cost_in(const work *w, const chain *c, const reader *r) {
+  double cost = 0;
+  for (int i = 0; i < c->n_node && !r->moved; i++) {
+    const tc_gnode *x = &w->g->node[c->node[i]];
+    if (!find_reader(w->makers[c->node[i]], r->group)) cost += tc_emit_cost(x->op, x->type);
+  }
+  return r->moved ? c->cost : cost;
+}
+
 // What making v again saves and costs: in every kernel that reads it, and in the one that makes it.
 static price price_of(const work *w, uint32_t v, const chain *c) {
   const tc_gnode *x = &w->g->node[v];
@@ -139,7 +160,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
     double elements = domain_of(&w->gr->group[r->group]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
-    p.spent += elements * c->cost * OP_NS;
+    p.spent += elements * cost_in(w, c, r) * OP_NS;
     uint32_t n_reads = w->n_reads[r->group] - 1, n_large = 0;
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
@@ -160,9 +181,12 @@ static void make_again(work *w, uint32_t v, const chain *c) {
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) w->gr->stored[s] = true, w->n_stored[w->gr->of[s]]++;
-    for (const reader *r = w->readers[v]; r; r = r->next) add_reader(w, s, r->group, r->moved, r->direct);
+    for (const reader *r = w->readers[v]; r; r = r->next) add_read(w, s, r->group, r->moved, r->direct);
   }
-  for (const reader *r = w->readers[v]; r; r = r->next) w->n_reads[r->group]--;
+  for (const reader *r = w->readers[v]; r; r = r->next) {
+    w->n_reads[r->group]--;
+    for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->group, 0, true);
+  }
   w->readers[v] = NULL;
 }
 
@@ -218,7 +242,7 @@ static void prune(work *w) {
 tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
   const tc_graph *g = gr->graph;
   work w = {.gr = gr, .g = g, .must = must, .thrifty = thrifty};
-  w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof w.readers[0]);
+  w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.readers[0]);
   w.n_reads = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
   w.n_stored = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
   w.assigned = tc_arena_alloc(gr->arena, g->n + 1);
@@ -226,7 +250,8 @@ tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
   w.needed = tc_arena_alloc(gr->arena, g->n + 1);
   if (!w.readers || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
-  memset(w.readers, 0, g->n * sizeof w.readers[0]);
+  w.makers = w.readers + g->n;
+  memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);
   memset(w.n_reads, 0, gr->n_group * sizeof w.n_reads[0]);
   memset(w.n_stored, 0, gr->n_group * sizeof w.n_stored[0]);
   memset(w.assigned, 0, g->n), memset(w.needed, 0, g->n);
