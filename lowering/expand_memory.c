@@ -144,7 +144,7 @@ static bool is_read_late(const tc_ex *s, uint32_t n) {
 
 static bool streams(const tc_ex *s, uint32_t n) {
   if (!s->stream || (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 != 0) return false;
-  return tc_ex_streams(s, n, STREAM_BYTES) || (s->stream_late && is_read_late(s, n));
+  return tc_ex_streams(s, n, STREAM_BYTES) || is_read_late(s, n);
 }
 
 // v to every thread's run of node n.

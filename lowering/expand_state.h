@@ -59,7 +59,6 @@ typedef struct tc_ex {
   int64_t within[TC_N_RANGES];
   tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
   bool stream;  // blocks are whole and aligned: large results may pass the caches by
-  bool stream_late;  // smaller ones, too, that are read late
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
   bool far;  // to the second-level cache alone
   int asks;  // tensors that the present pass may yet ask memory for

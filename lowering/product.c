@@ -388,10 +388,10 @@ static void finish_row(product *p, tc_val row, tc_val sum) {
   tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
-  s->stream = s->stream_late = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
+  s->stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
   s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
   tc_ex_stores(s);
-  s->stream = s->stream_late = false, s->ahead = 0, s->far = false;
+  s->stream = false, s->ahead = 0, s->far = false;
   tc_ex_leave(s);
 }
 
