@@ -38,6 +38,7 @@ typedef struct value {
   uint32_t next;  // in the list of values that end together, or of free slots
   bool early;  // known before the body runs
   bool in_place;  // a LOAD that its readers do, or what is computed for the STORE behind it and writes itself; the slot holds the address
+  bool placed;  // which is there already
   bool late;  // left to its only reader
 } value;
 
@@ -308,27 +309,45 @@ static void put_joined(const translation *t, tc_interp_step *s, const tc_ninst *
     if (k != late && i->src[k] != TC_NONE) s->src[n++] = own.src[k];
 }
 
-// Where a value that is written in place goes.
-static void emit_place(translation *t, uint32_t at) {
-  const tc_ninst *store = &t->nest->inst[at + 1];
+// The LOAD or STORE that a value in place stands for.
+static const tc_ninst *access_of(const translation *t, uint32_t v) {
+  const tc_ninst *i = &t->nest->inst[v];
+  return i->op == TC_N_LOAD ? i : i + 1;
+}
+
+// Where a value lies that is read or written in place, and with it others up to the next branch that lie so far into their buffers.
+static void emit_places(translation *t, uint32_t at) {
+  const tc_nest *n = t->nest;
+  const tc_ninst *first = access_of(t, at);
+  const bool alone = n->inst[first->src[0]].op == TC_N_VAR;  // which may be set between
   tc_interp_step *s = &t->out->steps[t->n_steps++];
-  s->fn = tc_interp_plain.point, s->dst = t->value[at].at, s->src[0] = t->value[store->src[0]].at;
-  s->imm = store->imm, s->shift = log_bytes[store->dtype];
+  uint32_t k = 0;
+  s->src[0] = t->value[first->src[0]].at, s->shift = log_bytes[first->dtype];
+  for (uint32_t v = at; v < n->n_inst && k < (alone ? 1 : TC_INTERP_PLACES); v++) {
+    const uint8_t op = n->inst[v].op;
+    if (op == TC_N_LOOP || op == TC_N_ENDLOOP || op == TC_N_IF || op == TC_N_ENDIF) break;
+    const tc_ninst *access = t->value[v].in_place ? access_of(t, v) : NULL;
+    if (access == NULL || t->value[v].placed || access->src[0] != first->src[0] || log_bytes[access->dtype] != s->shift) continue;
+    if (v != at) take_slot(t, v);
+    t->value[v].placed = true;
+    s->src[1 + k] = t->value[v].at, s->imm |= access->imm << (16 * k++);
+  }
+  s->fn = tc_interp_plain.place[k - 1];
 }
 
 static void emit(translation *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
-  const bool loaded = t->value[at].in_place && i->op == TC_N_LOAD, stored = t->value[at].in_place && i->op != TC_N_LOAD;
-  if (stored) emit_place(t, at);
+  if (t->value[at].in_place && !t->value[at].placed) emit_places(t, at);
+  if (t->value[at].in_place && i->op == TC_N_LOAD) return;
   tc_interp_step *s = &t->out->steps[t->n_steps++];
   const int late = late_operand(t, i);
   if (late >= 0) {
     put_joined(t, s, i, late);
   } else {
-    s->fn = loaded ? tc_interp_plain.point : pick_fn(t, i);
+    s->fn = pick_fn(t, i);
     put_operands(t, s, i);
   }
-  s->dst = tc_nest_has_value(i) ? t->value[at].at | (stored ? IN_PLACE : 0) : 0;
+  s->dst = tc_nest_has_value(i) ? t->value[at].at | (t->value[at].in_place ? IN_PLACE : 0) : 0;
   s->lanes = i->lanes;
   s->imm = i->imm;
   const tc_ninst *copied = i;
@@ -390,7 +409,7 @@ static void translate_body(translation *t) {
     if (!t->value[i].early && !t->value[i].late && !is_folded_set(t, i) && !is_folded(t, i) && inst->op != TC_N_ENDIF) {
       if (is_folded_set(t, i + 1))
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
-      else if (tc_nest_has_value(inst))
+      else if (tc_nest_has_value(inst) && !t->value[i].placed)
         take_slot(t, i);
       emit(t, i);
     }

@@ -334,9 +334,23 @@ static const step *step_prefetch(const step *s, char *frame) {
     __builtin_prefetch(buffer_at(frame, s), 0);
   return s + 1;
 }
-static const step *step_point(const step *s, char *frame) {
-  *(char **)slot_at(frame, s->dst) = buffer_at(frame, s);
+// Addresses that are as far, s->src[0], into n buffers.
+static inline const step *place(const step *s, char *frame, int n) {
+  const uint64_t bytes = *(const uint64_t *)slot_at(frame, s->src[0]) << s->shift;
+  for (int k = 0; k < n; k++) *(uintptr_t *)slot_at(frame, s->src[1 + k]) = (uintptr_t)head_of(frame)->buf[s->imm >> (16 * k) & 0xffff] + bytes;
   return s + 1;
+}
+static const step *step_place1(const step *s, char *frame) {
+  return place(s, frame, 1);
+}
+static const step *step_place2(const step *s, char *frame) {
+  return place(s, frame, 2);
+}
+static const step *step_place3(const step *s, char *frame) {
+  return place(s, frame, 3);
+}
+static const step *step_place4(const step *s, char *frame) {
+  return place(s, frame, 4);
 }
 static const step *step_call1(const step *s, char *frame) {
   double (*const f)(double) = (double (*)(double))(uintptr_t)head_of(frame)->math[s->imm];
@@ -379,7 +393,7 @@ const tc_interp_plain_steps tc_interp_plain = {
     .endloop = step_endloop,
     .branch = step_if,
     .prefetch = step_prefetch,
-    .point = step_point,
+    .place = {step_place1, step_place2, step_place3, step_place4},
     .call = {step_call1, step_call2},
     .num = {[TC_BOOL] = step_num_BOOL,
             [TC_U8] = step_num_U8,

@@ -49,9 +49,12 @@ typedef struct tc_interp_set {
   tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
 } tc_interp_set;
 
+#define TC_INTERP_PLACES 4
+
 // Functions that are the same for every instruction set.
 typedef struct tc_interp_plain_steps {
-  tc_interp_fn *begin, *finish, *loop, *endloop, *branch, *prefetch, *point;
+  tc_interp_fn *begin, *finish, *loop, *endloop, *branch, *prefetch;
+  tc_interp_fn *place[TC_INTERP_PLACES];  // of one to so many values: src[1] and so on are their slots, 16 bits of imm each the buffers
   tc_interp_fn *call[2];  // of one operand, of two
   tc_interp_fn *num[TC_N_TYPES];
 } tc_interp_plain_steps;
