@@ -58,7 +58,7 @@ typedef struct origin {
   uint32_t own;
   tc_gpu *gpu;
   uint64_t place;  // see tc_kernel_wish
-  double work;
+  double work;  // of all steps that wish for it together
   tc_general *general;
 } origin;
 
@@ -344,7 +344,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *l
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
   for (uint32_t i = 0; i < *n && !k; i++)
-    if (list[i].k && is_kernel(list[i].k, hash, key, bytes, from->gpu)) k = list[i].k;
+    if (list[i].k && is_kernel(list[i].k, hash, key, bytes, from->gpu)) k = list[i].k, list[i].from.work += from->work;
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
     k->used = ++self.clock;
