@@ -88,7 +88,8 @@ tc_node tc_rec_sum_at(tc_trace *t, const tc_dims *shape, int axis, tc_node index
   if (!good_index(t, index) || !ok(t, src)) return TC_NODE_ERR;
   const tc_dims n = *tc_node_dims(t, index), places = tc_dims_of(1, &shape->dim[axis]);
   tc_type type = type_of(t, src);
-  if (!is_of_few(shape, axis, n.dim[0])) return tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, shape, type, 0), axis, index, src);
+  if (t->tape || !is_of_few(shape, axis, n.dim[0]))  // a gradient of this is a plain look-up
+    return tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, shape, type, 0), axis, index, src);
   index = tc_rec_cast(t, index, TC_I64);
   tc_node row = tc_rec_scatter(t, TC_OP_SCATTER, tc_rec_full_int(t, &places, TC_I64, 0), 0, index, tc_rec_iota(t, &n, TC_I64, 1, 1));
   tc_dims few = *shape;

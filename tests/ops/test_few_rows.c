@@ -116,6 +116,24 @@ Test(few_rows, narrow_types_are_added_up_before_they_are_rounded) {
   }
 }
 
+// What reads a gradient gives its own back as it is: -0, too.
+Test(few_rows, a_gradient_of_the_gradient_is_a_look_up) {
+  static float minus[ROW], got[ROW];
+  const table *x = make(0);
+  for (int i = 0; i < ROW; i++) minus[i] = -0.0F;
+  for (int d = 0; d < 2; d++) {
+    cr_assert_eq(tc_set_default_device(devices[d]), TC_OK);
+    tc_tensor p = table_of(x), c = tc_param(tc_ones(TC_SHAPE(1, ROW), TC_F32)), g, gc;
+    tc_tensor y = tc_sum(tc_mul(tc_index_select(p, 0, tc_from_host(x->index, TC_SHAPE(1), TC_I64)), c), TC_ALL, false);
+    cr_assert_eq(tc_grads_of(y, &p, 1, &g, TC_CREATE_GRAPH), TC_OK);
+    tc_tensor all = tc_expand(tc_from_host(minus, TC_SHAPE(1, ROW), TC_F32), TC_SHAPE(PLACES, ROW));
+    cr_assert_eq(tc_grads_of(tc_sum(tc_mul(g, all), TC_ALL, false), &c, 1, &gc, 0), TC_OK);
+    cr_assert_eq(tc_to_host(gc, got, sizeof got), TC_OK);
+    cr_expect_eq(memcmp(got, minus, sizeof got), 0, "%s", devices[d]);
+    tc_release(p), tc_release(c);
+  }
+}
+
 // d/dw of the squares of the gradient 2 c w of c times w^2 is 8 c^2 w.
 Test(few_rows, the_gradient_has_a_gradient) {
   static float got[COUNT];
