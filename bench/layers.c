@@ -75,6 +75,14 @@ static double run_steps(void *arg, int n) {
   return bench_now() - start;
 }
 
+// n times something that ends with its result computed.
+static double run_each(tc_status once(void *arg), void *arg, int n) {
+  double start = bench_now();
+  for (int i = 0; i < n; i++)
+    if (once(arg) != TC_OK) return -1;
+  return bench_now() - start;
+}
+
 // Element i of result k of a step.
 static double element(const layer *l, int k, int64_t i) {
   tc_tensor out[4];
@@ -216,7 +224,8 @@ static tc_optimizer *table_adamw(tc_tensor p) {
   return tc_adamw(&p, 1, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
 }
 
-static tc_status train_table(const table *t) {
+static tc_status train_table(void *arg) {
+  const table *t = arg;
   tc_scope scope = tc_scope_begin();
   tc_status st = tc_backward_with(embedding(t->l), t->l->g, 0);
   if (st == TC_OK) st = tc_optimizer_step(t->opt);
@@ -226,10 +235,7 @@ static tc_status train_table(const table *t) {
 }
 
 static double run_table(void *arg, int n) {
-  double start = bench_now();
-  for (int i = 0; i < n; i++)
-    if (train_table(arg) != TC_OK) return -1;
-  return bench_now() - start;
+  return run_each(train_table, arg, n);
 }
 
 // Word 97 goes against its gradient, word 98, which was not looked up, stays.
@@ -237,7 +243,7 @@ static bool table_right(void *arg) {
   const table *t = arg;
   tc_tensor p = t->l->p[0];
   double before[2] = {(double)bench_element(p, 97 * 768), (double)bench_element(p, 98 * 768)}, g = (double)bench_element(t->l->g, 768);
-  if (train_table(t) != TC_OK) return false;
+  if (train_table(arg) != TC_OK) return false;
   double moved = (double)bench_element(p, 97 * 768) - before[0];
   return moved * g < 0 && bench_near((double)bench_element(p, 98 * 768), before[1], 0);
 }
@@ -279,16 +285,14 @@ typedef struct update {
   tc_optimizer *opt;
 } update;
 
-static tc_status update_once(update *u) {
+static tc_status update_once(void *arg) {
+  update *u = arg;
   tc_status st = tc_optimizer_step(u->opt);
   return st == TC_OK ? tc_sync(NULL) : st;
 }
 
 static double run_updates(void *arg, int n) {
-  double start = bench_now();
-  for (int i = 0; i < n; i++)
-    if (update_once(arg) != TC_OK) return -1;
-  return bench_now() - start;
+  return run_each(update_once, arg, n);
 }
 
 // A step of Adam along a gradient that stays is lr against it; weight decay is below the tolerance.

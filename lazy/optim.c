@@ -210,15 +210,15 @@ static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
   return tc_rec_num(t, op, a, tc_num_float(b));
 }
 
+// a + alpha * b
+static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
+  return tc_rec_binary(t, TC_OP_ADD, a, num(t, TC_OP_MUL, b, alpha));
+}
+
 // a * keep + value * g * g
 static tc_node decay_square(tc_trace *t, tc_node a, tc_node g, double keep, double value) {
   tc_node square = tc_rec_binary(t, TC_OP_MUL, num(t, TC_OP_MUL, g, value), g);
   return tc_rec_binary(t, TC_OP_ADD, num(t, TC_OP_MUL, a, keep), square);
-}
-
-// a + alpha * b
-static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
-  return tc_rec_binary(t, TC_OP_ADD, a, num(t, TC_OP_MUL, b, alpha));
 }
 
 // a + value * b / c
