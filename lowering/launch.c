@@ -11,6 +11,7 @@
 #include "lowering/prepared.h"
 #include "lowering/promote.h"
 #include "lowering/waves.h"
+#include "runtime/room.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -258,7 +259,10 @@ TC_FORK_SAFE(&asking, 2)
 static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
   if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);  // of threads that race one counts
-  return !unasked && missing_bytes <= tc_buffer_room(d);
+  if (unasked || missing_bytes > tc_buffer_room(d)) return false;
+  bool fits = p->gpu || tc_buffer_room(d) < SIZE_MAX || missing_bytes <= tc_room("") / 2;  // without a cap the system is asked, which takes longer
+  if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
+  return fits;
 }
 
 // Memory for all that is missing, or the run is left without: nothing was done yet, so that another plan may run instead.

@@ -16,13 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/cgroup.h"
 #include "runtime/fork.h"
+#include "runtime/status.h"
 
 #ifdef TC_HAVE_HWLOC
 #include <hwloc.h>
 #endif
 
-#define PATH_BYTES 1024
 #define MOST_CORES ((int)(sizeof((tc_topology *)0)->pu_of_core / sizeof(int)))
 #define GUESS_L1_BYTES ((size_t)32 << 10)
 #define GUESS_L2_BYTES ((size_t)512 << 10)
@@ -32,79 +33,17 @@ static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&lock, 8)
 
-static bool file_read(const char *dir, const char *name, char *out, size_t bytes) {
-  char path[PATH_BYTES + 64];
-  snprintf(path, sizeof path, "%s/%s", dir, name);
-  FILE *f = fopen(path, "re");
-  if (!f) return false;
-  bool got = fgets(out, (int)bytes, f) != NULL;
-  fclose(f);
-  return got;
-}
-
-// CPUs one cgroup directory allows; 0: no quota.
+// CPUs one cgroup directory allows; negative: no quota.
 static double dir_quota(const char *dir) {
   char text[64], period_text[64];
   double quota = 0, period = 0;
-  if (file_read(dir, "cpu.max", text, sizeof text))
-    return sscanf(text, "%lf %lf", &quota, &period) == 2 && quota > 0 && period > 0 ? quota / period : 0;
-  if (!file_read(dir, "cpu.cfs_quota_us", text, sizeof text)) return 0;
-  if (!file_read(dir, "cpu.cfs_period_us", period_text, sizeof period_text)) return 0;
+  if (tc_first_line(dir, "cpu.max", text, sizeof text))
+    return sscanf(text, "%lf %lf", &quota, &period) == 2 && quota > 0 && period > 0 ? quota / period : -1;
+  if (!tc_first_line(dir, "cpu.cfs_quota_us", text, sizeof text)) return -1;
+  if (!tc_first_line(dir, "cpu.cfs_period_us", period_text, sizeof period_text)) return -1;
   quota = strtod(text, NULL);
   period = strtod(period_text, NULL);
-  return quota > 0 && period > 0 ? quota / period : 0;
-}
-
-// The smallest quota of base/path and its ancestors down to base. A path that does not exist here (a container sees the host's) ends at base too.
-static double path_quota(const char *base, const char *path, double least) {
-  char dir[PATH_BYTES];
-  size_t base_length = strlen(base);
-  // "/.." is a cgroup outside our namespace: only the mount itself is visible.
-  snprintf(dir, sizeof dir, "%s%s", base, strncmp(path, "/..", 3) == 0 ? "" : path);
-  for (;;) {
-    double q = dir_quota(dir);
-    if (q > 0 && (least <= 0 || q < least)) least = q;
-    char *slash = strrchr(dir, '/');
-    if (!slash || (size_t)(slash - dir) < base_length) return least;
-    *slash = 0;
-  }
-}
-
-static bool has_word(const char *list, const char *word) {
-  size_t length = strlen(word);
-  for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-    if (strcspn(at, ",") == length && memcmp(at, word, length) == 0) return true;
-  return false;
-}
-
-// Lines of /proc/self/cgroup are "id:controllers:path"; no controllers is v2, which a hybrid system mounts at unified/.
-static double cgroup_quota(const char *root) {
-  char line[PATH_BYTES], base[PATH_BYTES + 512];
-  double least = 0;
-  snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
-  FILE *f = fopen(line, "re");
-  if (!f) return 0;
-  while (fgets(line, sizeof line, f)) {
-    line[strcspn(line, "\n")] = 0;
-    char *controllers = strchr(line, ':');
-    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!path) continue;
-    *path++ = 0;
-    controllers++;
-    if (strcmp(path, "/") == 0) path[0] = 0;
-    if (*controllers == 0) {
-      snprintf(base, sizeof base, "%s/sys/fs/cgroup", root);
-      least = path_quota(base, path, least);
-      snprintf(base, sizeof base, "%s/sys/fs/cgroup/unified", root);
-      least = path_quota(base, path, least);
-    } else if (has_word(controllers, "cpu")) {
-      snprintf(base, sizeof base, "%s/sys/fs/cgroup/cpu", root);
-      if (access(base, F_OK) != 0) snprintf(base, sizeof base, "%s/sys/fs/cgroup/%.256s", root, controllers);
-      least = path_quota(base, path, least);
-    }
-  }
-  fclose(f);
-  return least;
+  return quota > 0 && period > 0 ? quota / period : -1;
 }
 
 static size_t sysconf_bytes(int name) {
@@ -190,7 +129,7 @@ static bool cores_and_caches(tc_topology *t, const char *synthetic) {
 static int core_first_pu(int pu, const cpu_set_t *mask) {
   char dir[96], list[256];
   snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", pu);
-  if (!file_read(dir, "thread_siblings_list", list, sizeof list)) return pu;
+  if (!tc_first_line(dir, "thread_siblings_list", list, sizeof list)) return pu;
   for (char *at = list; *at >= '0' && *at <= '9';) {
     long low = strtol(at, &at, 10), high = low;
     if (*at == '-') high = strtol(at + 1, &at, 10);
@@ -242,7 +181,7 @@ void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *syn
   }
   if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
   if (out->l2_bytes == 0) out->l2_bytes = GUESS_L2_BYTES;
-  if (!cgroup_root || *cgroup_root) out->quota = cgroup_quota(cgroup_root ? cgroup_root : "");
+  if (!cgroup_root || *cgroup_root) out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
   // Containers with a quota share the machine: all of them pinning to the same first cores would starve each other.
   if (out->quota > 0) out->owns_machine = false;
   if (out->n_cores > MOST_CORES) out->n_cores = MOST_CORES;

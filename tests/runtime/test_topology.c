@@ -1,9 +1,11 @@
-// Topology: synthetic machines, missing levels, cgroup v1 and v2 quotas in a made-up root.
+// Topology: synthetic machines, missing levels; cgroup v1 and v2 quotas, and memory that is to be had, in a made-up root.
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/room.h"
 #include "runtime/topology.h"
 
 #define EIGHT_CORES "pack:1 numa:1 l3:1(size=32MB) l2:8(size=1MB) l1d:1(size=48KB) core:1 pu:2"
@@ -130,4 +132,41 @@ Test(quota, rounds_up_to_whole_threads) {
   cr_assert_eq(t.n_threads, 3);
   cr_assert_not_null(strstr(t.why, "quota"));
 #endif
+}
+
+static void room_is(size_t expected) {
+  cr_assert_eq(tc_room(root), expected, "%zu, not %zu", tc_room(root), expected);
+}
+
+Test(quota, memory_is_what_the_system_has) {
+  room_is(SIZE_MAX);
+  file_write("proc", "meminfo", "MemTotal:       24687400 kB\nMemFree:        2000 kB\nMemAvailable:   4000 kB\n");
+  room_is(4000 * 1024);
+  cr_assert(tc_room("") > 1 << 20);
+}
+
+Test(quota, memory_is_what_cgroups_leave) {
+  file_write("proc", "meminfo", "MemAvailable:   4000 kB\n");
+  file_write("proc/self", "cgroup", "0::/a/b\n");
+  file_write("sys/fs/cgroup/a", "memory.max", "3000000\n");
+  file_write("sys/fs/cgroup/a", "memory.current", "2500000\n");
+  file_write("sys/fs/cgroup/a/b", "memory.max", "max\n");
+  file_write("sys/fs/cgroup/a/b", "memory.current", "2500000\n");
+  room_is(500000);
+  file_write("sys/fs/cgroup/a", "memory.stat", "anon 2000000\nfile 300000\ninactive_file 200000\nactive_file 100000\n");
+  room_is(700000);
+  file_write("sys/fs/cgroup/a", "memory.current", "3500000\n");
+  room_is(0);
+}
+
+Test(quota, memory_is_what_v1_leaves) {
+  file_write("proc", "meminfo", "MemAvailable:   4000 kB\n");
+  file_write("proc/self", "cgroup", "4:memory:/c\n0::/\n");
+  file_write("sys/fs/cgroup/memory", "memory.limit_in_bytes", "9223372036854771712\n");
+  file_write("sys/fs/cgroup/memory", "memory.usage_in_bytes", "90000000\n");
+  room_is(4000 * 1024);
+  file_write("sys/fs/cgroup/memory/c", "memory.limit_in_bytes", "2000000\n");
+  file_write("sys/fs/cgroup/memory/c", "memory.usage_in_bytes", "1500000\n");
+  file_write("sys/fs/cgroup/memory/c", "memory.stat", "cache 9\ninactive_file 5\ntotal_inactive_file 100000\n");
+  room_is(600000);
 }
