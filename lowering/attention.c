@@ -3,7 +3,8 @@
 // Forward. [begin, end) counts units, a unit being a block of query rows of one head:
 //   for each block of keys:
 //     for each tile of `rows` rows: keys that no tile before saw are turned into panels of `lanes`, values packed as rows where they are not read well in
-//       place; scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values
+//       place; scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values. For one row or two turning keys is
+//       most of the work: each is multiplied where it lies, and sums of sixteen are added up across
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
 // Backward. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up over the blocks;
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
@@ -11,7 +12,7 @@
 // When there is one query row to a head and several heads to a key head, those heads are the rows.
 // Where bf16 is multiplied in pairs (product.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
 // rounded to bf16; their sum is of what they were before.
-// Order: scores add over e, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
+// Order: scores add over e, of one row or two in STEP lanes combined by halves, mixes over keys block by block, sums of weights in STEP lanes combined by halves; gradients over keys or rows in order.
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
 
@@ -28,6 +29,11 @@
 #define BLOCK_ROWS 96  // of a block of rows, backward
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
+// Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that are multiplied. One row by 12 heads of 256 keys of 64, bf16
+// and f32, on a Zen 4 at two threads: 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory, then 31 and 69, and 25 and 42
+// where they are asked for.
+#define READING_ROWS 2
+#define KEYS_AHEAD 32
 #define FEW_ROWS 12  // for which packing values does not pay, nor pairs
 // Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
 // whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
@@ -72,6 +78,7 @@ static void choose_blocks(tc_att *p) {
   bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
   p->fused = isa->fma;
+  p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_blocks_unrolled();
   p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), STEP));
@@ -232,6 +239,39 @@ static void with_panel(tc_att *p, side rows, int lanes, int panels, int64_t colu
   }
 }
 
+static void prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
+  tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
+  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_emit_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
+}
+
+// Keys `key` + first, + first + by, .. below `key` + STEP, past `last` the last one, times the query in STEP lanes, added up across: lane i is of the i-th.
+static tc_val with_keys(tc_att *p, side rows, int row, tc_val key, tc_val last, int first, int by) {
+  if (by < STEP) return tc_emit_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
+  tc_val at = rows.rows ? rows.rows[row] : plus(p, rows.at, row * rows.row), k = least(p, plus(p, key, first), last);
+  tc_val sum = tc_emit_splat(E, number(p, 0), STEP);
+  for (int64_t c = 0; c < p->e; c += STEP) {
+    tc_val mask = c + STEP <= p->e ? TC_NONE : column_mask(p, c, p->e, STEP);
+    tc_val v = load_part(p, &p->k, k, i64(p->s, c), STEP, mask), q = load(p, rows.buf, rows.type, STEP, plus(p, at, c), mask);
+    sum = c == 0 ? mul(p, v, q) : multiply_add(p, q, v, sum);
+  }
+  return sum;
+}
+
+// Scores of a tile of rows with keys k0 to k1 where they lie.
+static void with_keys_in_place(tc_att *p, side rows, tc_val k0, tc_val k1, int tile) {
+  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, k1, k0), STEP);
+  for (int i = 0; i < STEP; i++) {
+    tc_val row = add(p->s, k0, plus(p, key, i));
+    prefetch_row(p, &p->k, plus(p, row, KEYS_AHEAD), p->keys, p->e);
+    if (p->out != TC_NONE) prefetch_row(p, &p->v, row, p->keys, p->ev);
+  }
+  for (int i = 0; i < p->rows; i++) {
+    tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p, k1, -1), 0, 1);
+    store(p, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
+  }
+  end(p->s);
+}
+
 // What tiles to come will read, row by row: queries of the next one, and where tiles see more and more keys those of the next panel, with values that are
 // packed; values read in place are the next tile's. A core waits for few lines at a time, and panels need some of them; so a row of queries is asked for
 // before each panel, one of keys and values at each step of the softmax, which waits for nothing. 4x12x512x64 f32 on Sapphire Rapids, one thread: 13.4 ms
@@ -240,11 +280,6 @@ typedef struct ahead {
   bool queries, keys, values;
   tc_val row, key, value;  // the first of each
 } ahead;
-
-static void prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
-  tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
-  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_emit_prefetch(E, f->buf, plus(p, at, c), false);
-}
 
 static void prefetch_query(tc_att *p, const ahead *x, tc_val i) {
   if (x->queries) prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
@@ -509,8 +544,9 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
 static void prepare_keys(forward *f, tc_val count) {
   tc_att *p = f->p;
   tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
-  turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
-            p->step > 1 ? TC_NONE : tc_att_key_scale(p));
+  if (!p->reads_keys)
+    turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
+              p->step > 1 ? TC_NONE : tc_att_key_scale(p));
   if (f->pack_values) {
     tc_val to = times(p->s, in_steps(p, f->ready), f->value_pitch);
     pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch, f->values,
@@ -542,7 +578,10 @@ static void forward_tile(forward *f, tc_val row) {
   ahead next = {
       .queries = p->f > 2 * p->rows, .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes, .values = p->out != TC_NONE};
   next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
-  with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), &next);
+  if (p->reads_keys)
+    with_keys_in_place(p, queries, f->k0, stop, f->scores);
+  else
+    with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
   softmax(f, row, count, &next);
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, STEP);
@@ -614,7 +653,7 @@ static void forward_kernel(tc_att *p) {
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
   f.value_pitch = f.pack_values ? columns : p->v.stride;
-  f.panels = tc_ex_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
+  if (!p->reads_keys) f.panels = tc_ex_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_ex_tile(s, p->packed_type, p->block / p->step * columns);
   if (!reads_queries(p)) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->vector));
   f.weights = f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);

@@ -140,6 +140,12 @@ void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
   }
 }
 
+tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b) {
+  tc_val half[2];
+  for (int i = 0; i < 2; i++) half[i] = tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, a), tc_emit_lanes(e, a), a, b, TC_NONE, i);
+  return tc_emit_bin(e, TC_N_ADD, half[0], half[1]);
+}
+
 void tc_emit_end(tc_emit *e, tc_nest_op op) {
   (void)tc_emit_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }

@@ -39,6 +39,9 @@ static const shape shapes[] = {
     {1, 3, 3, 4, 2, 8, 8, true, 1, NO_MASK, 0, false},        {3, 8, 2, 1, 64, 16, 16, true, 64, FLOATS, 5, true},
     {2, 2, 2, 7, 40, 8, 8, false, 0, FLOATS, 14, false},      {2, 3, 3, 7, 40, 8, 8, false, 0, BOOLS, 6, false},
     {1, 16, 16, 1024, 4, 64, 64, false, 0, NO_MASK, 0, true},  // results of 4 MiB, which pass the caches by
+    {1, 3, 3, 1, 700, 40, 24, false, 0, NO_MASK, 0, false},   {2, 2, 2, 2, 45, 72, 72, true, 31, NO_MASK, 0, true},
+    {1, 4, 2, 1, 33, 20, 20, false, 0, BOOLS, 15, false},     {1, 2, 2, 2, 600, 64, 64, true, 590, FLOATS, 3, false},
+    {1, 2, 2, 1, 5, 0, 3, false, 0, NO_MASK, 0, false},       {1, 12, 12, 1, 256, 64, 64, false, 255, NO_MASK, 0, true},
     {1, 4, 2, 5, 3, 0, 2, true, 0, NO_MASK, 0, false},        {1, 2, 2, 5, 3, 4, 0, false, 0, NO_MASK, 0, false},
     {1, 2, 1, 5, 0, 4, 3, false, 0, BOOLS, 15, false},        {2, 1, 1, 3, 0, 0, 0, true, 0, NO_MASK, 0, false},
 };
