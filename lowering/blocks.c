@@ -100,6 +100,10 @@ bool tc_blocks_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
   return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
 }
 
+bool tc_blocks_halves(const tc_extent3 *of, tc_type right) {
+  return right == TC_BF16 && of->m < LEAST_PAIRED && of->k % 2 == 0;
+}
+
 int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
   bool byte = type == TC_I8 || type == TC_U8;
   return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
@@ -108,6 +112,11 @@ int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
 // Words are packed, or read where they lie side by side.
 static bool of_words(const tc_operand *factor, tc_type acc) {
   return factor->type == TC_I32 && acc == TC_F32;
+}
+
+// Panels of words in which a product of few rows multiplies the halves one after the other, a step of k each.
+static bool in_halves(const tc_operand *right) {
+  return right->panel && right->type == TC_BF16 && 2 * right->row == right->panel;
 }
 
 static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
@@ -208,7 +217,8 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
   int64_t most = most_of_chunk(b, apart, deep);
   bool streams = b->once && can_stream(b, of, acc, left, right);
-  bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * CHUNK_APART) || ((b->pack || far) && of->k > 2 * deep);
+  bool again = b->pack || (far && !(right->panel && b->tiles == 1));  // rows of b are read by several tiles
+  bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * CHUNK_APART) || (again && of->k > 2 * deep);
   if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16);
   b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
@@ -257,9 +267,9 @@ int tc_blocks_unrolled(void) {
 }
 
 // Where rows of a are packed it gained nothing.
-static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
+static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left, const tc_operand *right) {
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
-  b->unroll = longer ? tc_blocks_unrolled() : 1;
+  b->unroll = longer || in_halves(right) ? tc_blocks_unrolled() : 1;
   while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
   if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
 }
@@ -353,7 +363,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_read_once(b, right)) return false;
-  if (b->chunk < f->of.k && b->chunk % piece) return false;
+  if (b->chunk < f->of.k && (b->chunk % piece || (in_halves(right) && b->chunk % 2))) return false;
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }
 
@@ -363,7 +373,7 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_widening(b, &f->of, f->acc, &f->left, &f->right, cache, given);
-  choose_unrolling(b, &f->of, &f->left);
+  choose_unrolling(b, &f->of, &f->left, &f->right);
   choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
   choose_stream(b, f);
   b->unit_panels = given_or(given, TC_CUT_UNIT_PANELS, b->unit_panels);

@@ -25,14 +25,8 @@ typedef struct conv {
 // ---- pieces of graph; a failure sticks in ok, and node 0 is given back ----
 
 static uint32_t add(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
-  uint32_t n = c->ok ? tc_graph_add(c->g, &c->like, op, &d, n_in, in, TC_MIN(n_attr, 1), n_attr ? attr[0] : 0) : UINT32_MAX;
+  uint32_t n = c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : UINT32_MAX;
   if (n == UINT32_MAX) return c->ok = false, 0;
-  if (n_attr > 1) {
-    uint64_t *words = tc_arena_alloc(c->g->arena, (size_t)n_attr * sizeof *words);
-    if (!words) return c->ok = false, 0;
-    memcpy(words, attr, (size_t)n_attr * sizeof *words);
-    c->g->node[n].attr = words, c->g->node[n].n_attr = n_attr;
-  }
   return n;
 }
 

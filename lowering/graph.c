@@ -110,7 +110,8 @@ static bool merge_equal(tc_graph *g) {
 
 // ---- decomposition ----
 
-uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
+                           const uint64_t *attr) {
   if (g->n == g->cap) {
     tc_gnode *more = tc_arena_alloc(g->arena, 2 * (size_t)g->cap * sizeof *more);
     if (!more) return UINT32_MAX;
@@ -120,14 +121,18 @@ uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims
   tc_gnode *x = &g->node[g->n];
   uint32_t shape = tc_dims_intern(d);
   *x = (tc_gnode){.op = op, .type = like->type, .dev = like->dev, .n_in = n_in, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE};
-  uint64_t *word = tc_arena_alloc(g->arena, sizeof *word);
+  uint64_t *words = tc_arena_alloc(g->arena, (size_t)TC_MAX_OF(n_attr, 1) * sizeof *words);
   x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]);
-  if (shape == TC_SHAPE_NONE || !word || !x->in) return UINT32_MAX;
+  if (shape == TC_SHAPE_NONE || !words || !x->in) return UINT32_MAX;
   memcpy(x->in, in, (size_t)n_in * sizeof in[0]);
-  *word = attr;
-  x->attr = word;
+  if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *words);
+  x->attr = words;
   x->shape = tc_dims_at(shape);
   return g->n++;
+}
+
+uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+  return tc_graph_add_with(g, like, op, d, n_in, in, TC_MAX_OF(n_attr, 1), &attr);
 }
 
 static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {

@@ -52,6 +52,9 @@ void tc_graph_fini(tc_graph *g);
 
 // Adds a node with like's type and device and one attribute or none; UINT32_MAX without memory. Nodes may move.
 uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr);
+// The same with any number of attributes, which are copied.
+uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
+                           const uint64_t *attr);
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);

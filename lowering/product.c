@@ -8,7 +8,7 @@
 //     serves some tiles before the next one)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
 // With few rows, a b that lies along k is not packed: blocks of it are turned in registers and multiplied at once; one that lies along the columns streams
-// by, with the sums of several panels in registers, or is read some rows of k at a time.
+// by, with the sums of several panels in registers, or is read some rows of k at a time; in panels (panels.h), one tile of rows goes over it as one stream.
 // b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (prologue.h).
 // f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where the processor has a dot product of pairs of bf16 that is worth it
 // (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
@@ -50,6 +50,7 @@ typedef struct product {
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // k in steps
   int step;  // elements of k that a step is: 2 where pairs of bf16 are multiplied as words
+  bool halves;  // b lies in words, whose halves are multiplied one after the other
   tc_type packed_type;  // of what is packed: the accumulators', or words
   tc_blocks by;
   bool fused;  // multiply-add in one rounding
@@ -145,11 +146,11 @@ static void ask_ahead_in_panel(product *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
-// A step of the present panel where that lies in memory as words.
+// Word k of the present panel where that lies in memory as words.
 static tc_val load_words(product *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
-  ask_ahead_in_panel(p, p->b.buf, at);
-  return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
+  if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
+  return tc_emit_raw(E, TC_N_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
@@ -217,10 +218,15 @@ static tc_val byte_of(product *p, tc_val word, int at) {
   return tc_emit_bin(E, TC_N_SUB, float_of(p, bits), tc_emit_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
 }
 
-// Row i of those that v, a vector of a turned block, holds. A bf16 is the upper half of a float.
+// Half i of each word, a bf16, as a float, of which that is the upper half.
+static tc_val half_of(product *p, tc_val word, int i) {
+  return float_of(p, i ? int_op(p, TC_N_AND, word, -0x10000) : int_op(p, TC_N_SHL, word, 16));
+}
+
+// Row i of those that v, a vector of a turned block, holds.
 static tc_val turned_row(product *p, tc_val v, int i) {
   switch (tc_blocks_turned_as_one(p->b.type, p->acc)) {
-    case 2: return float_of(p, i ? int_op(p, TC_N_AND, v, -0x10000) : int_op(p, TC_N_SHL, v, 16));
+    case 2: return half_of(p, v, i);
     case 4: return byte_of(p, v, i);
     default: return v;
   }
@@ -460,16 +466,21 @@ static int64_t share_of(const product *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
+// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the first at an even k.
+static tc_val row_of_b(product *p, const unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
+  if (p->by.pack) {
+    tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
+    return load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
+  }
+  if (!p->b.words) return load_b(p, k);
+  if (!p->halves || even) *word = load_words(p, k);
+  return p->halves ? half_of(p, *word, !even) : *word;
+}
+
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
-static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
-  tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
+static void accumulate_row(product *p, const rows_at *r, const unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a, tc_val *acc) {
   if (p->by.once && p->chunks && p->b.col == 1) ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
-  tc_val w;
-  if (p->by.pack)
-    w = load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
-  else
-    w = p->b.words ? load_words(p, k) : load_b(p, k);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], multiply_add(p, load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
 }
 
@@ -510,7 +521,7 @@ static pieces_of next_pieces(const product *p) {
 // Adds k0 to k1 to the accumulators.
 static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel, tc_val *acc) {
   tc_ex *s = p->s;
-  tc_val a[32], segment = TC_NONE, in_a = TC_NONE, k;
+  tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
   bool pieces = p->a.segment < p->of.k;
   for (int i = 0; i < r->n; i++) a[i] = row_of_a(p, r, i);
   if (pieces) {
@@ -527,8 +538,8 @@ static void accumulate(product *p, const rows_at *r, const unit *u, tc_val panel
   }
   if (p->by.ask_a) ask_for_rows(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
-    tc_val row = add(p->s, k, tc_ex_i64(s, i));
-    accumulate_row(p, r, u, panel, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : in_row_of_a(p, r, row), acc);
+    tc_val row = add(p->s, k, tc_ex_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
+    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : in_row_of_a(p, r, row), acc);
   }
   end(p->s);
   if (pieces) end(p->s);
@@ -637,7 +648,12 @@ static void multiply_tiles(product *p, const tiles *t, const unit *u) {
 // The same tiles at one panel, of a b that lies in panels.
 static void multiply_rows(product *p, const tiles *t, const unit *u, tc_val panel) {
   tc_ex *s = p->s;
-  rows_at r = {.n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .next = TC_NONE};
+  rows_at r = {.n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE};
+  if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
+    multiply_panel(p, r, u, panel);
+    end(p->s);
+    return;
+  }
   tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
   r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
@@ -867,7 +883,9 @@ static bool choose_step(product *p) {
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
   p->of.k /= p->step, p->a.segment /= p->step;
-  bool left_fits = !pairs || left, right_fits = !p->b.panel || p->b.words == pairs;
+  p->halves = p->b.words && !pairs;
+  if (p->halves) p->b.row /= 2;
+  bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
   if (left_fits && right_fits) return true;
   p->s->x->unsaid = in[left_fits];
   tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
@@ -875,7 +893,8 @@ static bool choose_step(product *p) {
 }
 
 static tc_operand operand_of(const product *p, const tc_factor *f) {
-  return (tc_operand){p->step > 1 ? TC_I32 : f->type, f->row, f->col, f->scattered, f->segment, f->panel};
+  tc_type type = p->step > 1 ? TC_I32 : f->words ? TC_BF16 : f->type;
+  return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
 // Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie side by side.
