@@ -81,7 +81,7 @@ typedef struct tc_work_done {
   const char *gpu_note;
   uint64_t copied_bytes;
   bool interpreted;  // some of its kernels, which are compiled later
-  bool lacks_forms;  // it failed with nothing done, for want of memory for what it would prepare
+  bool lacks_forms;  // it failed with nothing done: there is no memory for what it would prepare, or that would not be used for long
 } tc_work_done;
 
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.

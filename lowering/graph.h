@@ -38,6 +38,7 @@ typedef struct tc_graph {
   uint32_t n, cap;
   uint32_t *order;   // needed nodes, operands first
   uint32_t n_order;
+  bool packs_few;    // a factor is packed for products of few rows, which read it once a run
   tc_gpu_call **call;  // of libraries, owned: what CONV_CALL nodes name
   uint32_t n_call;
 } tc_graph;

@@ -17,6 +17,8 @@
 #include "runtime/options.h"
 #include "runtime/profile.h"
 
+// Runs that use what was packed for products of few rows, without which packing, which reads and writes what they read once, is not worth it.
+#define LEAST_USES 4
 #define UNASKED_RUNS 63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
@@ -295,11 +297,20 @@ static tc_status take_missing(const run *whole, const tc_plan *plan, const uint6
   return st;
 }
 
+// Whether what is missing should be made now: not where parameters have changed again before the last forms were of use, as between a step of training and the
+// next one, until a run finds the same contents that the last one found.
+static bool is_worth_making(tc_program *p, uint64_t contents) {
+  if (!p->graph.packs_few || atomic_load_explicit(&p->n_used, memory_order_relaxed) >= LEAST_USES) return true;
+  return atomic_exchange_explicit(&p->refused, contents, memory_order_relaxed) == contents;
+}
+
 // Finds prepared values, or makes and keeps them. kept: their buffers, retained where not NULL on return, whatever the status.
+// refuses: the run may be left without.
 static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list, tc_buffer **kept,
-                         tc_work_done *done) {
-  const tc_program *q = whole->p->prepare;
-  uint64_t *skip = list, *num = list + q->n_step;
+                         bool refuses, tc_work_done *done) {
+  tc_program *p = plan->program;
+  const tc_program *q = p->prepare;
+  uint64_t *skip = list, *num = list + q->n_step, contents = 0;
   uint32_t n_made = 0;
   preparing x;
   fill_nums(q, arg, num);
@@ -308,8 +319,18 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
     skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
     n_made += !skip[i];
     if (skip[i]) put(whole, plan, &x, kept);
+    for (uint32_t k = 0; k < x.n_in && !skip[i]; k++) contents = (contents ^ x.stamp[k]) * UINT64_C(0x9E3779B97F4A7C15);
   }
-  if (n_made == 0) return TC_OK;
+  if (n_made == 0) {
+    uint32_t used = atomic_load_explicit(&p->n_used, memory_order_relaxed);
+    if (used < LEAST_USES) atomic_store_explicit(&p->n_used, used + 1, memory_order_relaxed);
+    return TC_OK;
+  }
+  if (refuses && held && !is_worth_making(p, contents)) {
+    done->lacks_forms = true;
+    return TC_FAIL(TC_ERR_STATE, "%u prepared values would not be used for long", n_made);
+  }
+  atomic_store_explicit(&p->n_used, 0, memory_order_relaxed);
   TC_TRY(take_missing(whole, plan, num, held, skip, kept, done));
   run r = *whole;
   r.p = q, r.num = num, r.skip = skip;
@@ -381,7 +402,8 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
               .fault = &l.stopped_by,
               .words = num + n_lists,
               .timed = tc_options_get()->profile > 1};
-  tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared ? prepared : &ignored) : TC_OK;
+  tc_status st =
+      q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared != NULL, prepared ? prepared : &ignored) : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = run_steps(&l.r);
   tc_promote_look();

@@ -44,6 +44,8 @@ struct tc_program {
   size_t *kept_bytes;  // of its results, whose places come after the outputs
   uint32_t n_kept, cap_kept;
   _Atomic uint32_t n_unasked;  // runs that will not ask for the results' memory, since it was not there when it was asked for
+  _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
+  _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none
   struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
   tc_graph graph;  // attributes of ROW steps point into its arena
   tc_arena arena;

@@ -10,8 +10,9 @@
 // as the columns that fall to a thread are, with all that may be asked for ahead, a Zen 4 reads 0.9 of that where its memory is slow, and 0.48 where it is fast
 // (C program, two threads, 170 MB of weights of GPT-2 small in bf16; panels 1.07 to 1.13).
 #define MOST_ROWS 1024
-// Of fewer rows than that, and more columns, a result that is joined of two is little beside its factor, as the logits of a vocabulary are.
-#define JOINED_ROWS 6
+// Rows of a product that reads its factor once, wherever that lies. Of such a one, and of at least so many columns, a result that is joined of two is little
+// beside its factor, as the logits of a vocabulary are.
+#define FEW_ROWS 6
 #define JOINED_COLUMNS 4096
 #define WIDEST 64  // columns of a panel
 #define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
@@ -53,7 +54,7 @@ static bool of_words(const tc_graph *g, const tc_gnode *x) {
 static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
   int64_t n = b->shape->d.dim[1];
-  if (x->shape->d.dim[0] <= JOINED_ROWS && n >= JOINED_COLUMNS) n -= n % WIDEST;
+  if (x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS) n -= n % WIDEST;
   return tc_blocks_panel(n, type_of_sums(b->type)) ? n : 0;
 }
 
@@ -125,6 +126,7 @@ bool tc_panels(tc_graph *g) {
     if (!wants_panels(g, &g->node[n], known)) continue;
     uint32_t b = g->node[n].in[1];
     int64_t columns = columns_of(g, &g->node[n]);
+    g->packs_few |= g->node[n].shape->d.dim[0] <= FEW_ROWS;
     if (!made[b]) {
       uint32_t those = some_columns(g, b, 0, columns);
       if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return false;

@@ -344,6 +344,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   plan->taken_bytes = taken_bytes(p, plan);
   plan->tier = tier_of(p);
   atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
+  atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
   *out = p;
   return TC_OK;

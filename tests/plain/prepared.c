@@ -389,6 +389,36 @@ static void history_keeps_no_panels(void) {
   tc_scope_end(s);
 }
 
+// What is packed for one row is not packed again for every run where parameters change in between, and again once they stay.
+static void few_rows_keep_what_stays(void) {
+  enum { K = 256, N = 192, RUNS = 24 };
+  float got[N], want[N];
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_param(numbers(TC_SHAPE(K, N), 1)), x = numbers(TC_SHAPE(1, K), 1), all[] = {w, x};
+  EXPECT_OK(tc_eval(2, all));
+  int n_kept = 0;
+  for (int i = 0; i < RUNS; i++) {
+    tc_scope step = tc_scope_begin();
+    bool writes = i < RUNS / 2 || i == RUNS - 1;
+    tc_no_grad_begin();
+    if (writes) EXPECT_OK(tc_assign(w, tc_mul(w, 1.125)));
+    EXPECT_OK(tc_eval(1, &w));
+    size_t before = kept();
+    EXPECT_OK(tc_to_host(tc_matmul(x, w), got, sizeof got));
+    n_kept += i < RUNS / 2 && kept() > before;
+    if (i == RUNS / 2 + 2 || i == RUNS - 1) EXPECT(kept() >= sizeof(float) * K * N, "nothing is kept of what stays: %zu bytes", kept());
+    tc_no_grad_end();
+    set_option("0");
+    product(x, w, x, false, true, want, sizeof want);
+    set_option("1");
+    EXPECT(!memcmp(got, want, sizeof got), "run %d: other bits", i);
+    tc_scope_end(step);
+  }
+  EXPECT(n_kept <= 2, "packed in %d of %d runs between which the parameter changed", n_kept, RUNS / 2);
+  tc_release(w);
+  tc_scope_end(s);
+}
+
 // ---- where memory is short ----
 
 enum { N_LAYERS = 8, WIDTH = 512, N_ROWS = 8, STACK_OUT = N_ROWS * WIDTH };
@@ -610,6 +640,7 @@ int main(void) {
   panels_keep_the_bits();
   panels_of_the_caller();
   history_keeps_no_panels();
+  few_rows_keep_what_stays();
   memory_is_short();
   caps_of_training();
   children_go_on();
