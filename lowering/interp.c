@@ -29,7 +29,7 @@ static const uint8_t log_bytes[TC_N_TYPES] = {
 // A type of the same size that moves and SELECT have functions for.
 static const uint8_t carrier[4] = {TC_U8, TC_I16, TC_I32, TC_I64};
 
-enum { SLOT_SIZES = 4 };  // 64, 128, 256 and 512 bytes
+enum { SLOT_SIZES = 6 };  // 64 bytes to 2048, which are TC_NEST_LANES of the widest type
 
 typedef struct value {
   uint32_t at;  // offset in the frame
@@ -58,7 +58,7 @@ typedef struct translation {
 static unsigned size_class(const translation *t, uint32_t v) {
   const tc_ninst *i = &t->nest->inst[v];
   const unsigned bytes = t->value[v].in_place ? (unsigned)sizeof(char *) : (unsigned)i->lanes << log_bytes[i->dtype];
-  return bytes <= 64 ? 0 : bytes == 128 ? 1 : bytes == 256 ? 2 : 3;
+  return bytes <= 64 ? 0 : (unsigned)__builtin_ctz(bytes) - 6;
 }
 
 static bool is_const(const tc_ninst *i) {
@@ -454,7 +454,7 @@ static void fill_pool(const translation *t) {
 
 static tc_status translate(const tc_nest *nest, tc_interp *out) {
   translation t = {.nest = nest, .set = tc_interp_host_set(), .out = out};
-  const size_t n = (size_t)nest->n_inst + 1, block_bytes = n * (sizeof(value) + 8 * sizeof(uint32_t)) + 128;
+  const size_t n = (size_t)nest->n_inst + 1, block_bytes = n * (sizeof(value) + (4 + SLOT_SIZES) * sizeof(uint32_t)) + 128;
   void *block = tc_calloc(1, block_bytes);
   out->steps = tc_calloc(n + 1, sizeof *out->steps);
   out->tiles = tc_calloc((size_t)nest->n_tile + 1, sizeof(int64_t));
@@ -472,7 +472,7 @@ static tc_status translate(const tc_nest *nest, tc_interp *out) {
   find_late(&t);
   translate_early(&t);
   translate_body(&t);
-  out->frame_bytes = t.top + 512;  // a step may read a whole slot where its operand is missing (offset 0) or smaller
+  out->frame_bytes = t.top + TC_NEST_LANES * sizeof(double);  // a step may read a whole slot where its operand is missing (offset 0) or smaller
   if (t.top > UINT32_MAX) st = TC_ERR_ARG;
   out->pool = tc_malloc(out->pool_bytes + 1);
   if (out->pool == NULL) st = TC_ERR_MEMORY;

@@ -171,7 +171,7 @@ static const step *FN(PACK, F16, v)(const step *s, char *frame) {
 #define HALVE(OP, TY, EXPR) \
   static const step *FN(H##OP, TY, v)(const step *s, char *frame) { \
     TYPES_OF(TY) \
-    T t[64]; \
+    T t[TC_NEST_LANES]; \
     memcpy(t, slot_at(frame, s->src[0]), s->lanes * sizeof(T)); \
     for (uint32_t h = s->lanes / 2; h > 0; h /= 2) \
       for (uint32_t j = 0; j < h; j++) { \
@@ -193,7 +193,7 @@ STEP_HALVES(HALVE)
     return s + 1; \
   } \
   static const step *FN(ZIP, TY, v)(const step *s, char *frame) { \
-    T_##TY t[64], *d = slot_at(frame, s->dst); \
+    T_##TY t[TC_NEST_LANES], *d = slot_at(frame, s->dst); \
     const uint32_t half = s->lanes / 2; \
     const T_##TY *a = slot_at(frame, s->src[0]), *b = slot_at(frame, s->src[1]); \
     if (s->imm) a += half, b += half; \

@@ -333,7 +333,7 @@ static tc_status check_threads_op(const check *c) {
 
 static tc_status check_lanes(const check *c, unsigned lanes) {
   const unsigned op = c->nest->inst[c->at].op, each = op == TC_N_VAR || op == TC_N_SPLAT ? 128 : 32;
-  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : 64;
+  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : TC_NEST_LANES;
   if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
   if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
   return TC_OK;

@@ -76,6 +76,8 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(SETTLED, settled)  /* until at most imm (to 1) WGMMAs are under way, of VAR s0, which is read after none is */
 // clang-format on
 
+#define TC_NEST_LANES 256  // of a value at most, in a nest without threads
+
 typedef enum tc_nest_op {
 #define X(NAME, name) TC_N_##NAME,
   TC_NEST_OPS(X)
@@ -85,7 +87,7 @@ typedef enum tc_nest_op {
 
 typedef struct tc_ninst {
   uint8_t op, dtype;   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL
-  uint16_t lanes;      // 1: scalar; else a power of two up to 64; with threads, a power of two of them, up to 32 each, of what WGMMA adds to 128
+  uint16_t lanes;      // 1: scalar; else a power of two up to TC_NEST_LANES; with threads of them, up to 32 each, of what WGMMA adds to 128
   uint32_t flags;
   uint32_t src[4];     // TC_NONE where unused
   int64_t imm;

@@ -9,7 +9,7 @@
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 
-enum { N = 64 };  // elements of each operand
+enum { N = TC_NEST_LANES };  // elements of each operand
 
 static const size_t bytes_of[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) bytes,
@@ -150,7 +150,7 @@ static bool want_test(tc_nest_op op, int less, int equal, int greater) {
 }
 
 static const tc_type int_types[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_BOOL};
-static const int lanes_tried[] = {1, 2, 8, 64};
+static const int lanes_tried[] = {1, 2, 8, N};
 
 // Pairs of edges: operand 1 turns once while operand 0 stays.
 #define ALL_PAIRS(i, round) (unsigned)((i) + (round) * 7)
@@ -441,7 +441,7 @@ Test(interp, every_function_of_the_math_table) {
 }
 
 Test(interp, hreduce_combines_halves) {
-  for (int lanes = 1; lanes <= 64; lanes *= 2) {
+  for (int lanes = 1; lanes <= N; lanes *= 2) {
     static const tc_nest_op ops[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
     for (int k = 0; k < 6; k++) {
       int64_t in[N], out[2] = {0}, t[N];
@@ -464,7 +464,7 @@ Test(interp, hreduce_combines_halves) {
 }
 
 Test(interp, zip_takes_lanes_by_turns) {
-  for (int lanes = 2; lanes <= 64; lanes *= 2) {
+  for (int lanes = 2; lanes <= N; lanes *= 2) {
     float a[N], b[N], out[2 * N];
     for (int i = 0; i < N; i++) a[i] = (float)i, b[i] = (float)(100 + i);
     tc_nest n = {.n_inst = 0};

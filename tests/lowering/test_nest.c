@@ -91,7 +91,7 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[SUM].lanes = 4, "lanes");
   BREAK(n.inst[SUM].lanes = 3, "3 lanes");
   BREAK(n.inst[SUM].lanes = 0, "0 lanes");
-  BREAK(n.inst[SUM].lanes = 128, "128 lanes");
+  BREAK(n.inst[SUM].lanes = 512, "512 lanes");
   BREAK(n.inst[SUM].dtype = TC_F64, "is f32, not f64");
   BREAK(n.inst[SUM].dtype = TC_F16, "not allowed");
   BREAK(n.inst[SUM].dtype = 99, "no such type");
