@@ -2,7 +2,7 @@
 //
 // [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a block of panels (of outputs):
 //   the tiles' inputs, transformed by B: V[place][tile][channel]
-//   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in product.c
+//   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in product_multiply.c
 //                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
 // U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight turned round
 // has the roles of outputs and channels changed, and each window is read from its end.
