@@ -109,6 +109,11 @@ bool tc_compiler_compiles(void) {
   return self.compiles;
 }
 
+bool tc_compiler_interprets(void) {
+  init();
+  return !self.compiles && !self.foreign;
+}
+
 const char *tc_compiler_head(void) {
   init();
   return self.head;

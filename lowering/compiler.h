@@ -19,6 +19,8 @@ bool tc_compiler_open(bool *lasting);
 
 // Whether this machine's kernels are compiled, as far as is known without opening the compiler; else they are interpreted.
 bool tc_compiler_compiles(void);
+// Whether they are planned for the interpreter: nobody compiles them, not for another machine either.
+bool tc_compiler_interprets(void);
 
 // ---- for kernel.c ----
 

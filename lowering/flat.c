@@ -69,7 +69,7 @@ int tc_ex_lanes_of_work(const tc_ex *s) {
 // turns. On a Zen 4, of the bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at one thread, 91, 89 and 96 at
 // two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
 static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
-  if (!tc_host_reads_rows() || f->n < 2 || is_arithmetic(s, f)) return lanes;
+  if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
   for (uint32_t i = 0; i < f->n; i++) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
@@ -82,7 +82,7 @@ static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
 void tc_ex_flat_kernel(tc_ex *s) {
   int64_t n = s->gp->k;
   far_sources far = find_far(s);
-  bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && !tc_compiler_compiles();
+  bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
   int block = tc_ex_power_for(n, gpu ? GPU_FLAT_LANES : interpreted ? INTERPRETED_LANES : LANES);
   s->lanes = gpu || interpreted ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_ex_lanes_of_work(s)));
   tc_ex_set_threads(s, s->lanes);
