@@ -78,7 +78,7 @@ int tc_blocks_turned_as_one(tc_type type, tc_type acc);
 bool tc_blocks_pairs(const tc_extent3 *of, tc_type left, tc_type right);
 // Whether a product of few rows reads panels of such pairs, the halves of a word one after the other.
 bool tc_blocks_halves(const tc_extent3 *of, tc_type right);
-// Columns of a panel that suits products with n columns, of which the last panel is filled; 0: none does.
+// Columns of a panel that suits products with n columns, and divides them; 0: none does.
 int64_t tc_blocks_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
 bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given);

@@ -50,12 +50,14 @@ static bool of_words(const tc_graph *g, const tc_gnode *x) {
   return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
 }
 
-// Columns of a factor with n that lie in panels: all, or where rows are few those of whole panels of the widest kind. 0: none do.
+// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are few those of whole panels of the widest kind, for every product
+// that reads it alike. 0: none do.
 static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
-  int64_t n = b->shape->d.dim[1];
-  if (x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS) n -= n % WIDEST;
-  return tc_blocks_panel(n, type_of_sums(b->type)) ? n : 0;
+  tc_type sums = type_of_sums(b->type);
+  int64_t n = b->shape->d.dim[1], whole = n - n % WIDEST;
+  if (tc_blocks_panel(n, sums)) return n;
+  return x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS && tc_blocks_panel(whole, sums) ? whole : 0;
 }
 
 static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {

@@ -389,6 +389,39 @@ static void history_keeps_no_panels(void) {
   tc_scope_end(s);
 }
 
+// Products of few and of more rows in one run read the same form of a factor, or each what suits it.
+static void shared_factors_keep_the_bits(void) {
+  enum { K = 40, M = 10 };
+  static const int64_t columns[] = {4112, 4113, 4160};
+  for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+    for (int few_first = 0; few_first < 2; few_first++) {
+      int64_t n = columns[i];
+      tc_scope s = tc_scope_begin();
+      tc_tensor w = tc_param(numbers(TC_SHAPE(K, n), 1)), x[2], y[2], all[3];
+      for (int k = 0; k < 2; k++) x[k] = numbers(TC_SHAPE((k == 0) == (few_first == 1) ? 3 : M, K), 1), all[k] = x[k];
+      all[2] = w;
+      EXPECT_OK(tc_eval(3, all));
+      float *got[2][2] = {{NULL}};
+      for (int round = 0; round < 2; round++) {
+        set_option(round ? "0" : "1");
+        tc_no_grad_begin();
+        for (int k = 0; k < 2; k++) y[k] = tc_matmul(x[k], w);
+        tc_no_grad_end();
+        EXPECT_OK(tc_eval(2, y));
+        for (int k = 0; k < 2; k++) {
+          size_t bytes = (size_t)tc_numel(y[k]) * sizeof(float);
+          got[round][k] = malloc(bytes);
+          EXPECT_OK(tc_to_host(y[k], got[round][k], bytes));
+          if (round) EXPECT(!memcmp(got[0][k], got[1][k], bytes), "two products with %d columns: other bits", (int)n);
+        }
+      }
+      set_option("1");
+      for (int k = 0; k < 4; k++) free(got[k / 2][k % 2]);
+      tc_release(w);
+      tc_scope_end(s);
+    }
+}
+
 // What is packed for one row is not packed again for every run where parameters change in between, and again once they stay.
 static void few_rows_keep_what_stays(void) {
   enum { K = 256, N = 192, RUNS = 24 };
@@ -641,6 +674,7 @@ int main(void) {
   panels_of_the_caller();
   history_keeps_no_panels();
   few_rows_keep_what_stays();
+  shared_factors_keep_the_bits();
   memory_is_short();
   caps_of_training();
   children_go_on();
