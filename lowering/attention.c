@@ -11,7 +11,8 @@
 // When there is one query row to a head and several heads to a key head, those heads are the rows.
 // Where bf16 is multiplied in pairs (product.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
 // rounded to bf16; their sum is of what they were before.
-// Order: scores add over e, of one row or two in 16 lanes combined by halves, mixes over keys block by block, sums of weights in 16 lanes combined by halves; gradients over keys or rows in order.
+// Order: scores add over e, of one row or two in 16 lanes combined by halves; mixes over keys block by block; sums of weights in 16 lanes combined by halves;
+// gradients over keys or rows in order.
 // Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused.
 #include <math.h>
 

@@ -11,11 +11,11 @@
 #include "lowering/prepared.h"
 #include "lowering/promote.h"
 #include "lowering/waves.h"
-#include "runtime/room.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/room.h"
 
 // Runs that use what was packed for products of few rows, without which packing, which reads and writes what they read once, is not worth it.
 #define LEAST_USES 4
@@ -261,8 +261,9 @@ TC_FORK_SAFE(&asking, 2)
 static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
   if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);  // of threads that race one counts
-  if (unasked || missing_bytes > tc_buffer_room(d)) return false;
-  bool fits = p->gpu || tc_buffer_room(d) < SIZE_MAX || missing_bytes <= tc_room("") / 2;  // without a cap the system is asked, which takes longer
+  size_t room = tc_buffer_room(d);
+  if (unasked || missing_bytes > room) return false;
+  bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_room("") / 2;  // without a cap the system is asked, which takes longer
   if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
   return fits;
 }
@@ -305,9 +306,10 @@ static bool is_worth_making(tc_program *p, uint64_t contents) {
 }
 
 // Finds prepared values, or makes and keeps them. kept: their buffers, retained where not NULL on return, whatever the status.
-// refuses: the run may be left without.
+// done: added to, if not NULL; then the run may be left without.
 static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list, tc_buffer **kept,
-                         bool refuses, tc_work_done *done) {
+                         tc_work_done *done) {
+  tc_work_done ignored = {0};
   tc_program *p = plan->program;
   const tc_program *q = p->prepare;
   uint64_t *skip = list, *num = list + q->n_step, contents = 0;
@@ -326,11 +328,12 @@ static tc_status prepare(const run *whole, const tc_plan *plan, const uint64_t *
     if (used < LEAST_USES) atomic_store_explicit(&p->n_used, used + 1, memory_order_relaxed);
     return TC_OK;
   }
-  if (refuses && held && !is_worth_making(p, contents)) {
+  if (done && held && !is_worth_making(p, contents)) {
     done->lacks_forms = true;
     return TC_FAIL(TC_ERR_STATE, "%u prepared values would not be used for long", n_made);
   }
   atomic_store_explicit(&p->n_used, 0, memory_order_relaxed);
+  if (!done) done = &ignored;
   TC_TRY(take_missing(whole, plan, num, held, skip, kept, done));
   run r = *whole;
   r.p = q, r.num = num, r.skip = skip;
@@ -385,7 +388,6 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
   size_t lists = (n_lists + n_words) * sizeof *num;
   tc_buffer *arena = NULL, *beside = NULL;
-  tc_work_done ignored = {0};
   if (lists <= sizeof l.fixed) lists = 0;
   TC_TRY(take_memory(plan, lists, &arena, &beside));
   if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
@@ -402,8 +404,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
               .fault = &l.stopped_by,
               .words = num + n_lists,
               .timed = tc_options_get()->profile > 1};
-  tc_status st =
-      q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared != NULL, prepared ? prepared : &ignored) : TC_OK;
+  tc_status st = q->n_step ? prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared) : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = run_steps(&l.r);
   tc_promote_look();
