@@ -167,11 +167,15 @@ static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
   return reshape(c, y, c->y);
 }
 
-// Outputs along a side of a tile of Winograd's algorithm; 0: not by that.
-static int winograd_size(const conv *c) {
+static bool may_be_winograd(const conv *c) {
   bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed() && !tc_target_is_gpu(&c->g->target);
   for (int i = 0; i < c->n && fits; i++) fits = c->w.dim[2 + i] == 3 && c->stride[i] == 1 && c->dilation[i] == 1;
-  return fits ? tc_winograd_size(&c->x, c->y.dim[1], c->y.dim[2], c->y.dim[3]) : 0;
+  return fits;
+}
+
+// Outputs along a side of a tile of Winograd's algorithm; 0: not by that.
+static int winograd_size(const conv *c) {
+  return may_be_winograd(c) ? tc_winograd_size(&c->x, c->y.dim[1], c->y.dim[2], c->y.dim[3]) : 0;
 }
 
 // w [groups * in, out, r..] as [groups * out, in, r..], turned round.
@@ -338,6 +342,11 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
     a = sum(c, add(c, TC_OP_MUL, TC_SHAPE(rows, taps, g, out), 2, (uint32_t[]){a, b}, 0, NULL), 0);
     a = permute(c, reshape(c, a, TC_SHAPE(taps, g, out)), TC_AXES(1, 2, 0));
     return reshape(c, cast(c, a, type), c->w);
+  }
+  int m = may_be_winograd(c) ? tc_winograd_gradient_size(&c->x, &c->y) : 0;
+  if (m) {
+    uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
+    return reshape(c, add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(out, in * taps), 2, (uint32_t[]){x, y}, 3, attr), c->w);
   }
   uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
   a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));

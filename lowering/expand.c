@@ -14,6 +14,7 @@ static void contraction(tc_ex *s) {
     if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
     if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
     if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
+    if (op == TC_OP_WINOGRAD_GRADIENT) tc_ex_winograd_gradient(s, n);
     if (op == TC_OP_MATMUL && tc_target_is_gpu(s->target)) tc_ex_gpu_product(s);
     if (op == TC_OP_MATMUL && !tc_target_is_gpu(s->target)) tc_ex_product(s);
     return;

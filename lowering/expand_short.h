@@ -1,5 +1,5 @@
 // Short names for the instructions that kernels with loops of their own are made of, so that an address reads like its formula. Included by product.h,
-// winograd.c, direct.c, attention.h and gpu/ only. Failures stick in s, as emit.h says.
+// winograd_tiles.h, direct.c, attention.h and gpu/ only. Failures stick in s, as emit.h says.
 #ifndef TC_LOWERING_EXPAND_SHORT_H
 #define TC_LOWERING_EXPAND_SHORT_H
 

@@ -216,5 +216,6 @@ void tc_ex_direct(tc_ex *s, uint32_t node);
 // The same of a convolution, node, by Winograd's algorithm.
 void tc_ex_winograd(tc_ex *s, uint32_t node);
 void tc_ex_winograd_weight(tc_ex *s, uint32_t node);
+void tc_ex_winograd_gradient(tc_ex *s, uint32_t node);
 
 #endif

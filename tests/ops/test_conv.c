@@ -325,7 +325,8 @@ static void run_road(const road *r, const char *device, float *out[3], int64_t c
   OK(tc_set_default_device("tc:cpu"));
 }
 
-static void expect_road(const road *r, double allowed) {
+// allowed: of y and dx, and of dw, against the largest of each.
+static void expect_road(const road *r, double allowed, double allowed_dw) {
   float *got[3], *want[3];
   int64_t n[3], m[3];
   run_road(r, "tc:cpu", got, n);
@@ -338,8 +339,9 @@ static void expect_road(const road *r, double allowed) {
       if (!(e <= worst)) worst = e;
       largest = fmax(largest, fabs((double)want[i][k]));
     }
-    cr_expect(worst <= allowed * largest, "[%d %d %d %d] by %d of %d, stride %d, padding %d, dilation %d, groups %d: %s is off by %g of %g", r->n,
-              r->c, r->h, r->w, r->o, r->size, r->stride, r->padding, r->dilation, r->groups, (const char *[]){"y", "dx", "dw"}[i], worst, largest);
+    cr_expect(worst <= (i == 2 ? allowed_dw : allowed) * largest,
+              "[%d %d %d %d] by %d of %d, stride %d, padding %d, dilation %d, groups %d: %s is off by %g of %g", r->n, r->c, r->h, r->w, r->o,
+              r->size, r->stride, r->padding, r->dilation, r->groups, (const char *[]){"y", "dx", "dw"}[i], worst, largest);
     free(got[i]), free(want[i]);
   }
 }
@@ -351,16 +353,17 @@ Test(conv, products_and_phases_and_windows_give_the_reference_s_values) {
       {1, 4, 8, 9, 8, 3, 2, 1, 1, 4},   {1, 4, 9, 9, 4, 3, 2, 0, 2, 1},   {1, 2, 5, 5, 3, 2, 1, 2, 1, 1},    {3, 5, 4, 4, 7, 4, 4, 0, 1, 1},
       {3, 6, 9, 11, 5, 1, 1, 0, 1, 1},  {1, 70, 8, 8, 70, 1, 1, 0, 1, 1}, {2, 8, 16, 16, 12, 1, 1, 0, 1, 2},
   };
-  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 2e-6);
+  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 2e-6, 2e-6);
 }
 
-// Against the largest result, which is small beside the terms it sums. Tiles that hang over the edge, maps smaller than a tile, channels and outputs that fill no panel, more tiles than one block.
+// Against the largest result, which is small beside the terms it sums: a weight's gradient, of waves, a three hundredth of their magnitudes. Tiles that hang over the edge, maps
+// smaller than a tile, channels and outputs that fill no panel or unit, more tiles than one block.
 Test(conv, winograd_is_within_its_error) {
   static const road roads[] = {
       {1, 16, 9, 9, 16, 3, 1, 1, 1, 1},   {2, 32, 8, 13, 48, 3, 1, 1, 1, 1},  {3, 16, 2, 3, 80, 3, 1, 2, 1, 1},
       {1, 64, 14, 14, 32, 3, 1, 0, 1, 1}, {5, 16, 33, 30, 16, 3, 1, 1, 1, 1}, {4, 96, 4, 4, 96, 3, 1, 1, 1, 1},
   };
-  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 4e-5);
+  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 4e-5, 1.5e-4);
 }
 
 Test(conv, strict_sums_are_direct) {

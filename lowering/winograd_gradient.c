@@ -1,0 +1,218 @@
+// The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all pixels from (m + 2)^2 over tiles of m x m of them.
+//
+// [begin, end) counts units, a unit being a block of channels by a block of outputs:
+//   for each block of tiles, of all images:
+//     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
+//     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in product_multiply.c
+//   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
+// The sum over tiles is one chain for each place, channel and output, whatever the blocks.
+// Error: as winograd.c's, against the largest of the result; docs/design.md.
+#include "lowering/compiler.h"
+#include "lowering/winograd.h"
+#include "lowering/winograd_tiles.h"
+#include "runtime/team.h"
+#include "runtime/topology.h"
+
+#define TAPS 9
+#define MOST_SIDE 64  // channels or outputs of a unit
+#define MOST_TILES 64  // of a block
+#define LEAST_CACHE (INT64_C(512) << 10)
+#define PITCH_MORE 16  // places are no power of two apart, or all of a tile's would share lines of the cache
+
+typedef struct gradient {
+  tc_ex *s;
+  uint32_t node;
+  tc_wtiles by;
+  tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
+  int64_t c, o;
+  int64_t channels, outputs, block;  // of a unit; tiles of a block
+  int lanes, rows;  // of a register block
+  bool fused;
+  int64_t place;  // elements of M from place to place
+  int sums, taps, turned;  // tiles
+} gradient;
+
+#define E (&x->s->e)
+
+static int64_t places_of(const gradient *x) {
+  return (int64_t)x->by.alpha * x->by.alpha;
+}
+
+// ---- one unit ----
+
+// rows x lanes sums of one place over n tiles: v, u: their first elements there.
+static void multiply_block(gradient *x, tc_val v, tc_val u, tc_val to, tc_val n) {
+  tc_ex *s = x->s;
+  tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
+  bool first = x->block >= x->by.n;  // and only
+  for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, first ? zero : wload(s, x->sums, x->lanes, add(s, to, i64(s, i * x->outputs)), TC_NONE));
+  tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, v, times(s, k, x->image.pitch));
+  tc_val b = wload(s, x->result.tile, x->lanes, add(s, u, times(s, k, x->result.pitch)), TC_NONE);
+  for (int i = 0; i < x->rows; i++) {
+    tc_val a = wload(s, x->image.tile, 1, add(s, row, i64(s, i)), TC_NONE);
+    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, a, b)));
+  }
+  end(s);
+  for (int i = 0; i < x->rows; i++) wstore(s, x->sums, x->lanes, add(s, to, i64(s, i * x->outputs)), acc[i]);
+}
+
+static void multiply(gradient *x, tc_val n) {
+  tc_ex *s = x->s;
+  tc_val place = loop(s, i64(s, 0), i64(s, places_of(x)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->lanes);
+  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->rows);
+  tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
+  multiply_block(x, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n);
+  end(s);
+  end(s);
+  end(s);
+}
+
+static void clear_sums(gradient *x) {
+  tc_ex *s = x->s;
+  tc_val at = loop(s, i64(s, 0), i64(s, places_of(x) * x->place), TC_WLANES);
+  wstore(s, x->sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  end(s);
+}
+
+// The taps of 16 channels from `channel` on for 16 outputs from `output` on, as rows of outputs.
+static void turn_taps(gradient *x, tc_val channel, tc_val output) {
+  tc_ex *s = x->s;
+  tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
+  tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TAPS * TC_WLANES);
+  for (int i = 0; i < x->by.alpha; i++)
+    for (int j = 0; j < x->by.alpha; j++) v[i][j] = wload(s, x->sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+  tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
+  for (int i = 0; i < TAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  end(s);
+  tc_val first = loop(s, i64(s, 0), i64(s, TAPS * TC_WLANES), TC_WLANES);
+  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
+  tc_emit_turn(E, row, TC_WLANES);
+  tc_val at = add(s, times(s, channel, TAPS), first);
+  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TAPS)), row[i]);
+  end(s);
+}
+
+// The results of 16 outputs, and what follows them. first_channel, first_output: of the unit.
+static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
+  tc_ex *s = x->s;
+  tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
+  turn_taps(x, channel, output);
+  end(s);
+  tc_val row = loop(s, i64(s, 0), i64(s, TC_WLANES), 1);
+  s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
+  tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TAPS), s->lanes);
+  s->at[TC_RANGE_K] = add(s, times(s, first_channel, TAPS), at);
+  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TAPS), at), TC_NONE));
+  tc_ex_stores(s);
+  end(s);
+  end(s);
+}
+
+static void unit(gradient *x, tc_val channel, tc_val output) {
+  tc_ex *s = x->s;
+  bool once = x->block >= x->by.n;
+  x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
+  if (!once) clear_sums(x);
+  tc_val first = once ? i64(s, 0) : loop(s, i64(s, 0), i64(s, x->by.n), x->block);
+  tc_val last = once ? i64(s, x->by.n) : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), i64(s, x->by.n));
+  tc_wtiles_read(s, &x->by, &x->image, first, last);
+  tc_wtiles_read(s, &x->by, &x->result, first, last);
+  multiply(x, sub(s, last, first));
+  if (!once) end(s);
+  tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
+  write_taps(x, channel, output, some);
+  end(s);
+}
+
+// ---- what and how much ----
+
+// The most sixteens that divide n into parts of at most `most`.
+static int64_t side_of(int64_t n, int64_t most) {
+  int64_t side = most;
+  while (n % side) side -= TC_WLANES;
+  return side;
+}
+
+static int64_t sums_bytes(const gradient *x) {
+  return places_of(x) * 4 * x->channels * x->outputs;
+}
+
+// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, and each thread has a unit.
+static void choose_unit(gradient *x) {
+  int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
+  x->channels = side_of(x->c, MOST_SIDE), x->outputs = side_of(x->o, MOST_SIDE);
+  for (;;) {
+    bool few = (x->c / x->channels) * (x->o / x->outputs)<tc_team_threads(), large = sums_bytes(x)> cache / 4 * 3;
+    bool halve_outputs = x->outputs > x->channels;
+    int64_t *side = halve_outputs ? &x->outputs : &x->channels;
+    if ((!few && !large) || *side == TC_WLANES) break;
+    *side = side_of(halve_outputs ? x->o : x->c, *side - TC_WLANES);
+  }
+  int64_t fits = (cache - sums_bytes(x)) / (places_of(x) * 4 * (x->channels + x->outputs));
+  x->block = TC_MIN(TC_MIN(TC_MAX_OF(fits, 8), MOST_TILES), x->by.n);
+}
+
+static void choose_blocks(gradient *x) {
+  const tc_isa *isa = tc_compiler_isa();
+  int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
+  x->fused = isa->fma;
+  choose_unit(x);
+  x->lanes = isa->registers / 8 * vector;
+  while (x->outputs % x->lanes) x->lanes /= 2;
+  x->rows = registers / TC_MAX_OF(x->lanes / vector, 1);
+  while (x->channels % x->rows) x->rows--;
+  x->image.pitch = x->channels, x->result.pitch = x->outputs;
+  x->image.place = x->block * x->channels + PITCH_MORE, x->result.place = x->block * x->outputs + PITCH_MORE;
+  x->place = x->channels * x->outputs + PITCH_MORE;
+}
+
+void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
+  gradient whole = {.s = s, .node = node}, *x = &whole;
+  const tc_gnode *n = &s->g->node[node];
+  const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
+  x->by = tc_wtiles_of((int)n->attr[0], image->dim[0], result->dim[1], result->dim[2]);
+  x->image = (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
+  x->result = (tc_wsource){.size = x->by.m, .side = tc_wside_outputs};
+  if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
+  x->c = x->image.channels, x->o = x->result.channels;
+  choose_blocks(x);
+  x->image.channels = x->channels, x->result.channels = x->outputs;
+  x->image.tile = tc_ex_tile(s, TC_F32, places_of(x) * x->image.place);
+  x->result.tile = tc_ex_tile(s, TC_F32, places_of(x) * x->result.place);
+  x->sums = tc_ex_tile(s, TC_F32, places_of(x) * x->place);
+  x->taps = tc_ex_tile(s, TC_F32, TAPS * TC_WLANES * TC_WLANES);
+  x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TAPS);
+  s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  int64_t columns = x->o / x->outputs, units = x->c / x->channels * columns;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val at = loop(s, begin, finish, 1);
+  s->at[TC_RANGE_A] = i64(s, 0);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  unit(x, times(s, bin(s, TC_N_DIV, at, i64(s, columns)), x->channels), times(s, bin(s, TC_N_REM, at, i64(s, columns)), x->outputs));
+  end(s);
+  s->x->extent = units;
+  double each = (double)(x->channels * x->outputs) * 2 + 16 * (double)(x->channels + x->outputs);
+  s->x->work = ((double)(places_of(x) * x->by.n) * each + 32 * (double)(x->channels * x->outputs * places_of(x))) * (double)units /
+                   (tc_compiler_vector_bytes() == 64 ? 200 : 90) +
+               50;
+}
+
+// Of 64 channels by 64 outputs, or as many as there are; the same for all of them.
+static double cost(int m, const tc_dims *image, const tc_dims *result) {
+  double c = (double)TC_MIN(image->dim[3], MOST_SIDE), o = (double)TC_MIN(result->dim[3], MOST_SIDE), images = (double)image->dim[0];
+  if (m == 0) return 2 * TAPS * images * (double)(result->dim[1] * result->dim[2]) * c * o;
+  tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
+  double places = by.alpha * by.alpha;
+  return places * ((double)by.n * (2 * c * o + 16 * (c + o)) + 32 * c * o);
+}
+
+int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
+  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
+  double least = 0.8 * cost(0, image, result);
+  int best = 0;
+  for (int m = 2; m <= 4; m += 2)
+    if (cost(m, image, result) < least) least = cost(m, image, result), best = m;
+  return best;
+}
