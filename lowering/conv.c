@@ -333,6 +333,13 @@ static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
 
 // ---- by the weight ----
 
+static uint32_t by_tiles(conv *c, uint32_t x, uint32_t y, int m) {
+  int64_t parts = tc_winograd_gradient_parts(m, &c->x, &c->y);
+  uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
+  uint32_t w = add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2, (uint32_t[]){x, y}, 3, attr);
+  return reshape(c, parts > 1 ? sum(c, w, 0) : w, c->w);
+}
+
 static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   if (is_depthwise(c)) {
@@ -344,10 +351,7 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
     return reshape(c, cast(c, a, type), c->w);
   }
   int m = may_be_winograd(c) ? tc_winograd_gradient_size(&c->x, &c->y) : 0;
-  if (m) {
-    uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
-    return reshape(c, add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(out, in * taps), 2, (uint32_t[]){x, y}, 3, attr), c->w);
-  }
+  if (m) return by_tiles(c, x, y, m);
   uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
   a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));
   a = reshape(c, product(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));

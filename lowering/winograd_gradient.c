@@ -1,11 +1,12 @@
 // The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all pixels from (m + 2)^2 over tiles of m x m of them.
 //
-// [begin, end) counts units, a unit being a block of channels by a block of outputs:
-//   for each block of tiles, of all images:
+// The result is [parts, outputs, (channel, tap)], to be summed over parts, which share the tiles of all images: or few channels would be work for few threads.
+// [begin, end) counts units, a unit being a part, a block of channels and a block of outputs:
+//   for each block of the part's tiles:
 //     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
 //     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in product_multiply.c
 //   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
-// The sum over tiles is one chain for each place, channel and output, whatever the blocks.
+// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone.
 // Error: as winograd.c's, against the largest of the result; docs/design.md.
 #include "lowering/compiler.h"
 #include "lowering/winograd.h"
@@ -16,6 +17,8 @@
 #define TAPS 9
 #define MOST_SIDE 64  // channels or outputs of a unit
 #define MOST_TILES 64  // of a block
+#define LEAST_OF_PART 128  // tiles
+#define ENOUGH 16  // units of MOST_SIDE by MOST_SIDE
 #define LEAST_CACHE (INT64_C(512) << 10)
 #define PITCH_MORE 16  // places are no power of two apart, or all of a tile's would share lines of the cache
 
@@ -24,8 +27,8 @@ typedef struct gradient {
   uint32_t node;
   tc_wtiles by;
   tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
-  int64_t c, o;
-  int64_t channels, outputs, block;  // of a unit; tiles of a block
+  int64_t c, o, parts;
+  int64_t channels, outputs, each, block;  // of a unit; tiles of a part and of a block
   int lanes, rows;  // of a register block
   bool fused;
   int64_t place;  // elements of M from place to place
@@ -44,7 +47,7 @@ static int64_t places_of(const gradient *x) {
 static void multiply_block(gradient *x, tc_val v, tc_val u, tc_val to, tc_val n) {
   tc_ex *s = x->s;
   tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
-  bool first = x->block >= x->by.n;  // and only
+  bool first = x->block >= x->each;  // and only
   for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, first ? zero : wload(s, x->sums, x->lanes, add(s, to, i64(s, i * x->outputs)), TC_NONE));
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, v, times(s, k, x->image.pitch));
   tc_val b = wload(s, x->result.tile, x->lanes, add(s, u, times(s, k, x->result.pitch)), TC_NONE);
@@ -108,13 +111,14 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   end(s);
 }
 
-static void unit(gradient *x, tc_val channel, tc_val output) {
+static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
-  bool once = x->block >= x->by.n;
+  bool once = x->block >= x->each;
+  tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
   x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
   if (!once) clear_sums(x);
-  tc_val first = once ? i64(s, 0) : loop(s, i64(s, 0), i64(s, x->by.n), x->block);
-  tc_val last = once ? i64(s, x->by.n) : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), i64(s, x->by.n));
+  tc_val first = once ? from : loop(s, from, to, x->block);
+  tc_val last = once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
   multiply(x, sub(s, last, first));
@@ -142,14 +146,15 @@ static void choose_unit(gradient *x) {
   int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
   x->channels = side_of(x->c, MOST_SIDE), x->outputs = side_of(x->o, MOST_SIDE);
   for (;;) {
-    bool few = (x->c / x->channels) * (x->o / x->outputs)<tc_team_threads(), large = sums_bytes(x)> cache / 4 * 3;
+    int64_t units = x->parts * (x->c / x->channels) * (x->o / x->outputs);
+    bool fits = units >= tc_team_threads() && sums_bytes(x) <= cache / 4 * 3;
     bool halve_outputs = x->outputs > x->channels;
     int64_t *side = halve_outputs ? &x->outputs : &x->channels;
-    if ((!few && !large) || *side == TC_WLANES) break;
+    if (fits || *side == TC_WLANES) break;
     *side = side_of(halve_outputs ? x->o : x->c, *side - TC_WLANES);
   }
-  int64_t fits = (cache - sums_bytes(x)) / (places_of(x) * 4 * (x->channels + x->outputs));
-  x->block = TC_MIN(TC_MIN(TC_MAX_OF(fits, 8), MOST_TILES), x->by.n);
+  int64_t room = (cache - sums_bytes(x)) / (places_of(x) * 4 * (x->channels + x->outputs));
+  x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
 }
 
 static void choose_blocks(gradient *x) {
@@ -166,6 +171,11 @@ static void choose_blocks(gradient *x) {
   x->place = x->channels * x->outputs + PITCH_MORE;
 }
 
+// Of c channels by o outputs.
+static double flops_of(const tc_wtiles *by, int64_t parts, double c, double o) {
+  return (double)(by->alpha * by->alpha) * ((double)by->n * (2 * c * o + 16 * (c + o)) + 32 * c * o * (double)parts);
+}
+
 void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
@@ -175,6 +185,7 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   x->result = (tc_wsource){.size = x->by.m, .side = tc_wside_outputs};
   if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
   x->c = x->image.channels, x->o = x->result.channels;
+  x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
   choose_blocks(x);
   x->image.channels = x->channels, x->result.channels = x->outputs;
   x->image.tile = tc_ex_tile(s, TC_F32, places_of(x) * x->image.place);
@@ -184,32 +195,37 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  int64_t columns = x->o / x->outputs, units = x->c / x->channels * columns;
+  int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val at = loop(s, begin, finish, 1);
-  s->at[TC_RANGE_A] = i64(s, 0);
+  tc_val at = loop(s, begin, finish, 1), place = bin(s, TC_N_REM, at, i64(s, of_part));
+  s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  unit(x, times(s, bin(s, TC_N_DIV, at, i64(s, columns)), x->channels), times(s, bin(s, TC_N_REM, at, i64(s, columns)), x->outputs));
+  tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
+  unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
-  s->x->extent = units;
-  double each = (double)(x->channels * x->outputs) * 2 + 16 * (double)(x->channels + x->outputs);
-  s->x->work = ((double)(places_of(x) * x->by.n) * each + 32 * (double)(x->channels * x->outputs * places_of(x))) * (double)units /
-                   (tc_compiler_vector_bytes() == 64 ? 200 : 90) +
-               50;
+  s->x->extent = x->parts * of_part;
+  double flops = flops_of(&x->by, x->parts, (double)x->channels, (double)x->outputs) * (double)of_part;
+  s->x->work = flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+}
+
+int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
+  int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
+  int64_t units = tc_ceil_div(image->dim[3], MOST_SIDE) * tc_ceil_div(result->dim[3], MOST_SIDE);
+  int64_t wanted = TC_MAX_OF(TC_MIN(ENOUGH / units, n / LEAST_OF_PART), 1);
+  return tc_ceil_div(n, tc_ceil_div(n, wanted));
 }
 
 // Of 64 channels by 64 outputs, or as many as there are; the same for all of them.
 static double cost(int m, const tc_dims *image, const tc_dims *result) {
-  double c = (double)TC_MIN(image->dim[3], MOST_SIDE), o = (double)TC_MIN(result->dim[3], MOST_SIDE), images = (double)image->dim[0];
-  if (m == 0) return 2 * TAPS * images * (double)(result->dim[1] * result->dim[2]) * c * o;
+  double c = (double)TC_MIN(image->dim[3], MOST_SIDE), o = (double)TC_MIN(result->dim[3], MOST_SIDE);
+  if (m == 0) return 2 * TAPS * (double)(image->dim[0] * result->dim[1] * result->dim[2]) * c * o;
   tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
-  double places = by.alpha * by.alpha;
-  return places * ((double)by.n * (2 * c * o + 16 * (c + o)) + 32 * c * o);
+  return flops_of(&by, tc_winograd_gradient_parts(m, image, result), c, o);
 }
 
 int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
-  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
+  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES || image->dim[0] * result->dim[1] * result->dim[2] == 0) return 0;
   double least = 0.8 * cost(0, image, result);
   int best = 0;
   for (int m = 2; m <= 4; m += 2)
