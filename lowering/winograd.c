@@ -17,10 +17,8 @@
 #include "runtime/options.h"
 #include "runtime/team.h"
 
-#define PITCH_MORE 16  // rows of V are no power of two apart, or all tiles would share the same lines of the cache
 #define BLOCK_BYTES 786432  // of V and M; with the panel's weights they stay in a worker's second-level cache
 #define MOST_TILES 64
-#define TAPS 9
 
 typedef struct winograd {
   tc_ex *s;
@@ -29,12 +27,11 @@ typedef struct winograd {
   tc_wsource image;
   int64_t c, o;
   int64_t panel, n_panels;  // lanes of a panel
-  int lanes, rows;  // of a register block
-  bool fused;
+  tc_wblock product;
   int64_t block, panels;  // tiles and panels of a unit
   int64_t padded;  // rows of V
   int weight;  // buffer of the transformed one
-  int sums, pixels;  // tiles
+  int pixels;  // tile
 } winograd;
 
 #define E (&x->s->e)
@@ -42,38 +39,23 @@ typedef struct winograd {
 // Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
 // in time.
 static int64_t share_of(const winograd *x) {
-  return tc_ceil_div(x->panel, x->padded / x->rows * (x->panel / x->lanes));
-}
-
-// rows x lanes sums of one place, from row `row` of V. ahead: where weights are asked for meanwhile.
-static void multiply_block(winograd *x, tc_val v, tc_val u, tc_val to, tc_val ahead) {
-  tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
-  for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->c), 1);
-  tc_emit_prefetch(E, x->weight, add(x->s, ahead, times(x->s, k, share_of(x))), false);
-  tc_val b = wload(x->s, x->weight, x->lanes, add(x->s, u, times(x->s, k, x->panel)), TC_NONE);
-  for (int i = 0; i < x->rows; i++) {
-    tc_val a = wload(x->s, x->image.tile, 1, add(x->s, add(x->s, v, k), i64(x->s, i * x->image.pitch)), TC_NONE);
-    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
-  }
-  end(x->s);
-  for (int i = 0; i < x->rows; i++) wstore(x->s, x->sums, x->lanes, add(x->s, to, i64(x->s, i * x->panel)), acc[i]);
+  return tc_ceil_div(x->panel, x->padded / x->product.rows * (x->panel / x->product.lanes));
 }
 
 static void multiply(winograd *x, tc_val panel) {
-  int64_t places = (int64_t)x->by.alpha * x->by.alpha;
+  int64_t places = wplaces(&x->by);
   tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
   tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
   tc_val next = add(x->s, u, i64(x->s, x->c * x->panel));
-  tc_val part = x->lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->lanes) : TC_NONE;
-  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->rows);
+  tc_val part = x->product.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->product.lanes) : TC_NONE;
+  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->product.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_N_DIV, row, i64(x->s, x->rows)), x->c * share_of(x)));
+  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_N_DIV, row, i64(x->s, x->product.rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
-    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_N_DIV, part, i64(x->s, x->lanes)), x->padded / x->rows * x->c * share_of(x)));
+    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_N_DIV, part, i64(x->s, x->product.lanes)), x->padded / x->product.rows * x->c * share_of(x)));
   }
-  multiply_block(x, times(x->s, at, x->image.pitch), u, to, ahead);
+  tc_wmultiply(x->s, &x->product, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
   end(x->s);
   if (part != TC_NONE) end(x->s);
   end(x->s);
@@ -85,7 +67,8 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = wload(x->s, x->sums, TC_WLANES, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] =
+          wload(x->s, x->product.sums, TC_WLANES, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
     for (int j = 0; j < x->by.m; j++) wstore(x->s, x->pixels, TC_WLANES, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
@@ -131,18 +114,18 @@ static int choose_rows(int64_t n, int most) {
 static void choose_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
-  int64_t places = (int64_t)x->by.alpha * x->by.alpha, threads = tc_team_threads(), pitch = x->c + PITCH_MORE;
-  x->fused = isa->fma;
-  x->lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
-  int most = registers / TC_MAX_OF(x->lanes / vector, 1);
+  int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
+  x->product = (tc_wblock){.fused = isa->fma, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->product.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
+  int most = registers / TC_MAX_OF(x->product.lanes / vector, 1);
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
   int64_t blocks = tc_ceil_div(x->by.n, x->block);
   if (blocks < threads && x->n_panels < threads) blocks = TC_MIN(threads, tc_ceil_div(x->by.n, 32));
   x->block = tc_ceil_div(x->by.n, blocks);
-  x->rows = choose_rows(x->block, most);
-  x->padded = tc_ceil_div(x->block, x->rows) * x->rows;
+  x->product.rows = choose_rows(x->block, most);
+  x->padded = tc_ceil_div(x->block, x->product.rows) * x->product.rows;
   x->panels = tc_ceil_div(x->n_panels, TC_MIN(tc_ceil_div(threads, tc_ceil_div(x->by.n, x->block)), x->n_panels));
-  x->image.pitch = pitch, x->image.place = x->padded * pitch;
+  x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
 }
 
 void tc_ex_winograd(tc_ex *s, uint32_t node) {
@@ -157,9 +140,9 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   x->weight = tc_ex_buffer(s, n->in[1]);
   s->x->same &= ~(UINT64_C(1) << x->weight);
   choose_blocks(x);
-  int64_t places = (int64_t)x->by.alpha * x->by.alpha;
+  int64_t places = wplaces(&x->by);
   x->image.tile = tc_ex_tile(s, TC_F32, places * x->image.place);
-  x->sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
+  x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
   x->pixels = tc_ex_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
@@ -177,7 +160,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   end(s);
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->by.n) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
-  s->x->work = flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_wwork(flops);
 }
 
 // ---- the weight ----
@@ -186,7 +169,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
 static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
   tc_val lanes = times(s, tc_ex_lane_numbers(s), apart);
   at = add(s, tc_emit_splat(&s->e, at, TC_WLANES), lanes);
-  for (int i = 0; i < TAPS; i++) {
+  for (int i = 0; i < TC_WTAPS; i++) {
     tc_val from = add(s, at, tc_emit_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
     w[i] = tc_emit_raw(&s->e, TC_N_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
   }
@@ -194,10 +177,10 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
-  tc_val first = bin(s, TC_N_LT, tc_emit_raw(&s->e, TC_N_LANES, TC_I64, TC_WLANES, TC_NONE, TC_NONE, TC_NONE, 0), i64(s, TAPS)), row[TC_WLANES];
+  tc_val first = bin(s, TC_N_LT, tc_emit_raw(&s->e, TC_N_LANES, TC_I64, TC_WLANES, TC_NONE, TC_NONE, TC_NONE, 0), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, weight->buf, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_emit_turn(&s->e, row, TC_WLANES);
-  memcpy(w, row, TAPS * sizeof *w);
+  memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
@@ -216,7 +199,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val at = add(s, tc_operand4_at(s, &weight), times(s, c, weight.stride[!turned]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
-  tc_val there = TC_NONE, w[TAPS], column[3][TC_WMOST], row[TC_WMOST];
+  tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
   if (!whole) there = bin(s, TC_N_LT, tc_ex_lane_numbers(s), tc_emit_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[turned]));
@@ -224,7 +207,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
     turn_taps(s, &weight, at, weight.stride[turned], w);
   else
     gather_taps(s, &weight, at, weight.stride[turned], there, w);
-  for (int i = 0; i < TAPS; i++) column[i % 3][i / 3] = w[turned ? TAPS - 1 - i : i];
+  for (int i = 0; i < TC_WTAPS; i++) column[i % 3][i / 3] = w[turned ? TC_WTAPS - 1 - i : i];
   for (int j = 0; j < 3; j++) tc_wside_taps(s, m, column[j]);
   s->at[TC_RANGE_K] = lane;
   tc_val first = times(s, p, (int64_t)alpha * alpha);

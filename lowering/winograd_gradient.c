@@ -14,13 +14,12 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define TAPS 9
 #define MOST_SIDE 64  // channels or outputs of a unit
 #define MOST_TILES 64  // of a block
 #define LEAST_OF_PART 128  // tiles
 #define ENOUGH 16  // units of MOST_SIDE by MOST_SIDE
+#define WORTH_IT 0.8  // of direct sums' operations; estimates are no better than that
 #define LEAST_CACHE (INT64_C(512) << 10)
-#define PITCH_MORE 16  // places are no power of two apart, or all of a tile's would share lines of the cache
 
 typedef struct gradient {
   tc_ex *s;
@@ -29,42 +28,22 @@ typedef struct gradient {
   tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
   int64_t c, o, parts;
   int64_t channels, outputs, each, block;  // of a unit; tiles of a part and of a block
-  int lanes, rows;  // of a register block
-  bool fused;
+  bool once;  // a part is one block
+  tc_wblock product;  // M
   int64_t place;  // elements of M from place to place
-  int sums, taps, turned;  // tiles
+  int taps, turned;  // tiles
 } gradient;
 
 #define E (&x->s->e)
 
-static int64_t places_of(const gradient *x) {
-  return (int64_t)x->by.alpha * x->by.alpha;
-}
-
 // ---- one unit ----
-
-// rows x lanes sums of one place over n tiles: v, u: their first elements there.
-static void multiply_block(gradient *x, tc_val v, tc_val u, tc_val to, tc_val n) {
-  tc_ex *s = x->s;
-  tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), x->lanes);
-  bool first = x->block >= x->each;  // and only
-  for (int i = 0; i < x->rows; i++) acc[i] = tc_emit_var(E, first ? zero : wload(s, x->sums, x->lanes, add(s, to, i64(s, i * x->outputs)), TC_NONE));
-  tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, v, times(s, k, x->image.pitch));
-  tc_val b = wload(s, x->result.tile, x->lanes, add(s, u, times(s, k, x->result.pitch)), TC_NONE);
-  for (int i = 0; i < x->rows; i++) {
-    tc_val a = wload(s, x->image.tile, 1, add(s, row, i64(s, i)), TC_NONE);
-    tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, a, b)));
-  }
-  end(s);
-  for (int i = 0; i < x->rows; i++) wstore(s, x->sums, x->lanes, add(s, to, i64(s, i * x->outputs)), acc[i]);
-}
 
 static void multiply(gradient *x, tc_val n) {
   tc_ex *s = x->s;
-  tc_val place = loop(s, i64(s, 0), i64(s, places_of(x)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->lanes);
-  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->rows);
+  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
+  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
   tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
-  multiply_block(x, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n);
+  tc_wmultiply(s, &x->product, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n, TC_NONE, 0);
   end(s);
   end(s);
   end(s);
@@ -72,8 +51,8 @@ static void multiply(gradient *x, tc_val n) {
 
 static void clear_sums(gradient *x) {
   tc_ex *s = x->s;
-  tc_val at = loop(s, i64(s, 0), i64(s, places_of(x) * x->place), TC_WLANES);
-  wstore(s, x->sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
+  wstore(s, x->product.sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -81,17 +60,18 @@ static void clear_sums(gradient *x) {
 static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
   tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
-  tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TAPS * TC_WLANES);
+  tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
-    for (int j = 0; j < x->by.alpha; j++) v[i][j] = wload(s, x->sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+    for (int j = 0; j < x->by.alpha; j++)
+      v[i][j] = wload(s, x->product.sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
-  for (int i = 0; i < TAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  for (int i = 0; i < TC_WTAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
-  tc_val first = loop(s, i64(s, 0), i64(s, TAPS * TC_WLANES), TC_WLANES);
+  tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
   for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
   tc_emit_turn(E, row, TC_WLANES);
-  tc_val at = add(s, times(s, channel, TAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TAPS)), row[i]);
+  tc_val at = add(s, times(s, channel, TC_WTAPS), first);
+  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
 }
 
@@ -103,9 +83,9 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   end(s);
   tc_val row = loop(s, i64(s, 0), i64(s, TC_WLANES), 1);
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
-  tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TAPS), s->lanes);
-  s->at[TC_RANGE_K] = add(s, times(s, first_channel, TAPS), at);
-  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TAPS), at), TC_NONE));
+  tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
+  s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
+  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_ex_stores(s);
   end(s);
   end(s);
@@ -113,16 +93,15 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
 
 static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
-  bool once = x->block >= x->each;
   tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
   x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
-  if (!once) clear_sums(x);
-  tc_val first = once ? from : loop(s, from, to, x->block);
-  tc_val last = once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
+  if (!x->once) clear_sums(x);
+  tc_val first = x->once ? from : loop(s, from, to, x->block);
+  tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
   multiply(x, sub(s, last, first));
-  if (!once) end(s);
+  if (!x->once) end(s);
   tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
   write_taps(x, channel, output, some);
   end(s);
@@ -138,42 +117,44 @@ static int64_t side_of(int64_t n, int64_t most) {
 }
 
 static int64_t sums_bytes(const gradient *x) {
-  return places_of(x) * 4 * x->channels * x->outputs;
+  return wplaces(&x->by) * 4 * x->channels * x->outputs;
 }
 
-// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, and each thread has a unit.
+// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M in three quarters of it, and each thread has a unit.
 static void choose_unit(gradient *x) {
   int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
   x->channels = side_of(x->c, MOST_SIDE), x->outputs = side_of(x->o, MOST_SIDE);
   for (;;) {
     int64_t units = x->parts * (x->c / x->channels) * (x->o / x->outputs);
     bool fits = units >= tc_team_threads() && sums_bytes(x) <= cache / 4 * 3;
-    bool halve_outputs = x->outputs > x->channels;
-    int64_t *side = halve_outputs ? &x->outputs : &x->channels;
+    bool wide = x->outputs > x->channels;
+    int64_t *side = wide ? &x->outputs : &x->channels;
     if (fits || *side == TC_WLANES) break;
-    *side = side_of(halve_outputs ? x->o : x->c, *side - TC_WLANES);
+    *side = side_of(wide ? x->o : x->c, *side - TC_WLANES);
   }
-  int64_t room = (cache - sums_bytes(x)) / (places_of(x) * 4 * (x->channels + x->outputs));
+  int64_t room = (cache - sums_bytes(x)) / (wplaces(&x->by) * 4 * (x->channels + x->outputs));
   x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
 }
 
 static void choose_blocks(gradient *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
-  x->fused = isa->fma;
   choose_unit(x);
-  x->lanes = isa->registers / 8 * vector;
-  while (x->outputs % x->lanes) x->lanes /= 2;
-  x->rows = registers / TC_MAX_OF(x->lanes / vector, 1);
-  while (x->channels % x->rows) x->rows--;
+  x->once = x->block >= x->each;
+  int lanes = isa->registers / 8 * vector;
+  while (x->outputs % lanes) lanes /= 2;
+  int rows = registers / TC_MAX_OF(lanes / vector, 1);
+  while (x->channels % rows) rows--;
+  x->product = (tc_wblock){.rows = rows, .lanes = lanes, .fused = isa->fma, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->product.a_k = x->channels, x->product.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
-  x->image.place = x->block * x->channels + PITCH_MORE, x->result.place = x->block * x->outputs + PITCH_MORE;
-  x->place = x->channels * x->outputs + PITCH_MORE;
+  x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
+  x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-// Of c channels by o outputs.
-static double flops_of(const tc_wtiles *by, int64_t parts, double c, double o) {
-  return (double)(by->alpha * by->alpha) * ((double)by->n * (2 * c * o + 16 * (c + o)) + 32 * c * o * (double)parts);
+// Of units of c channels by o outputs: transforming a value takes some 16 operations a place, a sum 32.
+static double flops_of(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o) {
+  return (double)wplaces(by) * ((double)(by->n * (2 * c * o + 16 * (c + o))) + (double)(32 * c * o * parts));
 }
 
 void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
@@ -188,11 +169,11 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
   choose_blocks(x);
   x->image.channels = x->channels, x->result.channels = x->outputs;
-  x->image.tile = tc_ex_tile(s, TC_F32, places_of(x) * x->image.place);
-  x->result.tile = tc_ex_tile(s, TC_F32, places_of(x) * x->result.place);
-  x->sums = tc_ex_tile(s, TC_F32, places_of(x) * x->place);
-  x->taps = tc_ex_tile(s, TC_F32, TAPS * TC_WLANES * TC_WLANES);
-  x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TAPS);
+  x->image.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
+  x->result.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
+  x->product.a = x->image.tile, x->product.b = x->result.tile, x->product.sums = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->place);
+  x->taps = tc_ex_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
+  x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
@@ -205,8 +186,7 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  double flops = flops_of(&x->by, x->parts, (double)x->channels, (double)x->outputs) * (double)of_part;
-  s->x->work = flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_wwork(flops_of(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }
 
 int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
@@ -216,17 +196,17 @@ int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *r
   return tc_ceil_div(n, tc_ceil_div(n, wanted));
 }
 
-// Of 64 channels by 64 outputs, or as many as there are; the same for all of them.
+// Of one unit; all take the same.
 static double cost(int m, const tc_dims *image, const tc_dims *result) {
-  double c = (double)TC_MIN(image->dim[3], MOST_SIDE), o = (double)TC_MIN(result->dim[3], MOST_SIDE);
-  if (m == 0) return 2 * TAPS * (double)(image->dim[0] * result->dim[1] * result->dim[2]) * c * o;
+  int64_t c = side_of(image->dim[3], MOST_SIDE), o = side_of(result->dim[3], MOST_SIDE);
+  if (m == 0) return (double)(2 * TC_WTAPS * image->dim[0] * result->dim[1] * result->dim[2]) * (double)(c * o);
   tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
   return flops_of(&by, tc_winograd_gradient_parts(m, image, result), c, o);
 }
 
 int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
-  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES || image->dim[0] * result->dim[1] * result->dim[2] == 0) return 0;
-  double least = 0.8 * cost(0, image, result);
+  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
+  double least = WORTH_IT * cost(0, image, result);
   int best = 0;
   for (int m = 2; m <= 4; m += 2)
     if (cost(m, image, result) < least) least = cost(m, image, result), best = m;

@@ -1,6 +1,8 @@
 // Sides of tiles, and reading them. See winograd_tiles.h.
 #include "lowering/winograd_tiles.h"
 
+#include "lowering/compiler.h"
+
 // ---- sides ----
 
 static tc_val scaled(tc_ex *s, double b, tc_val a) {
@@ -34,11 +36,12 @@ void tc_wside_sums(tc_ex *s, int m, tc_val *d) {
 }
 
 void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
-  tc_val y[4] = {d[0], d[1], d[2], d[3]};
   if (m == 2) {
-    d[1] = add(s, y[0], y[1]), d[2] = sub(s, y[0], y[1]), d[3] = sub(s, tc_emit_const_f(&s->e, TC_F32, 0), y[1]);
+    tc_val y1 = d[1];
+    d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, tc_emit_const_f(&s->e, TC_F32, 0), y1);
     return;
   }
+  tc_val y[4] = {d[0], d[1], d[2], d[3]};
   tc_val even = add(s, y[0], y[2]), odd = add(s, y[1], y[3]);
   tc_val wide = add(s, y[0], scaled(s, 4, y[2])), twice = add(s, scaled(s, 2, y[1]), scaled(s, 8, y[3]));
   d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, wide, twice), d[4] = sub(s, wide, twice), d[5] = y[3];
@@ -78,6 +81,27 @@ void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[T
     for (int i = 0; i < to; i++) v[i][j] = column[i];
   }
   for (int i = 0; i < to; i++) side(s, m, v[i]);
+}
+
+// ---- products ----
+
+void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
+  tc_val acc[32], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), by->lanes);
+  for (int i = 0; i < by->rows; i++)
+    acc[i] = tc_emit_var(&s->e, by->adds ? wload(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
+  tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
+  if (ahead != TC_NONE) tc_emit_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
+  tc_val columns = wload(s, by->b, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
+  for (int i = 0; i < by->rows; i++) {
+    tc_val one = wload(s, by->a, 1, add(s, row, i64(s, i * by->a_row)), TC_NONE);
+    tc_emit_set(&s->e, acc[i], by->fused ? tc_emit_fma(&s->e, one, columns, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, one, columns)));
+  }
+  end(s);
+  for (int i = 0; i < by->rows; i++) wstore(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), acc[i]);
+}
+
+double tc_wwork(double flops) {
+  return flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }
 
 // ---- tiles ----

@@ -86,9 +86,7 @@ static const char *const options[] = {
     "tc-llvm",
     "-disable-lsr",
     "-post-RA-scheduler=0",
-#ifndef TC_LLVM_AARCH64
     "-disable-x86-domain-reassignment",
-#endif
 };
 #endif
 

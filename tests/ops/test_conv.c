@@ -356,14 +356,72 @@ Test(conv, products_and_phases_and_windows_give_the_reference_s_values) {
   for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 2e-6, 2e-6);
 }
 
-// Against the largest result, which is small beside the terms it sums: a weight's gradient, of waves, a three hundredth of their magnitudes. Tiles that hang over the edge, maps
-// smaller than a tile, channels and outputs that fill no panel or unit, more tiles than one block.
+// The bits of dw on tc:cpu with TC_WINOGRAD as said and so many threads.
+static float *gradient_of(const road *r, const char *winograd, int threads, int64_t *count) {
+  float *out[3];
+  int64_t n[3];
+  setenv("TC_WINOGRAD", winograd, 1);
+  tc_options_reload();
+  OK(tc_set_num_threads(threads));
+  run_road(r, "tc:cpu", out, n);
+  free(out[0]), free(out[1]);
+  return *count = n[2], out[2];
+}
+
+static bool same_gradients(const road *r, const char *winograd, int threads) {
+  int64_t n, m;
+  float *a = gradient_of(r, "1", 1, &n), *b = gradient_of(r, winograd, threads, &m);
+  bool same = n == m && memcmp(a, b, (size_t)n * sizeof *a) == 0;
+  return free(a), free(b), same;
+}
+
+// Against the largest result, which is small beside the terms it sums: a weight's gradient, of waves, a three hundredth of their magnitudes. Tiles that
+// hang over the edge, maps smaller than a tile, padding wider than one, channels and outputs that fill no panel or unit, more tiles than one block, several
+// parts of which the last is shorter. Where the gradient by the weight goes by tiles, it does so in the same order on any number of threads.
 Test(conv, winograd_is_within_its_error) {
-  static const road roads[] = {
-      {1, 16, 9, 9, 16, 3, 1, 1, 1, 1},   {2, 32, 8, 13, 48, 3, 1, 1, 1, 1},  {3, 16, 2, 3, 80, 3, 1, 2, 1, 1},
-      {1, 64, 14, 14, 32, 3, 1, 0, 1, 1}, {5, 16, 33, 30, 16, 3, 1, 1, 1, 1}, {4, 96, 4, 4, 96, 3, 1, 1, 1, 1},
+  static const struct {
+    road r;
+    bool tiles;
+  } roads[] = {
+      {{1, 16, 9, 9, 16, 3, 1, 1, 1, 1}, false},   {{2, 32, 8, 13, 48, 3, 1, 1, 1, 1}, true},  {{3, 16, 2, 3, 80, 3, 1, 2, 1, 1}, false},
+      {{1, 64, 14, 14, 32, 3, 1, 0, 1, 1}, true},  {{5, 16, 33, 30, 16, 3, 1, 1, 1, 1}, true}, {{4, 96, 4, 4, 96, 3, 1, 1, 1, 1}, false},
+      {{4, 64, 6, 6, 64, 3, 1, 1, 1, 1}, true},    {{5, 16, 28, 44, 16, 3, 1, 1, 1, 1}, true}, {{1, 64, 8, 8, 64, 3, 1, 5, 1, 1}, true},
+      {{2, 80, 16, 16, 112, 3, 1, 1, 1, 1}, true},
   };
-  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) expect_road(&roads[i], 4e-5, 1.5e-4);
+  for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) {
+    expect_road(&roads[i].r, 4e-5, 1.5e-4);
+    cr_expect_neq(same_gradients(&roads[i].r, "0", 1), roads[i].tiles, "road %zu", i);
+    cr_expect(same_gradients(&roads[i].r, "1", 2) && same_gradients(&roads[i].r, "1", 7), "road %zu depends on threads", i);
+  }
+}
+
+// Steps in place, of weights whose gradient is made in one part and in several.
+Test(conv, an_optimizer_behind_a_gradient_by_tiles_does_as_the_reference) {
+  enum { N = 4, C = 64, LARGEST = 32 };
+  static const int sides[] = {6, LARGEST};  // 36 tiles of 2 x 2, and 256 of 4 x 4, in two parts
+  static float got[2][C * C * 9];
+  for (int k = 0; k < 2; k++) {
+    for (int d = 0; d < 2; d++) {
+      OK(tc_set_default_device(d ? "tc:ref" : "tc:cpu"));
+      tc_scope s = tc_scope_begin();
+      tc_dims dx = S(N, C, sides[k], sides[k]), dw = S(C, C, 3, 3);
+      tc_tensor x = tc_sin(tc_reshape(tc_arange(0, N * C * sides[k] * sides[k], 1, TC_F32), dx));
+      tc_tensor w = tc_param(tc_mul(tc_cos(tc_reshape(tc_arange(0, C * C * 9, 1, TC_F32), dw)), 0.05));
+      tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
+      for (int i = 0; i < (k ? 2 : 10); i++) {
+        tc_tensor y = tc_conv2d(x, w, NONE, (tc_conv_options){.padding = S(1), .groups = 1});
+        OK(tc_backward(tc_mean(tc_square(tc_sub(y, x)), TC_ALL, false)));
+        OK(tc_optimizer_step(opt));
+        OK(tc_zero_grad(opt));
+      }
+      OK(tc_to_host(w, got[d], sizeof got[d]));
+      tc_optimizer_destroy(opt);
+      tc_scope_end(s);
+      tc_release(w);
+    }
+    for (int i = 0; i < C * C * 9; i++)
+      cr_assert_float_eq(got[0][i], got[1][i], 2e-6, "side %d, weight %d: %g, not %g", sides[k], i, (double)got[0][i], (double)got[1][i]);
+  }
 }
 
 Test(conv, strict_sums_are_direct) {

@@ -341,11 +341,11 @@ static void run_draws(tc_type type) {
 
 // Gradients, an optimizer's step, and attention and convolution backwards.
 static void run_training(tc_type type) {
-  tc_tensor x = wave(TC_SHAPE(8, 16, 10, 10), type, 1), w = tc_param(wave(TC_SHAPE(16, 16, 3, 3), type, 0.3)),
-            u = tc_param(wave(TC_SHAPE(10, 400), type, 0.1));
+  tc_tensor x = wave(TC_SHAPE(16, 16, 10, 10), type, 1), w = tc_param(wave(TC_SHAPE(16, 16, 3, 3), type, 0.3)),
+            u = tc_param(wave(TC_SHAPE(16, 400), type, 0.1));
   tc_tensor y = tc_gelu(tc_conv2d(x, w, none, (tc_conv_options){.padding = TC_SHAPE(1)}));
   y = tc_flatten(tc_max_pool2d(y, TC_SHAPE(2), (tc_pool_options){.ceil_mode = false}), 1, -1);
-  tc_tensor loss = tc_cross_entropy(tc_linear(y, u, none), tc_arange(0, 8, 1, TC_I64)), q = tc_param(wave(TC_SHAPE(1, 2, 33, 16), type, 1));
+  tc_tensor loss = tc_cross_entropy(tc_linear(y, u, none), tc_arange(0, 16, 1, TC_I64)), q = tc_param(wave(TC_SHAPE(1, 2, 33, 16), type, 1));
   tc_optimizer *opt = tc_adam((tc_tensor[]){w, u}, 2, (tc_adam_options){.lr = 1e-2, TC_ADAM_DEFAULTS});
   EXPECT_OK(tc_backward(loss));
   EXPECT_OK(tc_optimizer_step(opt));
