@@ -1,9 +1,9 @@
 // A convolution is a product of what its windows see, rows [n p q] by columns [r s c], with the weight; nothing of that need exist in memory. Groups are a
 // batch of products; where each channel has its own weights, windows times weights are summed instead.
 //
-// Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both by tiles of Winograd's algorithm. By the image: where windows lie side by side, a convolution of
-// the gradient with the weight turned round; where they step, one such convolution for each place within a step, put together again; else windows that
-// a product makes, added up where they came from.
+// Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both by tiles of Winograd's algorithm. By the image: where
+// windows lie side by side, a convolution of the gradient with the weight turned round; where they step, one such convolution for each place within a
+// step, put together again; else windows that a product makes, added up where they came from.
 // Which road: by shape alone, so that the order of sums is too. Before all of them: whether a library of a GPU's vendor makes it (lowering/gpu/vendor_conv.h).
 #include "lowering/conv.h"
 
