@@ -19,6 +19,7 @@
 // rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
 #define STASH_BYTES 16384
 #define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
+#define BF16_COST 7  // of rounding
 #define NEAR_BYTES 262144  // of one row that is still near in its second pass
 #define MAX_FOLDS 64  // in one pass
 #define ROW_TURNS 8
@@ -124,14 +125,33 @@ static void note_passes(tc_ex *s) {
   }
 }
 
+// What making n again costs in a pass, from what is loaded or kept: on a processor also what it is made of, and rounding to bf16.
+static double cost_again(const tc_ex *s, uint32_t n, const double *cost) {
+  const tc_gnode *x = &s->g->node[n];
+  double sum = tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+  if (tc_target_is_gpu(s->target)) return sum;
+  if (x->type == TC_BF16 && sum > 0) sum += BF16_COST;
+  for (int k = 0; k < x->n_in; k++) {
+    uint32_t in = tc_group_root(s->gr, x->in[k]);
+    if (tc_ex_in_group(s, in) && is_full(s, in) && !is_fold(s, in) && s->stash[in] < 0) sum += cost[in];
+  }
+  return sum;
+}
+
 // Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
 static void choose_stashes(tc_ex *s) {
+  if (s->gp->kind != TC_GROUP_ROW) return;
   int64_t row = row_room(s);
+  double *cost = tc_arena_alloc(s->arena, (s->g->n + 1) * sizeof *cost);
+  if (!cost) {
+    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+    return;
+  }
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
-    bool dear = tc_emit_cost(s->g->node[n].op, type) >= DEAR_COST, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
-    if (!is_in_several(s, n) || s->gp->kind != TC_GROUP_ROW || !dear || !fits) continue;
+    cost[n] = cost_again(s, n, cost);
+    if (!is_in_several(s, n) || cost[n] < DEAR_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
     s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(s->passes[n]);
   }
 }

@@ -150,6 +150,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   uint32_t home = w->gr->of[v];
   price p = {.saved = 1.5 * traffic(w, v, (double)x->shape->count), .stored = TC_GROUP_NONE, .ok = c->ok};
   bool vanishes = w->n_stored[home] == 1;
+  for (int i = 0; i < c->n_source; i++) vanishes &= w->gr->of[c->source[i]] != home;
   if (vanishes) p.saved += KERNEL_NS + (double)x->shape->count * c->cost * OP_NS;
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
@@ -196,10 +197,23 @@ static bool may_make_again(const work *w, uint32_t n) {
   return gr->group[gr->of[n]].kind != TC_GROUP_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
 }
 
+// What n is made of where it is a narrower value made wide, which another kernel made.
+static chain narrow_source(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t s = x->op == TC_OP_CAST ? tc_group_root(w->gr, x->in[0]) : n;
+  bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_GROUP_NONE;
+  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = tc_emit_cost(x->op, x->type), .ok = narrower};
+}
+
+// The better of two ways to make n again.
 static price judge(const work *w, uint32_t n, chain *c) {
+  chain near = narrow_source(w, n);
   *c = (chain){.ok = true};
   walk(w, n, w->g->node[n].shape->count, c);
-  return price_of(w, n, c);
+  price whole = price_of(w, n, c), part = price_of(w, n, &near);
+  if (!part.ok || (whole.ok && whole.saved - whole.spent >= part.saved - part.spent)) return whole;
+  *c = near;
+  return part;
 }
 
 // Several values may be made again from one that must be stored for it, which does not pay for any of them alone.

@@ -67,6 +67,11 @@ static tc_tensor siblings(void) {
 static tc_tensor product(void) {
   return tc_gelu(tc_add(tc_matmul(x, w[0]), row));
 }
+// Made wide in the norm: what the product leaves it is bf16.
+static tc_tensor normed_product(void) {
+  tc_tensor z = tc_add(w_bf16, tc_add(tc_matmul(w_bf16, w_bf16), tc_cast(row, TC_BF16)));
+  return tc_layer_norm(z, tc_cast(row, TC_BF16), tc_cast(row, TC_BF16), 1e-5);
+}
 // Products as convolutions make them: rows and channels moved apart, work in between, moved back.
 static tc_tensor spread(tc_tensor t) {
   return tc_permute(tc_reshape(t, TC_SHAPE(4, 8, 8, N)), TC_SHAPE(0, 3, 1, 2));
@@ -160,6 +165,7 @@ static const struct fused {
     {"layer_norm", normed, 1, 2.1},
     {"max - mean", siblings, 1, 1.1},
     {"gelu(x @ w + b)", product, 1, 3.1},
+    {"layer_norm(w + w @ w + b) of bf16", normed_product, 3, 3.7},
     {"a product, moved, relu, moved back, a product", between_products, 2, 6.1},
     {"two products' sum between products", residual_products, 3, 10.1},
     {"a product of rows in pieces", in_pieces, 1, 3},
