@@ -27,13 +27,6 @@ static tc_tensor activate(const char *name, formula f, tc_tensor x, double p, tc
     return activate(#name, name##_node, x, parameter, site); \
   }
 
-static tc_node gelu_node(tc_trace *t, tc_node x, double p) {
-  (void)p;
-  tc_node phi = f_num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_ERF, f_num(t, TC_OP_MUL, x, M_SQRT1_2)), 1.0);
-  return f_mul(t, f_num(t, TC_OP_MUL, x, 0.5), phi);
-}
-ACTIVATION(gelu)
-
 // (1 + tanh(u)) / 2 is sigmoid(2u), which takes fewer operations and keeps its digits where the tangent is near -1. 2u is x times a polynomial in its square:
 // one multiplication less than from its cube.
 static tc_node gelu_tanh_node(tc_trace *t, tc_node x, double p) {

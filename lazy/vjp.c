@@ -164,6 +164,13 @@ void tc_vjp_sigmoid(tc_vjp *v) {
   tc_vjp_give(v, 0, mul(v, v->g, mul(v, num_minus(v, 1, out), out)));
 }
 
+// Of x P(x), P being the normal distribution: P(x) + x P'(x).
+void tc_vjp_gelu(tc_vjp *v) {
+  tc_node x = tc_vjp_in(v, 0), u = scale(v, x, M_SQRT1_2), p = scale(v, num(v, TC_OP_ADD, un(v, TC_OP_ERF, u), 1), 0.5);
+  tc_node density = scale(v, un(v, TC_OP_EXP, neg(v, un(v, TC_OP_SQUARE, u))), M_2_SQRTPI * M_SQRT1_2 / 2);
+  tc_vjp_give(v, 0, mul(v, v->g, bin(v, TC_OP_ADD, p, mul(v, x, density))));
+}
+
 // Zero at zero; a nan result lets the gradient through, as torch's threshold_backward does.
 void tc_vjp_relu(tc_vjp *v) {
   tc_vjp_give(v, 0, zero_where(v, num(v, TC_OP_LE, tc_vjp_out(v), 0), v->g));

@@ -146,7 +146,7 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
     tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), less[i]));
-    store(p, f->weights, at, p->step > 1 ? tc_emit_cast(E, v, TC_BF16) : v);
+    store(p, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);

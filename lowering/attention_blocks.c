@@ -9,9 +9,12 @@
 
 // ---- packing ----
 
+static tc_val load_narrow(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+  return load(p, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
+}
+
 tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
-  tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column);
-  return tc_emit_cast(E, load(p, f->buf, f->type, lanes, at, mask), p->acc);
+  return tc_emit_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
 }
 
 tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
@@ -20,8 +23,8 @@ tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
 
 // The same of a step of rows: one, or two as words.
 static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
-  tc_val v = tc_att_load_part(p, f, first, column, lanes, mask);
-  return p->step == 1 ? v : tc_emit_words(E, v, tc_att_load_part(p, f, second, column, lanes, mask));
+  if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
+  return tc_emit_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
 }
 
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,

@@ -26,6 +26,8 @@ tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c);
 void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far);
 tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b);
 tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
+// To bf16, what is a result of DOT or becomes a factor of one, which takes denormals for zeros.
+tc_val tc_emit_settled(tc_emit *e, tc_val a);
 tc_val tc_emit_var(tc_emit *e, tc_val init);
 void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
 tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);

@@ -151,7 +151,9 @@ static void free_slots(translation *t, uint32_t i) {
   }
 }
 
-static tc_interp_fn *cast_fn(const translation *t, unsigned to, unsigned from) {
+static tc_interp_fn *cast_fn(const translation *t, const tc_ninst *i, unsigned from) {
+  const unsigned to = i->dtype;
+  if (i->imm != 0) return t->set->cast_settled;
   if (to == TC_F16 && from == TC_F32 && t->set->pack_f16 != NULL) return t->set->pack_f16;
   if (to == TC_F32 && from == TC_F16 && t->set->unpack_f16 != NULL) return t->set->unpack_f16;
   return t->set->cast[to][from];
@@ -277,7 +279,7 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_SCATTER: return set->scatter[log];
     case TC_N_PREFETCH: return tc_interp_plain.prefetch;
     case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
-    case TC_N_CAST: return cast_fn(t, i->dtype, first->dtype);
+    case TC_N_CAST: return cast_fn(t, i, first->dtype);
     case TC_N_CALL: return tc_interp_plain.call[tc_nest_math_operands(i->imm) - 1];
     case TC_N_ZIP: return set->zip[log];
     case TC_N_INTERLEAVE: return set->interleave[log];

@@ -129,14 +129,15 @@ static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
 STEP_TESTS_OF_PICKS(PICK)
 
 // Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the result's type.
-#define CAST_TO(D, S, K) \
-  static const step *FN(CAST_##D, S, v)(const step *s, char *frame) { \
+#define CAST_TO(D, S, K) CAST_BY(CAST_##D, D, S, PUT_##D##_##K)
+#define CAST_BY(NAME, D, S, PUT) \
+  static const step *FN(NAME, S, v)(const step *s, char *frame) { \
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
     A_##D *d = vector_at(frame, s->dst); \
     const A_##S *a = vector_at(frame, s->src[0]); \
     uint32_t left = s->lanes; \
     do { \
-      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT_##D##_##K(TAKE_##S(a[j])); \
+      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT(TAKE_##S(a[j])); \
       if (left <= GRAIN) break; \
       left -= GRAIN, d += GRAIN, a += GRAIN; \
     } while (true); \
@@ -150,10 +151,11 @@ STEP_TESTS_OF_PICKS(PICK)
 // clang-format off
 CASTS_FROM(BOOL) CASTS_FROM(U8) CASTS_FROM(I8) CASTS_FROM(I16) CASTS_FROM(I32) CASTS_FROM(I64)
 CASTS_FROM(F16) CASTS_FROM(BF16) CASTS_FROM(F32) CASTS_FROM(F64)
+CAST_BY(SETTLED_BF16, BF16, F32, PUT_SETTLED)
 // clang-format on
 
 #ifdef ISA_F16C
-    static const step *FN(UNPACK, F16, v)(const step *s, char *frame) {
+        static const step *FN(UNPACK, F16, v)(const step *s, char *frame) {
   float *d = slot_at(frame, s->dst);
   const __m128i *a = slot_at(frame, s->src[0]);
   for (uint32_t i = 0; i < s->lanes; i += 8) _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(a + i / 8)));
@@ -309,7 +311,7 @@ static const step_set STEPS_NAME(ISA) = {
     ENTRY_MOVES(0, U8) ENTRY_MOVES(1, I16) ENTRY_MOVES(2, I32) ENTRY_MOVES(3, I64)
     ENTRY_COPIES(0, 1) ENTRY_COPIES(1, 2) ENTRY_COPIES(2, 4) ENTRY_COPIES(3, 8) ENTRY_COPIES(4, 16) ENTRY_COPIES(5, 32) ENTRY_COPIES(6, 64)
     STEP_PAIRS(ENTRY_PAIR) STEP_TESTS_OF_PICKS(ENTRY_PICK)
-    .fma_fma = FN(FMA_FMA, F32, v),
+    .fma_fma = FN(FMA_FMA, F32, v), .cast_settled = FN(SETTLED_BF16, F32, v),
     .scaled[TC_F32] = FN(SCALED, F32, v), .scaled[TC_F64] = FN(SCALED, F64, v),
     .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
 #ifdef STREAM
@@ -334,6 +336,7 @@ static const step_set STEPS_NAME(ISA) = {
 #undef PAIR_AT
 #undef PICK
 #undef CAST_TO
+#undef CAST_BY
 #undef CASTS_FROM
 #undef HALVE
 #undef MOVES

@@ -160,6 +160,7 @@ static inline int64_t i64_from(double v) {
 #define PUT_BF16_i(v) put_bf16(odd_from_i64(v))
 #define PUT_BF16_f(v) put_bf16(v)
 #define PUT_BF16_d(v) put_bf16(odd_from_f64(v))
+#define PUT_SETTLED(v) put_bf16(settled(bits_of(v)))
 #define PUT_F32_i(v) ((float)(v))
 #define PUT_F32_f(v) (v)
 #define PUT_F32_d(v) ((float)(v))

@@ -153,6 +153,8 @@ static tc_status check_cast(const check *c, bool bits) {
   TRY(check_source(c, 0, from, several ? (from == TC_BF16 ? 2u : 4u) * i->lanes : i->lanes));
   if (several && c->nest->threads > 0 && i->lanes % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   if (several) return TC_OK;
+  if (!bits && i->imm != 0 && (i->imm != 1 || from != TC_F32 || i->dtype != TC_BF16 || c->nest->threads > 0))
+    return refuse(c, "no way %" PRId64 " of rounding", i->imm);
   if (!bits) return check_set(c, i->dtype, SET_STORED);
   const bool fits = (from == TC_F32 && i->dtype == TC_I32) || (from == TC_I32 && i->dtype == TC_F32) || (from == TC_F64 && i->dtype == TC_I64) ||
                     (from == TC_I64 && i->dtype == TC_F64);
@@ -616,6 +618,7 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
     case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
     case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
     case TC_N_ZIP: fprintf(out, " %s", i->imm ? "high" : "low"); break;
+    case TC_N_CAST: fputs(i->imm ? " settled" : "", out); break;
     case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
     case TC_N_LOAD:
     case TC_N_GATHER:

@@ -30,7 +30,8 @@ static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
   tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
-  tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
+  tc_type type = s->g->node[p->node].type;
+  tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_emit_cast(E, tc_emit_settled(E, sum), p->acc) : sum, type));
   s->stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
   if (!p->n_read) s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
   tc_ex_stores(s);

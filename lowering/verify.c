@@ -144,7 +144,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
       break;
     case TC_OP_SIN:
-    case TC_OP_COS: b.absolute += f.epsilon; break;  // near their zeros
+    case TC_OP_COS:  // near their zeros
+    case TC_OP_GELU: b.absolute += f.epsilon; break;  // below 0
     default: break;
   }
   return b;

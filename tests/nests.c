@@ -241,6 +241,7 @@ void nest_case_casts(nest_case *f, tc_type from, int lanes, int threads) {
   uint32_t v = OP1(&f->n, LOAD, from, lanes, 0, i);
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(f, to, lanes, i, OP1(&f->n, CAST, to, lanes, 0, v), nest_type_name[from]);
+  if (from == TC_F32 && threads == 0) store(f, TC_BF16, lanes, i, OP1(&f->n, CAST, TC_BF16, lanes, 1, v), "settled CAST");
   if (from == TC_BF16 && lanes > 1 && lanes / 2 >= threads)
     store(f, TC_I32, lanes / 2, i, OP1(&f->n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
   if ((from == TC_I8 || from == TC_U8) && lanes > 2 && lanes / 4 >= threads)

@@ -121,6 +121,7 @@ TC_DEVICE f64 tc_math_asinh(f64 x) { return asinh(x); }
 TC_DEVICE f64 tc_math_acosh(f64 x) { return acosh(x); }
 TC_DEVICE f64 tc_math_atanh(f64 x) { return atanh(x); }
 TC_DEVICE f64 tc_math_erf(f64 x) { return erf(x); }
+TC_DEVICE f64 tc_math_erfc(f64 x) { return erfc(x); }
 TC_DEVICE f64 tc_math_erfinv(f64 x) { return erfinv(x); }
 TC_DEVICE f64 tc_math_lgamma(f64 x) { return lgamma(x); }
 TC_DEVICE f64 tc_math_tgamma(f64 x) { return tgamma(x); }

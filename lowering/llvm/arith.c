@@ -132,15 +132,13 @@ static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRe
   return LLVMBuildFMul(b->b, LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), ""), rest, "");
 }
 
-// Lanes [from, from + n) of v, n at most 16.
-static LLVMValueRef lanes_of(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n) {
+LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n) {
   LLVMValueRef at[16];
   for (unsigned i = 0; i < n; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
   return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, n), "");
 }
 
-// One value of n parts of `width` lanes, n a power of two.
-static LLVMValueRef joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width) {
+LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width) {
   LLVMValueRef at[64];
   for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
   for (; n > 1; n /= 2, width *= 2)
@@ -153,11 +151,12 @@ static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVM
   if (!b->can.scale || lanes < 16) return scale_in_steps(b, lanes, x, n, small);
   LLVMValueRef part[4];
   for (unsigned k = 0; k < lanes / 16; k++) {
-    LLVMValueRef from = lanes_of(b, x, 16 * k, 16);
-    LLVMValueRef arg[] = {from, lanes_of(b, n, 16 * k, 16), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)), LLVMConstInt(b->i32, 4, 0)};
+    LLVMValueRef from = tc_llvm_lanes(b, x, 16 * k, 16);
+    LLVMValueRef arg[] = {from, tc_llvm_lanes(b, n, 16 * k, 16), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)),
+                          LLVMConstInt(b->i32, 4, 0)};
     if ((part[k] = tc_llvm_intrinsic(b, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5)) == NULL) return NULL;
   }
-  return joined(b, part, lanes / 16, 16);
+  return tc_llvm_joined(b, part, lanes / 16, 16);
 }
 
 // Bits of floats, where denormals count as zeros, as floats.
@@ -194,11 +193,11 @@ static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMVa
   LLVMGetParamTypes(LLVMIntrinsicGetType(b->ctx, id, NULL, 0), type);
   LLVMValueRef part[4];
   for (unsigned k = 0; k < lanes / width; k++) {
-    LLVMValueRef arg[] = {lanes_of(b, sum, width * k, width), LLVMBuildBitCast(b->b, lanes_of(b, x, width * k, width), type[1], ""),
-                          LLVMBuildBitCast(b->b, lanes_of(b, y, width * k, width), type[2], "")};
+    LLVMValueRef arg[] = {tc_llvm_lanes(b, sum, width * k, width), LLVMBuildBitCast(b->b, tc_llvm_lanes(b, x, width * k, width), type[1], ""),
+                          LLVMBuildBitCast(b->b, tc_llvm_lanes(b, y, width * k, width), type[2], "")};
     if ((part[k] = tc_llvm_intrinsic(b, name, NULL, 0, arg, 3)) == NULL) return NULL;
   }
-  return joined(b, part, lanes / width, width);
+  return tc_llvm_joined(b, part, lanes / width, width);
 }
 
 static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
@@ -316,7 +315,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
     case TC_N_TRUNC:
     case TC_N_RINT:
     case TC_N_NOT: return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
-    case TC_N_CAST: return tc_llvm_cast(b, s[0], from, inst->dtype, inst->lanes);
+    case TC_N_CAST: return tc_llvm_cast(b, inst, s[0], from);
     case TC_N_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
     default: break;
   }

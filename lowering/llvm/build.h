@@ -83,8 +83,11 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
-// cast.c
-LLVMValueRef tc_llvm_cast(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned to, unsigned lanes);
+// Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power of two.
+LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n);
+LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width);
+// cast.c: a CAST of v, which is of type `from`.
+LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst);
 // Whether a GATHER or SCATTER is printed as one, and not lane by lane.

@@ -2,6 +2,8 @@
 // LLVM 14 aborts on vectors of bfloat, and without F16C half becomes calls to a run-time library that we do not link.
 // Always: one rounding, to nearest even. What must pass through a wider float on its way to 16 bits is rounded to odd there, which keeps the
 // last rounding right; float to integer saturates and NaN gives 0.
+#include <string.h>
+
 #include "lowering/llvm/build.h"
 
 // A cast at work: short names for the many small steps.
@@ -58,6 +60,23 @@ static LLVMValueRef f32_to_bf16(cast c, LLVMValueRef v) {
   LLVMValueRef nan = LLVMBuildFCmp(c.at, LLVMRealUNO, v, v, "");
   bits = LLVMBuildSelect(c.at, nan, or32(c, bits, 0x400000), rounded, "");
   return LLVMBuildTrunc(c.at, shr32(c, bits, 16), wide(c, c.b->i16), "");
+}
+
+// The same of denormals as zeros of their sign, which is what processors round that have dot products of bf16. LLVM 14 has bf16 as i16 there.
+static LLVMValueRef settled_to_bf16(cast c, LLVMValueRef v) {
+  const unsigned width = c.lanes < 16 ? 8 : 16;
+  const char *name = width == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256";
+  if (!c.b->can.dot || c.lanes < 8 || LLVMLookupIntrinsicID(name, strlen(name)) == 0) {
+    LLVMValueRef bits = to_bits(c, v), normal = LLVMBuildICmp(c.at, LLVMIntNE, and32(c, bits, 0x7f800000), i32(c, 0), "");
+    return f32_to_bf16(c, from_bits(c, LLVMBuildSelect(c.at, normal, bits, and32(c, bits, 0x80000000), "")));
+  }
+  LLVMValueRef part[4];
+  for (unsigned k = 0; k < c.lanes / width; k++) {
+    LLVMValueRef arg = tc_llvm_lanes(c.b, v, width * k, width), bf16 = tc_llvm_intrinsic(c.b, name, NULL, 0, &arg, 1);
+    if (bf16 == NULL) return NULL;
+    part[k] = LLVMBuildBitCast(c.at, bf16, tc_llvm_widen_type(c.b->i16, width), "");
+  }
+  return tc_llvm_joined(c.b, part, c.lanes / width, width);
 }
 
 // The exponent is moved by a multiplication, which also normalises denormals; both are exact.
@@ -158,8 +177,10 @@ static LLVMValueRef to_half(cast c, LLVMValueRef v, unsigned from, unsigned to) 
   return to == TC_F16 ? f32_to_f16(c, v) : f32_to_bf16(c, v);
 }
 
-LLVMValueRef tc_llvm_cast(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned to, unsigned lanes) {
+LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from) {
+  const unsigned to = inst->dtype, lanes = inst->lanes;
   cast c = {b, b->b, lanes};
+  if (inst->imm != 0) return settled_to_bf16(c, v);
   if (from == to) return v;
   if (is_half(from)) {
     v = from == TC_F16 ? f16_to_f32(c, v) : bf16_to_f32(c, v);

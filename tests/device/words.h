@@ -46,6 +46,7 @@ static const char every_word[] =
     "  out[n++] = tc_math_cos(c), out[n++] = tc_math_tan(c), out[n++] = tc_math_asin(c), out[n++] = tc_math_acos(c);\n"
     "  out[n++] = tc_math_atan(c), out[n++] = tc_math_sinh(c), out[n++] = tc_math_cosh(c), out[n++] = tc_math_tanh(c);\n"
     "  out[n++] = tc_math_asinh(c), out[n++] = tc_math_acosh(1 + c), out[n++] = tc_math_atanh(c), out[n++] = tc_math_erf(c);\n"
+    "  out[n++] = tc_math_erfc(c);\n"
     "  out[n++] = tc_math_erfinv(c), out[n++] = tc_math_lgamma(c), out[n++] = tc_math_polygamma(1, c), out[n++] = tc_math_pow(c, d);\n"
     "  out[n++] = tc_math_fmod(c, d), out[n++] = tc_math_atan2(c, d);\n"
     "  tc_u32x4 wide = tc_load_nc_16(x + 4 * TC_THREAD);\n"

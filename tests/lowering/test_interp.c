@@ -390,6 +390,24 @@ Test(interp, casts_between_all_pairs_round_once_and_saturate) {
       }
 }
 
+// Rounded as any other, but that denormals are zeros of their sign.
+Test(interp, settled_casts_take_denormals_for_zeros) {
+  uint32_t state = 1;
+  for (int l = 0; l < 4; l++)
+    for (int round = 0; round < 200; round++) {
+      float a[N];
+      uint16_t r[N];
+      for (int i = 0; i < N; i++) {
+        state = state * 1664525u + 1013904223u;
+        uint32_t bits = state ^ state >> 13;
+        if (round % 2) bits &= 0x81FFFFFF;
+        memcpy(&a[i], &bits, sizeof bits);
+      }
+      run_op(TC_N_CAST, 1, 1, (tc_type[]){TC_F32}, TC_BF16, lanes_tried[l], (void *[]){a, r});
+      for (int i = 0; i < N; i++) cr_assert_eq(r[i], tc_f32_to_bf16(flushed(a[i])), "%a gives %x", (double)a[i], r[i]);
+    }
+}
+
 Test(interp, casts_to_16_bits_do_not_round_twice) {
   uint64_t state = 12345;
   for (int round = 0; round < 200; round++) {

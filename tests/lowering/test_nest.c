@@ -124,6 +124,10 @@ Test(nest, types_and_lanes) {
   BREAK(OP3(&n, FMA, TC_I64, 1, 0, BEGIN, BEGIN, BEGIN), "not allowed");
   BREAK(OP3(&n, SELECT, TC_F32, 8, 0, ZERO, ZERO, ZERO), "not bool");
   BREAK(OP1(&n, SQRT, TC_I64, 1, 0, BEGIN), "not allowed");
+  BREAK(OP1(&n, CAST, TC_BF16, 8, 1, VAR), NULL);
+  BREAK(OP1(&n, CAST, TC_BF16, 8, 2, VAR), "no way 2 of rounding");
+  BREAK(OP1(&n, CAST, TC_F16, 8, 1, VAR), "no way 1 of rounding");
+  BREAK((OP1(&n, CAST, TC_I32, 8, 0, VAR), OP1(&n, CAST, TC_BF16, 8, 1, OUT + 1)), "no way 1 of rounding");
   BREAK(OP1(&n, BITCAST, TC_I64, 1, 0, LAST), "no bitcast");
   BREAK(OP1(&n, BITCAST, TC_I32, 1, 0, LAST), NULL);
   BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP1(&n, BITCAST, TC_I32, 4, 0, OUT + 1)), NULL);

@@ -345,6 +345,7 @@ static void run_row(const op_row *op) {
   }
 #define TEST_none(name)
 #define TEST_any(name) ROW_TEST(name, any)
+#define TEST_tail(name) ROW_TEST(name, tail)
 #define TEST_unit(name) ROW_TEST(name, unit)
 #define TEST_positive(name) ROW_TEST(name, positive)
 #define TEST_nonzero(name) ROW_TEST(name, nonzero)

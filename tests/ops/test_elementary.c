@@ -71,6 +71,18 @@ static tc_tensor erf_of(tc_tensor x) {
 static tc_tensor sigmoid_of(tc_tensor x) {
   return tc_sigmoid(x);
 }
+static tc_tensor gelu_of(tc_tensor x) {
+  return tc_gelu(x);
+}
+static tc_tensor gelu_of_size(tc_tensor x) {
+  return tc_gelu(tc_abs(x));
+}
+static double gelu(double x) {
+  return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * M_SQRT1_2);
+}
+static double gelu_of_fabs(double x) {
+  return gelu(fabs(x));
+}
 static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
@@ -124,6 +136,11 @@ Test(elementary, sigmoid_is_within_its_bound) {
   check("sigmoid", sigmoid_of, sigmoid, 2.5, 0);
 }
 
+Test(elementary, gelu_is_within_its_bounds) {
+  check("gelu of |x|", gelu_of_size, gelu_of_fabs, 1.9, 0);
+  check("gelu", gelu_of, gelu, 1.9, 5e-8);
+}
+
 // Each bound is that of double's function rounded to f32.
 Test(elementary, strict_functions_are_within_one_unit) {
   setenv("TC_STRICT", "1", 1);
@@ -135,4 +152,5 @@ Test(elementary, strict_functions_are_within_one_unit) {
   check("tanh", tanh_of, tanh, 1, 0);
   check("erf", erf_of, erf, 1, 0);
   check("sigmoid", sigmoid_of, sigmoid, 1, 0);
+  check("gelu", gelu_of, gelu, 1, 0);
 }

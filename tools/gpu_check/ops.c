@@ -409,6 +409,7 @@ static const op_case others[] = {
 #define CASE(name, sample) {#name, &samples[SAMPLE_##sample], SIGNATURE_OF(tc_##name), (any_fn *)tc_##name, FOLDED_##sample},
 #define CASE_none(name)
 #define CASE_any(name) CASE(name, any)
+#define CASE_tail(name) CASE(name, tail)
 #define CASE_unit(name) CASE(name, unit)
 #define CASE_positive(name) CASE(name, positive)
 #define CASE_nonzero(name) CASE(name, nonzero)
