@@ -431,8 +431,8 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
   }
   int64_t n_out = dw->dim[0];
   tc_dims swap = TC_AXES(1, 0);
-  tc_node y = tc_rec_matmul(t, a, tc_rec_permute(t, w, &swap));
-  if (!f_given(bias)) return tc_op_end(t, y);
+  w = tc_rec_permute(t, w, &swap);
+  if (!f_given(bias)) return tc_op_end(t, tc_rec_matmul(t, a, w));
   tc_node b = tc_op_in(t, bias);
   if (b == TC_NODE_ERR) return tc_op_end(t, b);
   const tc_dims *db = tc_node_dims(t, b);
@@ -440,7 +440,7 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
     char have[128];
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld rows", tc_dims_text(db, have, sizeof have), (long long)n_out));
   }
-  return tc_op_end(t, f_add(t, y, b));
+  return tc_op_end(t, tc_rec_biased_product(t, a, w, b));
 }
 
 // Integers have no matmul: their products are summed, in their own type as in PyTorch.

@@ -91,6 +91,7 @@ tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descend
 tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
+tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias);  // a [.., m, k] @ b [k, n] + bias [n]
 // Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p.., o], and its two transposes: CONV_INPUT of
 // (y [n, p.., o], w) -> [n, h.., c], CONV_WEIGHT of (x, y) -> [o, c / groups, r..]. attr: as at the head of ops.def. out has the shape that fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);

@@ -70,6 +70,27 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   return tc_rec_reshape(t, y, &shown);
 }
 
+// Whether a product of f16 or bf16 with a bias is rounded once, as PyTorch's is. On a GPU it is a library's, which takes one type.
+static bool sums_wide(const tc_trace *t, tc_node a, tc_node b, tc_node bias) {
+  tc_type type = type_of(t, a);
+  bool narrow = type == TC_F16 || type == TC_BF16, one = type == type_of(t, b) && type == type_of(t, bias);
+  return narrow && one && tc_device_kind_of((tc_device)t->dev[a]) != TC_DEVICE_GPU;
+}
+
+tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias) {
+  if (!ok(t, a) || !ok(t, b) || !ok(t, bias)) return TC_NODE_ERR;
+  if (!sums_wide(t, a, b, bias)) return tc_rec_binary(t, TC_OP_ADD, tc_rec_matmul(t, a, b), bias);
+  tc_type type = type_of(t, a);
+  tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};
+  int64_t k = out.dim[out.rank - 1];
+  for (int i = 0; i < out.rank - 1; i++) d.dim[0] *= out.dim[i];
+  out.dim[out.rank - 1] = d.dim[1];
+  a = tc_rec_reshape(t, a, &(tc_dims){2, {d.dim[0], k}});
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_node y = tc_rec_append(t, TC_OP_MATMUL, TC_F32, tc_rec_intern(t, &d), 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
+  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, tc_rec_reshape(t, y, &out), tc_rec_cast(t, bias, TC_F32)), type);
+}
+
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_type type = tc_type_promote(type_of(t, a), type_of(t, b));

@@ -215,9 +215,11 @@ static tc_node transposed(tc_vjp *v, int k) {
   return tc_rec_permute(v->t, tc_vjp_in(v, k), &axes);
 }
 
+// Sums in f32 of narrower factors have a gradient that was widened with them: it is what it was again.
 void tc_vjp_matmul(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, v->g, transposed(v, 1)));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), v->g));
+  tc_node g = tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
+  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, g, transposed(v, 1)));
+  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), g));
 }
 
 // y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is differentiated by the other two.

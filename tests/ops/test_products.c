@@ -212,6 +212,50 @@ Test(products, of_bytes_widened_to_bf16_round_once) {
   }
 }
 
+enum { BIASED_K = 32, BIASED_N = 72, BIASED_MOST = 40 };
+
+// tc:cpu's and the reference's layer of these rows: the sum with the bias, which is exact in f32, rounded as a cast does. Counts what rounding the sum first
+// would have made another number.
+static int check_biased(const char *device, tc_type type, int m) {
+  float x[BIASED_MOST * BIASED_K], w[BIASED_N * BIASED_K], bias[BIASED_N], once[BIASED_MOST * BIASED_N], sums[BIASED_MOST * BIASED_N],
+      got[BIASED_MOST * BIASED_N];
+  int n_other = 0, n = m * BIASED_N;
+  for (int i = 0; i < m * BIASED_K; i++) x[i] = (float)(draw() + (type == TC_F16 ? draw() / 64 : 0));
+  for (int i = 0; i < BIASED_N * BIASED_K; i++) w[i] = (float)draw();
+  for (int j = 0; j < BIASED_N; j++) bias[j] = (float)(j % 128 - 64) / 256;
+  for (int i = 0; i < n; i++) {
+    sums[i] = 0;
+    for (int k = 0; k < BIASED_K; k++) sums[i] += x[i / BIASED_N * BIASED_K + k] * w[i % BIASED_N * BIASED_K + k];
+    once[i] = sums[i] + bias[i % BIASED_N];
+  }
+  cr_assert_eq(tc_set_default_device(device), TC_OK);
+  tc_scope scope = tc_scope_begin();
+  tc_dims d = TC_SHAPE(m, BIASED_N);
+  tc_tensor tx = tc_cast(tc_from_host(x, TC_SHAPE(m, BIASED_K), TC_F32), type),
+            tw = tc_cast(tc_from_host(w, TC_SHAPE(BIASED_N, BIASED_K), TC_F32), type);
+  tc_tensor tb = tc_cast(tc_from_host(bias, TC_SHAPE(BIASED_N), TC_F32), type);
+  tc_tensor twice_rounded = tc_add(tc_cast(tc_from_host(sums, d, TC_F32), type), tb);
+  cr_assert_eq(tc_to_host(tc_cast(twice_rounded, TC_F32), sums, (size_t)n * sizeof(float)), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_cast(tc_from_host(once, d, TC_F32), type), TC_F32), once, (size_t)n * sizeof(float)), TC_OK);
+  tc_tensor y = tc_linear(tx, tw, tb);
+  cr_assert_eq(tc_dtype(y), type);
+  cr_assert_eq(tc_to_host(tc_cast(y, TC_F32), got, (size_t)n * sizeof(float)), TC_OK);
+  for (int i = 0; i < n; i++) cr_assert_eq(got[i], once[i], "%s on %s, %d rows: element %d", tc_type_name(type), device, m, i);
+  for (int i = 0; i < n; i++) n_other += sums[i] != once[i];
+  tc_scope_end(scope);
+  return n_other;
+}
+
+Test(products, of_narrow_types_with_a_bias_round_once) {
+  static const int rows[] = {1, 3, BIASED_MOST};
+  for (int t = 0; t < 2; t++)
+    for (int r = 0; r < 2; r++) {
+      int n_other = 0;
+      for (int i = 0; i < 3; i++) n_other += check_biased(r ? "tc:ref" : "tc:cpu", t ? TC_F16 : TC_BF16, rows[i]);
+      cr_expect_gt(n_other, 0, "no sum that tells one rounding from two");
+    }
+}
+
 // The first half of the axis twice, the second time negated or not: of such factors' sums nothing is left but what rounding made of them, in whatever order.
 static tc_tensor twice(tc_tensor t, int axis, int64_t n, bool negated) {
   tc_tensor half = tc_slice(t, axis, 0, n / 2, 1);
