@@ -144,13 +144,14 @@ static char next_char(const char *s) {
 }
 
 int main(int argc, char **argv) {
+  const char *program = argv[0];
   bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
   if (small) argc--, argv++, batch = 4, t = 8, dim = 16, n_heads = 2, n_layers = 1, n_sampled = 20;
   int n_steps = argc > 1 ? atoi(argv[1]) : 300;
   double dropout = argc > 2 ? atof(argv[2]) : 0.1;
   read_text(argc > 3 ? argc - 3 : 0, argv + 3);
   number_chars();
-  if (n_text < 4 * t || n_steps < 2) return fprintf(stderr, "usage: %s [--small] [steps [dropout [file of text ..]]]\n", argv[0]), 1;
+  if (n_text < 4 * t || n_steps < 2) return fprintf(stderr, "usage: %s [--small] [steps [dropout [file of text ..]]]\n", program), 1;
   tc_seed(1);
   model_create();
   tc_optimizer *opt = tc_adamw(tc_nn_tensors(model), tc_nn_count(model),

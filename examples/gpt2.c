@@ -19,6 +19,16 @@ typedef struct work {
   int n_heads;
 } work;
 
+// The head that makes logits is the table of words. A file may have it once more, but none of its own.
+static void expect_tied(const cli *c, const tc_archive *a, const char *prefix) {
+  if (!tc_archive_has(a, "lm_head.weight")) return;
+  tc_tensor head = tc_archive_get(a, "lm_head.weight"), words = tc_archive_get(a, TC_NN_PATH("%swte.weight", prefix));
+  tc_dims h = tc_shape(head), w = tc_shape(words);
+  int64_t same = h.rank == 2 && w.rank == 2 && h.dim[0] == w.dim[0] && h.dim[1] == w.dim[1];
+  if (same) cli_check(tc_item_i64(tc_cast(tc_all(tc_eq(head, words), TC_ALL, false), TC_I64), &same));
+  if (!same) cli_fail("%s: 'lm_head.weight' is another than the table of words, which is this model's head", c->weights);
+}
+
 // Everything in one scope, so that initial values are not made where a file gives others.
 static gpt2_config model_create(const cli *c, tc_nn_params **out) {
   gpt2_config config = GPT2_SMALL;
@@ -31,6 +41,7 @@ static gpt2_config model_create(const cli *c, tc_nn_params **out) {
   cli_check(gpt2_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
   if (a) cli_check(tc_nn_load(p, a, prefix));
+  if (a) expect_tied(c, a, prefix), cli_remark_unused(c, a, p, prefix);
   tc_archive_close(a);
   tc_scope_end(scope);
   return config;
@@ -129,7 +140,8 @@ static void generate_rows(const cli *c, const work *w, const vocab *v, int64_t f
   int64_t *token = malloc((size_t)(n * c->generate) * sizeof *token);
   gpt2_cache cache;
   if (token == NULL) cli_fail("no memory for tokens");
-  cli_check(gpt2_cache_init(&cache, w->model, n, tc_shape(given).dim[1] + c->generate, w->n_heads));
+  cli_check(gpt2_cache_init(&cache, w->model, n, tc_shape(given).dim[1] + c->generate - 1, w->n_heads));
+  cli_progress("tokens", first * c->generate, tc_shape(w->ids).dim[0] * c->generate);
   for (int64_t i = 0; i < c->generate; i++) {
     tc_scope scope = tc_scope_begin();
     tc_tensor ids = i == 0 ? given : tc_from_host(token + (i - 1) * n, TC_SHAPE(n, 1), TC_I64);
@@ -169,7 +181,7 @@ int main(int argc, char **argv) {
   work w = {.ids = cli_load_ids("input", c.input)};
   gpt2_config config = model_create(&c, &w.model);
   w.n_heads = cli_heads(&c, config.dim);
-  int64_t t = tc_shape(w.ids).dim[1] + c.generate;
+  int64_t t = tc_shape(w.ids).dim[1] + (c.generate ? c.generate - 1 : c.output ? 0 : -1);  // the last token, made or learned, has no place
   if (t > config.n_positions) cli_fail("%lld tokens are more than the model's %lld positions", (long long)t, (long long)config.n_positions);
   if (c.train) train(&c, &w);
   if (c.output) cli_save(c.output, cli_in_batches(&c, tc_shape(w.ids).dim[0], logits, &w));

@@ -164,11 +164,13 @@ void tc_vjp_sigmoid(tc_vjp *v) {
   tc_vjp_give(v, 0, mul(v, v->g, mul(v, num_minus(v, 1, out), out)));
 }
 
-// Of x P(x), P being the normal distribution: P(x) + x P'(x).
+// Of x P(x), P being the normal distribution: P(x) + x P'(x), where terms cancel: in f32 at least.
 void tc_vjp_gelu(tc_vjp *v) {
-  tc_node x = tc_vjp_in(v, 0), u = scale(v, x, M_SQRT1_2), p = scale(v, num(v, TC_OP_ADD, un(v, TC_OP_ERF, u), 1), 0.5);
+  tc_type type = tc_vjp_in_type(v, 0), wide = type == TC_F64 ? type : TC_F32;
+  tc_node x = tc_rec_cast(v->t, tc_vjp_in(v, 0), wide), u = scale(v, x, M_SQRT1_2), p = scale(v, num(v, TC_OP_ADD, un(v, TC_OP_ERF, u), 1), 0.5);
   tc_node density = scale(v, un(v, TC_OP_EXP, neg(v, un(v, TC_OP_SQUARE, u))), M_2_SQRTPI * M_SQRT1_2 / 2);
-  tc_vjp_give(v, 0, mul(v, v->g, bin(v, TC_OP_ADD, p, mul(v, x, density))));
+  tc_node slope = bin(v, TC_OP_ADD, p, mul(v, x, density));
+  tc_vjp_give(v, 0, tc_rec_cast(v->t, mul(v, tc_rec_cast(v->t, v->g, wide), slope), type));
 }
 
 // Zero at zero; a nan result lets the gradient through, as torch's threshold_backward does.

@@ -21,26 +21,32 @@ tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
   return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
-// The same of a step of rows: one, or two as words.
-static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val column, int lanes, tc_val mask) {
+// The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
+static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
   if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
-  return tc_emit_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
+  tc_val words = tc_emit_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
+  return tc_emit_bin(E, TC_N_AND, words, there);
 }
 
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
-  tc_val next = p->step > 1 ? least(p, plus(p, row, 1), last) : TC_NONE;
+  tc_val next = TC_NONE, there = TC_NONE;
+  if (p->step > 1) {  // beyond the last row there are zeros: what weighs nothing may be infinite
+    next = plus(p, row, 1);
+    there = tc_emit_select(E, tc_emit_bin(E, TC_N_GT, next, last), tc_emit_const_i(E, TC_I32, 0xFFFF), tc_emit_const_i(E, TC_I32, -1));
+    next = least(p, next, last);
+  }
   row = least(p, row, last);
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
   if (full) {
-    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, c, lanes, TC_NONE);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, there, c, lanes, TC_NONE);
     store(p, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_step(p, f, row, next, i64(p->s, full), lanes, tc_att_column_mask(p, full, columns, lanes));
+    tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_att_column_mask(p, full, columns, lanes));
     store(p, tile, plus(p, to, full), v);
     full += lanes;
   }

@@ -302,12 +302,15 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   return a;
 }
 
-// Windows that the product makes, added up in a padded image; of which the padding is cut off.
+// Windows that the product makes, added up in a padded image; of which the padding is cut off. Of narrow types they are f32, and the image is rounded once.
 static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   tc_dims d = c->y;
+  tc_type type = c->like.type;
   uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)), with_groups(c, out, taps * in));
-  uint32_t a = reshape(c, product(c, as_rows(c, y), b), TC_SHAPE(g, rows, taps, in));
+  uint32_t a = as_rows(c, y);
+  if (type == TC_F16 || type == TC_BF16) c->like.type = TC_F32;
+  a = reshape(c, product(c, a, b), TC_SHAPE(g, rows, taps, in));
   a = permute(c, a, TC_AXES(1, 0, 3, 2));  // [rows, g, in, taps]
   d.dim[c->n + 1] = g * in;
   for (int i = 0; i < c->n; i++) d.dim[d.rank++] = c->w.dim[2 + i];
@@ -322,7 +325,7 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
     a = add(c, TC_OP_UNWINDOW, d, 1, &a, 4, attr);
   }
   for (int i = 0; i < c->n && c->ok; i++) a = slice(c, a, 1 + i, c->low[i], 1, c->x.dim[1 + i]);
-  return a;
+  return cast(c, a, type);
 }
 
 static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {

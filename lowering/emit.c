@@ -296,7 +296,7 @@ static tc_val gelu_f32(tc_emit *e, tc_val x) {
 // The same in double: x / 2 erfc(-x / sqrt 2), and 0 where that is -inf times 0.
 static tc_val gelu_f64(tc_emit *e, tc_val x) {
   tc_val p = call(e, TC_NEST_MATH_ERFC, MUL(x, F(-0.70710678118654752440)), 0, false);
-  return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, p, F(0)), F(0), MUL(MUL(x, F(0.5)), p));
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
 }
 
 // Adding it rounds to a whole number h, whose low bits are the result's, and makes bits of FAR_TURNS differ from ROUNDER's unless |h| < 2^13.

@@ -117,6 +117,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_MATMUL:
       terms = (double)x->d.dim[x->d.rank - 1];
       b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
+      if (type_of(p, tc_rec_in(r)[0]) == TC_BF16) b.absolute += 2 * terms * f.smallest;  // dot products take denormals for zeros
       break;
     case TC_OP_CONV:
     case TC_OP_CONV_INPUT:

@@ -115,7 +115,7 @@ def wrong_files(w, ids_or_image, other_type):
     fails(["missing.safetensors"], output=path("y.npy"), **{**given, "weights": path("missing.safetensors")})
     open(path("broken.safetensors"), "wb").write(b"\x08\0\0\0\0\0\0\0not json")
     fails(["broken.safetensors"], output=path("y.npy"), **{**given, "weights": path("broken.safetensors")})
-    fails(["--seed -1: not a whole number from 0 on"], seed=-1, **given)
+    fails(["--seed -1: not a whole number from 0 to 2147483647"], seed=-1, **given)
     open(path("bytes.npy"), "wb").write(b"\x93NUMPY\1\0\x0f\0{'descr': '<\xff4'")
     fails([r"element type '<\xff4' is not supported"], **{**given, "input": path("bytes.npy"), "output": path("y.npy")})
     open(path("broken.npy"), "wb").write(b"no array")
@@ -390,7 +390,7 @@ def test_gpt2():
     near(output(weights=file, dtype="f16", **given), want, 2e-2)
     near(output(weights=file, dtype="bf16", **given), want, 1e-1)
     gpt2_training(w, ids, 4, 1e-3)
-    generation(w, ids[:1], 4, 24, weights=file)
+    generation(w, ids[:1], 4, 32, weights=file)  # to the last position
     generation(w, ids, 2, 12, weights=file, threads=1)
     gpt2_text(w, file, ids, 4)
     gpt2_draws(w, file, ids, 4)
@@ -400,10 +400,13 @@ def test_gpt2():
     without_size(w, "wpe.weight", "[positions, width]", input=ids, output=path("y.npy"))
     many_layers(w, "h.{}.", "mlp.c_fc.weight", "[width, inner width]", input=ids, output=path("y.npy"))
     fails(["--top-k", "--generate"], weights=file, input=ids, output=path("y.npy"), top_k=3)
-    fails(["66 tokens", "48 positions"], weights=file, input=ids, generate=49)
+    fails(["49 tokens", "48 positions"], weights=file, input=ids, generate=33)
     fails(["nothing follows"], weights=file, input=ids[:, :1], train=1)
     fails(["300"], weights=file, input=ids + 300, output=path("y.npy"))  # out of range
     fails(["has -1; numbers of rows begin at 0"], weights=file, input=torch.full((1, 3), -1), output=path("y.npy"))
+    fails(["a width of 96 does not tell how many heads"], input=ids, output=path("y.npy"), weights=weights_file(m.gpt2_weights(**{**sizes, "dim": 96})))
+    own = weights_file(w, prefix="transformer.", **{"lm_head.weight": w["wte.weight"] + 1})
+    fails(["'lm_head.weight' is another than the table of words"], weights=own, input=ids, output=path("y.npy"))
 
 
 def full_gpt2():

@@ -57,13 +57,14 @@ static const row rows[] = {
     {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k)},
     {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab)},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
-    {"batch", "N", "rows of the input at a time, all if left out; training takes whole batches, and leaves out rows beyond the last", COUNT,
-     offsetof(cli, batch)},
+    {"batch", "N", "rows of the input at a time, 32 if left out, in training all; that takes whole batches, and leaves out rows beyond the last",
+     COUNT, offsetof(cli, batch)},
     {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
     {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
     {"threads", "N", "threads", COUNT, offsetof(cli, threads)},
     {"seed", "N", "of random numbers; 0 if left out", COUNT, offsetof(cli, seed)},
 };
+#define ROWS_AT_ONCE 32
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static bool has(const char *which, const char *name) {
@@ -94,13 +95,13 @@ static void set(cli *c, const row *r, const char *text) {
       long long n = strtoll(text, &end, 10);
       bool from_zero = strcmp(r->name, "seed") == 0;
       if (errno || end == text || *end || n < !from_zero || n > INT_MAX)
-        cli_fail("--%s %s: not a %s", r->name, text, from_zero ? "whole number from 0 on" : "positive number");
+        cli_fail("--%s %s: not a whole number from %d to %d", r->name, text, !from_zero, INT_MAX);
       *(int64_t *)to = n;
       return;
     }
     case NUMBER:
       *(double *)to = strtod(text, &end);
-      if (errno || end == text || *end || !(*(double *)to >= 0)) cli_fail("--%s %s: not a number from 0 on", r->name, text);
+      if (errno || end == text || *end || !(*(double *)to >= 0)) cli_fail("--%s %s: not a number from 0 on that a double can be", r->name, text);
       return;
     case TYPE:
       for (int i = 0; i < 4; i++)
@@ -186,9 +187,24 @@ void cli_remark_layers(const cli *c, int64_t n_layers) {
   fprintf(stderr, "%s: %lld layers\n", c->weights, (long long)n_layers);
 }
 
+void cli_remark_unused(const cli *c, const tc_archive *a, const tc_nn_params *p, const char *prefix) {
+  size_t n_prefix = strlen(prefix);
+  const char *first = NULL;
+  int n = 0;
+  for (int i = 0; i < tc_archive_count(a); i++) {
+    const char *name = tc_archive_name(a, i), *own = strncmp(name, prefix, n_prefix) == 0 ? name + n_prefix : "";
+    bool used = false;
+    for (int k = 0; k < tc_nn_count_all(p) && !used; k++) used = strcmp(tc_nn_names(p)[k], own) == 0;
+    if (!used && n++ == 0) first = name;
+  }
+  if (n) fprintf(stderr, "%s: %d of %d tensors are not the model's, '%s' the first\n", c->weights, n, tc_archive_count(a), first);
+}
+
 int cli_heads(const cli *c, int64_t dim) {
   int64_t heads = c->heads ? c->heads : dim / 64;
+  if (!c->heads && dim % 64) cli_fail("a width of %lld does not tell how many heads there are: give --heads", (long long)dim);
   if (heads == 0 || dim % heads) cli_fail("%lld cannot be cut into %lld heads: give --heads", (long long)dim, (long long)heads);
+  if (!c->heads) fprintf(stderr, "%lld heads, one for each 64 of the width; --heads tells of others\n", (long long)heads);
   return (int)heads;
 }
 
@@ -213,10 +229,11 @@ void cli_progress(const char *what, int64_t done, int64_t n) {
 }
 
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg) {
-  int64_t each = c->batch && c->batch < n_rows ? c->batch : n_rows, n = (n_rows + each - 1) / each;
+  int64_t most = c->batch ? c->batch : ROWS_AT_ONCE, each = most < n_rows ? most : n_rows, n = (n_rows + each - 1) / each;
   tc_tensor *part = calloc((size_t)n, sizeof *part);
   if (part == NULL) cli_fail("no memory for %lld batches", (long long)n);
   tc_no_grad_begin();
+  cli_progress("rows", 0, n_rows);
   for (int64_t i = 0; i < n; i++) {
     tc_scope scope = tc_scope_begin();
     int64_t first = i * each;
@@ -235,6 +252,7 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
   int64_t each = c->batch ? c->batch : n_rows, n = n_rows / each;
   if (opt == NULL) cli_check(tc_last_error()->status);
   if (n == 0) cli_fail("--batch %lld: there are %lld rows", (long long)each, (long long)n_rows);
+  cli_progress("steps", 0, c->train);
   for (int64_t step = 0; step < c->train; step++) {
     float value;
     tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();

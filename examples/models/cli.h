@@ -30,16 +30,18 @@ void cli_save(const char *path, tc_tensor t);
 tc_archive *cli_weights(const cli *c);
 // Says on standard error how many layers the file has, which nothing else in it tells: a part of a model is a model, too.
 void cli_remark_layers(const cli *c, int64_t n_layers);
-// --heads, or one for each 64 of dim.
+// Says so where tensors of the file are not among the model's, whose names are behind the prefix there.
+void cli_remark_unused(const cli *c, const tc_archive *a, const tc_nn_params *p, const char *prefix);
+// --heads, or one for each 64 of dim, and says so.
 int cli_heads(const cli *c, int64_t dim);
 
 // What a program does with rows first to first + n - 1 of its input: a result, or a loss.
 typedef tc_tensor (*cli_rows_fn)(void *arg, int64_t first, int64_t n);
-// fn over all n_rows, --batch at a time (all at once without), joined.
+// fn over all n_rows, --batch at a time, joined.
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg);
 // --train steps, each on the next --batch rows; prints the losses, one a line.
 void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss, void *arg);
-// One line on standard error, from a second after the first call on: "what: done of n".
+// One line on standard error, from a second after the first call on, which is made before the work: "what: done of n".
 void cli_progress(const char *what, int64_t done, int64_t n);
 
 #endif

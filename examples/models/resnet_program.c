@@ -27,7 +27,7 @@ static tc_nn_params *model_of(const cli *c, const resnet_config *start) {
   check_blocks(c, &config, start);
   cli_check(resnet_add(p, &config));
   cli_check(tc_nn_cast(p, c->dtype));
-  if (a) cli_check(tc_nn_load(p, a, NULL));
+  if (a) cli_check(tc_nn_load(p, a, NULL)), cli_remark_unused(c, a, p, "");
   tc_archive_close(a);
   tc_scope_end(scope);
   return p;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define MAX_LINKS 40  // as Linux
+#define MOST_SUFFIX 40  // of a temporary's name, with the end of a string
 
 // Where path leads through symbolic links; the last target need not exist. The caller's to free; NULL with errno.
 static char *follow_links(const char *path) {
@@ -30,15 +31,19 @@ static char *follow_links(const char *path) {
   return NULL;
 }
 
-// A new file beside path, with the permissions any new file gets (mkstemp's would be 0600). -1 on failure; out_name is the caller's to free.
-static int open_beside(const char *path, char **out_name) {
-  size_t bytes = strlen(path) + 40;
+// A new file beside path, named after it as far as names go. old: the file that is there, whose permissions it gets, else those any new file gets
+// (mkstemp's would be 0600). -1 on failure; out_name is the caller's to free.
+static int open_beside(const char *path, const struct stat *old, char **out_name) {
+  size_t bytes = strlen(path) + MOST_SUFFIX;
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   char *name = *out_name = malloc(bytes);
   if (name == NULL) return -1;
   static unsigned counter;
   for (int i = 0; i < 100; i++) {
-    snprintf(name, bytes, "%s.%ld.%u.tmp", path, (long)getpid(), __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED));
-    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    snprintf(name, bytes, "%.*s%.*s.%ld.%u.tmp", (int)(base - path), path, NAME_MAX - MOST_SUFFIX, base, (long)getpid(),
+             __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED));
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? old->st_mode & 0600 : 0666);
+    if (fd >= 0 && old) (void)fchmod(fd, old->st_mode & 07777);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;
@@ -50,10 +55,11 @@ void tc_new_file_begin(tc_new_file *f, const char *op, const char *path, tc_site
   sigemptyset(&over_limit), sigaddset(&over_limit, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &over_limit, &f->mask);
   struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+  bool there = stat(path, &info) == 0;
+  if (there && !S_ISREG(info.st_mode))
     f->fd = open(path, O_WRONLY | O_CLOEXEC);
   else if ((f->target = follow_links(path)) != NULL)
-    f->fd = open_beside(f->target, &f->name);
+    f->fd = open_beside(f->target, there ? &info : NULL, &f->name);
   if (f->fd < 0) f->why = errno;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_NEAR_BYTES 128   // of a name that likeness is measured of
 #define MAX_NEAR_NAMES 4096  // that it is measured with
@@ -74,7 +75,7 @@ const char *tc_names_nearest(const tc_names *names, const char *name, const bool
     if (taken && taken[i]) continue;
     size_t m = strlen(other);
     bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
-    size_t d = ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
+    size_t d = strcasecmp(other, name) == 0 ? 0 : ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
     if (d < best || (d == best && found && shared_beginning(name, other) > shared_beginning(name, found))) best = d, found = other;
   }
   return found;

@@ -7,11 +7,13 @@
 
 tc_tensor tc_nn_uniform_at(tc_dims shape, double low, double high, tc_site site) {
   TC_CALLED_AS("nn_uniform");
+  if (low > high) return tc_poison(tc_fail(TC_ERR_ARG, "nn_uniform", site, "there are no numbers from %g to %g", low, high));
   return tc_add_num_at(tc_mul_num_at(tc_rand_at(shape, TC_F32, site), tc_num_float(high - low), site), tc_num_float(low), site);
 }
 
 tc_tensor tc_nn_normal_at(tc_dims shape, double mean, double std, tc_site site) {
   TC_CALLED_AS("nn_normal");
+  if (std < 0) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a standard deviation is not %g", std));
   return tc_add_num_at(tc_mul_num_at(tc_randn_at(shape, TC_F32, site), tc_num_float(std), site), tc_num_float(mean), site);
 }
 

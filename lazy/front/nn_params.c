@@ -208,6 +208,7 @@ static bool lacks_count(const tc_nn_params *p, int i, const tc_archive *a, const
 
 tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) {
   TC_CALLED_AS("nn_load");
+  if (p == NULL) return tc_fail(TC_ERR_ARG, "nn_load", site, "there is no list");
   int n = 0, n_all = tc_nn_count_all(p);
   const char **name = calloc((size_t)n_all + 1, sizeof *name);
   tc_tensor *tensor = calloc((size_t)n_all + 1, sizeof *tensor);
@@ -222,6 +223,7 @@ tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *
 
 tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
   TC_CALLED_AS("nn_save");
+  if (p == NULL) return tc_fail(TC_ERR_ARG, "nn_save", site, "there is no list");
   static const char *const meta[] = {"format", "pt"};
   return tc_safetensors_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
 }

@@ -303,7 +303,8 @@ static json_t *entry_json(tc_tensor t, size_t *at, tc_site site) {
 static json_t *metadata_json(int n_meta, const char *const *meta) {
   json_t *j = json_object();
   for (int i = 0; i < n_meta; i++)
-    if (meta[2 * i] == NULL || json_object_set_new(j, meta[2 * i], json_string(meta[2 * i + 1])) != 0) return json_decref(j), NULL;
+    if (meta[2 * i] == NULL || json_object_get(j, meta[2 * i]) || json_object_set_new(j, meta[2 * i], json_string(meta[2 * i + 1])) != 0)
+      return json_decref(j), NULL;
   return j;
 }
 
@@ -314,7 +315,7 @@ static char *header_text(const tc_new_file *f, int n, const int *order, const ch
   size_t at = 0;
   char *text = NULL;
   if (n_meta > 0 && json_object_set_new(j, METADATA, metadata_json(n_meta, meta)) != 0) {
-    tc_fail(TC_ERR_ARG, f->op, f->site, "metadata that is no UTF-8, or NULL");
+    tc_fail(TC_ERR_ARG, f->op, f->site, "metadata that is no UTF-8, NULL, or has a key twice");
     goto done;
   }
   for (int i = 0; i < n; i++) {
@@ -377,6 +378,8 @@ tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const
   TC_CALLED_AS("safetensors_save_with");
   tc_new_file f;
   TC_TRY(tc_archive_check_save(tc_outer_op, path, n, names, tensors, site));
+  if (n_meta < 0 || (n_meta > 0 && meta == NULL))
+    return tc_fail(TC_ERR_ARG, tc_outer_op, site, "%d pairs of metadata%s", n_meta, n_meta > 0 ? " at a null pointer" : "");
   tc_new_file_begin(&f, tc_outer_op, path, site);
   return tc_new_file_end(&f, tc_safetensors_write(&f, n, names, tensors, n_meta, meta));
 }

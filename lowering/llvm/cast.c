@@ -54,7 +54,7 @@ static LLVMValueRef bf16_to_f32(cast c, LLVMValueRef v) {
 }
 
 // Adds half of the last kept bit, less one where that bit is even; NaN keeps its upper bits and becomes quiet.
-static LLVMValueRef f32_to_bf16(cast c, LLVMValueRef v) {
+static LLVMValueRef f32_to_bf16_in_steps(cast c, LLVMValueRef v) {
   LLVMValueRef bits = to_bits(c, v), odd = and32(c, shr32(c, bits, 16), 1);
   LLVMValueRef rounded = LLVMBuildAdd(c.at, bits, LLVMBuildAdd(c.at, odd, i32(c, 0x7fff), ""), "");
   LLVMValueRef nan = LLVMBuildFCmp(c.at, LLVMRealUNO, v, v, "");
@@ -62,14 +62,12 @@ static LLVMValueRef f32_to_bf16(cast c, LLVMValueRef v) {
   return LLVMBuildTrunc(c.at, shr32(c, bits, 16), wide(c, c.b->i16), "");
 }
 
-// The same of denormals as zeros of their sign, which is what processors round that have dot products of bf16. LLVM 14 has bf16 as i16 there.
-static LLVMValueRef settled_to_bf16(cast c, LLVMValueRef v) {
+// As processors round that have dot products of bf16: denormals become zeros of their sign. Of 8 lanes or whole vectors of 16; NULL where there is none.
+// LLVM 14 has bf16 as i16 there.
+static LLVMValueRef f32_to_bf16_at_once(cast c, LLVMValueRef v) {
   const unsigned width = c.lanes < 16 ? 8 : 16;
   const char *name = width == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256";
-  if (!c.b->can.dot || c.lanes < 8 || LLVMLookupIntrinsicID(name, strlen(name)) == 0) {
-    LLVMValueRef bits = to_bits(c, v), normal = LLVMBuildICmp(c.at, LLVMIntNE, and32(c, bits, 0x7f800000), i32(c, 0), "");
-    return f32_to_bf16(c, from_bits(c, LLVMBuildSelect(c.at, normal, bits, and32(c, bits, 0x80000000), "")));
-  }
+  if (!c.b->can.dot || c.lanes < 8 || LLVMLookupIntrinsicID(name, strlen(name)) == 0) return NULL;
   LLVMValueRef part[4];
   for (unsigned k = 0; k < c.lanes / width; k++) {
     LLVMValueRef arg = tc_llvm_lanes(c.b, v, width * k, width), bf16 = tc_llvm_intrinsic(c.b, name, NULL, 0, &arg, 1);
@@ -77,6 +75,51 @@ static LLVMValueRef settled_to_bf16(cast c, LLVMValueRef v) {
     part[k] = LLVMBuildBitCast(c.at, bf16, tc_llvm_widen_type(c.b->i16, width), "");
   }
   return tc_llvm_joined(c.b, part, c.lanes / width, width);
+}
+
+// Whether one of the lanes, whole vectors of 16, is a denormal.
+static LLVMValueRef has_denormal(cast c, LLVMValueRef v) {
+  LLVMValueRef any = NULL;
+  for (unsigned k = 0; k < c.lanes / 16; k++) {
+    LLVMValueRef arg[] = {tc_llvm_lanes(c.b, v, 16 * k, 16), LLVMConstInt(c.b->i32, 0x20, 0)};
+    LLVMValueRef part = tc_llvm_intrinsic(c.b, "llvm.x86.avx512.fpclass.ps.512", NULL, 0, arg, 2);
+    if (part == NULL) return NULL;
+    any = k == 0 ? part : LLVMBuildOr(c.at, any, part, "");
+  }
+  LLVMTypeRef word = LLVMIntTypeInContext(c.b->ctx, 16);
+  return LLVMBuildICmp(c.at, LLVMIntNE, LLVMBuildBitCast(c.at, any, word, ""), LLVMConstInt(word, 0, 0), "");
+}
+
+// A branch that is hardly ever taken, so that what it leads to lies elsewhere.
+static void branch_seldom(cast c, LLVMValueRef rare, LLVMBasicBlockRef slow, LLVMBasicBlockRef after) {
+  LLVMMetadataRef weight[3] = {LLVMMDStringInContext2(c.b->ctx, "branch_weights", strlen("branch_weights"))};
+  for (unsigned i = 0; i < 2; i++) weight[1 + i] = LLVMValueAsMetadata(LLVMConstInt(c.b->i32, i ? 2000 : 1, 0));
+  LLVMValueRef branch = LLVMBuildCondBr(c.at, rare, slow, after), weights = LLVMMetadataAsValue(c.b->ctx, LLVMMDNodeInContext2(c.b->ctx, weight, 3));
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c.b->ctx, "prof", strlen("prof")), weights);
+}
+
+// At once, and in steps where there is a denormal, which is rare: 3 instructions a vector for 8.
+static LLVMValueRef f32_to_bf16(cast c, LLVMValueRef v) {
+  LLVMValueRef quick = c.lanes >= 16 ? f32_to_bf16_at_once(c, v) : NULL, rare = quick != NULL ? has_denormal(c, v) : NULL;
+  if (rare == NULL) return f32_to_bf16_in_steps(c, v);
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(c.at), slow = LLVMAppendBasicBlockInContext(c.b->ctx, c.b->fn, ""),
+                    after = LLVMAppendBasicBlockInContext(c.b->ctx, c.b->fn, "");
+  branch_seldom(c, rare, slow, after);
+  LLVMPositionBuilderAtEnd(c.at, slow);
+  LLVMValueRef steps = f32_to_bf16_in_steps(c, v);
+  LLVMBuildBr(c.at, after);
+  LLVMPositionBuilderAtEnd(c.at, after);
+  LLVMValueRef phi = LLVMBuildPhi(c.at, LLVMTypeOf(quick), "");
+  LLVMAddIncoming(phi, (LLVMValueRef[]){quick, steps}, (LLVMBasicBlockRef[]){from, slow}, 2);
+  return phi;
+}
+
+// Of a value whose denormals count as zeros.
+static LLVMValueRef settled_to_bf16(cast c, LLVMValueRef v) {
+  LLVMValueRef quick = f32_to_bf16_at_once(c, v);
+  if (quick != NULL) return quick;
+  LLVMValueRef bits = to_bits(c, v), normal = LLVMBuildICmp(c.at, LLVMIntNE, and32(c, bits, 0x7f800000), i32(c, 0), "");
+  return f32_to_bf16_in_steps(c, from_bits(c, LLVMBuildSelect(c.at, normal, bits, and32(c, bits, 0x80000000), "")));
 }
 
 // The exponent is moved by a multiplication, which also normalises denormals; both are exact.

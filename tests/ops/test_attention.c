@@ -370,6 +370,22 @@ Test(attention, a_row_whose_mask_is_the_least_float_weighs_all_keys_alike) {
   }
 }
 
+// A pair of the last key and none: what is not there weighs nothing, and nothing times the last value's infinity is no number.
+Test(attention, an_odd_number_of_keys_ends_with_an_infinite_value) {
+  enum { L = 16, KEYS = 3, E = 16 };
+  static const tc_type types[] = {TC_BF16, TC_F32};
+  float v[KEYS * E], out[L * E];
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  for (int i = 0; i < KEYS * E; i++) v[i] = i < (KEYS - 1) * E ? 1 : INFINITY;
+  for (int t = 0; t < 2; t++) {
+    tc_tensor q = tc_cast(tc_ones(TC_SHAPE(L, E), TC_F32), types[t]), k = tc_cast(tc_ones(TC_SHAPE(KEYS, E), TC_F32), types[t]);
+    tc_tensor y =
+        tc_scaled_dot_product_attention(q, k, tc_cast(tc_from_host(v, TC_SHAPE(KEYS, E), TC_F32), types[t]), NONE, (tc_attention_options){0});
+    cr_assert_eq(tc_to_host(tc_cast(y, TC_F32), out, sizeof out), TC_OK);
+    for (int i = 0; i < L * E; i++) cr_assert(isinf(out[i]) && out[i] > 0, "%s: element %d is %g", tc_type_name(types[t]), i, (double)out[i]);
+  }
+}
+
 // ---- Memory ----
 
 Test(attention, results_are_stored_as_the_outputs_they_are) {

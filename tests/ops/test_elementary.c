@@ -141,6 +141,26 @@ Test(elementary, gelu_is_within_its_bounds) {
   check("gelu", gelu_of, gelu, 1.9, 5e-8);
 }
 
+// Where its two terms cancel: at -3.5 they are 2.3e-4 and -3.05e-3.
+Test(elementary, gelu_s_slope_of_narrow_types_is_rounded_once) {
+  static const tc_type types[] = {TC_BF16, TC_F16};
+  float x[256], got[256];
+  for (int i = 0; i < 256; i++) x[i] = (float)(i - 192) / 32;
+  for (int t = 0; t < 2; t++) {
+    tc_scope scope = tc_scope_begin();
+    tc_tensor a = tc_param(tc_cast(tc_from_host(x, TC_SHAPE(256), TC_F32), types[t])), g;
+    cr_assert_eq(tc_grads_of(tc_sum(tc_gelu(a), TC_ALL, false), &a, 1, &g, 0), TC_OK);
+    cr_assert_eq(tc_to_host(tc_cast(g, TC_F32), got, sizeof got), TC_OK);
+    for (int i = 0; i < 256; i++) {
+      double v = (double)x[i], want = 0.5 * erfc(-v * M_SQRT1_2) + v * exp(-v * v / 2) * 0.39894228040143268;
+      double allowed = ldexp(fabs(want), types[t] == TC_BF16 ? -8 : -11) + 1e-7;  // half a unit, and f32's sum
+      cr_assert(fabs((double)got[i] - want) <= allowed, "%s: at %g it is %g, not %g", tc_type_name(types[t]), v, (double)got[i], want);
+    }
+    tc_release(a);
+    tc_scope_end(scope);
+  }
+}
+
 // Each bound is that of double's function rounded to f32.
 Test(elementary, strict_functions_are_within_one_unit) {
   setenv("TC_STRICT", "1", 1);

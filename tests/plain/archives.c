@@ -1,5 +1,6 @@
 // Archives: files of Python's safetensors and NumPy (tests/golden, made by tools/golden_io.py) are read to the bit, ours are written as they should
 // be; a mapped tensor outlives its archive and no training writes to its file; what does not fit is an error that says how.
+#include <limits.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -281,9 +282,32 @@ static void wrong_calls_say_what_is_wrong(void) {
   EXPECT_FAILS(tc_safetensors_save(path, -1, NULL, NULL), TC_ERR_ARG, "-1 tensors");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"x"}, &(tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
   EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 1, (const char *[]){"k", "\xff"}), TC_ERR_ARG, "metadata");
+  EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 1, NULL), TC_ERR_ARG, "1 pairs of metadata at a null pointer");
+  EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, -1, NULL), TC_ERR_ARG, "-1 pairs of metadata");
+  EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 2, (const char *[]){"k", "a", "k", "b"}), TC_ERR_ARG, "a key twice");
   EXPECT(access(path, F_OK) != 0, "a failed save left a file");
   EXPECT_FAILS(tc_npz_open("/nonexistent/x"), TC_ERR_IO, "/nonexistent/x: No such file");
   EXPECT_FAILS(tc_npz_save("/nonexistent/x", 1, (const char *[]){"x"}, two), TC_ERR_IO, "/nonexistent/x: No such file");
+  tc_scope_end(scope);
+}
+
+// A file that is written anew is as private as it was, and a name may be as long as the directory's file system has it.
+static void files_stay_as_they_are_named(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor one = tc_ones(TC_SHAPE(1), TC_F32);
+  char longest[NAME_MAX + 1];
+  struct stat info;
+  memset(longest, 'x', NAME_MAX);
+  longest[NAME_MAX] = 0;
+  const char *names[] = {"private.safetensors", longest};
+  for (int i = 0; i < 2; i++) {
+    char path[2 * NAME_MAX];
+    snprintf(path, sizeof path, "%s%s", files_path(""), names[i]);
+    EXPECT_OK(tc_safetensors_save(path, 1, (const char *[]){"x"}, &one));
+    EXPECT(chmod(path, 0600) == 0, "chmod");
+    EXPECT_OK(tc_safetensors_save(path, 1, (const char *[]){"x"}, &one));
+    EXPECT(stat(path, &info) == 0 && (info.st_mode & 07777) == 0600, "%.20s has mode %o", names[i], info.st_mode);
+  }
   tc_scope_end(scope);
 }
 
@@ -298,7 +322,8 @@ int main(void) {
   arrays_that_tc_lacks_say_so();
   names_are_utf8();
   wrong_calls_say_what_is_wrong();
-  EXPECT(files_fini() == 11, "temporaries are left");
+  files_stay_as_they_are_named();
+  EXPECT(files_fini() == 13, "temporaries are left");
   tc_shutdown();
   return expect_done("archives");
 }

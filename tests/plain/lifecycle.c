@@ -50,6 +50,21 @@ static void expect_said(const char *op, const char *has, int line) {
 }
 #define EXPECT_SAID(call, op, has) ((void)(call), expect_said(op, has, __LINE__))
 
+static void bools_are_no_numbers(void) {
+  static tc_tensor (*const of_numbers[])(tc_tensor, tc_tensor) = {tc_sub,          tc_pow,        tc_fmod,       tc_remainder,
+                                                                  tc_floor_divide, tc_shift_left, tc_shift_right};
+  static const char *const name[] = {"sub", "pow", "fmod", "remainder", "floor_divide", "shift_left", "shift_right"};
+  tc_scope scope = tc_scope_begin();
+  tc_tensor b = tc_cast(tc_ones(TC_SHAPE(3), TC_F32), TC_BOOL);
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+    EXPECT(!tc_is_valid(of_numbers[i](b, b)), "%s of bools", name[i]);
+    EXPECT(tc_last_error()->status == TC_ERR_DTYPE && strstr(tc_last_error()->message, name[i]), "%s", tc_last_error()->message);
+    tc_clear_error();
+    EXPECT(tc_is_valid(of_numbers[i](b, tc_cast(b, TC_I32))), "%s of a bool and an i32", name[i]);
+  }
+  tc_scope_end(scope);
+}
+
 // Builds without libjansson or libzip say that of files.
 static void files_say(tc_tensor x, tc_tensor stale) {
   const char *name = "x", *nowhere = "/nonexistent/x";
@@ -739,6 +754,7 @@ static void use_after_shutdown(void) {
 }
 
 int main(void) {
+  bools_are_no_numbers();
   EXPECT_OK(tc_set_default_device("tc:cpu"));
   every_call_that_fails_is_named_with_its_line();
   memory_that_a_sync_does_not_get_is_told_by_the_sync();

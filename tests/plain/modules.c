@@ -256,6 +256,10 @@ static void buffers_follow_the_parameters(void) {
   EXPECT(ones == 3, "%g", (double)ones);
   EXPECT_FAILS(tc_nn_cast(p, TC_I32), TC_ERR_DTYPE, "parameters are floating, not i32");
   EXPECT_FAILS(tc_nn_cast(NULL, TC_F32), TC_ERR_ARG, "there is no list");
+  EXPECT_FAILS(tc_nn_save(NULL, files_path("none.safetensors")), TC_ERR_ARG, "there is no list");
+  EXPECT_FAILS(tc_nn_load(NULL, NULL, NULL), TC_ERR_ARG, "there is no list");
+  EXPECT_FAILS(tc_nn_uniform(TC_SHAPE(2), 2, 1), TC_ERR_ARG, "no numbers from 2 to 1");
+  EXPECT_FAILS(tc_nn_normal(TC_SHAPE(2), 0, -1), TC_ERR_ARG, "a standard deviation is not -1");
   tc_nn_params_destroy(p);
   tc_scope_end(scope);
   EXPECT(!tc_is_valid(count), "a buffer outlived its list");
