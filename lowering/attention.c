@@ -161,10 +161,12 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
   }
 }
 
-static tc_val inverse_of_sum(forward *f, tc_val at) {
+// A row's mix over the sum of its weights; zeros where it sees nothing, whatever the values are.
+static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_att *p = f->p;
   tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
-  return tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
+  tc_val inverse = tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
+  return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
 
 static void begin_row(tc_att *p, tc_val row) {
@@ -189,8 +191,7 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
       tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
         begin_row(p, r);
-        tc_att_store_part(p, p->out, tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x,
-                          mul(p, acc[i], inverse_of_sum(f, at_i)));
+        tc_att_store_part(p, p->out, tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, by_sum(f, acc[i], at_i));
         end_row(p);
         continue;
       }
@@ -285,10 +286,10 @@ static void finish_state(forward *f, tc_val r1) {
   tc_val row = loop(p->s, f->r0, r1, 1), at = sub(p->s, row, f->r0);
   if (p->lse != TC_NONE) store_lse(f, row, at);
   if (p->out != TC_NONE) {
-    tc_val inverse = inverse_of_sum(f, at), to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
+    tc_val to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (tc_att_panels x = {.columns = p->ev}; tc_att_next_panel(p, &x);) {
       tc_val v = load(p, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
-      tc_att_store_part(p, p->out, to, &x, mul(p, v, inverse));
+      tc_att_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }
   end(p->s);

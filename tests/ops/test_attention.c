@@ -386,6 +386,18 @@ Test(attention, an_odd_number_of_keys_ends_with_an_infinite_value) {
   }
 }
 
+// The first row of a causal cache of no keys yet, whose one value is infinite, and the second, which sees it.
+Test(attention, a_row_that_sees_nothing_is_zeros_whatever_the_values) {
+  enum { L = 2, E = 4 };
+  float v[E] = {INFINITY, NAN, 1, 2}, out[L * E];
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  tc_tensor q = tc_ones(TC_SHAPE(1, 1, L, E), TC_F32), k = tc_ones(TC_SHAPE(1, 1, 1, E), TC_F32), x = tc_from_host(v, TC_SHAPE(1, 1, 1, E), TC_F32);
+  tc_tensor y = tc_scaled_dot_product_attention(q, k, x, NONE, (tc_attention_options){.causal = true, .key_length = 1});
+  cr_assert_eq(tc_to_host(y, out, sizeof out), TC_OK);
+  for (int i = 0; i < E; i++) cr_expect_eq(out[i], 0, "element %d is %g", i, (double)out[i]);
+  cr_expect(isinf(out[E]) && isnan(out[E + 1]) && out[E + 2] == 1 && out[E + 3] == 2);
+}
+
 // ---- Memory ----
 
 Test(attention, results_are_stored_as_the_outputs_they_are) {
