@@ -10,15 +10,17 @@ static tc_node with_batch(tc_trace *t, tc_node a, const tc_dims *batch, int64_t 
   return tc_rec_expand(t, a, &d);
 }
 
-// a [.., m, k] @ b [k, n], of one type: one product of all rows, which is also one product for b's gradient.
-static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, const tc_dims *da, bool vec_b) {
-  int64_t rows = 1, k = da->dim[da->rank - 1];
-  for (int i = 0; i < da->rank - 1; i++) rows *= da->dim[i];
-  a = tc_rec_reshape(t, a, &(tc_dims){2, {rows, k}});
-  tc_node y = tc_rec_matmul(t, a, b);
+// a [.., m, k] @ b [k, n], of one type, with sums of `type`: one product of all rows, which is also one product for b's gradient.
+static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, tc_type type, bool vec_b) {
+  if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+  tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};
+  int64_t k = out.dim[out.rank - 1];
+  for (int i = 0; i < out.rank - 1; i++) d.dim[0] *= out.dim[i];
+  a = tc_rec_reshape(t, a, &(tc_dims){2, {d.dim[0], k}});
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_node y = tc_rec_append(t, TC_OP_MATMUL, type, tc_rec_intern(t, &d), 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
   if (!ok(t, y)) return TC_NODE_ERR;
-  tc_dims out = *da;
-  out.dim[out.rank - 1] = tc_node_dims(t, y)->dim[1];
+  out.dim[out.rank - 1] = d.dim[1];
   out.rank -= vec_b;
   return tc_rec_reshape(t, y, &out);
 }
@@ -50,7 +52,7 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   tc_type type = ok(t, a) && ok(t, b) ? tc_type_promote(type_of(t, a), type_of(t, b)) : TC_F32;
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no matmul; cast it first");
   a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
-  if (da.rank > 2 && db.rank <= 2) return matmul_rows(t, a, b, &da, vec_b);
+  if (da.rank > 2 && db.rank <= 2) return matmul_rows(t, a, b, type, vec_b);
   tc_dims ba = {.rank = vec_a ? 0 : da.rank - 2}, bb = {.rank = vec_b ? 0 : db.rank - 2};
   memcpy(ba.dim, da.dim, (size_t)ba.rank * sizeof ba.dim[0]);
   memcpy(bb.dim, db.dim, (size_t)bb.rank * sizeof bb.dim[0]);
@@ -80,15 +82,7 @@ static bool sums_wide(const tc_trace *t, tc_node a, tc_node b, tc_node bias) {
 tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias) {
   if (!ok(t, a) || !ok(t, b) || !ok(t, bias)) return TC_NODE_ERR;
   if (!sums_wide(t, a, b, bias)) return tc_rec_binary(t, TC_OP_ADD, tc_rec_matmul(t, a, b), bias);
-  tc_type type = type_of(t, a);
-  tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};
-  int64_t k = out.dim[out.rank - 1];
-  for (int i = 0; i < out.rank - 1; i++) d.dim[0] *= out.dim[i];
-  out.dim[out.rank - 1] = d.dim[1];
-  a = tc_rec_reshape(t, a, &(tc_dims){2, {d.dim[0], k}});
-  if (!ok(t, a)) return TC_NODE_ERR;
-  tc_node y = tc_rec_append(t, TC_OP_MATMUL, TC_F32, tc_rec_intern(t, &d), 2, (tc_node[]){a, b}, 0, NULL, 0, NULL);
-  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, tc_rec_reshape(t, y, &out), tc_rec_cast(t, bias, TC_F32)), type);
+  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, matmul_rows(t, a, b, TC_F32, false), tc_rec_cast(t, bias, TC_F32)), type_of(t, a));
 }
 
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out) {
