@@ -35,7 +35,6 @@ typedef struct tc_expansion {
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread
   uint64_t bytes;  // read and written
-  bool asks_next;  // a unit asks memory for what the next one reads
   bool is_product;  // a matrix product, of which these are the facts
   tc_product_facts product;
   uint32_t product_node;

@@ -26,7 +26,6 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   if (!s->ahead || !tc_ex_is_far(x) || s->asks == 0 || s->asked[n]) return;
   s->asks--;
   s->asked[n] = s->vector == TC_RANGE_F;
-  s->x->asks_next |= s->gp->kind == TC_GROUP_ROW && s->ahead >= s->gp->f;
   for (int64_t i = 0; i < s->lanes; i += line) {
     tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
     tc_emit_prefetch(&s->e, buf, at, s->far);

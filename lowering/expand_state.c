@@ -27,7 +27,6 @@ void tc_ex_reset(tc_ex *s) {
   s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = s->x->nest.n_map = s->x->nest.stages = 0;
   s->x->n_buf = s->x->n_num = s->x->n_more = 0;
   s->x->unsaid = TC_NONE;
-  s->x->asks_next = false;
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
   s->run = 0;
   memset(s->off, 0xFF, sizeof s->off);

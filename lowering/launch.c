@@ -194,7 +194,15 @@ static tc_status run_on_gpu(run *r) {
 static tc_status run_steps(run *r) {
   const tc_program *p = r->p;
   if (p->gpu) return run_on_gpu(r);
-  tc_job job = {.task = task, .arg = r, .n_waves = (int)p->n_wave, .n_tasks = p->wave_tasks, .scratch_bytes = p->scratch_bytes, .brief = p->brief};
+  tc_job job = {
+      .task = task,
+      .arg = r,
+      .n_waves = (int)p->n_wave,
+      .n_tasks = p->wave_tasks,
+      .scratch_bytes = p->scratch_bytes,
+      .brief = p->brief,
+      .spread = true,
+  };
   return p->n_step ? (tc_status)tc_team_run(&job) : TC_OK;
 }
 

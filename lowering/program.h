@@ -46,13 +46,11 @@ typedef struct tc_step {
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
-  int64_t lead, n_lead;  // units of each of the first n_lead tasks, which are longer
   int64_t first_task;  // among those of its wave
   uint32_t wave;
   uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
   double work;  // estimated nanoseconds on one thread
   bool is_product;
-  bool asks_next;  // a unit asks memory for what the next one reads
   uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
   uint64_t bytes;  // KERNEL: read and written
   uint64_t same;  // binds it reads only at the element it writes, before it writes it
@@ -66,8 +64,8 @@ static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
 #define TC_TASK_NS 8000.0  // work one task should have
 // Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
 // relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
-// as slow on a Zen 4, AdamW 1.5 times where memory is fast.
-#define TC_MOST_TASKS 64
+// as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64 tasks, not 24, 2 %.
+#define TC_MOST_TASKS 32
 
 // Units of one task of a step that has `work` of a wave's `all`, in ns. Few tasks are as many for each thread: three on two threads take as long as four.
 static inline int64_t tc_step_grain(double work, double all, int64_t extent) {

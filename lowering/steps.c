@@ -136,7 +136,6 @@ bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion 
   s->draft->nest = e->nest;
   memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
-  s->asks_next = e->asks_next;
   s->draft->units = e->units;
   for (uint32_t i = 0; i < e->n_buf; i++)
     if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;

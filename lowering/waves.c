@@ -9,16 +9,6 @@
 // A task of a lone product, at least. Its operands are read many times, and by both threads of the step before too; a hot wave costs 0.3 us.
 #define BRIEF_TASK_NS 1000.0
 
-// Where a unit asks for what the next one reads, a thread should do that one too: each begins with three quarters of its share in one piece, and what is
-// left is divided for whoever is done first. On two cores of Sapphire Rapids softmax of 64x32000, whose tasks were single rows, takes 0.90 times as long,
-// of 4096x1024 0.94 times.
-static void lead_on(tc_step *s) {
-  int64_t threads = tc_team_threads(), lead = s->extent * 3 / 4 / threads;
-  if (!s->asks_next || threads < 2 || lead <= s->grain) return;
-  s->lead = lead, s->n_lead = threads;
-  s->grain = TC_MAX_OF(s->grain, tc_ceil_div(s->extent - threads * lead, 4 * threads));
-}
-
 // Divides the wave's steps into tasks; returns how many. One: the whole wave, on the thread that launched.
 static int64_t divide_wave(tc_program *p, uint32_t wave) {
   double work = 0, longest = 0;
@@ -27,9 +17,8 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
     s->grain = tc_step_grain(s->work, work, s->extent);
-    lead_on(s);
     s->first_task = n, n += tc_step_tasks(s);
-    longest = TC_MAX_OF(longest, s->n_lead ? s->work * (double)s->lead / (double)s->extent : s->work / (double)tc_step_tasks(s));
+    longest = TC_MAX_OF(longest, s->work / (double)tc_step_tasks(s));
   }
   double together = TC_MAX_OF(longest, work / TC_MAX_OF(tc_team_threads(), 2));
   return work - together < SPLIT_NS ? 1 : n;

@@ -5,12 +5,12 @@
 #include "lowering/memory.h"
 
 static inline int64_t tc_step_tasks(const tc_step *s) {
-  return TC_MAX_OF(s->n_lead + tc_ceil_div(s->extent - s->n_lead * s->lead, s->grain), 1);
+  return TC_MAX_OF(tc_ceil_div(s->extent, s->grain), 1);
 }
 
 // The unit at which a task of the step begins, and that before it ends.
 static inline int64_t tc_step_task_begin(const tc_step *s, int64_t index) {
-  return TC_MIN(TC_MIN(index, s->n_lead) * s->lead + TC_MAX_OF(index - s->n_lead, 0) * s->grain, s->extent);
+  return TC_MIN(index * s->grain, s->extent);
 }
 
 // Steps in an order that respects waves; tasks per wave. False out of memory.

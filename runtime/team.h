@@ -30,6 +30,7 @@ typedef struct tc_job {
   size_t scratch_bytes;
   int max_threads;  // 1: run on the caller
   bool brief;  // takes less than waking a worker
+  bool spread;  // neighbouring tasks for each thread, the same ones run after run; else tasks begin in their order, the costly ones first
 } tc_job;
 
 // Runs the job to its end and returns the first non-zero worker status. Blocks. Thread-safe.

@@ -51,7 +51,7 @@ static int grids_run(int n, int max_threads) {
   int n_bad = 0;
   for (int i = 0; i < n; i++) {
     grid g = {0};
-    tc_job job = {grid_task, &g, N_WAVES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1};
+    tc_job job = {grid_task, &g, N_WAVES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1, i / 25 % 2 == 1};
     if (tc_team_run(&job) != 0 || !grid_is_right(&g)) n_bad++;
     if (i % 100 == 0) usleep(200);  // long enough to park
     if (i % 7 == 0) tc_team_warm();

@@ -41,10 +41,10 @@ static void record_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   r->runs[wave][index]++;
 }
 
-static int record_run(record *r, int max_threads) {
+static int record_run(record *r, int max_threads, bool spread) {
   memset(r, 0, sizeof *r);
   r->caller = pthread_self();
-  tc_job job = {record_task, r, 3, (const int64_t[]){100, 100, 100}, 1000, max_threads};
+  tc_job job = {record_task, r, 3, (const int64_t[]){100, 100, 100}, 1000, max_threads, false, spread};
   int status = tc_team_run(&job);
   for (int w = 0; w < 3; w++)
     for (int i = 0; i < 100; i++)
@@ -57,16 +57,52 @@ Test(team, every_task_runs_once_and_waves_in_order) {
   for (int threads = 1; threads <= 40; threads += 13) {
     tc_team_set_threads(threads);
     for (int i = 0; i < 20; i++) {
-      cr_assert_eq(record_run(&r, 0), 0);
+      cr_assert_eq(record_run(&r, 0, i % 2), 0);
       cr_assert_eq(r.n_wrong, 0);
       cr_assert_eq(r.n_threads, threads);
     }
   }
-  cr_assert_eq(record_run(&r, 2), 0);
+  cr_assert_eq(record_run(&r, 2, false), 0);
   cr_assert_eq(r.n_threads, 2);
   tc_team_stop();
-  cr_assert_eq(record_run(&r, 0), 0);
+  cr_assert_eq(record_run(&r, 0, false), 0);
   cr_assert_eq(r.n_wrong, 0);
+  tc_team_stop();
+}
+
+#define SHARED_TASKS 101
+
+typedef struct shared {
+  atomic_int who[SHARED_TASKS];
+  atomic_bool helped;
+} shared;
+
+static void share_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  shared *s = arg;
+  (void)wave;
+  s->who[index] = (int)worker->id;
+  if (worker->id) s->helped = true;
+  for (int i = 0; index == 0 && !s->helped && i < 10000; i++) usleep(1000);
+  for (volatile int i = 0; i < 2000; i++) continue;
+}
+
+Test(team, threads_of_a_spread_wave_go_through_shares_of_their_own_and_help_at_the_ends_of_others) {
+  static shared s;
+  for (int threads = 2; threads <= 5; threads++) {
+    tc_team_set_threads(threads);
+    for (int run = 0; run < 20; run++) {
+      memset(&s, 0, sizeof s);
+      tc_job job = {share_task, &s, 1, (const int64_t[]){SHARED_TASKS}, 0, 0, false, true};
+      cr_assert_eq(tc_team_run(&job), 0);
+      cr_assert(s.helped);
+      for (int id = 0; id < threads; id++) {
+        int from = SHARED_TASKS * id / threads, end = SHARED_TASKS * (id + 1) / threads, at = from;
+        while (at < end && s.who[at] == id) at++;
+        if (threads == 2) cr_assert_gt(at, from);
+        for (; at < end; at++) cr_assert_neq(s.who[at], id, "task %d of [%d, %d)", at, from, end);
+      }
+    }
+  }
   tc_team_stop();
 }
 
@@ -158,7 +194,7 @@ Test(team, lack_of_memory_is_a_status_or_fewer_threads) {
   for (int n = 1; n <= 4; n++) {
     tc_team_stop();
     tc_alloc_fail_at(n, 1);
-    int status = record_run(&r, 0);
+    int status = record_run(&r, 0, false);
     tc_alloc_fail_at(0, 0);
     if (n == 1) {
       cr_assert_eq(status, TC_ERR_MEMORY);
@@ -180,7 +216,7 @@ Test(team, caller_keeps_its_float_mode_mask_and_signals) {
 #if defined(__x86_64__)
   _mm_setcsr(0x9fc0);  // flush to zero, denormals are zero
 #endif
-  cr_assert_eq(record_run(&r, 0), 0);
+  cr_assert_eq(record_run(&r, 0, false), 0);
   cr_assert_eq(r.n_wrong, 0);
 #if defined(__x86_64__)
   cr_assert_eq(_mm_getcsr(), 0x9fc0);
