@@ -242,17 +242,18 @@ static bool task_claim(uint32_t id, uint64_t *out) {
 }
 
 // The task a claim is for. In a spread wave a thread takes its own share from the front, so that it goes on in memory where it was and meets, run after
-// run, what its caches hold; then the ends of other shares. Shares hold as many tasks as claims are still without one, so there is one to be found.
-static int64_t task_take(uint32_t id, uint64_t claim) {
+// run, what its caches hold; then the ends of other shares. Shares hold as many tasks as claims are still without one, so there is one to be found, and
+// none of those before *whose, which were empty. *whose: at first the thread's own.
+static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
   uint32_t n = (uint32_t)(claim >> REMAINING_BITS);
-  for (uint32_t whose = id;; whose = whose + 1 < n ? whose + 1 : 0) {
-    _Atomic uint64_t *share = &team.members[whose].share;
+  for (;; *whose = *whose + 1 < n ? *whose + 1 : 0) {
+    bool own = *whose == id;
+    _Atomic uint64_t *share = &team.members[*whose].share;
     uint64_t is = atomic_load_explicit(share, memory_order_relaxed);
     while ((uint32_t)is < is >> 32)
-      if (atomic_compare_exchange_weak_explicit(share, &is, whose == id ? is + 1 : is - (UINT64_C(1) << 32), memory_order_relaxed,
-                                                memory_order_relaxed))
-        return whose == id ? (int64_t)(uint32_t)is : (int64_t)(is >> 32) - 1;
+      if (atomic_compare_exchange_weak_explicit(share, &is, own ? is + 1 : is - (UINT64_C(1) << 32), memory_order_relaxed, memory_order_relaxed))
+        return own ? (int64_t)(uint32_t)is : (int64_t)(is >> 32) - 1;
   }
 }
 
@@ -260,8 +261,9 @@ static int64_t task_take(uint32_t id, uint64_t claim) {
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
+  uint32_t whose = worker->id;
   do {
-    team.task(arg, team.wave, task_take(worker->id, claim), worker);
+    team.task(arg, team.wave, task_take(worker->id, &whose, claim), worker);
     n_run++;
   } while ((claim & REMAINING_MASK) > 1 && task_claim(worker->id, &claim));
   return n_run;

@@ -5,7 +5,7 @@
 
     print TYPE[DIMS] HEX N      then N lines: str(array)
     save TYPE[DIMS] HEX FILE    numpy.save's bytes; tc_save_npy writes the same
-    load TYPE[DIMS] HEX FILE    a file that means the same: Fortran order, versions 2.0 and 3.0
+    load TYPE[DIMS] HEX FILE    a file that means the same: Fortran order, versions 2.0 and 3.0, unsigned integers that tc lacks
     refuse - WHY FILE           tc_load_npy refuses it: it is damaged (io), or of a type that tc lacks (dtype)
 """
 import io
@@ -65,9 +65,15 @@ def files():
                 npy.write_array(f, np.array(a, order=order), version=version)
                 lines.append("load %s %s" % (spec(a), f.getvalue().hex()))
     good = f.getvalue()
+    for wide, bits in (("i32", 16), ("i64", 32), ("i64", 64)):
+        a = np.array([[0, 1, 2 ** (bits - 1) - 1], [2 ** min(bits, 63) - 1, 258, 3]], TYPES[wide])
+        for order in "<>":
+            f = io.BytesIO()
+            npy.write_array(f, np.array(a, dtype="%su%d" % (order, bits // 8), order="F" if order == ">" else "C"), version=(1, 0))
+            lines.append("load %s %s" % (spec(a), f.getvalue().hex()))
     damaged = [b"", b"\x93NUMPX" + good[6:], good[:-1], good[:20], good[:6] + b"\x09" + good[7:]]
     foreign = []
-    for a in (np.zeros(2, ">u4"), np.zeros(2, [("a", "i4")]), np.zeros(2, complex), np.zeros(2, np.uint32), np.array(["ab"])):
+    for a in (np.zeros(2, ">M8[s]"), np.zeros(2, [("a", "i4")]), np.zeros(2, complex), np.array([1, 2**63], np.uint64), np.array(["ab"])):
         f = io.BytesIO()
         np.save(f, a)
         foreign.append(f.getvalue())

@@ -277,8 +277,8 @@ TC_API char *tc_format(tc_tensor t);
 // Replaces the file whole or not at all, through symbolic links; a pipe or device is written in place (a pipe nobody reads raises SIGPIPE, as write
 // does). TC_ERR_IO with the reason where that fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
-// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read; either byte order. Poison with TC_ERR_IO and the reason, with
-// TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type or rank.
+// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read; either byte order.
+// uint16 becomes i32, uint32 and uint64 i64. Poison with TC_ERR_IO and the reason, with TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
 TC_API tc_tensor tc_load_npy(const char *path);
 
 // ---- Assignment: changes what the handle stands for; values taken from it before do not change ----

@@ -1,4 +1,5 @@
 // NumPy's .npy files: written as version 1.0, little-endian; read as 1.0, 2.0 and 3.0, in C or Fortran order, in either byte order.
+// Unsigned integers of 2, 4 and 8 bytes, which tc lacks, are read as i32, i64 and i64.
 // bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load gives void16, viewable as ml_dtypes.bfloat16.
 // Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out; a pipe is read no further than the array goes.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
@@ -60,6 +61,8 @@ tc_status tc_save_npy_at(const char *path, tc_tensor t, tc_site site) {
 
 typedef struct npy {
   tc_type type;
+  size_t element;  // bytes of one in the file
+  bool from_unsigned;  // integers that tc lacks become those of the type
   bool fortran, swapped;  // swapped: the other byte order
   tc_dims shape;
 } npy;
@@ -106,11 +109,22 @@ static const char *parse_shape(const char *p, tc_dims *out, size_t *rank) {
 }
 
 static bool parse_descr(const char *descr, npy *out) {
+  static const struct {
+    const char *descr;
+    tc_type as;
+    size_t bytes;
+  } unsigned_types[] = {{"u2", TC_I32, 2}, {"u4", TC_I64, 4}, {"u8", TC_I64, 8}};
   char order = descr[0];
   if (order != '<' && order != '|' && order != '=' && order != '>') return false;
+  out->swapped = order == '>', out->from_unsigned = false;
   for (int i = 0; i < TC_N_TYPES; i++)
     if (strcmp(descr_of[i] + 1, descr + 1) == 0 && (order != '|' || tc_type_bytes((tc_type)i) == 1 || i == TC_BF16)) {
-      out->type = (tc_type)i, out->swapped = order == '>';
+      out->type = (tc_type)i, out->element = tc_type_bytes(out->type);
+      return true;
+    }
+  for (size_t i = 0; i < sizeof unsigned_types / sizeof *unsigned_types; i++)
+    if (order != '|' && strcmp(unsigned_types[i].descr, descr + 1) == 0) {
+      out->type = unsigned_types[i].as, out->element = unsigned_types[i].bytes, out->from_unsigned = true;
       return true;
     }
   return false;
@@ -172,7 +186,7 @@ static tc_status parse_header(const char *p, npy *out, char *why, size_t why_byt
 
 // Bytes of the data that the header announces; false if they overflow.
 static bool data_bytes(const npy *h, size_t *out) {
-  uint64_t n = tc_type_bytes(h->type);
+  uint64_t n = h->element;
   for (int i = 0; i < h->shape.rank; i++)
     if (h->shape.dim[i] == 0) return *out = 0, true;
   for (int i = 0; i < h->shape.rank; i++)
@@ -226,11 +240,28 @@ static unsigned char *read_data(FILE *f, size_t bytes, size_t room) {
   return NULL;
 }
 
+// Unsigned integers as those of h's type, the caller's to free instead of data; on failure NULL, with the status and why.
+static unsigned char *widen(const npy *h, const unsigned char *data, size_t count, tc_status *st, char *why, size_t why_bytes) {
+  size_t wide = tc_type_bytes(h->type);
+  unsigned char *out = malloc(count ? count * wide : 1);
+  if (out == NULL) return *st = TC_ERR_MEMORY, snprintf(why, why_bytes, "no memory for %zu bytes", count * wide), NULL;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t v = 0;  // little-endian, as what is in memory
+    memcpy(&v, data + i * h->element, h->element);
+    if (v > INT64_MAX) {
+      *st = TC_ERR_DTYPE;
+      snprintf(why, why_bytes, "element %zu, %" PRIu64 ", is beyond i64, as which uint64 is read", i, v);
+      return free(out), NULL;
+    }
+    memcpy(out + i * wide, &v, wide);
+  }
+  return out;
+}
+
 static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes, tc_site site) {
   // A byte other than 0 and 1 is no bool; NumPy reads it as true.
   if (h->type == TC_BOOL)
     for (size_t i = 0; i < bytes; i++) data[i] = data[i] != 0;
-  if (h->swapped) swap_bytes(data, bytes, tc_type_bytes(h->type));
   if (!h->fortran) return tc_from_host_at(data, h->shape, h->type, site);
   int64_t strides[TC_MAX_RANK], stride = 1;
   for (int i = 0; i < h->shape.rank; i++) {
@@ -255,6 +286,13 @@ tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, siz
   if (data == NULL) {
     snprintf(why, why_bytes, "%s", errno ? strerror(errno) : ferror(f) ? "the data cannot be read" : "the data ends early");
     return tc_poison(TC_ERR_IO);
+  }
+  if (h.swapped) swap_bytes(data, bytes, h.element);
+  if (h.from_unsigned) {
+    unsigned char *wide = widen(&h, data, bytes / h.element, &st, why, why_bytes);
+    free(data);
+    if (wide == NULL) return tc_poison(st);
+    data = wide;
   }
   why[0] = 0;
   tc_tensor out = make_tensor(&h, data, bytes, site);
