@@ -27,16 +27,6 @@ static tc_tensor activate(const char *name, formula f, tc_tensor x, double p, tc
     return activate(#name, name##_node, x, parameter, site); \
   }
 
-// (1 + tanh(u)) / 2 is sigmoid(2u), which takes fewer operations and keeps its digits where the tangent is near -1. 2u is x times a polynomial in its square:
-// one multiplication less than from its cube.
-static tc_node gelu_tanh_node(tc_trace *t, tc_node x, double p) {
-  (void)p;
-  const double scale = M_SQRT2 * M_2_SQRTPI;
-  tc_node cubic = f_num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQUARE, x), scale * 0.044715);
-  return f_mul(t, x, tc_rec_unary(t, TC_OP_SIGMOID, f_mul(t, x, f_num(t, TC_OP_ADD, cubic, scale))));
-}
-ACTIVATION(gelu_tanh)
-
 static tc_node silu_node(tc_trace *t, tc_node x, double p) {
   (void)p;
   return f_mul(t, x, tc_rec_unary(t, TC_OP_SIGMOID, x));

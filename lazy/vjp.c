@@ -173,6 +173,16 @@ void tc_vjp_gelu(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_cast(v->t, mul(v, tc_rec_cast(v->t, v->g, wide), slope), type));
 }
 
+// Of x s(y), s being the sigmoid and y = x (c + d x^2): s + x s (1 - s) y', in f32 at least.
+void tc_vjp_gelu_tanh(tc_vjp *v) {
+  const double c = M_SQRT2 * M_2_SQRTPI, d = 0.044715 * c;
+  tc_type type = tc_vjp_in_type(v, 0), wide = type == TC_F64 ? type : TC_F32;
+  tc_node x = tc_rec_cast(v->t, tc_vjp_in(v, 0), wide), squared = un(v, TC_OP_SQUARE, x);
+  tc_node s = un(v, TC_OP_SIGMOID, mul(v, x, num(v, TC_OP_ADD, scale(v, squared, d), c)));
+  tc_node by_y = mul(v, mul(v, num_minus(v, 1, s), s), x), slope = bin(v, TC_OP_ADD, s, mul(v, by_y, num(v, TC_OP_ADD, scale(v, squared, 3 * d), c)));
+  tc_vjp_give(v, 0, tc_rec_cast(v->t, mul(v, tc_rec_cast(v->t, v->g, wide), slope), type));
+}
+
 // Zero at zero; a nan result lets the gradient through, as torch's threshold_backward does.
 void tc_vjp_relu(tc_vjp *v) {
   tc_vjp_give(v, 0, zero_where(v, num(v, TC_OP_LE, tc_vjp_out(v), 0), v->g));

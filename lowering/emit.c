@@ -279,16 +279,20 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
+// 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the exponent's bits.
+static tc_val power_of_two(tc_emit *e, tc_val x) {
+  static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
+  tc_val t = ADD(x, F(ROUNDER)), r = SUB(x, SUB(t, F(ROUNDER)));
+  return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_N_SHL, bits_of(e, t), 23)));
+}
+
 // gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y is a polynomial, by which the absolute error of h is 8e-9.
 // Within 1.9 ULP above 0, 5e-8 below. From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
 static tc_val gelu_f32(tc_emit *e, tc_val x) {
   static const double of_y[] = {-2.834912575827841e-6, 3.9377688469543046e-5, -1.861802284199574e-4,
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,
                                 -4.592081966569563e-1, -1.1511052053031499,   -1};
-  static const double power[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75), y = polynomial(e, a, 9, of_y);
-  tc_val t = ADD(y, F(ROUNDER)), r = SUB(y, SUB(t, F(ROUNDER)));
-  tc_val h = float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, polynomial(e, r, 7, power)), int_op(e, TC_N_SHL, bits_of(e, t), 23)));
+  tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75), h = power_of_two(e, polynomial(e, a, 9, of_y));
   tc_val relu = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(0), x);
   return tc_emit_fma(e, tc_emit_un(e, TC_N_NEG, a), h, relu);
 }
@@ -354,6 +358,23 @@ static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
   tc_val below = type == TC_F32 ? int_op(e, TC_N_LT, bits_of(e, x), 0) : tc_emit_bin(e, TC_N_LT, x, F(0));  // e^-0 is 1, too
   tc_val top = tc_emit_select(e, below, ex, F(1));
   return DIV(top, ADD(F(1), ex));
+}
+
+#define TANH_SCALE 1.59576912160573071  // 2 sqrt(2 / pi)
+
+// gelu by tanh is x s(y), s being the sigmoid and y = x (c + d x^2), 2 sqrt(2 / pi) (x + 0.044715 x^3). In f32: relu(x) - a h / (1 + h) with a = |x| and
+// h = 2^-|y / ln 2|. a is bounded as in gelu_f32.
+static tc_val gelu_tanh_f32(tc_emit *e, tc_val x) {
+  tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75);
+  tc_val y = MUL(a, tc_emit_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);
+  tc_val relu = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(0), x);
+  return SUB(relu, DIV(MUL(a, h), ADD(F(1), h)));
+}
+
+// In double, where a tail is 0, too, and -inf no number times 0.
+static tc_val gelu_tanh_f64(tc_emit *e, tc_val x) {
+  tc_val s = sigmoid(e, MUL(x, tc_emit_fma(e, MUL(x, x), F(0.044715 * TANH_SCALE), F(TANH_SCALE))), TC_F64);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, s, F(0)), F(-0.0), MUL(x, s));
 }
 
 // round toward minus infinity of integer a / b; 0 where b is 0.
@@ -451,6 +472,7 @@ static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
     case TC_OP_TANH: return tanh_f32(e, x);
     case TC_OP_ERF: return erf_f32(e, x);
     case TC_OP_GELU: return gelu_f32(e, x);
+    case TC_OP_GELU_TANH: return gelu_tanh_f32(e, x);
     default: *known = false; return x;
   }
 }
@@ -472,6 +494,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_RECIPROCAL: return DIV(F(1), a);
     case TC_OP_SIGMOID: return sigmoid(e, a, type);
     case TC_OP_GELU: return gelu_f64(e, a);
+    case TC_OP_GELU_TANH: return gelu_tanh_f64(e, a);
     case TC_OP_RELU: return tc_emit_bin(e, TC_N_MAX, a, tc_emit_const_f(e, type, 0));
     case TC_OP_ISNAN: return floats ? tc_emit_bin(e, TC_N_NE, a, a) : tc_emit_splat(e, tc_emit_const_i(e, TC_BOOL, 0), tc_emit_lanes(e, a));
     case TC_OP_LOGICAL_NOT: return tc_emit_un(e, TC_N_NOT, tc_emit_cast(e, a, TC_BOOL));
@@ -507,8 +530,8 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
 
 tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
   bool known = false, strict = tc_options_get()->strict;
-  if (strict && type == TC_F32 && op == TC_OP_SIGMOID) return tc_emit_cast(e, sigmoid(e, tc_emit_cast(e, a, TC_F64), TC_F64), type);
-  if (strict && type == TC_F32 && op == TC_OP_GELU) return tc_emit_cast(e, gelu_f64(e, tc_emit_cast(e, a, TC_F64)), type);
+  if (strict && type == TC_F32 && (op == TC_OP_SIGMOID || op == TC_OP_GELU || op == TC_OP_GELU_TANH))
+    return tc_emit_cast(e, arithmetic(e, op, TC_F64, tc_emit_cast(e, a, TC_F64), b, c), type);
   tc_val v = type == TC_F32 && !strict ? fast_f32(e, op, a, &known) : a;
   if (!known) v = via_table(e, op, a, b, &known);
   return known ? v : arithmetic(e, op, type, a, b, c);
@@ -537,6 +560,7 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_TANH:
     case TC_OP_SIGMOID: return f32 ? 25 : LIBM_COST;
     case TC_OP_GELU:
+    case TC_OP_GELU_TANH:
     case TC_OP_ERF: return f32 ? 30 : LIBM_COST;
     case TC_OP_RAND:
     case TC_OP_RANDINT: return 30;

@@ -146,7 +146,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       break;
     case TC_OP_SIN:
     case TC_OP_COS:  // near their zeros
-    case TC_OP_GELU: b.absolute += f.epsilon; break;  // below 0
+    case TC_OP_GELU:
+    case TC_OP_GELU_TANH: b.absolute += f.epsilon; break;  // below 0
     default: break;
   }
   return b;

@@ -83,8 +83,20 @@ static double gelu(double x) {
 static double gelu_of_fabs(double x) {
   return gelu(fabs(x));
 }
+static tc_tensor gelu_tanh_of(tc_tensor x) {
+  return tc_gelu_tanh(x);
+}
+static tc_tensor gelu_tanh_of_size(tc_tensor x) {
+  return tc_gelu_tanh(tc_abs(x));
+}
 static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
+}
+static double gelu_tanh(double x) {
+  return x == -INFINITY ? 0 : x * sigmoid(M_SQRT2 * M_2_SQRTPI * x * (1 + 0.044715 * x * x));
+}
+static double gelu_tanh_of_fabs(double x) {
+  return gelu_tanh(fabs(x));
 }
 
 Test(elementary, exp_is_within_its_bound) {
@@ -139,6 +151,8 @@ Test(elementary, sigmoid_is_within_its_bound) {
 Test(elementary, gelu_is_within_its_bounds) {
   check("gelu of |x|", gelu_of_size, gelu_of_fabs, 1.9, 0);
   check("gelu", gelu_of, gelu, 1.9, 5e-8);
+  check("gelu_tanh of |x|", gelu_tanh_of_size, gelu_tanh_of_fabs, 2, 0);
+  check("gelu_tanh", gelu_tanh_of, gelu_tanh, 2, 5e-8);
 }
 
 // Where its two terms cancel: at -3.5 they are 2.3e-4 and -3.05e-3.
@@ -173,4 +187,5 @@ Test(elementary, strict_functions_are_within_one_unit) {
   check("erf", erf_of, erf, 1, 0);
   check("sigmoid", sigmoid_of, sigmoid, 1, 0);
   check("gelu", gelu_of, gelu, 1, 0);
+  check("gelu_tanh", gelu_tanh_of, gelu_tanh, 1, 0);
 }
