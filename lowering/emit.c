@@ -293,8 +293,7 @@ static tc_val gelu_f32(tc_emit *e, tc_val x) {
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,
                                 -4.592081966569563e-1, -1.1511052053031499,   -1};
   tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75), h = power_of_two(e, polynomial(e, a, 9, of_y));
-  tc_val relu = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(0), x);
-  return tc_emit_fma(e, tc_emit_un(e, TC_N_NEG, a), h, relu);
+  return tc_emit_fma(e, tc_emit_un(e, TC_N_NEG, a), h, at_least(e, x, 0));
 }
 
 // The same in double: x / 2 erfc(-x / sqrt 2), and 0 where that is -inf times 0.
@@ -367,8 +366,7 @@ static tc_val sigmoid(tc_emit *e, tc_val x, tc_type type) {
 static tc_val gelu_tanh_f32(tc_emit *e, tc_val x) {
   tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75);
   tc_val y = MUL(a, tc_emit_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);
-  tc_val relu = tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(0)), F(0), x);
-  return SUB(relu, DIV(MUL(a, h), ADD(F(1), h)));
+  return SUB(at_least(e, x, 0), DIV(MUL(a, h), ADD(F(1), h)));
 }
 
 // In double, where a tail is 0, too, and -inf no number times 0.
