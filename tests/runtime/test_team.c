@@ -229,6 +229,40 @@ Test(team, caller_keeps_its_float_mode_mask_and_signals) {
   tc_team_stop();
 }
 
+typedef struct crossing {
+  _Atomic int at[2][2];  // where each thread did its task, by waves; -1: not yet
+} crossing;
+
+// Two tasks that wait for each other, so that each thread does one. Between them the caller is moved to where the worker is.
+static void crossing_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  crossing *c = arg;
+  (void)index;
+  c->at[wave][worker->id] = sched_getcpu();
+  for (time_t end = time(NULL) + 20; (c->at[wave][0] < 0 || c->at[wave][1] < 0) && time(NULL) < end;) sched_yield();
+  if (wave > 0 || worker->id > 0) return;
+  cpu_set_t there;
+  CPU_ZERO(&there);
+  CPU_SET((size_t)c->at[0][1], &there);
+  sched_setaffinity(0, sizeof there, &there);
+}
+
+Test(team, a_worker_gives_way_to_a_caller_that_was_moved_to_its_core) {
+  cpu_set_t before;
+  if (!tc_topology_get()->owns_machine || tc_topology_get()->n_cores < 2) cr_skip_test("no two cores of its own");
+  sched_getaffinity(0, sizeof before, &before);
+  tc_team_set_threads(2);
+  for (int i = 0; i < 3; i++) {
+    crossing c = {{{-1, -1}, {-1, -1}}};
+    tc_job job = {.task = crossing_task, .arg = &c, .n_waves = 2, .n_tasks = (const int64_t[]){2, 2}};
+    int status = tc_team_run(&job);
+    sched_setaffinity(0, sizeof before, &before);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(c.at[1][0], c.at[0][1]);
+    cr_assert_neq(c.at[1][1], c.at[1][0]);
+  }
+  tc_team_stop();
+}
+
 Test(team, public_setting_is_bounded_by_the_machine) {
   int most = tc_topology_get()->n_threads;
   cr_assert_eq(tc_set_num_threads(1), TC_OK);
