@@ -386,12 +386,25 @@ static void worker_move(int id, int pu) {
   if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].pu = pu;
 }
 
+// Lets worker id run on all cores, whatever the mask of the thread that starts it: that one may have been pinned since.
+static void worker_free(int id) {
+  const tc_topology *t = tc_topology_get();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int core = 0; core < t->n_cores; core++)
+    if (t->pu_of_core[core] < CPU_SETSIZE) CPU_SET((size_t)t->pu_of_core[core], &set);
+  (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);  // where it must not, it stays where it is
+}
+
 // Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
 // of the moment is left out, because a worker pinned there would wait for it.
 static void worker_pin(int id) {
   const tc_topology *t = tc_topology_get();
   team.members[id].pu = -1;
-  if (!t->owns_machine || tc_team_threads() > t->n_cores) return;
+  if (!t->owns_machine || tc_team_threads() > t->n_cores) {
+    worker_free(id);
+    return;
+  }
   int pu = free_pu(sched_getcpu());
   if (pu >= 0) worker_move(id, pu);
 }
@@ -470,7 +483,7 @@ static void wave_wait(int64_t n_own) {
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
-  team.late = now_ns() - from >= LATE_NS;
+  team.late |= now_ns() - from >= LATE_NS;
 }
 
 // Task 0 is the caller's.

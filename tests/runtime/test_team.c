@@ -238,7 +238,7 @@ static void crossing_task(void *arg, int wave, int64_t index, tc_worker *worker)
   crossing *c = arg;
   (void)index;
   c->at[wave][worker->id] = sched_getcpu();
-  for (time_t end = time(NULL) + 20; (c->at[wave][0] < 0 || c->at[wave][1] < 0) && time(NULL) < end;) sched_yield();
+  for (time_t end = time(NULL) + 20; worker->n > 1 && (c->at[wave][0] < 0 || c->at[wave][1] < 0) && time(NULL) < end;) sched_yield();
   if (wave > 0 || worker->id > 0) return;
   cpu_set_t there;
   CPU_ZERO(&there);
@@ -260,6 +260,38 @@ Test(team, a_worker_gives_way_to_a_caller_that_was_moved_to_its_core) {
     cr_assert_eq(c.at[1][0], c.at[0][1]);
     cr_assert_neq(c.at[1][1], c.at[1][0]);
   }
+  tc_team_stop();
+}
+
+typedef struct masks {
+  _Atomic int n_cpus;  // of the worker's mask
+  _Atomic int seen;
+} masks;
+
+static void masks_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+  masks *m = arg;
+  cpu_set_t set;
+  (void)wave, (void)index;
+  if (worker->id > 0 && sched_getaffinity(0, sizeof set, &set) == 0) m->n_cpus = CPU_COUNT(&set);
+  m->seen++;
+  for (time_t end = time(NULL) + 20; worker->n > 1 && m->seen < 2 && time(NULL) < end;) sched_yield();
+}
+
+Test(team, workers_that_are_not_pinned_run_on_all_cores_wherever_their_caller_is_pinned) {
+  cpu_set_t before, here;
+  int n_cores = tc_topology_get()->n_cores;
+  masks m = {0};
+  if (n_cores < 2) cr_skip_test("no two cores");
+  sched_getaffinity(0, sizeof before, &before);
+  CPU_ZERO(&here);
+  CPU_SET((size_t)sched_getcpu(), &here);
+  tc_team_set_threads(n_cores + 1);  // more than cores are not pinned
+  sched_setaffinity(0, sizeof here, &here);
+  tc_job job = {.task = masks_task, .arg = &m, .n_waves = 1, .n_tasks = (const int64_t[]){2}};
+  int status = tc_team_run(&job);
+  sched_setaffinity(0, sizeof before, &before);
+  cr_assert_eq(status, 0);
+  cr_assert_eq(m.n_cpus, n_cores);
   tc_team_stop();
 }
 
