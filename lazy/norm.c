@@ -157,8 +157,10 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
   if (rows == 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "one value for each channel has no variance to train with"));
   a = rows_of(t, a, rows, n);
   batch_statistics(t, a, &mean, &var);
-  update(t, running_mean, old_mean, mean, options.momentum);
-  update(t, running_var, old_var, f_num(t, TC_OP_MUL, var, (double)rows / (double)(rows - 1)), options.momentum);
+  if (rows > 0) {  // an empty batch says nothing
+    update(t, running_mean, old_mean, mean, options.momentum);
+    update(t, running_var, old_var, f_num(t, TC_OP_MUL, var, (double)rows / (double)(rows - 1)), options.momentum);
+  }
   tc_node y = affine(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b);
   return tc_op_end(t, f_narrow(t, from_rows(t, y, &d), type));
 }

@@ -131,6 +131,14 @@ Test(conv, batch_norm_moves_the_running_values_by_momentum) {
   expect_values(y, (const double[]){-2 / sqrt(3.5), -1 / sqrt(3.5), -1, -1, 0, 3 / sqrt(3.5), 1, 1}, 8);
 }
 
+Test(conv, an_empty_batch_leaves_the_running_values) {
+  tc_tensor mean = tc_full(S(2), 1, TC_F32), var = tc_full(S(2), 4, TC_F32);
+  tc_tensor y = tc_batch_norm(zeros(S(0, 2, 3)), mean, var, NONE, NONE, (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  OK(tc_eval(1, &y));
+  expect_values(mean, (const double[]){1, 1}, 2);
+  expect_values(var, (const double[]){4, 4}, 2);
+}
+
 Test(conv, evaluation_reads_the_running_values_and_leaves_them) {
   tc_tensor mean = tc_full(S(2), 1, TC_F32), var = tc_full(S(2), 4, TC_F32);
   tc_tensor y = tc_batch_norm(two_channels(), mean, var, NONE, NONE, (tc_batch_norm_options){.momentum = 0.5});
