@@ -1,6 +1,7 @@
 // Gradient rules of reductions, scans, softmax and matrix products.
 // prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that gradient. Both are differentiated as if they had been
-// written as log2(n) rounds of plain products, whose rule is exact at every order.
+// written as log2(n) rounds of plain products, whose rule is exact at every order. The rounds are of the next wider type: a product of some elements may leave the
+// range of theirs where the whole, with a zero, does not, and infinity times zero would be nan.
 // Threads: under the trace's lock. Owns nothing.
 #include <math.h>
 
@@ -56,6 +57,16 @@ static row_view rows_of(const tc_vjp *v) {
   return r;
 }
 
+// Of the type that products of the operand's elements are made in.
+static tc_node in_wider(tc_vjp *v, tc_node a) {
+  tc_type type = tc_vjp_in_type(v, 0);
+  return tc_rec_cast(v->t, a, type == TC_F16 || type == TC_BF16 ? TC_F32 : TC_F64);
+}
+
+static tc_node from_wider(tc_vjp *v, tc_node a) {
+  return tc_rec_cast(v->t, a, tc_vjp_in_type(v, 0));
+}
+
 // Rows [n_rows, n] as [n_rows, 2, half], with a one behind an odd n.
 static tc_node halves(tc_vjp *v, tc_node p, int64_t n_rows, int64_t n) {
   static const int64_t none[TC_MAX_RANK] = {0}, one_behind[TC_MAX_RANK] = {0, 1};
@@ -103,9 +114,9 @@ void tc_vjp_prod(tc_vjp *v) {
   }
   row_view r = rows_of(v);
   tc_dims column = tc_dims_of(2, (const int64_t[]){r.rows.dim[0], 1});
-  tc_node x = tc_rec_reshape(v->t, tc_rec_permute(v->t, tc_vjp_in(v, 0), &r.order), &r.rows);
-  tc_node g = tc_rec_reshape(v->t, v->g, &column);
-  g = row_product_grad(v, x, g, r.rows.dim[0], r.rows.dim[1]);
+  tc_node x = tc_rec_reshape(v->t, tc_rec_permute(v->t, in_wider(v, tc_vjp_in(v, 0)), &r.order), &r.rows);
+  tc_node g = tc_rec_reshape(v->t, in_wider(v, v->g), &column);
+  g = from_wider(v, row_product_grad(v, x, g, r.rows.dim[0], r.rows.dim[1]));
   tc_vjp_give(v, 0, tc_rec_permute(v->t, tc_rec_reshape(v->t, g, &r.moved), &r.back));
 }
 
@@ -135,15 +146,15 @@ static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
 void tc_vjp_cumprod(tc_vjp *v) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   int64_t n = d->rank == 0 || tc_dims_count(d) == 0 ? 0 : d->dim[v->attr[0]];
-  tc_node y[MAX_ROUNDS], behind[MAX_ROUNDS], g = v->g;
+  tc_node y[MAX_ROUNDS], behind[MAX_ROUNDS], g = in_wider(v, v->g);
   int rounds = 0;
-  if (n > 1) y[0] = tc_vjp_in(v, 0);
+  if (n > 1) y[0] = in_wider(v, tc_vjp_in(v, 0));
   for (int64_t s = 1; s < n; s *= 2, rounds++) {
     behind[rounds] = shifted(v, y[rounds], s, true, 1);
     if (s * 2 < n) y[rounds + 1] = mul(v, y[rounds], behind[rounds]);
   }
   while (rounds-- > 0) g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
-  tc_vjp_give(v, 0, g);
+  tc_vjp_give(v, 0, from_wider(v, g));
 }
 
 // To the position of the running maximum or minimum: the last place so far where the operand equals it (nan stands where it came), as in torch.

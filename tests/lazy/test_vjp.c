@@ -339,6 +339,26 @@ Test(vjp, cumprod_with_zeros_is_the_slope_at_both_orders) {
   check_twice_values(&c, values);
 }
 
+// Products of some elements leave the type's range, and the whole is zero.
+Test(vjp, products_of_large_values_with_a_zero_have_finite_slopes) {
+  static const float large[] = {1e20f, 1e15f, 0, 1e20f, 1e-20f}, want[] = {0, 0, 1e35f, 0, 0};
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_from_host(large, S(5), TC_F32), g;
+  float got[19];
+  OK(tc_set_requires_grad(x, true));
+  OK(tc_grads_of(tc_prod(x, TC_ALL, false), &x, 1, &g, 0));
+  OK(tc_to_host(g, got, 5 * sizeof got[0]));
+  for (int i = 0; i < 5; i++)
+    cr_expect(fabsf(got[i] - want[i]) <= 1e-5f * want[i], "prod: slope %d is %g, not %g", i, (double)got[i], (double)want[i]);
+  x = tc_detach(tc_where(tc_eq(tc_arange(0, 19, 1, TC_I64), 9), tc_zeros(S(19), TC_F16), tc_full(S(19), 3, TC_F16)));
+  OK(tc_set_requires_grad(x, true));
+  OK(tc_grads_of(tc_sum(tc_cumprod(x, 0), TC_ALL, false), &x, 1, &g, 0));
+  OK(tc_to_host(tc_cast(g, TC_F32), got, sizeof got));
+  for (int i = 0; i < 19; i++)
+    cr_expect(i < 9 ? got[i] > 6000 && got[i] < 10000 : i == 9 ? got[i] > 0 : got[i] == 0, "cumprod: slope %d is %g", i, (double)got[i]);
+  tc_scope_end(s);
+}
+
 // ---- Ties and kinks, as PyTorch decides them ----
 static void expect_grad(function *f, int n_in, const double *values, int64_t n, const double *want) {
   tc_tensor x[MAX_IN], g[MAX_IN];
