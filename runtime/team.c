@@ -386,8 +386,8 @@ static void worker_move(int id, int pu) {
   if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].pu = pu;
 }
 
-// Lets worker id run on all cores, whatever the mask of the thread that starts it: that one may have been pinned since.
-static void worker_free(int id) {
+// Lets worker id run on all cores, whatever the mask of the thread that started it: that one may have been pinned since.
+static void worker_unpin(int id) {
   const tc_topology *t = tc_topology_get();
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -398,15 +398,15 @@ static void worker_free(int id) {
 
 // Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
 // of the moment is left out, because a worker pinned there would wait for it.
-static void worker_pin(int id) {
+static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
+  bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
   team.members[id].pu = -1;
-  if (!t->owns_machine || tc_team_threads() > t->n_cores) {
-    worker_free(id);
-    return;
-  }
-  int pu = free_pu(sched_getcpu());
-  if (pu >= 0) worker_move(id, pu);
+  int pu = own_cores ? free_pu(sched_getcpu()) : -1;
+  if (pu >= 0)
+    worker_move(id, pu);
+  else
+    worker_unpin(id);
 }
 
 // The caller may have been moved onto a worker's core since it was last asked, in the middle of a job, too, by who woke it: that worker moves to the core that
@@ -438,7 +438,7 @@ static int workers_reserve(int n, size_t scratch_bytes) {
       tc_log_line(TC_LOG_WARN, "thread %d of %d did not start (error %d); running with fewer", team.n_workers + 2, n, error);
       break;
     }
-    worker_pin(++team.n_workers);
+    worker_place(++team.n_workers);
   }
   n = TC_MIN(n, team.n_workers + 1);
   for (int id = 1; id < n; id++)
