@@ -124,7 +124,7 @@ static tc_val in_steps(tc_att *p, tc_val keys) {
 static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   int n = (int)p->rows;
-  tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], before[TC_ATT_ROWS],
+  tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], wide[TC_ATT_ROWS], before[TC_ATT_ROWS],
       unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   tc_att_rows_from(p, row, rows);
   for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, TC_ATT_STEP));
@@ -140,12 +140,13 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
     if (!p->one_block) before[i] = load(p, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
     less[i] = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
     store(p, f->greatest, plus(p, state, i), greatest);
+    wide[i] = tc_emit_splat(E, less[i], TC_ATT_STEP);
     sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), TC_ATT_STEP));
   }
   tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATT_STEP);
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), less[i]));
+    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
     store(p, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
@@ -169,12 +170,23 @@ static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
 
+// Where tiles do not divide the rows of a causal block, the second begins before the first ends, and a row of both is made twice, the same: so the rows too
+// many are those that see the fewest keys, where past the last row they would see them all.
+static bool overlaps(const tc_att *p) {
+  return p->causal && p->one_block && p->f % p->rows;
+}
+
+// Whether a tile may go past the last row.
+static bool goes_past(const tc_att *p) {
+  return p->f % p->rows && !(overlaps(p) && p->row_block >= p->f);
+}
+
 static void begin_row(tc_att *p, tc_val row) {
-  if (p->f % p->rows) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
+  if (goes_past(p)) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
 }
 
 static void end_row(tc_att *p) {
-  if (p->f % p->rows) end_if(p);
+  if (goes_past(p)) end_if(p);
 }
 
 // Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
@@ -305,8 +317,13 @@ static void forward_unit(forward *f, tc_val r1) {
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
   f->ready = tc_emit_var(E, i64(p->s, 0));
-  tc_val row = loop(p->s, f->r0, r1, p->rows);
-  forward_tile(f, row);
+  tc_val first = f->r0;
+  if (overlaps(p)) {
+    tc_val tiles = tc_emit_bin(E, TC_N_DIV, plus(p, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
+    first = sub(p->s, r1, times(p->s, tiles, p->rows));
+  }
+  tc_val row = loop(p->s, first, r1, p->rows);
+  forward_tile(f, most(p, row, f->r0));
   end(p->s);
   if (p->one_block) return;
   end(p->s);
