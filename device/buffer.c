@@ -48,12 +48,11 @@ TC_FORK_SAFE(&self.lock, 6)
 static _Atomic uint64_t last_stamp;
 static _Atomic(const tc_keeper *) keeper;
 
-// initial-exec, as in runtime/reentry.h.
 static _Thread_local struct {
   tc_peak peak;
   uint8_t memory;
   bool taken;  // any since it began
-} seen __attribute__((tls_model("initial-exec")));
+} seen;
 
 // This thread took bytes of a memory, of which so many are in use now.
 static void see(uint8_t memory, size_t bytes, size_t live_bytes) {

@@ -22,7 +22,7 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 1)
 
-_Thread_local tc_trace *tc_trace_mine __attribute__((tls_model("initial-exec")));
+_Thread_local tc_trace *tc_trace_mine;
 
 void tc_trace_reset(tc_trace *t) {
   for (uint32_t i = 0; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);

@@ -169,7 +169,7 @@ struct tc_trace {
 };
 
 // ---- traces of threads ----
-extern _Thread_local tc_trace *tc_trace_mine __attribute__((tls_model("initial-exec")));  // this thread's; NULL: none yet
+extern _Thread_local tc_trace *tc_trace_mine;  // this thread's; NULL: none yet
 // Makes it; NULL out of memory.
 tc_trace *tc_trace_begin(void);
 // This thread's trace; NULL out of memory.

@@ -10,10 +10,9 @@
 
 #include "runtime/status.h"
 
-// initial-exec: a few bytes of the small static block, which lets dlopen open the library late; larger thread-local data is allocated.
-extern _Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
+extern _Thread_local volatile sig_atomic_t tc_inside;
 // The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
-extern _Thread_local tc_call tc_inside_call __attribute__((tls_model("initial-exec")));
+extern _Thread_local tc_call tc_inside_call;
 
 // False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
 static inline bool tc_enter(const char *op, tc_site site) {

@@ -24,9 +24,9 @@ typedef struct error_text {
   char message[MESSAGE_BYTES], site[SITE_BYTES];
 } error_text;
 
-_Thread_local volatile sig_atomic_t tc_inside __attribute__((tls_model("initial-exec")));
-_Thread_local tc_call tc_inside_call __attribute__((tls_model("initial-exec")));
-_Thread_local const char *tc_outer_op __attribute__((tls_model("initial-exec")));
+_Thread_local volatile sig_atomic_t tc_inside;
+_Thread_local tc_call tc_inside_call;
+_Thread_local const char *tc_outer_op;
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
 static _Thread_local error_text *kept;  // of first; freed when the thread ends
 

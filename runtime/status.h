@@ -40,7 +40,7 @@ typedef struct tc_call {
 const char *tc_call_op(const char *outside);
 
 // Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
-extern _Thread_local const char *tc_outer_op __attribute__((tls_model("initial-exec")));
+extern _Thread_local const char *tc_outer_op;
 
 static inline const char *tc_outer_begin(const char *op) {
   const char *was = tc_outer_op;
