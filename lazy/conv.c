@@ -133,8 +133,11 @@ static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_te
     if (c.extra[i] >= TC_MAX_OF(c.stride[i], c.dilation[i]))
       return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is %lld, not below stride %lld or dilation %lld", (long long)c.extra[i],
                                       (long long)c.stride[i], (long long)c.dilation[i]));
-    int64_t length = (c.dx.dim[2 + i] - 1) * c.stride[i] + c.dilation[i] * (c.dw.dim[2 + i] - 1) + 1 + c.extra[i];
-    if (c.dx.dim[2 + i] < 1 || c.dw.dim[2 + i] < 1 || length <= 2 * c.padding[i])
+    int64_t extent = c.dx.dim[2 + i], size = c.dw.dim[2 + i], length = (extent - 1) * c.stride[i] + c.dilation[i] * (size - 1) + 1 + c.extra[i];
+    if (extent < 1 || size < 1)
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and an extent of %lld; at least 1 is needed", (long long)size, (long long)extent));
+    if (length <= 2 * c.padding[i])
       return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "padding %lld leaves nothing of %lld elements", (long long)c.padding[i], (long long)length));
     out.dim[1 + i] = length - 2 * c.padding[i];
   }

@@ -180,11 +180,12 @@ static tc_status check_fill(const tc_archive *a, size_t data_bytes, tc_site site
   return st;
 }
 
+// None at all may be said by null, as the format's own reader takes it.
 static bool metadata_is_text(const json_t *metadata) {
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value)) return false;
-  return metadata == NULL || json_is_object(metadata);
+  return metadata == NULL || json_is_null(metadata) || json_is_object(metadata);
 }
 
 static tc_status parse_header(tc_archive *a, size_t data_bytes, tc_site site) {

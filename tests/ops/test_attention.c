@@ -44,6 +44,7 @@ static const shape shapes[] = {
     {1, 2, 2, 1, 5, 0, 3, false, 0, NO_MASK, 0, false},       {1, 12, 12, 1, 256, 64, 64, false, 255, NO_MASK, 0, true},
     {1, 4, 2, 5, 3, 0, 2, true, 0, NO_MASK, 0, false},        {1, 2, 2, 5, 3, 4, 0, false, 0, NO_MASK, 0, false},
     {1, 2, 1, 5, 0, 4, 3, false, 0, BOOLS, 15, false},        {2, 1, 1, 3, 0, 0, 0, true, 0, NO_MASK, 0, false},
+    {1, 3, 3, 128, 128, 64, 64, true, 0, NO_MASK, 0, true},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], RESULTS = 4 };
 

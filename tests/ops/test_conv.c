@@ -49,6 +49,8 @@ Test(conv, a_call_that_does_not_fit_says_why) {
                  TC_ERR_ARG, "output_padding is 2, not below stride 2");
   expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 1)), zeros(S(2, 2, 2)), NONE, (tc_conv_options){.padding = S(1)}), TC_ERR_SHAPE,
                  "padding 1 leaves nothing of 2 elements");
+  expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 0)), zeros(S(2, 2, 3)), NONE, (tc_conv_options){0}), TC_ERR_SHAPE,
+                 "a window of size 3 and an extent of 0; at least 1 is needed");
   expect_refusal(tc_unfold(x, 4, 2, 1), TC_ERR_ARG, "axis 4 is out of range");
   expect_refusal(tc_unfold(x, 2, 0, 1), TC_ERR_ARG, "windows have size 0");
   expect_refusal(tc_unfold(zeros(S(1, 1, 1, 1, 1, 1, 1, 2)), 7, 2, 1), TC_ERR_SHAPE, "rank 9");

@@ -131,6 +131,7 @@ static void headers_that_lie(void) {
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "'a' is no object with dtype"},
       {"{\"a\":null}", 0, "'a' is no object with dtype"},
       {"{\"a\":" F32("[]", 0, 4) ",\"a\":" F32("[]", 4, 8) "}", 8, "duplicate object key"},
+      {"{\"__metadata__\":null,\"a\":" F32("[2]", 0, 8) "}", 8, NULL},
       {"{\"__metadata__\":{\"k\":1}}", 0, "__metadata__ is no object of strings"},
       {"{\"__metadata__\":[\"k\"]}", 0, "__metadata__ is no object of strings"},
       {"{\"\xff\":" F32("[]", 0, 4) "}", 4, "no JSON"},
