@@ -153,6 +153,26 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
   return b;
 }
 
+static double greatest_of(tc_type type, const void *at, int64_t count) {
+  double greatest = 0;
+  for (int64_t i = 0; i < count; i++) greatest = fmax(greatest, fabs(tc_get_f64(type, at, i)));
+  return isfinite(greatest) ? greatest : 0;
+}
+
+// dq and dk are sums of scale (dout v - delta) times keys or queries. Where the difference cancels all over, as with one key, delta says how large it was.
+static double cancelled(const tc_plan *p, uint32_t node, void *const *operand) {
+  enum { Q, K, DELTA = 5, SCALE = 6 };
+  const tc_rec *r = tc_plan_rec(p, node);
+  if (tc_rec_op(r) != TC_OP_ATTENTION_DQ && tc_rec_op(r) != TC_OP_ATTENTION_DK) return 0;
+  const int factors[] = {tc_rec_op(r) == TC_OP_ATTENTION_DQ ? K : Q, DELTA, SCALE};
+  double product = 1;
+  for (int i = 0; i < 3; i++) {
+    uint32_t in = tc_rec_in(r)[factors[i]];
+    product *= greatest_of(type_of(p, in), operand[factors[i]], shape_of(p, in)->count);
+  }
+  return product;
+}
+
 static double within(double v, const format *f) {
   return isinf(v) ? copysign(f->largest, v) : v;
 }
@@ -181,9 +201,7 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
   int64_t count = shape_of(p, node)->count, n_wrong = 0, first = 0;
   char dims[128];
   bound here = b ? *b : (bound){0};
-  double greatest = 0;
-  for (int64_t i = 0; here.of_greatest > 0 && i < count; i++) greatest = fmax(greatest, fabs(tc_get_f64(type, want, i)));
-  here.absolute += here.of_greatest * (isfinite(greatest) ? greatest : 0);
+  if (here.of_greatest > 0) here.absolute += here.of_greatest * greatest_of(type, want, count);
   for (int64_t i = 0; i < count; i++)
     if (!(b ? is_near(type, &here, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
   if (!n_wrong) return false;
@@ -236,6 +254,7 @@ static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *
   const void *got = ok ? look_at(p, node, v, NULL) : NULL;
   if (ok) ok = got != NULL;
   if (ok && memcmp(got, want->ptr, bytes_of(p, node)) != 0) {
+    b.absolute += b.of_greatest * cancelled(p, node, seen);
     if (b.sized && tc_type_is_float(type_of(p, node))) ok = run_size(p, node, seen, arg, &size);
     v->n_wrong += ok && differs(p, node, got, want->ptr, &b, size ? size->ptr : NULL, to);
   }
