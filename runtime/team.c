@@ -86,7 +86,7 @@ typedef struct member {
   _Alignas(PAIR) _Atomic uint64_t share;  // of a spread wave, what nobody has taken: its first task (low half) and its end
   _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
-  int pu;  // pinned to, or -1
+  int core;  // pinned to its first PU, or -1
 } member;
 
 static struct {
@@ -109,7 +109,7 @@ static struct {
   atomic_int busy;  // held by the caller whose job runs
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
-  int caller_pu;  // where this job's caller was found last, -1 at first; no worker is pinned there, unless no core was free
+  int caller_pu;  // where this job's caller was found last, -1 at first; no worker is pinned to that core, unless none was free
   int64_t n_helped;  // tasks of this job that workers did
   bool late;  // one of them kept the caller waiting for LATE_NS
   member members[MOST_THREADS];
@@ -367,23 +367,27 @@ static void fork_watch(void) {
   pthread_atfork(NULL, NULL, forked);
 }
 
-// A core's PU that neither a worker is pinned to nor the caller runs on; -1 if there is none.
-static int free_pu(int caller_pu) {
+// Of a PU, whichever of the core's it is; -1: none that is known.
+static int core_of(int pu) {
+  return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
+}
+
+// A core that neither a worker is pinned to nor the caller runs on; -1 if there is none.
+static int free_core(int caller_core) {
   const tc_topology *t = tc_topology_get();
   for (int core = 0; core < t->n_cores; core++) {
-    int pu = t->pu_of_core[core];
-    bool taken = pu == caller_pu || pu >= CPU_SETSIZE;
-    for (int id = 1; id <= team.n_workers && !taken; id++) taken = team.members[id].pu == pu;
-    if (!taken) return pu;
+    bool taken = core == caller_core || t->pu_of_core[core] >= CPU_SETSIZE;
+    for (int id = 1; id <= team.n_workers && !taken; id++) taken = team.members[id].core == core;
+    if (!taken) return core;
   }
   return -1;
 }
 
-static void worker_move(int id, int pu) {
+static void worker_move(int id, int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET((size_t)pu, &set);
-  if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].pu = pu;
+  CPU_SET((size_t)tc_topology_get()->pu_of_core[core], &set);
+  if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].core = core;
 }
 
 // Lets worker id run on all cores, whatever the mask of the thread that started it: that one may have been pinned since.
@@ -401,10 +405,10 @@ static void worker_unpin(int id) {
 static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
   bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
-  team.members[id].pu = -1;
-  int pu = own_cores ? free_pu(sched_getcpu()) : -1;
-  if (pu >= 0)
-    worker_move(id, pu);
+  team.members[id].core = -1;
+  int core = own_cores ? free_core(core_of(sched_getcpu())) : -1;
+  if (core >= 0)
+    worker_move(id, core);
   else
     worker_unpin(id);
 }
@@ -415,10 +419,11 @@ static void workers_give_way(void) {
   int caller_pu = sched_getcpu();
   if (TC_LIKELY(caller_pu == team.caller_pu)) return;
   team.caller_pu = caller_pu;
-  for (int id = 1; id <= team.n_workers; id++) {
-    if (team.members[id].pu != caller_pu) continue;
-    int pu = free_pu(caller_pu);
-    if (pu >= 0) worker_move(id, pu);
+  int caller_core = core_of(caller_pu);
+  for (int id = 1; id <= team.n_workers && caller_core >= 0; id++) {
+    if (team.members[id].core != caller_core) continue;
+    int core = free_core(caller_core);
+    if (core >= 0) worker_move(id, core);
     return;
   }
 }

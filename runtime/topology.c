@@ -24,7 +24,6 @@
 #include <hwloc.h>
 #endif
 
-#define MOST_CORES ((int)(sizeof((tc_topology *)0)->pu_of_core / sizeof(int)))
 #define GUESS_L1_BYTES ((size_t)32 << 10)
 #define GUESS_L2_BYTES ((size_t)512 << 10)
 
@@ -56,6 +55,12 @@ static int online_pus(void) {
   return n > 0 ? (int)n : 1;
 }
 
+static void core_has(tc_topology *t, int core, int pu) {
+  if (core >= TC_TOPOLOGY_CORES) return;
+  if (t->pu_of_core[core] < 0) t->pu_of_core[core] = pu;
+  if (pu < TC_TOPOLOGY_PUS) t->core_of_pu[pu] = (int16_t)core;
+}
+
 #ifdef TC_HAVE_HWLOC
 
 static void caches_of(tc_topology *t, hwloc_obj_t obj) {
@@ -76,7 +81,7 @@ static void cores_read(tc_topology *t, hwloc_topology_t hw, hwloc_const_bitmap_t
     hwloc_bitmap_and(both, core->cpuset, mask);
     if (hwloc_bitmap_iszero(both)) continue;
     if (t->n_cores == 0) caches_of(t, core);
-    if (t->n_cores < MOST_CORES) t->pu_of_core[t->n_cores] = hwloc_bitmap_first(both);
+    for (int pu = -1; (pu = hwloc_bitmap_next(both, pu)) >= 0;) core_has(t, t->n_cores, pu);
     t->n_cores++;
   }
   hwloc_bitmap_free(both);
@@ -146,13 +151,16 @@ static void cores_and_caches_from_sys(tc_topology *t) {
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
     t->n_affinity = CPU_COUNT(&mask);
     for (int pu = 0; pu < CPU_SETSIZE; pu++) {
-      if (!CPU_ISSET((size_t)pu, &mask) || core_first_pu(pu, &mask) != pu) continue;
-      if (t->n_cores < MOST_CORES) t->pu_of_core[t->n_cores] = pu;
-      t->n_cores++;
+      if (!CPU_ISSET((size_t)pu, &mask)) continue;
+      int first = core_first_pu(pu, &mask);
+      if (first < pu && first < TC_TOPOLOGY_PUS && t->core_of_pu[first] >= 0)
+        core_has(t, t->core_of_pu[first], pu);
+      else if (first == pu)
+        core_has(t, t->n_cores++, pu);
     }
   } else {  // more PUs than a cpu_set_t holds
     t->n_cores = t->n_pus;
-    for (int i = 0; i < t->n_cores && i < MOST_CORES; i++) t->pu_of_core[i] = i;
+    for (int i = 0; i < t->n_cores; i++) core_has(t, i, i);
   }
   t->owns_machine = t->n_affinity == t->n_pus;
   t->l1_bytes = sysconf_bytes(_SC_LEVEL1_DCACHE_SIZE);
@@ -172,11 +180,16 @@ static void threads_decide(tc_topology *t) {
            by, t->n_cores, t->n_affinity, t->n_pus, quota);
 }
 
+static void forget(tc_topology *t) {
+  *t = (tc_topology){0};
+  memset(t->pu_of_core, 0xFF, sizeof t->pu_of_core), memset(t->core_of_pu, 0xFF, sizeof t->core_of_pu);
+}
+
 // cgroup_root stands for / : root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real ones.
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic) {
-  *out = (tc_topology){0};
+  forget(out);
   if (!cores_and_caches(out, synthetic)) {
-    *out = (tc_topology){0};
+    forget(out);
     cores_and_caches_from_sys(out);
   }
   if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
@@ -184,7 +197,7 @@ void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *syn
   if (!cgroup_root || *cgroup_root) out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
   // Containers with a quota share the machine: all of them pinning to the same first cores would starve each other.
   if (out->quota > 0) out->owns_machine = false;
-  if (out->n_cores > MOST_CORES) out->n_cores = MOST_CORES;
+  if (out->n_cores > TC_TOPOLOGY_CORES) out->n_cores = TC_TOPOLOGY_CORES;
   threads_decide(out);
 }
 

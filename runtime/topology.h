@@ -6,6 +6,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define TC_TOPOLOGY_CORES 256
+#define TC_TOPOLOGY_PUS 1024
 
 typedef struct tc_topology {
   int n_cores, n_pus;        // physical cores and hardware threads the process may see
@@ -14,7 +18,8 @@ typedef struct tc_topology {
   int n_threads;             // the minimum of the above before the user's setting
   size_t l1_bytes, l2_bytes, l3_bytes;
   bool owns_machine;         // the mask covers every PU: threads may be pinned
-  int pu_of_core[256];       // OS index of the first PU of core i
+  int pu_of_core[TC_TOPOLOGY_CORES];  // OS index of the first PU of core i
+  int16_t core_of_pu[TC_TOPOLOGY_PUS];  // by OS index; -1: of none of these
   char why[160];             // one sentence for tc-info: what decided n_threads
 } tc_topology;
 

@@ -42,6 +42,7 @@ Test(topology, real_machine_is_sane) {
   cr_assert(t->n_threads >= 1 && t->n_threads <= t->n_affinity && t->n_threads <= t->n_cores);
   cr_assert(t->l1_bytes > 0 && t->l2_bytes > 0);
   cr_assert(strlen(t->why) > 0);
+  for (int core = 0; core < t->n_cores; core++) cr_assert_eq(t->core_of_pu[t->pu_of_core[core]], core);
   cr_assert_eq(tc_topology_get(), t);
 }
 
@@ -56,6 +57,8 @@ Test(topology, synthetic_machine_is_read) {
   cr_assert_eq(t.n_affinity, 16);
   cr_assert_eq(t.n_threads, 8);
   cr_assert_eq(t.pu_of_core[3], 6);
+  for (int pu = 0; pu < 16; pu++) cr_assert_eq(t.core_of_pu[pu], pu / 2);
+  cr_assert_eq(t.core_of_pu[16], -1);
   cr_assert(t.l1_bytes >= 46000 && t.l2_bytes >= 990000 && t.l3_bytes >= 31000000);
   cr_assert(t.owns_machine);
   cr_assert_float_eq(t.quota, 0, 0);
