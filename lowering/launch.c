@@ -78,8 +78,9 @@ static void report(const tc_plan *plan, const run *r, const tc_call *call) {
       bad = index[at];
     else if (tc_gpu_read(r->p->graph.target.gpu, &bad, index + at, sizeof bad) != TC_OK)
       return;  // the device is lost, and has said so
-    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(bad), (long long)at,
-            (long long)r->num[s->first_num]);
+    int64_t extent = (int64_t)r->num[s->first_num];
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_said(bad, extent),
+            (long long)at, (long long)extent);
   } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
   }

@@ -2,8 +2,10 @@
 #include "examples/models/cli.h"
 
 #include <errno.h>
+#include <float.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +59,7 @@ static const row rows[] = {
     {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k)},
     {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab)},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
-    {"batch", "N", "rows of the input at a time, 32 if left out, in training all; that takes whole batches, and leaves out rows beyond the last",
-     COUNT, offsetof(cli, batch)},
+    {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch)},
     {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
     {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
     {"threads", "N", "threads", COUNT, offsetof(cli, threads)},
@@ -80,7 +81,8 @@ static void help(const char *program, const char *about, const char *which) {
     char left[40];
     if (!has(which, rows[i].name)) continue;
     snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value);
-    printf("  %-16s  %s\n", left, rows[i].help);
+    bool trains = strcmp(rows[i].name, "batch") == 0 && has(which, "train");
+    printf("  %-16s  %s%s\n", left, rows[i].help, trains ? ", in training all; that takes whole batches, and leaves out rows beyond the last" : "");
   }
   printf("  %-16s  %s\n", "--help", "this text");
 }
@@ -101,7 +103,8 @@ static void set(cli *c, const row *r, const char *text) {
     }
     case NUMBER:
       *(double *)to = strtod(text, &end);
-      if (errno || end == text || *end || !(*(double *)to >= 0)) cli_fail("--%s %s: not a number from 0 on that a double can be", r->name, text);
+      if (errno || end == text || *end || !(*(double *)to >= 0 && *(double *)to <= DBL_MAX))
+        cli_fail("--%s %s: not a number from 0 on that a double can be", r->name, text);
       return;
     case TYPE:
       for (int i = 0; i < 4; i++)
@@ -264,7 +267,7 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
     tc_scope_end(scope);  // nothing old is held: parameters change in place
     cli_check(tc_item_f32(loss, &value));
     tc_scope_end(outer);
-    printf("%.9g\n", (double)value);
+    printf("%.9g\n", isnan(value) ? NAN : (double)value);
     cli_flush();
     cli_progress("steps", step + 1, c->train);
   }

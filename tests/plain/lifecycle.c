@@ -467,12 +467,15 @@ static void an_index_out_of_range_names_the_users_call(void) {
   }
   tc_tensor loss = tc_cross_entropy(scores, tc_from_host(bad, TC_SHAPE(2), TC_I64));
   EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", "index 3 at position 1", __LINE__ - 1);
-  static const int64_t negative[][2] = {{1, -1}, {0, -3}, {2, -4}, {0, INT64_MIN}};
-  static const char *const said[] = {"index -1 at position 1 is out of range for extent 3", "index -3", "index -4", "index -9223372036854775808"};
-  for (int i = 0; i < 4; i++) {
-    loss = tc_cross_entropy(scores, tc_from_host(negative[i], TC_SHAPE(2), TC_I64));
+  static const int64_t wrong[][2] = {{1, -1}, {0, -3}, {2, -4}, {0, INT64_MIN}, {0, INT64_MAX}};
+  static const char *const said[] = {"index -1 at position 1 is out of range for extent 3", "index -3", "index -4", "index -9223372036854775808",
+                                     "index 9223372036854775807"};
+  for (int i = 0; i < 5; i++) {
+    loss = tc_cross_entropy(scores, tc_from_host(wrong[i], TC_SHAPE(2), TC_I64));
     EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", said[i], __LINE__ - 1);
   }
+  tc_tensor row = tc_embedding(table, tc_full_int(TC_SHAPE(1), INT64_MAX, TC_I64));
+  EXPECT_INDEX(tc_eval(1, &row), "embedding", "index 9223372036854775807", __LINE__ - 1);
   tc_tensor near = tc_take_along_dim(scores, tc_full_int(TC_SHAPE(2, 1), -4, TC_I32), 1);
   EXPECT_INDEX(tc_eval(1, &near), "take_along_dim", "index -4 at position 0", __LINE__ - 1);
   tc_tensor added = tc_index_add(scores, 1, tc_full_int(TC_SHAPE(1), 5, TC_I32), f32(2, 2, 1));
