@@ -107,9 +107,9 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   if (y == TC_NODE_ERR) return y;
   tc_node counts = f_int(t, TC_OP_NE, y, ignore_index);
   // gather takes negative indices from the end; a negative class is a mistake, so it is put far away, and reported at the sync as what it was
-  // (tc_index_said in kernels/ref/ref.h). Below -n_classes it is out of range already.
+  // (tc_index_said in runtime/status.h). Below -n_classes it is out of range already.
   tc_node from_end = tc_rec_binary(t, TC_OP_LOGICAL_AND, f_int(t, TC_OP_LT, y, 0), f_int(t, TC_OP_GE, y, -n_classes));
-  tc_node index = tc_rec_where(t, from_end, f_int(t, TC_OP_ADD, y, -(INT64_C(1) << 62)), y);
+  tc_node index = tc_rec_where(t, from_end, f_int(t, TC_OP_ADD, y, -TC_INDEX_AWAY), y);
   tc_node picked = tc_rec_gather(t, lp, axis, tc_rec_where(t, counts, index, tc_rec_const(t, y, 0.0)));
   if (log_sum != TC_NODE_ERR) picked = f_sub(t, picked, log_sum);
   picked = f_neg(t, picked);

@@ -39,6 +39,12 @@ typedef struct tc_call {
 // The op of the call this thread is inside (runtime/reentry.h); else the other.
 const char *tc_call_op(const char *outside);
 
+// The index to name in an error. Who refuses to count from the end takes TC_INDEX_AWAY from those that would, which puts them out of every range.
+#define TC_INDEX_AWAY (INT64_C(1) << 62)
+static inline int64_t tc_index_said(int64_t index, int64_t extent) {
+  return index >= -TC_INDEX_AWAY - extent && index < -TC_INDEX_AWAY ? index + TC_INDEX_AWAY : index;
+}
+
 // Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
 extern _Thread_local const char *tc_outer_op;
 

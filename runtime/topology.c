@@ -55,8 +55,9 @@ static int online_pus(void) {
   return n > 0 ? (int)n : 1;
 }
 
+// A PU more of a core, the core's first one first.
 static void core_has(tc_topology *t, int core, int pu) {
-  if (core >= TC_TOPOLOGY_CORES) return;
+  if (core < 0 || core >= TC_TOPOLOGY_CORES) return;
   if (t->pu_of_core[core] < 0) t->pu_of_core[core] = pu;
   if (pu < TC_TOPOLOGY_PUS) t->core_of_pu[pu] = (int16_t)core;
 }
@@ -145,6 +146,8 @@ static int core_first_pu(int pu, const cpu_set_t *mask) {
   return pu;
 }
 
+_Static_assert(TC_TOPOLOGY_PUS >= CPU_SETSIZE, "a PU of a mask is in core_of_pu");
+
 static void cores_and_caches_from_sys(tc_topology *t) {
   cpu_set_t mask;
   t->n_pus = t->n_affinity = online_pus();
@@ -153,10 +156,7 @@ static void cores_and_caches_from_sys(tc_topology *t) {
     for (int pu = 0; pu < CPU_SETSIZE; pu++) {
       if (!CPU_ISSET((size_t)pu, &mask)) continue;
       int first = core_first_pu(pu, &mask);
-      if (first < pu && first < TC_TOPOLOGY_PUS && t->core_of_pu[first] >= 0)
-        core_has(t, t->core_of_pu[first], pu);
-      else if (first == pu)
-        core_has(t, t->n_cores++, pu);
+      core_has(t, first == pu ? t->n_cores++ : t->core_of_pu[first], pu);
     }
   } else {  // more PUs than a cpu_set_t holds
     t->n_cores = t->n_pus;

@@ -42,6 +42,7 @@ typedef struct row {
   const char *name, *value, *help;
   kind kind;
   size_t at;  // in cli
+  const char *in_training;  // more help, of programs that train; or NULL
 } row;
 
 static const row rows[] = {
@@ -59,7 +60,8 @@ static const row rows[] = {
     {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k)},
     {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab)},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
-    {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch)},
+    {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
+     ", in training all; that takes whole batches, and leaves out rows beyond the last"},
     {"dtype", "TYPE", "f32 (default), bf16, f16 or f64: what is computed in", TYPE, offsetof(cli, dtype)},
     {"device", "NAME", "tc:cpu, tc:ref, ...", TEXT, offsetof(cli, device)},
     {"threads", "N", "threads", COUNT, offsetof(cli, threads)},
@@ -81,8 +83,7 @@ static void help(const char *program, const char *about, const char *which) {
     char left[40];
     if (!has(which, rows[i].name)) continue;
     snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value);
-    bool trains = strcmp(rows[i].name, "batch") == 0 && has(which, "train");
-    printf("  %-16s  %s%s\n", left, rows[i].help, trains ? ", in training all; that takes whole batches, and leaves out rows beyond the last" : "");
+    printf("  %-16s  %s%s\n", left, rows[i].help, rows[i].in_training && has(which, "train") ? rows[i].in_training : "");
   }
   printf("  %-16s  %s\n", "--help", "this text");
 }

@@ -40,12 +40,6 @@ typedef tc_status tc_ref_fn(const tc_ref_call *call);
 #undef TC_OP
 tc_status tc_ref_none(const tc_ref_call *call);
 
-// The index to name in an error. Who refuses to count from the end takes TC_INDEX_AWAY from those that would, which puts them out of every range.
-#define TC_INDEX_AWAY (INT64_C(1) << 62)
-static inline int64_t tc_index_said(int64_t index, int64_t extent) {
-  return index >= -TC_INDEX_AWAY - extent && index < -TC_INDEX_AWAY ? index + TC_INDEX_AWAY : index;
-}
-
 // One element of any type, as double or int64 (floats truncate; bool is 0 or 1), and back (rounded to nearest even, integers wrap).
 double tc_get_f64(tc_type type, const void *p, int64_t i);
 int64_t tc_get_i64(tc_type type, const void *p, int64_t i);
