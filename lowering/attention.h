@@ -30,6 +30,9 @@ typedef struct tc_att {
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
   bool fused, one_block;
   bool reads_keys;  // forward, of few rows: keys are not turned into panels, but multiplied where they lie
+  bool
+      by_pairs;  // scores are by pairs of columns where elements allow it (attention_blocks.h), queries times row_scale, a power of two, keys times the rest
+  double row_scale;
   int step;  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2 where pairs of bf16 are, as words
   tc_type packed_type;  // of what is packed and multiplied: the accumulators', or words
   int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores

@@ -133,8 +133,8 @@ static void backward_block(backward *b, tc_val key_end) {
   tc_val zero = i64(p->s, 0), n_here = most(p, zero, sub(p->s, b->k1, b->k0));
   if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + TC_ATT_ROWS) * b->e);
   if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + TC_ATT_ROWS) * b->ev);
-  tc_att_turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_att_key_scale(p));
-  if (wants_slopes(p)) tc_att_turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE);
+  tc_att_turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_att_key_scale(p), NULL);
+  if (wants_slopes(p)) tc_att_turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE, NULL);
   if (p->dq != TC_NONE) tc_att_pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
   b->head = loop(p->s, zero, i64(p->s, p->group), 1);
   enter_head(b);

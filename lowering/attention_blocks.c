@@ -64,10 +64,9 @@ static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val c
   return tc_emit_load_words(E, f->buf, at, lanes, mask);
 }
 
-// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys.
+// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys. v: the steps, turned.
 static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
-                       tc_val by) {
-  tc_val v[64];
+                       tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
     tc_val row = least(p, plus(p, key, i), last);
     v[i] = p->step == 1 ? tc_att_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
@@ -77,20 +76,26 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
   for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by) {
+void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+                      const tc_att_pairs *pairs) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
+  tc_val v[64], sum = TC_NONE;
   tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
   tc_val first = loop(p->s, i64(p->s, 0), i64(p->s, p->lanes), size);
   key = add(p->s, key, first), panel = add(p->s, panel, first);
+  if (pairs) sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size));
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
-    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by);
+    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
+    for (int i = 0; i < size && pairs; i++)
+      if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
     end(p->s);
   }
   if (full < columns)
     turn_block(p, f, key, last, i64(p->s, full), size, tc_att_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
-               plus(p, panel, full * p->lanes), by);
+               plus(p, panel, full * p->lanes), by, v);
+  if (pairs) store(p, pairs->keys, sub(p->s, key, k0), sum);
   end(p->s);
   end(p->s);
 }
@@ -124,6 +129,35 @@ void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side 
 
 void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
   for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
+}
+
+// acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each loaded where they are used, once, since x86's
+// arithmetic spreads them on the way: a register that one is spread to takes a turn of a unit that adds.
+static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
+  tc_val w[3], v[3];
+  for (int j = 0; j < 3; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
+  for (int i = 0; i < rows; i++) {
+    for (int j = 0; j < 3; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
+    tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
+    tc_emit_set(E, acc[i], multiply_add(p, first, second, multiply_add(p, v[2], w[2], acc[i])));
+  }
+}
+
+void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
+                       const tc_att_ahead *next) {
+  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_N_REM, key, i64(p->s, p->lanes));
+  prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
+  tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
+         less = load(p, pairs->keys, p->acc, p->vector, key, TC_NONE);
+  tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
+  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
+  tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_att_paired(columns)), TC_ATT_PAIRED);
+  for (int c = 0; tc_att_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
+  multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATT_PAIRED - 1), acc);
+  end(p->s);
+  tc_att_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_att_paired(columns)), i64(p->s, columns), acc);
+  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, key, i * p->pitch), acc[i]);
+  end(p->s);
 }
 
 // Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.

@@ -26,6 +26,21 @@ typedef struct tc_att_ahead {
   tc_val row, key, value;  // the first of each
 } tc_att_ahead;
 
+// Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1 k2, of which the last two are sums of a row and of a key
+// alone. Two additions take the place of a multiplication, on units that do nothing else meanwhile; of 16 columns five pairs keep both kinds busy.
+// Their error goes with the larger of the row's and the key's elements, not with their product: see attention.c.
+#define TC_ATT_PAIRED 16
+typedef struct tc_att_pairs {
+  int keys, rows;  // tiles of what is added: less the products of the pairs of each key of the block, and of each row of the tile
+} tc_att_pairs;
+
+static inline bool tc_att_begins_pair(int64_t column) {
+  return column % TC_ATT_PAIRED % 3 == 0 && column % TC_ATT_PAIRED < TC_ATT_PAIRED - 1;
+}
+static inline int64_t tc_att_paired(int64_t columns) {
+  return columns / TC_ATT_PAIRED * TC_ATT_PAIRED;
+}
+
 // The panels of `columns` columns, each of its width: tc_att_next_panel enters one after the other, and gives its first column, as a value, and its lanes.
 typedef struct tc_att_panels {
   int64_t columns;
@@ -92,8 +107,9 @@ tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val co
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start);
 // The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of a key's columns at panel * columns * lanes +
-// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE.
-void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by);
+// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys are made, or NULL.
+void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+                      const tc_att_pairs *pairs);
 
 // ---- products ----
 
@@ -109,6 +125,9 @@ static inline void prefetch_query(tc_att *p, const tc_att_ahead *x, tc_val i) {
 // Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel a half, a quarter or both,
 // where they are enough: every tile has a causal edge, a panel is a good part of the keys of a short one. next: what is asked for meanwhile, or NULL.
 void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const tc_att_ahead *next);
+// The same by pairs.
+void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
+                       const tc_att_ahead *next);
 // Ends the panel before and enters the next one; false after the last.
 bool tc_att_next_panel(tc_att *p, tc_att_panels *x);
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <tc/tc.h>
 
+#include "lowering/compiler.h"
 #include "runtime/options.h"
 #include <unistd.h>
 
@@ -314,13 +315,97 @@ Test(attention, interpreter_and_one_thread_give_the_same_bits_of_bf16) {
   same_bits_elsewhere(TC_BF16);
 }
 
+// Scores by pairs, which the widest vectors alone make, are left out.
 Test(attention, narrower_vectors_give_the_same_bits) {
   size_t bytes = bytes_of_all(TC_F32);
+  setenv("TC_WINOGRAD", "0", 1);
   char *here = malloc(bytes), *apart = malloc(bytes);
   compute_apart("TC_ISA", "avx2", TC_F32, apart, bytes);
   compute_all(TC_F32, here);
   cr_assert_arr_eq(here, apart, bytes);
   free(here), free(apart);
+}
+
+// ---- Scores by pairs ----
+
+enum { ROWS = 100, HEAD = 72, KEYS = 600 };  // tiles and columns that are not whole, two blocks of keys
+
+typedef struct heads {
+  float q[ROWS * HEAD], k[KEYS * HEAD], v[KEYS * HEAD];
+} heads;
+
+static float normal(void) {
+  double sum = 0;
+  for (int i = 0; i < 12; i++) draws = draws * 1664525u + 1013904223u, sum += draws * 0x1p-32;
+  return (float)(sum - 6);
+}
+
+static void draw_heads(heads *h) {
+  for (int i = 0; i < ROWS * HEAD; i++) h->q[i] = normal();
+  for (int i = 0; i < KEYS * HEAD; i++) h->k[i] = normal(), h->v[i] = normal();
+}
+
+static void attend_heads(const heads *h, const char *winograd, float *out) {
+  setenv("TC_WINOGRAD", winograd, 1);
+  tc_options_reload();
+  tc_cache_clear();
+  cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
+  tc_scope scope = tc_scope_begin();
+  tc_tensor q = tc_from_host(h->q, TC_SHAPE(ROWS, HEAD), TC_F32), k = tc_from_host(h->k, TC_SHAPE(KEYS, HEAD), TC_F32),
+            v = tc_from_host(h->v, TC_SHAPE(KEYS, HEAD), TC_F32);
+  cr_assert_eq(tc_to_host(tc_scaled_dot_product_attention(q, k, v, NONE, (tc_attention_options){0}), out, sizeof h->q), TC_OK);
+  tc_scope_end(scope);
+}
+
+// The greatest error of the result, against sums in double.
+static double error_of(const heads *h, const float *out) {
+  double greatest = 0;
+  for (int i = 0; i < ROWS; i++) {
+    double weight[KEYS], sum = 0;
+    for (int j = 0; j < KEYS; j++) {
+      weight[j] = 0;
+      for (int x = 0; x < HEAD; x++) weight[j] += (double)h->q[i * HEAD + x] * (double)h->k[j * HEAD + x];
+      sum += weight[j] = exp(weight[j] / sqrt(HEAD));
+    }
+    for (int x = 0; x < HEAD; x++) {
+      double want = 0;
+      for (int j = 0; j < KEYS; j++) want += weight[j] * (double)h->v[j * HEAD + x];
+      greatest = fmax(greatest, fabs(want / sum - (double)out[i * HEAD + x]));
+    }
+  }
+  return greatest;
+}
+
+static bool made_by_pairs(const heads *h) {
+  static float out[ROWS * HEAD], sums[ROWS * HEAD];
+  attend_heads(h, "1", out), attend_heads(h, "0", sums);
+  return memcmp(out, sums, sizeof out) != 0;
+}
+
+Test(attention, scores_by_pairs_are_as_near_as_sums) {
+  static heads h;
+  static float out[ROWS * HEAD];
+  draw_heads(&h);
+  cr_assert_eq(made_by_pairs(&h), tc_compiler_isa()->pairs);
+  attend_heads(&h, "1", out);
+  cr_expect_leq(error_of(&h, out), 1e-6);
+  for (int i = 0; i < ROWS * HEAD; i++) h.q[i] *= 1e-3f;
+  attend_heads(&h, "1", out);
+  cr_expect_leq(error_of(&h, out), 1e-6);
+}
+
+// One is enough in a block of keys, of which there are two, or in each tile of rows.
+Test(attention, rows_and_keys_of_large_elements_are_sums) {
+  static const float large[] = {100, -1e20f, INFINITY, -INFINITY, NAN};
+  static heads h;
+  for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    draw_heads(&h);
+    for (int j = 0; j < KEYS; j += KEYS - 1) h.k[j * HEAD + 33] = large[i];
+    cr_expect(!made_by_pairs(&h), "a key with %g", (double)large[i]);
+    draw_heads(&h);
+    for (int r = 0; r < ROWS; r++) h.q[r * HEAD + r % 64] = large[i];
+    cr_expect(!made_by_pairs(&h), "rows with %g", (double)large[i]);
+  }
 }
 
 // ---- Decoding ----
