@@ -12,7 +12,7 @@
 // Where bf16 is multiplied in pairs (product.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
 // rounded to bf16; their sum is of what they were before.
 // Scores in f32 are by pairs of columns (attention_blocks.h) where the instruction set gains by it and elements are not large. 4x12x512x64, causal, on a Zen 4,
-// one thread: 16.0 ms, then 14.1. Errors of a head of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where keys are as
+// one thread: 16.1 ms, then 14.3. Errors of a head of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where keys are as
 // large as pairs may be and queries a thousandth, 1.6e-6 and 1.7e-7.
 // Order: scores add over e, by pairs three columns at a time, the third before the pair, of one row or two in 16 lanes combined by halves; mixes over keys block
 // by block; sums of weights in 16 lanes combined by halves; gradients over keys or rows in order.
@@ -38,8 +38,8 @@
 #define KEYS_AHEAD 32
 #define FEW_ROWS 12  // for which packing values does not pay, nor pairs
 
-// Scores are by pairs where elements of the tile's rows and the block's keys, each times its part of the scale, are all below this: since products of a
-// row's own elements are added, and of a key's, what they round is a score's error however small that is. Not of infinities and NaN.
+// Scores are by pairs where elements of the tile's rows and of the block's keys so far, each times its part of the scale, are all below this: since products
+// of a row's own elements are added, and of a key's, what they round is a score's error however small that is. Not of infinities and NaN.
 #define PAIRED_BELOW 4.0
 #define LEAST_PAIRED_ROWS 4  // of a tile: fewer would wait for their sums
 #define LEAST_PAIRED_KEYS 32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17
@@ -123,7 +123,6 @@ typedef struct forward {
   tc_att *p;
   int queries, panels, values, scores, weights, greatest, sums, shrink, mix;  // tiles; weights: the scores', or of bf16
   tc_att_pairs pairs;
-  tc_val top;  // the greatest magnitude in paired columns of the block's keys
   tc_val begins_pair;  // whether each of TC_ATT_PAIRED columns does
   bool pack_values;
   int64_t value_pitch;
@@ -255,12 +254,6 @@ static tc_val key_factor(tc_att *p) {
   return p->by_pairs ? mul(p, tc_att_key_scale(p), number(p, 1 / p->row_scale)) : tc_att_key_scale(p);
 }
 
-// As bits: NaN is the greatest.
-static tc_val magnitude(tc_att *p, tc_val v) {
-  tc_val bits = tc_emit_raw(E, TC_N_BITCAST, TC_I32, tc_emit_lanes(E, v), v, TC_NONE, TC_NONE, 0);
-  return tc_emit_bin(E, TC_N_AND, bits, tc_emit_const_i(E, TC_I32, INT32_MAX));
-}
-
 static tc_val greatest_of(tc_att *p, tc_val bits) {
   tc_val top = tc_emit_raw(E, TC_N_HREDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_N_MAX);
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
@@ -270,16 +263,6 @@ static tc_val no_bits(tc_att *p) {
   return tc_emit_var(E, tc_emit_splat(E, tc_emit_const_i(E, TC_I32, 0), TC_ATT_PAIRED));
 }
 
-// The greatest magnitude among the paired columns of the block's keys, as they are multiplied.
-static tc_val top_of_keys(forward *f) {
-  tc_att *p = f->p;
-  tc_val top = no_bits(p), key = loop(p->s, f->k0, f->k1, 1);
-  for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED)
-    tc_emit_set(E, top, most(p, top, magnitude(p, tc_att_load_part(p, &p->k, key, i64(p->s, c), TC_ATT_PAIRED, TC_NONE))));
-  end(p->s);
-  return greatest_of(p, magnitude(p, mul(p, greatest_of(p, top), key_factor(p))));
-}
-
 // tc_att_begins_pair of TC_ATT_PAIRED columns.
 static tc_val pair_beginnings(tc_att *p) {
   tc_val column = lane_numbers(p, TC_I32, TC_ATT_PAIRED), in_three = tc_emit_bin(E, TC_N_REM, column, tc_emit_const_i(E, TC_I32, 3));
@@ -287,33 +270,41 @@ static tc_val pair_beginnings(tc_att *p) {
   return tc_emit_bin(E, TC_N_AND, first, tc_emit_bin(E, TC_N_LT, column, tc_emit_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
 }
 
-// Packs a tile's queries, times their part of the scale, and leaves the sums of their pairs. The greatest magnitude in their paired columns.
+// Packs a tile's queries, times their part of the scale. The greatest magnitude in their paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_att *p = f->p;
-  int64_t pitch = ceil_to(p->e, TC_ATT_PAIRED);
   tc_val top = no_bits(p), i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
-  tc_val sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), TC_ATT_PAIRED));
   for (int64_t c = 0; c < p->e; c += TC_ATT_PAIRED) {
     bool paired = c + TC_ATT_PAIRED <= p->e;
-    tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED),
-           v = tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask);
-    tc_val scaled = mul(p, v, number(p, p->row_scale));
-    store(p, f->queries, plus(p, times(p->s, i, pitch), c), scaled);
-    if (!paired) continue;
-    tc_emit_set(E, top, most(p, top, magnitude(p, scaled)));
-    tc_emit_set(E, sum, multiply_add(p, v, tc_att_load_part(p, &p->q, from, i64(p->s, c + 1), TC_ATT_PAIRED, f->begins_pair), sum));
+    tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED);
+    tc_val v = mul(p, tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask), number(p, p->row_scale));
+    store(p, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
+    if (paired) tc_emit_set(E, top, most(p, top, magnitude(p, v)));
   }
-  store(p, f->pairs.rows, i, mul(p, reduce(p, sum, TC_N_ADD), number(p, -p->row_scale * p->row_scale)));
   end(p->s);
   return greatest_of(p, top);
+}
+
+// What the pairs of packed queries come to, from the tile: in memory the column after a row's last may be of a line that nobody else wants.
+static void sum_pairs_of_queries(forward *f) {
+  tc_att *p = f->p;
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), sum = TC_NONE;
+  for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED) {
+    tc_val v = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
+           next = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
+    sum = c ? multiply_add(p, v, next, sum) : mul(p, v, next);
+  }
+  store(p, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
+  end(p->s);
 }
 
 // Scores of a tile, by pairs where its elements allow it.
 static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   if (p->by_pairs) {
-    tc_val small = tc_emit_bin(E, TC_N_LT, most(p, top, f->top), number(p, PAIRED_BELOW));
+    tc_val small = tc_emit_bin(E, TC_N_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
     begin_if(p, small);
+    sum_pairs_of_queries(f);
     tc_att_with_pairs(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
     end_if(p);
     begin_if(p, tc_emit_bin(E, TC_N_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
@@ -416,7 +407,7 @@ static void forward_unit(forward *f, tc_val r1) {
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
   f->ready = tc_emit_var(E, i64(p->s, 0));
-  if (p->by_pairs) f->top = top_of_keys(f);
+  if (p->by_pairs) f->pairs.top = no_bits(p);
   tc_val first = f->r0;
   if (overlaps(p)) {
     tc_val tiles = tc_emit_bin(E, TC_N_DIV, plus(p, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
@@ -447,8 +438,8 @@ static void forward_kernel(tc_att *p) {
   f.value_pitch = f.pack_values ? columns : p->v.stride;
   if (!p->reads_keys) f.panels = tc_ex_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_ex_tile(s, p->packed_type, p->block / p->step * columns);
-  if (!reads_queries(p)) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATT_PAIRED : p->vector));
-  if (p->by_pairs) f.pairs = (tc_att_pairs){tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_ex_tile(s, p->acc, TC_ATT_ROWS)};
+  if (!reads_queries(p)) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATT_PAIRED : p->vector) + TC_ATT_PAIRED);
+  if (p->by_pairs) f.pairs = (tc_att_pairs){tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_ex_tile(s, p->acc, TC_ATT_ROWS), TC_NONE};
   f.weights = f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
   if (p->step > 1) f.weights = tc_ex_tile(s, TC_BF16, p->rows * p->pitch);
   f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);

@@ -88,8 +88,10 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
-    for (int i = 0; i < size && pairs; i++)
+    for (int i = 0; i < size && pairs; i++) {
       if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
+      tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, v[i])));
+    }
     end(p->s);
   }
   if (full < columns)
@@ -134,12 +136,13 @@ void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
 // acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each loaded where they are used, once, since x86's
 // arithmetic spreads them on the way: a register that one is spread to takes a turn of a unit that adds.
 static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
-  tc_val w[3], v[3];
-  for (int j = 0; j < 3; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
+  tc_val w[2], v[2];
+  multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
+  for (int j = 0; j < 2; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
   for (int i = 0; i < rows; i++) {
-    for (int j = 0; j < 3; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
+    for (int j = 0; j < 2; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
     tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
-    tc_emit_set(E, acc[i], multiply_add(p, first, second, multiply_add(p, v[2], w[2], acc[i])));
+    tc_emit_set(E, acc[i], multiply_add(p, first, second, acc[i]));
   }
 }
 

@@ -32,7 +32,14 @@ typedef struct tc_att_ahead {
 #define TC_ATT_PAIRED 16
 typedef struct tc_att_pairs {
   int keys, rows;  // tiles of what is added: less the products of the pairs of each key of the block, and of each row of the tile
+  tc_val top;  // a variable: magnitudes of keys' paired columns, as they are multiplied, the greatest of each lane
 } tc_att_pairs;
+
+// As bits: NaN is the greatest.
+static inline tc_val magnitude(tc_att *p, tc_val v) {
+  tc_val bits = tc_emit_raw(&p->s->e, TC_N_BITCAST, TC_I32, tc_emit_lanes(&p->s->e, v), v, TC_NONE, TC_NONE, 0);
+  return tc_emit_bin(&p->s->e, TC_N_AND, bits, tc_emit_const_i(&p->s->e, TC_I32, INT32_MAX));
+}
 
 static inline bool tc_att_begins_pair(int64_t column) {
   return column % TC_ATT_PAIRED % 3 == 0 && column % TC_ATT_PAIRED < TC_ATT_PAIRED - 1;
@@ -107,7 +114,7 @@ tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val co
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start);
 // The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of a key's columns at panel * columns * lanes +
-// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys are made, or NULL.
+// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are made, or NULL.
 void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
                       const tc_att_pairs *pairs);
 
