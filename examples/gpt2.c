@@ -177,7 +177,6 @@ int main(int argc, char **argv) {
                     "weights input output train lr save generate top-k vocab heads batch dtype device threads seed ");
   vocab v = {0};
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
-  if ((c.top_k || c.vocab) && !c.generate) cli_fail("--top-k and --vocab are of --generate, which is missing");
   if (!c.output && !c.train && !c.generate) cli_fail("nothing to do: give --output, --train or --generate");
   if (c.vocab && !vocab_read(&v, c.vocab)) cli_fail("--vocab %s cannot be used", c.vocab);
   tc_scope scope = tc_scope_begin();

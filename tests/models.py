@@ -211,6 +211,8 @@ def resnet_errors(w):
     other = m.resnet_weights(**resnet_sizes(True))
     fails(["its blocks have 3 convolutions, not 2"], input=x, output=path("y.npy"), weights=weights_file(other, "part.safetensors"))
     fails(["nothing to do"], **given)
+    fails(["--lr says nothing without --train"], output=path("y.npy"), lr=0.1, **given)
+    fails(["--output and --save are one file"], output=path("y.npy"), save=path("y.npy"), **given)
     fails(["--labels"], train=1, **given)
     fails(["3 classes for 2 images"], train=1, labels=torch.zeros(3, dtype=torch.int64), **given)
     fails(["11"], train=1, labels=torch.full((2,), 11), **given)  # out of range

@@ -43,6 +43,7 @@ typedef struct row {
   kind kind;
   size_t at;  // in cli
   const char *in_training;  // more help, of programs that train; or NULL
+  const char *with;  // the option without which this one says nothing; or NULL
 } row;
 
 static const row rows[] = {
@@ -51,14 +52,14 @@ static const row rows[] = {
     {"output", "FILE", "where the result goes, .npy", TEXT, offsetof(cli, output)},
     {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask)},
     {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types)},
-    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels)},
+    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels), .with = "train"},
     {"train", "N", "train N steps; prints their losses", COUNT, offsetof(cli, train)},
-    {"lr", "X", "learning rate", NUMBER, offsetof(cli, lr)},
-    {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum)},
+    {"lr", "X", "learning rate", NUMBER, offsetof(cli, lr), .with = "train"},
+    {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum), .with = "train"},
     {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
     {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
-    {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k)},
-    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab)},
+    {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k), .with = "generate"},
+    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab), .with = "generate"},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},
@@ -130,9 +131,19 @@ static void expect_writable(const char *option, const char *path) {
   if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) cli_fail("--%s %s: %s", option, path, strerror(EISDIR));
 }
 
+// No option is passed over in silence.
+static void expect_company(const bool *given) {
+  for (int i = 0; i < N_ROWS; i++) {
+    bool alone = given[i] && rows[i].with;
+    for (int k = 0; k < N_ROWS && alone; k++) alone = !given[k] || strcmp(rows[k].name, rows[i].with) != 0;
+    if (alone) cli_fail("--%s says nothing without --%s", rows[i].name, rows[i].with);
+  }
+}
+
 cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   struct option option[N_ROWS + 2] = {0};
   int number[N_ROWS], n = 0, got;
+  bool given[N_ROWS] = {false};
   cli c = {.dtype = TC_F32, .lr = -1, .momentum = -1};
   for (int i = 0; i < N_ROWS; i++)
     if (has(which, rows[i].name)) number[n] = i, option[n++] = (struct option){rows[i].name, required_argument, NULL, 0};
@@ -141,9 +152,12 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
     if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
     if (at == n) help(argv[0], about, which), cli_flush(), exit(0);
     set(&c, &rows[number[at]], optarg);
+    given[number[at]] = true;
   }
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);
+  expect_company(given);
   expect_writable("output", c.output), expect_writable("save", c.save);
+  if (c.output && c.save && strcmp(c.output, c.save) == 0) cli_fail("--output and --save are one file, %s", c.save);
   if (c.device) cli_check(tc_set_default_device(c.device));
   if (c.threads) cli_check(tc_set_num_threads((int)c.threads));
   tc_seed((uint64_t)c.seed);
