@@ -48,7 +48,7 @@
 
 static bool goes_by_pairs(const tc_att *p, const tc_isa *isa) {
   bool may = isa->pairs && tc_winograd_allowed() && !p->backward && p->acc == TC_F32 && p->step == 1;
-  return may && p->e >= TC_ATT_PAIRED && p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
+  return may && p->vector == TC_ATT_PAIRED && p->e >= TC_ATT_PAIRED && p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
 }
 
 static void choose_blocks(tc_att *p) {

@@ -27,7 +27,8 @@ typedef struct tc_att_ahead {
 } tc_att_ahead;
 
 // Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1 k2, of which the last two are sums of a row and of a key
-// alone. Two additions take the place of a multiplication, on units that do nothing else meanwhile; of 16 columns five pairs keep both kinds busy.
+// alone. Two additions take the place of a multiplication, on units that do nothing else meanwhile; of TC_ATT_PAIRED columns, as many as a vector has
+// lanes, five pairs keep both kinds busy.
 // Their error goes with the larger of the row's and the key's elements, not with their product: see attention.c.
 #define TC_ATT_PAIRED 16
 typedef struct tc_att_pairs {
