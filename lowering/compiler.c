@@ -78,7 +78,8 @@ static void find(void) {
   if (self.wanted) tc_plugin_find(self.foreign, self.build);
   if (!*self.build) pthread_once(&self.opened, open_compiler);
   bool there = self.llvm || *self.build;
-  if (!there && !self.isa->dots) self.isa = asked ? asked : &tc_isa_interpreted;  // with dots, for the same bits as compiled
+  bool alike = self.isa->dots || self.isa->lookups;  // interpreted as compiled, for the same bits
+  if (!there && !alike) self.isa = asked ? asked : &tc_isa_interpreted;
   self.compiles = there && !self.foreign;
   if (self.compiles && *self.build) write_head();
 }

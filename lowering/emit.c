@@ -6,6 +6,7 @@
 
 #include "lazy/record.h"
 #include "lowering/nest_math.h"
+#include "lowering/nest_tables.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
@@ -279,8 +280,22 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
+static tc_val looked_up(tc_emit *e, tc_nest_table_row row, tc_val at) {
+  return tc_emit_raw(e, TC_N_LOOKUP, TC_F32, tc_emit_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
+}
+
+// 2^x of power_of_two, the nearest sixteenth of x looked up. t's bits hold sixteenths: shifted, whole parts meet the exponent, and the rest, which is added to
+// the entry's digits, was taken from them.
+static tc_val power_looked_up(tc_emit *e, tc_val x) {
+  static const double c[] = {0x1.c6b46ap-5, 0x1.ebfff4p-3, 0x1.62e43p-1};
+  tc_val t = ADD(x, F(ROUNDER / 16)), r = SUB(x, SUB(t, F(ROUNDER / 16)));
+  tc_val near = float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, looked_up(e, TC_NEST_TABLE_POWER, t)), int_op(e, TC_N_SHL, bits_of(e, t), 19)));
+  return tc_emit_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
+}
+
 // 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the exponent's bits.
 static tc_val power_of_two(tc_emit *e, tc_val x) {
+  if (e->lookups) return power_looked_up(e, x);
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   tc_val t = ADD(x, F(ROUNDER)), r = SUB(x, SUB(t, F(ROUNDER)));
   return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_N_SHL, bits_of(e, t), 23)));
@@ -302,24 +317,33 @@ static tc_val gelu_f64(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
 }
 
-// Adding it rounds to a whole number h, whose low bits are the result's, and makes bits of FAR_TURNS differ from ROUNDER's unless |h| < 2^13.
-#define TURN_ROUNDER (ROUNDER + 8192)
-#define FAR_TURNS (-0x4000)
+// The parts of a turn that the argument x of a sine is reduced by: the nearest number of them, h, is taken off. `rounder` is ROUNDER and as much more as there
+// may be parts: adding it to a number rounds that to a whole one, whose low bits are the sum's, and bits of `far` differ from ROUNDER's in the sum where
+// there are more, or x is no number. A part is in two floats, of which the first is rounded down, and so is what is left, exact - rest: x without h of the
+// first part has no rounding, and h of the second has the sign of h, so that -0 stays what it is.
+typedef struct turn {
+  double of_one;  // parts of 1
+  double rounder;
+  int64_t far;
+  int quarter;  // parts of a quarter turn, which a cosine is ahead by
+} turn;
+#define QUARTERS 0.63661977236758134  // of a turn, in 1
 #define ROUNDER_BITS 0x4B400000
 
-// The nearest number of quarter turns to x as TURN_ROUNDER rounds it; of a cosine one more.
-static tc_val quarter_turns(tc_emit *e, tc_val x, bool cosine) {
-  return tc_emit_fma(e, x, F(0.63661977236758134), F(TURN_ROUNDER + cosine));
+static const turn by_quarters = {QUARTERS, ROUNDER + 8192, -0x4000, 1}, by_sixteenths = {4 * QUARTERS, ROUNDER + 32768, -0x10000, 4};
+
+// Parts of x, and the rounder; of a cosine a quarter turn more.
+static tc_val parts_of(tc_emit *e, tc_val x, const turn *by, bool cosine) {
+  return tc_emit_fma(e, x, F(by->of_one), F(by->rounder + (cosine ? by->quarter : 0)));
 }
 
-// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where |h| < 2^13: x = h pi/2 + r with |r| <= pi/4. pi/2 is in
-// two parts, and so is r, exact - rest, of which the first has no rounding. By the parity of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z
-// being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded before the last sum is small beside it. The first part of pi/2 is rounded down,
-// so that rest has the sign of h, and -0 stays what it is.
-static tc_val sin_f32(tc_emit *e, tc_val x, tc_val t, bool cosine) {
+// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where none are far: x = h pi/2 + r with |r| <= pi/4. By the parity
+// of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded before the last sum
+// is small beside it.
+static tc_val sin_of_quarters(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
-  tc_val h = SUB(t, F(TURN_ROUNDER + cosine));
+  tc_val h = SUB(t, F(by_quarters.rounder + cosine));
   tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
   tc_val z = tc_emit_fma(e, exact, exact, tc_emit_un(e, TC_N_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
   tc_val odd = tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, quarter, 1), tc_emit_const_i(e, TC_I32, 0));
@@ -330,21 +354,36 @@ static tc_val sin_f32(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), sign));
 }
 
-// Not 0 in bits of FAR_TURNS where t has 2^13 quarter turns or more, or is no number.
+// The same of t sixteenths, by three quarters of the operations: x = h pi/8 + r with |r| <= pi/16, and of the angle h pi/8 sine and cosine are looked up. With
+// nest_tables.def's SINE, .. and odd a polynomial for (sin r - r) / -z it is SINE + (cosine (exact - rest) + (SINE_REST - z (cosine odd + SQUARE + FOURTH z))).
+static tc_val sin_of_sixteenths(tc_emit *e, tc_val x, tc_val t, bool cosine) {
+  tc_val h = SUB(t, F(by_sixteenths.rounder + (cosine ? by_sixteenths.quarter : 0)));
+  tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)), r = ADD(exact, less), z = MUL(r, r);
+  tc_val c = looked_up(e, TC_NEST_TABLE_COSINE, t), odd = MUL(r, tc_emit_fma(e, z, F(-0x1.10b702p-7), F(0x1.555544p-3)));
+  tc_val even = tc_emit_fma(e, looked_up(e, TC_NEST_TABLE_FOURTH, t), z, looked_up(e, TC_NEST_TABLE_SQUARE, t));
+  tc_val p = tc_emit_fma(e, c, odd, even);
+  tc_val s = tc_emit_fma(e, tc_emit_un(e, TC_N_NEG, p), z, looked_up(e, TC_NEST_TABLE_SINE_REST, t));
+  s = tc_emit_fma(e, c, exact, tc_emit_fma(e, c, less, s));
+  return ADD(looked_up(e, TC_NEST_TABLE_SINE, t), s);
+}
+
+// Not 0 in bits of turn's `far` where t has more parts than are exact, or is no number.
 static tc_val far_bits(tc_emit *e, tc_val t) {
   return int_op(e, TC_N_XOR, bits_of(e, t), ROUNDER_BITS);
 }
 
-static tc_val is_far(tc_emit *e, tc_val bits) {
-  return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, FAR_TURNS), tc_emit_const_i(e, TC_I32, 0));
+static tc_val is_far(tc_emit *e, tc_val bits, const turn *by) {
+  return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, by->far), tc_emit_const_i(e, TC_I32, 0));
 }
 
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's function. One test for all lanes: masks are dear.
 static tc_val trig_f32(tc_emit *e, tc_val x, bool cosine) {
-  tc_val t = quarter_turns(e, x, cosine), var = tc_emit_var(e, sin_f32(e, x, t, cosine)), any = far_bits(e, t);
+  const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
+  tc_val t = parts_of(e, x, by, cosine), v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
+  tc_val var = tc_emit_var(e, v), any = far_bits(e, t);
   if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_N_HREDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_N_OR);
-  (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, is_far(e, any), TC_NONE, TC_NONE, 0);
-  tc_val far = is_far(e, far_bits(e, quarter_turns(e, x, cosine)));  // again: what waits meanwhile costs more
+  (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
+  tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);  // again: what waits meanwhile costs more
   tc_emit_set(e, var, tc_emit_select(e, far, call(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
   tc_emit_end(e, TC_N_ENDIF);
   return var;

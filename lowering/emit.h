@@ -7,6 +7,7 @@
 
 typedef struct tc_emit {
   tc_nest *nest;
+  bool lookups;  // isa.def's: LOOKUP may be used
   bool failed;
   bool uneven;  // a vector was to be spread over lanes that are not its own times a power of two; then `failed` is set too
 } tc_emit;

@@ -4,9 +4,13 @@
 
 #include <string.h>
 
+#include "lowering/compiler.h"
+
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   const tc_graph *g = gr->graph;
-  *s = (tc_ex){.e = {.nest = &out->nest}, .x = out, .gr = gr, .g = g, .gp = group, .cut = cut, .target = &g->target, .arena = arena};
+  bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
+  *s = (tc_ex){
+      .e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .cut = cut, .target = &g->target, .arena = arena};
   s->ext = tc_view_extents(group->a, group->f, group->k);
   s->memo = tc_arena_alloc(arena, (g->n + 1) * sizeof s->memo[0]);
   s->memo_depth = tc_arena_alloc(arena, g->n + 1);

@@ -278,6 +278,7 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_GATHER: return set->gather[log];
     case TC_N_SCATTER: return set->scatter[log];
     case TC_N_PREFETCH: return tc_interp_plain.prefetch;
+    case TC_N_LOOKUP: return !scalar && set->look_up != NULL ? set->look_up : set->map[TC_N_LOOKUP][TC_I32][scalar];
     case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
     case TC_N_CAST: return cast_fn(t, i, first->dtype);
     case TC_N_CALL: return tc_interp_plain.call[tc_nest_math_operands(i->imm) - 1];

@@ -286,6 +286,15 @@ COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) 
 }
 #endif
 
+#ifdef LOOK_UP
+static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
+  char *d = vector_at(frame, s->dst);
+  const char *a = vector_at(frame, s->src[0]);
+  for (uint32_t i = 0; i < s->lanes; i += 16) LOOK_UP(d + i * 4, tc_nest_table[s->imm], a + i * 4);
+  return s + 1;
+}
+#endif
+
 #define ENTRY(OP, TY, EXPR) .map[TC_N_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
 #define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_N_##OP][TC_##TY] = FN(H##OP, TY, v),
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
@@ -316,6 +325,9 @@ static const step_set STEPS_NAME(ISA) = {
     .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
 #ifdef STREAM
     .store_far = FN(STORE_FAR, 64, v),
+#endif
+#ifdef LOOK_UP
+    .look_up = FN(LOOK_UP, F32, v),
 #endif
 #ifdef ISA_F16C
     .pack_f16 = FN(PACK, F16, v), .unpack_f16 = FN(UNPACK, F16, v),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/nest_tables.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -119,6 +120,11 @@ static inline uint32_t bits_of(float v) {
 #define DOT_OF(x, y, sum) \
   bits_of(DOT_STEP((uint32_t)(x) << 16, (uint32_t)(y) << 16, \
                    DOT_STEP((uint32_t)(x) & 0xffff0000, (uint32_t)(y) & 0xffff0000, settled((uint32_t)(sum)))))
+static inline int32_t looked_up(int64_t table, int32_t at) {
+  int32_t bits;
+  memcpy(&bits, &tc_nest_table[table][at & (TC_NEST_TABLE_LENGTH - 1)], sizeof bits);
+  return bits;
+}
 static inline int32_t i32_from(double v) {
   return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX);
 }
@@ -209,7 +215,7 @@ static inline float f32_MAX(float x, float y) {
   EACH_INT(X, SHL, (UT)y < BITS ? (W)x << ((UT)y & (BITS - 1)) : 0)                                                        \
   EACH_INT(X, SHR, (UT)y < BITS ? x >> ((UT)y & (BITS - 1)) : SG ? x >> (BITS - 1) : 0)                                    \
   EACH_INT(X, USHR, (UT)y < BITS ? (UT)x >> ((UT)y & (BITS - 1)) : 0)                                                      \
-  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT, I32, DOT_OF(x, y, z))                                  \
+  X(MULHU, I32, ((uint64_t)(uint32_t)x * (uint32_t)y) >> 32) X(DOT, I32, DOT_OF(x, y, z)) X(LOOKUP, I32, looked_up(s->imm, x)) \
   X(LDEXP, F32, scaled(x, y))                                                                                              \
   EACH_FLOAT(X, ADD, x + y) EACH_FLOAT(X, SUB, x - y) EACH_FLOAT(X, MUL, x * y) EACH_FLOAT(X, DIV, x / y)                  \
   EACH_FLOAT(X, NEG, -x) EACH_FLOAT(X, MIN, SMALLER) EACH_FLOAT(X, MAX, LARGER)                                            \
@@ -275,7 +281,9 @@ static inline float f32_MAX(float x, float y) {
 #endif
 #define ISA avx512
 #define STREAM(to, from) _mm512_stream_ps((float *)(to), _mm512_load_ps((const float *)(from)))
+#define LOOK_UP(to, table, at) _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_loadu_si512(at), _mm512_loadu_ps(table)))
 #include "lowering/interp_ops.h"
+#undef LOOK_UP
 #undef STREAM
 #undef ISA
 #ifdef __clang__

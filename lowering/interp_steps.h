@@ -47,6 +47,7 @@ typedef struct tc_interp_set {
   tc_interp_fn *pick[TC_N_OPS];  // SELECT of values of 4 bytes by a comparison of F32
   tc_interp_fn *store_far;  // optional: past the caches
   tc_interp_fn *cast_settled;  // F32 to BF16
+  tc_interp_fn *look_up;  // optional: a better LOOKUP of vectors
   tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
 } tc_interp_set;
 

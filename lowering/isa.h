@@ -9,7 +9,7 @@
 typedef struct tc_isa {
   const char *name;
   int machine, vector_bytes, registers;
-  bool fma, dots, pairs;
+  bool fma, dots, pairs, lookups;
   const char *needs, *without, *cpu, *features;
 } tc_isa;
 

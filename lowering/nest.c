@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lowering/nest_math.h"
+#include "lowering/nest_tables.h"
 #include "runtime/arena.h"
 
 static const char *const type_name[] = {
@@ -202,6 +203,14 @@ static tc_status check_dot(const check *c) {
   return check_source(c, 2, TC_F32, i->lanes);
 }
 
+static tc_status check_lookup(const check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (c->nest->threads > 0) return refuse(c, "a nest with threads has no such op");
+  if (i->imm < 0 || i->imm >= TC_NEST_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_NEST_TABLE_ROWS);
+  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
+  return check_source(c, 0, TC_I32, i->lanes);
+}
+
 static tc_status check_index(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->lanes != 1 || i->dtype != TC_I64) return refuse(c, "value is an i64 scalar");
@@ -367,6 +376,7 @@ static int n_operands(const tc_ninst *i) {
     case TC_N_NOT:
     case TC_N_CAST:
     case TC_N_BITCAST:
+    case TC_N_LOOKUP:
     case TC_N_PICK:
     case TC_N_LDMATRIX:
     case TC_N_EXP2:
@@ -440,6 +450,7 @@ static tc_status check_op(check *c) {
     case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
     case TC_N_DOT: return check_dot(c);
     case TC_N_LDEXP: return check_same(c, 2, SET_OF(TC_F32));
+    case TC_N_LOOKUP: return check_lookup(c);
     case TC_N_NEG:
     case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
     case TC_N_SQRT:
@@ -613,10 +624,16 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
 #include "lowering/nest_math.def"
 #undef TC_NEST_MATH
   };
+  static const char *const table[] = {
+#define TC_NEST_TABLE(NAME, ...) #NAME,
+#include "lowering/nest_tables.def"
+#undef TC_NEST_TABLE
+  };
   switch (i->op) {
     case TC_N_CONST: print_const(i, out); break;
     case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
     case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_N_LOOKUP: fprintf(out, " %s", i->imm >= 0 && i->imm < TC_NEST_TABLE_ROWS ? table[i->imm] : "?"); break;
     case TC_N_ZIP: fprintf(out, " %s", i->imm ? "high" : "low"); break;
     case TC_N_CAST: fputs(i->imm ? " settled" : "", out); break;
     case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;

@@ -15,7 +15,7 @@
 #include <tc/tc.h>
 
 #define TC_NONE UINT32_MAX
-#define TC_NEST_VERSION 4
+#define TC_NEST_VERSION 5
 
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the outermost range. Compiled code ignores ctx.
@@ -56,6 +56,7 @@ typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num
   X(SELECT, select)    /* s0 (bool V) ? s1 : s2 */                                                                    \
   X(CAST, cast)        /* s0 to dtype, as C does; float to integer saturates and NaN gives 0; to BOOL: != 0; f16/bf16 round to nearest even; imm: 1 of F32 to BF16 where denormals count as zeros of their sign (not with threads), else 0 */ \
   X(BITCAST, bitcast)  /* F32 <-> I32, F64 <-> I64; BF16 of twice the lanes, I8 and U8 of four times -> I32, the first lowest */ \
+  X(LOOKUP, lookup)    /* F32: element s0 & 15 (I32) of row imm of nest_tables.def. Not with threads */                  \
   X(CALL, call)        /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */                                 \
   X(ZIP, zip)          /* lanes of s0 and s1 by turns, from their low halves or, imm 1, their high ones */               \
   X(INTERLEAVE, interleave) /* lanes of s0 and s1 (V of half the lanes) by turns */                                   \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lowering/nest_math.h"
+#include "lowering/nest_tables.h"
 #include "runtime/arena.h"
 #include "tests/lowering/nest_build.h"
 
@@ -157,6 +158,10 @@ static void put_dot(nest_case *f, int lanes, uint32_t i, const uint32_t v[3], bo
 #undef SMALL
 }
 
+static void put_lookups(nest_case *f, int lanes, uint32_t i, uint32_t at) {
+  for (int row = 0; row < TC_NEST_TABLE_ROWS; row++) store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
+}
+
 static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
   tc_nest *n = &f->n;
   bool is_float = t == TC_F32 || t == TC_F64;
@@ -205,6 +210,7 @@ static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const ui
     if (t == TC_I32) {
       BIN(MULHU);
       for (int small = 0; small < 2 && n->threads == 0; small++) put_dot(f, lanes, i, v, small);
+      if (n->threads == 0) put_lookups(f, lanes, i, v[0]);
     }
   }
   CMP(EQ);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lowering/nest_tables.h"
+
 static bool is_float(unsigned dtype) {
   return dtype == TC_F32 || dtype == TC_F64;
 }
@@ -226,6 +228,28 @@ static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueR
   }
 }
 
+// AVX-512 has an instruction for it, of 16 lanes. Elsewhere a lane at a time, in memory.
+static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef at) {
+  LLVMValueRef entry[TC_NEST_TABLE_LENGTH], part[4];
+  for (int i = 0; i < TC_NEST_TABLE_LENGTH; i++) entry[i] = LLVMConstReal(b->f32, (double)tc_nest_table[inst->imm][i]);
+  LLVMValueRef table = LLVMConstVector(entry, TC_NEST_TABLE_LENGTH);
+  if (b->can.lookup && inst->lanes >= 16) {
+    for (unsigned k = 0; k < inst->lanes / 16U; k++) {
+      LLVMValueRef arg[] = {table, tc_llvm_lanes(b, at, 16 * k, 16)};
+      if ((part[k] = tc_llvm_intrinsic(b, "llvm.x86.avx512.permvar.sf.512", NULL, 0, arg, 2)) == NULL) return NULL;
+    }
+    return tc_llvm_joined(b, part, inst->lanes / 16U, 16);
+  }
+  at = LLVMBuildAnd(b->b, at, tc_llvm_int(b->i32, TC_NEST_TABLE_LENGTH - 1, inst->lanes), "");
+  if (inst->lanes == 1) return LLVMBuildExtractElement(b->b, table, at, "");
+  LLVMValueRef v = LLVMGetUndef(tc_llvm_value_type(b, TC_F32, inst->lanes));
+  for (unsigned i = 0; i < inst->lanes; i++) {
+    LLVMValueRef lane = LLVMConstInt(b->i32, i, 0);
+    v = LLVMBuildInsertElement(b->b, v, LLVMBuildExtractElement(b->b, table, LLVMBuildExtractElement(b->b, at, lane, ""), ""), lane, "");
+  }
+  return v;
+}
+
 LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), lane[64];
   unsigned half = inst->lanes / 2U, from = inst->imm ? half : 0;
@@ -317,6 +341,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
     case TC_N_NOT: return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
     case TC_N_CAST: return tc_llvm_cast(b, inst, s[0], from);
     case TC_N_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
+    case TC_N_LOOKUP: return lookup(b, inst, s[0]);
     default: break;
   }
   if (s[1] == NULL) return NULL;

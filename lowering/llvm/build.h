@@ -15,6 +15,7 @@ typedef struct tc_llvm_can {
   bool half;            // fpext and fptrunc of half are instructions
   bool mask32, mask8;   // masked loads and stores of 4 and 8 bytes; of 1 and 2
   bool scale;           // x * 2^n is an instruction of 16 floats
+  bool lookup;          // LOOKUP is an instruction of 16 floats
   bool dot;             // DOT is an instruction of 4, 8 and 16 floats
   bool gather;          // gathers and scatters of 4 and 8 bytes
   bool two_registers;   // an address may be two registers and a constant
@@ -53,6 +54,7 @@ typedef struct tc_llvm_build {
   uint32_t *mark;  // per instruction: the last frame that listed this VAR
   uint32_t n_frames, n_vars, cap_vars;
   bool streams;  // printed a non-temporal store
+  bool calls;  // has a CALL
   bool no_memory;  // why it failed
   char *text;  // why it failed, in words
   size_t text_bytes;

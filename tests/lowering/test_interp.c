@@ -6,6 +6,7 @@
 
 #include "kernels/ref/ref.h"
 #include "lowering/nest_math.h"
+#include "lowering/nest_tables.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 
@@ -294,6 +295,21 @@ Test(interp, dot_is_of_two_pairs) {
         const float high = flushed(fmaf(flushed_bits(x & 0xFFFF0000), flushed_bits(y & 0xFFFF0000), flushed(c[i])));
         const float want = flushed(fmaf(flushed_bits(x << 16), flushed_bits(y << 16), high));
         cr_assert(SAME(r[i], want), "%x . %x + %a gives %a, not %a", x, y, (double)c[i], (double)r[i], (double)want);
+      }
+    }
+}
+
+// By the low bits of any index, whether vectors are whole or not.
+Test(interp, lookup_takes_an_entry_by_low_bits) {
+  for (int l = 0; l < 4; l++)
+    for (int row = 0; row < TC_NEST_TABLE_ROWS; row++) {
+      int32_t a[N];
+      float r[N];
+      for (int i = 0; i < N; i++) a[i] = (int32_t)edge_int(TC_I32, (unsigned)(i + row)) + i;
+      run_op(TC_N_LOOKUP, row, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
+      for (int i = 0; i < N; i++) {
+        const float want = tc_nest_table[row][a[i] & 15];
+        cr_assert(memcmp(&r[i], &want, sizeof want) == 0, "entry %d of table %d is %a, not %a", a[i], row, (double)r[i], (double)want);
       }
     }
 }

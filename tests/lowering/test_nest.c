@@ -113,6 +113,10 @@ Test(nest, types_and_lanes) {
   BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
   BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "is f32, not f16");
   BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP2(&n, INTERLEAVE, TC_BF16, 16, 0, OUT + 1, OUT + 1)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP1(&n, LOOKUP, TC_F32, 8, 0, OUT + 1)), NULL);
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP1(&n, LOOKUP, TC_I32, 8, 0, OUT + 1)), "not allowed");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP1(&n, LOOKUP, TC_F32, 8, -1, OUT + 1)), "table -1 of");
+  BREAK(OP1(&n, LOOKUP, TC_F32, 8, 0, VAR), "is f32, not i32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, VAR)), NULL);
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, VAR, VAR)), "is f32, not i32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "is i32, not f32");
