@@ -188,7 +188,7 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
     if (map) t->map = map, t->cap_map = cap;
   }
   const void *at = room ? v.buf->ptr : NULL;
-  if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf};  // with our reference
+  if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf, pthread_self()};  // with our reference
   tc_trace_unlock(t);
   if (!room) {
     tc_buffer_release(v.buf);
@@ -198,7 +198,17 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
   return at;
 }
 
-// The tensor may have been assigned or released since: what was mapped is in the list.
+// The latest mapping of h, of the caller or of any thread; n_map: there is none.
+static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
+  for (uint32_t i = t->n_map; i-- > 0;) {
+    const struct tc_mapping *m = &t->map[i];
+    if (m->handle.slot == h.slot && m->handle.gen == h.gen && (!own || pthread_equal(m->thread, pthread_self()))) return i;
+  }
+  return t->n_map;
+}
+
+// The tensor may have been assigned or released since: what was mapped is in the list. What another thread mapped may be of another value, and in use: it is
+// ended only where the caller has no mapping of its own.
 tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   tc_buffer *buf = NULL;
@@ -206,10 +216,11 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   TC_TRY(tc_trace_here(t, "unmap", site));
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
   tc_trace_lock(t);
-  for (uint32_t i = t->n_map; i-- > 0 && !buf;) {
-    if (t->map[i].handle.slot != h.slot || t->map[i].handle.gen != h.gen) continue;
+  uint32_t i = find_mapping(t, h, true);
+  if (i == t->n_map) i = find_mapping(t, h, false);
+  if (i < t->n_map) {
     buf = t->map[i].buf;
-    t->map[i] = t->map[--t->n_map];
+    memmove(&t->map[i], &t->map[i + 1], (--t->n_map - i) * sizeof *t->map);
   }
   tc_trace_unlock(t);
   tc_buffer_release(buf);

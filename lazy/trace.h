@@ -164,6 +164,7 @@ struct tc_trace {
   struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained
     tc_tensor handle;
     tc_buffer *buf;
+    pthread_t thread;         // that mapped it
   } *map;
   uint32_t n_map, cap_map;
 };

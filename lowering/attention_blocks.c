@@ -80,24 +80,27 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
                       const tc_att_pairs *pairs) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
-  tc_val v[64], sum = TC_NONE;
+  tc_val v[64], sum = TC_NONE, squares = TC_NONE;
   tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
   tc_val first = loop(p->s, i64(p->s, 0), i64(p->s, p->lanes), size);
   key = add(p->s, key, first), panel = add(p->s, panel, first);
-  if (pairs) sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size));
+  if (pairs) sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size)), squares = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size));
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
       if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
-      tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, v[i])));
+      tc_emit_set(E, squares, multiply_add(p, v[i], v[i], squares));
     }
     end(p->s);
   }
   if (full < columns)
     turn_block(p, f, key, last, i64(p->s, full), size, tc_att_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
                plus(p, panel, full * p->lanes), by, v);
-  if (pairs) store(p, pairs->keys, sub(p->s, key, k0), sum);
+  if (pairs) {
+    store(p, pairs->keys, sub(p->s, key, k0), sum);
+    tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
+  }
   end(p->s);
   end(p->s);
 }

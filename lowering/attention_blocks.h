@@ -33,7 +33,7 @@ typedef struct tc_att_ahead {
 #define TC_ATT_PAIRED 16
 typedef struct tc_att_pairs {
   int keys, rows;  // tiles of what is added: less the products of the pairs of each key of the block, and of each row of the tile
-  tc_val top;  // a variable: magnitudes of keys' paired columns, as they are multiplied, the greatest of each lane
+  tc_val top;  // a variable: of keys, as they are multiplied, the sums of squares of paired columns, the greatest of each lane, as bits
 } tc_att_pairs;
 
 // As bits: NaN is the greatest.

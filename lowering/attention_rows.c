@@ -120,7 +120,8 @@ tc_val tc_att_key_scale(tc_att *p) {
 tc_val tc_att_power(tc_att *p, tc_val x) {
   // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  const double rounder = 12583039.0;  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent
+  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent.
+  const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
   if (tc_target_is_gpu(p->s->target) && tc_att_in_twos(p)) return tc_emit_raw(E, TC_N_EXP2, TC_F32, tc_emit_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
   tc_val least_power = number(p, tc_att_in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
@@ -131,6 +132,7 @@ tc_val tc_att_power(tc_att *p, tc_val x) {
     t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
     r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
   }
+  if (E->lookups) return tc_emit_power_of_sixteenths(E, t, r);
   tc_val y = number(p, c[0]);
   for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
   int lanes = tc_emit_lanes(E, x);

@@ -220,8 +220,27 @@ static tc_val exp_f32(tc_emit *e, tc_val x) {
   return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8), false);
 }
 
+static tc_val looked_up(tc_emit *e, tc_nest_table_row row, tc_val at) {
+  return tc_emit_raw(e, TC_N_LOOKUP, TC_F32, tc_emit_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
+}
+
+// 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets the exponent, and the rest, which is added to the entry's
+// digits, was taken from them.
+static tc_val nearest_power(tc_emit *e, tc_val t) {
+  return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, looked_up(e, TC_NEST_TABLE_POWER, t)), int_op(e, TC_N_SHL, bits_of(e, t), 19)));
+}
+
+// e^x in f32, x at most 0, within 0.9 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln 2.
+static tc_val exp_looked_up(tc_emit *e, tc_val x) {
+  tc_val t = tc_emit_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
+  tc_val r = tc_emit_fma(e, n, F(2.12194440e-4 / 16), tc_emit_fma(e, n, F(-0.693359375 / 16), x));
+  tc_val m = tc_emit_fma(e, MUL(r, r), tc_emit_fma(e, r, F(0x1.55583cp-3), F(0x1.00022p-1)), r), near = nearest_power(e, t);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, F(-87.3365402)), F(0), tc_emit_fma(e, near, m, near));
+}
+
 tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
   bool fast = type == TC_F32 && !tc_options_get()->strict;
+  if (fast && e->lookups) return exp_looked_up(e, x);
   return fast ? exp_within(e, at_least(e, x, -104.0), true) : tc_emit_scalar_op(e, TC_OP_EXP, type, x, 0, 0);
 }
 
@@ -280,29 +299,23 @@ static tc_val erf_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
-static tc_val looked_up(tc_emit *e, tc_nest_table_row row, tc_val at) {
-  return tc_emit_raw(e, TC_N_LOOKUP, TC_F32, tc_emit_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
-}
-
-// 2^x of power_of_two, the nearest sixteenth of x looked up. t's bits hold sixteenths: shifted, whole parts meet the exponent, and the rest, which is added to
-// the entry's digits, was taken from them.
-static tc_val power_looked_up(tc_emit *e, tc_val x) {
+tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r) {
   static const double c[] = {0x1.c6b46ap-5, 0x1.ebfff4p-3, 0x1.62e43p-1};
-  tc_val t = ADD(x, F(ROUNDER / 16)), r = SUB(x, SUB(t, F(ROUNDER / 16)));
-  tc_val near = float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, looked_up(e, TC_NEST_TABLE_POWER, t)), int_op(e, TC_N_SHL, bits_of(e, t), 19)));
+  tc_val near = nearest_power(e, t);
   return tc_emit_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
 }
 
 // 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the exponent's bits.
 static tc_val power_of_two(tc_emit *e, tc_val x) {
-  if (e->lookups) return power_looked_up(e, x);
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  tc_val t = ADD(x, F(ROUNDER)), r = SUB(x, SUB(t, F(ROUNDER)));
+  const double rounder = e->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : ROUNDER;
+  tc_val t = ADD(x, F(rounder)), r = SUB(x, SUB(t, F(rounder)));
+  if (e->lookups) return tc_emit_power_of_sixteenths(e, t, r);
   return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_N_SHL, bits_of(e, t), 23)));
 }
 
 // gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y is a polynomial, by which the absolute error of h is 8e-9.
-// Within 1.9 ULP above 0, 5.5e-8 below. From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
+// Within 2 ULP above 0, 5.5e-8 below. From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
 static tc_val gelu_f32(tc_emit *e, tc_val x) {
   static const double of_y[] = {-2.834912575827841e-6, 3.9377688469543046e-5, -1.861802284199574e-4,
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,

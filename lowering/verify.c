@@ -144,7 +144,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_ATTENTION_DV:  // scores are sums over a head, rounded before they are exponents; what is summed may cancel
       terms = (double)(x->d.dim[3] + x->d.dim[2] + shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
       b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
-      if (type == TC_F32 && tc_winograd_allowed() && tc_compiler_isa()->pairs) b.of_greatest = fmax(b.of_greatest, 0x1p-12);
+      if (type == TC_F32 && tc_winograd_allowed() && tc_compiler_isa()->pairs) b.of_greatest = fmax(b.of_greatest, 0x1p-15);
       break;
     case TC_OP_SIN:
     case TC_OP_COS:  // near their zeros

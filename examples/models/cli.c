@@ -44,22 +44,23 @@ typedef struct row {
   size_t at;  // in cli
   const char *in_training;  // more help, of programs that train; or NULL
   const char *with;  // the option without which this one says nothing; or NULL
+  bool is_read;  // a file that a result must not take the place of
 } row;
 
 static const row rows[] = {
-    {"weights", "FILE", "safetensors file of a state dict; without it, random initial values", TEXT, offsetof(cli, weights)},
-    {"input", "FILE", "input, .npy", TEXT, offsetof(cli, input)},
+    {"weights", "FILE", "safetensors file of a state dict; without it, random initial values", TEXT, offsetof(cli, weights), .is_read = true},
+    {"input", "FILE", "input, .npy", TEXT, offsetof(cli, input), .is_read = true},
     {"output", "FILE", "where the result goes, .npy", TEXT, offsetof(cli, output)},
-    {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask)},
-    {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types)},
-    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels), .with = "train"},
+    {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask), .is_read = true},
+    {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types), .is_read = true},
+    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels), .with = "train", .is_read = true},
     {"train", "N", "train N steps; prints their losses", COUNT, offsetof(cli, train)},
     {"lr", "X", "learning rate", NUMBER, offsetof(cli, lr), .with = "train"},
     {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum), .with = "train"},
     {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
     {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
     {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k), .with = "generate"},
-    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab), .with = "generate"},
+    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab), .with = "generate", .is_read = true},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},
@@ -140,6 +141,18 @@ static void expect_company(const bool *given) {
   }
 }
 
+// A result takes no input's place; trained weights may take that of those they began as, which is what going on with a training does.
+static void expect_not_read(const cli *c, const bool *given, const char *option, const char *path) {
+  struct stat to, from;
+  if (path == NULL || stat(path, &to) != 0 || !S_ISREG(to.st_mode)) return;
+  for (int i = 0; i < N_ROWS; i++) {
+    if (!given[i] || rows[i].kind != TEXT || !rows[i].is_read || (strcmp(option, "save") == 0 && strcmp(rows[i].name, "weights") == 0)) continue;
+    const char *read = *(const char *const *)((const char *)c + rows[i].at);
+    if (stat(read, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+      cli_fail("--%s %s: the file of --%s, which would be lost", option, path, rows[i].name);
+  }
+}
+
 cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   struct option option[N_ROWS + 2] = {0};
   int number[N_ROWS], n = 0, got;
@@ -158,6 +171,7 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   expect_company(given);
   expect_writable("output", c.output), expect_writable("save", c.save);
   if (c.output && c.save && strcmp(c.output, c.save) == 0) cli_fail("--output and --save are one file, %s", c.save);
+  expect_not_read(&c, given, "output", c.output), expect_not_read(&c, given, "save", c.save);
   if (c.device) cli_check(tc_set_default_device(c.device));
   if (c.threads) cli_check(tc_set_num_threads((int)c.threads));
   tc_seed((uint64_t)c.seed);

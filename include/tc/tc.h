@@ -264,6 +264,7 @@ TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
+// Ends the latest view that this thread has of t; where it has none, the latest of any thread.
 TC_API tc_status tc_unmap(tc_tensor t);
 // The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
 // called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.

@@ -1,15 +1,17 @@
 // Attention and its gradients by plain loops, a query row and a key at a time, in double. What a row does not see is not read.
 // q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, also as its lse.
-// Threads: thread-safe, pure. Own nothing.
+// Gradients make a row's greatest score and sum again: those of the operand lse are rounded to its type, by which weights of large scores would be off.
+// Threads: thread-safe, pure. Own nothing; gradients of keys and values take memory for the call.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
+#include "runtime/arena.h"
 #include "runtime/status.h"
 
 #define MAX_HEAD 256  // elements; recording composes longer ones of other rows
 
 typedef struct attention {
-  const tc_view *q, *k, *v, *dout, *lse, *delta, *mask;
+  const tc_view *q, *k, *v, *dout, *delta, *mask;
   double scale;
   bool causal;
   int64_t n_keys, first_seen;  // of row 0, causal: keys up to first_seen are seen
@@ -24,7 +26,7 @@ typedef struct query {
 // tail: the operand that is the scale; a length and a mask may follow.
 static attention attention_of(const tc_ref_call *call, int tail) {
   attention a = {.q = &call->in[0], .k = &call->in[1], .v = tail > 2 ? &call->in[2] : NULL, .causal = call->attr[0]};
-  if (tail > 3) a.dout = &call->in[3], a.lse = &call->in[4], a.delta = &call->in[5];
+  if (tail > 3) a.dout = &call->in[3], a.delta = &call->in[5];
   a.scale = tc_get_f64(call->in[tail].type, call->in[tail].ptr, 0);
   a.n_keys = a.k->dim[2];
   if (call->attr[1]) {
@@ -119,26 +121,34 @@ tc_status tc_ref_attention(const tc_ref_call *call) {
   return TC_OK;
 }
 
+// A row's greatest score, and the logarithm of its sum; zeros where nothing is seen.
+static void lse_of(const attention *a, const query *q, double pair[2]) {
+  attention keys = *a;
+  keys.v = NULL;
+  mix(&keys, q, &pair[0], &pair[1], NULL);
+  bool none = pair[0] == -INFINITY;
+  pair[0] = none ? 0 : pair[0], pair[1] = none ? 0 : log(pair[1]);
+}
+
 tc_status tc_ref_attention_lse(const tc_ref_call *call) {
   attention a = attention_of(call, 2);
   const tc_view *o = &call->out;
-  double max, sum;
+  double pair[2];
   EACH_ROW(a, n, h, i) {
     query q = query_at(&a, n, h, i);
-    mix(&a, &q, &max, &sum, NULL);
-    const double pair[2] = {max == -INFINITY ? 0 : max, max == -INFINITY ? 0 : log(sum)};
+    lse_of(&a, &q, pair);
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + h * o->stride[1] + i * o->stride[2], o->stride[3], 2, pair);
   }
   return TC_OK;
 }
 
-// Of row q and key j: its weight, and the gradient of its score. False where the row does not see the key.
-static bool weigh(const attention *a, const query *q, int64_t j, double *key, double *dout, double *p, double *ds) {
-  double value[MAX_HEAD], s, lse[2], delta;
+// Of row q, with its lse, and key j: its weight, and the gradient of its score. False where the row does not see the key.
+static bool weigh(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
+  double value[MAX_HEAD], s, delta;
   if (!score(a, q, j, key, &s)) return false;
   load_row(a->v, q->n, key_head(a, q->h), j, value);
   load_row(a->dout, q->n, q->h, q->i, dout);
-  at_row(a->lse, q, 2, lse), at_row(a->delta, q, 1, &delta);
+  at_row(a->delta, q, 1, &delta);
   *p = exp(s - lse[0] - lse[1]);
   *ds = *p * (dot(a->v->dim[3], dout, value) - delta) * a->scale;
   return true;
@@ -147,12 +157,13 @@ static bool weigh(const attention *a, const query *q, int64_t j, double *key, do
 tc_status tc_ref_attention_dq(const tc_ref_call *call) {
   attention a = attention_of(call, 6);
   const tc_view *o = &call->out;
-  double key[MAX_HEAD], dout[MAX_HEAD], p, ds;
+  double key[MAX_HEAD], dout[MAX_HEAD], lse[2], p, ds;
   EACH_ROW(a, n, h, i) {
     double sum[MAX_HEAD] = {0};
     query q = query_at(&a, n, h, i);
+    lse_of(&a, &q, lse);
     for (int64_t j = 0; j < a.n_keys; j++) {
-      if (!weigh(&a, &q, j, key, dout, &p, &ds)) continue;
+      if (!weigh(&a, &q, lse, j, key, dout, &p, &ds)) continue;
       for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += ds * key[c];
     }
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
@@ -160,23 +171,36 @@ tc_status tc_ref_attention_dq(const tc_ref_call *call) {
   return TC_OK;
 }
 
+// Row r of those that read key head h.
+static query query_of_keys(const attention *a, int64_t n, int64_t h, int64_t r) {
+  int64_t group = a->q->dim[1] / a->k->dim[1];
+  return query_at(a, n, h * group + r / a->q->dim[2], r % a->q->dim[2]);
+}
+
 // Gradients of keys (or values): each sums over the rows of the query heads that read its head.
 static tc_status of_keys(const tc_ref_call *call, bool values) {
   attention a = attention_of(call, 6);
   const tc_view *o = &call->out;
-  int64_t group = a.q->dim[1] / TC_MAX_OF(a.k->dim[1], INT64_C(1));
-  double key[MAX_HEAD], dout[MAX_HEAD], p, ds;
+  int64_t rows = a.q->dim[1] / TC_MAX_OF(a.k->dim[1], INT64_C(1)) * a.q->dim[2];
+  double key[MAX_HEAD], dout[MAX_HEAD], p, ds, (*lse)[2] = tc_malloc(((size_t)rows + 1) * sizeof *lse);
+  if (!lse) return TC_FAIL(TC_ERR_MEMORY, "no memory for %lld rows of attention", (long long)rows);
   for (int64_t n = 0; n < o->dim[0]; n++)
-    for (int64_t j = 0; j < o->dim[1]; j++)
-      for (int64_t h = 0; h < o->dim[2]; h++) {
+    for (int64_t h = 0; h < o->dim[2]; h++) {
+      for (int64_t r = 0; r < rows; r++) {
+        query q = query_of_keys(&a, n, h, r);
+        lse_of(&a, &q, lse[r]);
+      }
+      for (int64_t j = 0; j < o->dim[1]; j++) {
         double sum[MAX_HEAD] = {0};
-        for (int64_t r = 0; r < group * a.q->dim[2]; r++) {
-          query q = query_at(&a, n, h * group + r / a.q->dim[2], r % a.q->dim[2]);
-          if (!weigh(&a, &q, j, key, dout, &p, &ds)) continue;
+        for (int64_t r = 0; r < rows; r++) {
+          query q = query_of_keys(&a, n, h, r);
+          if (!weigh(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
           for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += values ? p * dout[c] : ds * q.x[c];
         }
         tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
       }
+    }
+  tc_free(lse);
   return TC_OK;
 }
 

@@ -1,5 +1,6 @@
 // What a caller may do wrong, and what must then be true; what a handle stands for, before and after assigns, scopes and shutdown.
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -756,6 +757,52 @@ static void use_after_shutdown(void) {
   tc_shutdown();  // twice is no harm
 }
 
+// Whoever unmaps ends a view of its own: another thread's may be of another value, and in use.
+typedef struct viewer {
+  tc_tensor t;
+  pthread_barrier_t turn;
+} viewer;
+
+static void *view(void *arg) {
+  viewer *v = arg;
+  const float *at = tc_map(v->t);
+  EXPECT(at && *at == 1, "the first value is not 1");
+  pthread_barrier_wait(&v->turn);
+  pthread_barrier_wait(&v->turn);
+  EXPECT(at && *at == 1, "what is mapped changed");
+  EXPECT_OK(tc_unmap(v->t));
+  pthread_barrier_wait(&v->turn);
+  return NULL;
+}
+
+static void put(tc_tensor t, double value) {
+  tc_scope s = tc_scope_begin();
+  EXPECT_OK(tc_assign(t, tc_full(tc_shape(t), value, TC_F32)));
+  EXPECT_OK(tc_eval(1, &t));
+  tc_scope_end(s);
+}
+
+static void views_of_threads_are_their_own(void) {
+  viewer v = {.t = tc_retain(tc_ones(TC_SHAPE(1 << 20), TC_F32))};
+  pthread_t other;
+  pthread_barrier_init(&v.turn, NULL, 2);
+  EXPECT_OK(tc_eval(1, &v.t));
+  EXPECT(pthread_create(&other, NULL, view, &v) == 0, "no thread");
+  pthread_barrier_wait(&v.turn);
+  put(v.t, 2);
+  const float *at = tc_map(v.t);
+  pthread_barrier_wait(&v.turn);
+  pthread_barrier_wait(&v.turn);
+  put(v.t, 3);
+  tc_trim();
+  EXPECT(at && at[1 << 19] == 2, "the view of another thread took this one's place");
+  EXPECT_OK(tc_unmap(v.t));
+  EXPECT_SAID(tc_unmap(v.t), "unmap", "not mapped");
+  pthread_join(other, NULL);
+  pthread_barrier_destroy(&v.turn);
+  tc_release(v.t);
+}
+
 int main(void) {
   bools_are_no_numbers();
   EXPECT_OK(tc_set_default_device("tc:cpu"));
@@ -770,6 +817,7 @@ int main(void) {
   an_index_out_of_range_names_the_users_call();
   an_index_out_of_range_spoils_nothing();
   stale_and_null_handles();
+  views_of_threads_are_their_own();
   scopes_keep_retain_release();
   devices_are_checked();
   a_slice_keeps_its_value_when_its_source_is_assigned();
