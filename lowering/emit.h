@@ -48,7 +48,7 @@ void tc_emit_end(tc_emit *e, tc_nest_op op);
 // The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
 // Results of compares are BOOL. b of POLYGAMMA is its n, in F64.
 tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
-// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is 0 below 2^-126.
+// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is within 1 ULP, and 0 below 2^-126.
 tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
 // Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which
 // that is done, and r the rest of x. Within 1.6e-9 and rounding.

@@ -305,7 +305,7 @@ Test(interp, lookup_takes_an_entry_by_low_bits) {
     for (int row = 0; row < TC_NEST_TABLE_ROWS; row++) {
       int32_t a[N];
       float r[N];
-      for (int i = 0; i < N; i++) a[i] = (int32_t)edge_int(TC_I32, (unsigned)(i + row)) + i;
+      for (int i = 0; i < N; i++) a[i] = (int32_t)((uint32_t)edge_int(TC_I32, (unsigned)(i + row)) + (uint32_t)i);
       run_op(TC_N_LOOKUP, row, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
       for (int i = 0; i < N; i++) {
         const float want = tc_nest_table[row][a[i] & 15];
