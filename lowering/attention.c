@@ -40,7 +40,7 @@
 
 // Scores are by pairs where the tile's rows and the block's keys so far, each times its part of the scale, have sums of squares below this: since products of
 // a row's own elements are added, and of a key's, what they round is a score's error however small that is, as much as of a score as large as those sums.
-// Normal elements of heads of 64 have up to 26 and 14, of heads of 128 up to 45 and 13. Not of infinities and NaN.
+// Normal elements of heads of 64 have, by reckoning, up to some 26 and 14, of heads of 128 up to 45 and 13. Not of infinities and NaN.
 #define PAIRED_BELOW 64.0
 #define LEAST_PAIRED_ROWS 4  // of a tile: fewer would wait for their sums
 #define LEAST_PAIRED_KEYS 32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17

@@ -93,11 +93,16 @@ LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes) {
   return constant_splat(LLVMConstReal(type, value), lanes);
 }
 
-LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg) {
+static LLVMValueRef intrinsic_at(tc_llvm_build *b, LLVMBuilderRef at, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg,
+                                 unsigned n_arg) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (id == 0) return tc_llvm_fail(b, "this LLVM has no %s", name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(b->mod, id, overload, n_overload);
-  return LLVMBuildCall2(b->b, LLVMIntrinsicGetType(b->ctx, id, overload, n_overload), fn, arg, n_arg, "");
+  return LLVMBuildCall2(at, LLVMIntrinsicGetType(b->ctx, id, overload, n_overload), fn, arg, n_arg, "");
+}
+
+LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg) {
+  return intrinsic_at(b, b->b, name, overload, n_overload, arg, n_arg);
 }
 
 LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which) {
@@ -115,10 +120,7 @@ LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned wh
 static LLVMValueRef kept_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned lanes) {
   LLVMValueRef v = constant_splat(scalar, 16), at[64];
   LLVMTypeRef type = LLVMTypeOf(v);
-  const char *name = "llvm.arithmetic.fence";
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  if (id == 0) return tc_llvm_fail(b, "this LLVM has no %s", name);
-  v = LLVMBuildCall2(b->entry, LLVMIntrinsicGetType(b->ctx, id, &type, 1), LLVMGetIntrinsicDeclaration(b->mod, id, &type, 1), &v, 1, "");
+  if ((v = intrinsic_at(b, b->entry, "llvm.arithmetic.fence", &type, 1, &v, 1)) == NULL) return NULL;
   for (unsigned i = 0; i < lanes; i++) at[i] = LLVMConstInt(b->i32, i % 16, 0);
   return LLVMBuildShuffleVector(b->entry, v, LLVMGetUndef(type), LLVMConstVector(at, lanes), "");
 }
