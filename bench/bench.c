@@ -20,6 +20,7 @@ static const double slice_seconds = 0.01;
 static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
 static const double close_share = 0.1;      // a figure so near its floor, on either side, is measured so many times as long
 static const double close_times = 5;
+static const double wait_seconds = 30;      // a row waits so long at most for cores that are elsewhere
 static const double hopeless_seconds = 5;   // a call of a peer that is far behind anyway
 
 static struct {
@@ -233,6 +234,7 @@ typedef struct verdict {
   double value, min, p99, roof, of_roof, ratio;
   double peak_mib, compile_seconds, break_even;  // break_even: calls, 0 if not measured, INFINITY if tc is not faster
   const series *best;
+  int n_short;  // rounds whose threads had not a core each
   int n_floors;
   const struct floor_row *floors[MAX_FLOORS];
   enum { HELD, MISSED, UNMEASURED } state[MAX_FLOORS];
@@ -313,6 +315,7 @@ static void print_line(const bench_row *row, int threads, const verdict *v, cons
   for (int i = 0; v->best && i < n; i++)
     if (all[i].has_case && all[i].n == 0) printf("; %s unmeasured", all[i].name);
   if (row->n_samples == 0) printf("; peak %.4g MiB, compiling %.3g s", v->peak_mib, v->compile_seconds);
+  if (v->n_short > 0) printf("; in %d rounds the machine had fewer cores than threads", v->n_short);
   if (isinf(v->break_even)) printf(", never won back from PyTorch eager");
   if (v->break_even > 0 && !isinf(v->break_even)) printf(", won back from PyTorch eager after %.0f", v->break_even);
   printf("\n");
@@ -341,14 +344,27 @@ static bool has_lost(const series *peer) {
   return peer->n > 0 && peer->seconds[0] > hopeless_seconds && peer->seconds[0] > 20 * peer->ours[0];
 }
 
+// Waits until the row's threads have a core each, for what is left of the row's seconds of waiting; false if they have not.
+static bool wait_for_cores(int threads, double *left) {
+  double start = bench_now();
+  while (!bench_has_cores(threads)) {
+    if (bench_now() - start > *left) return *left = 0, false;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  }
+  *left -= bench_now() - start;
+  return true;
+}
+
 // In every round the roof, tc and each peer have one slice. The first of a slice's calls pay for caches that others filled: so do all.
-static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers, bench_process *processes) {
+static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers, bench_process *processes, int *n_short) {
+  double wait = wait_seconds;
   int peer_calls[BENCH_MAX_PEERS];
   for (int p = 0; p < row->n_peers; p++)
     peer_calls[p] = !row->peers[p].run ? 0 : row->n_samples ? 1 : calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1);
   double start = bench_now();
   measured so_far = {row, threads, row->n_peers + run.n_peers, tc, roof, peers};
-  for (int r = 0; r < MAX_ROUNDS && more_rounds(&so_far, r, bench_now() - start); r++) {
+  for (int r = 0; r < MAX_ROUNDS && more_rounds(&so_far, r, bench_now() - start - (wait_seconds - wait)); r++) {
+    if (!wait_for_cores(threads, &wait)) ++*n_short;
     double rate = bench_roof_slice(row->roof, threads, row->work, slice_seconds / 2);
     double ours = slice(row->run, row->arg, n_calls);
     if (ours < 0) return false;
@@ -369,8 +385,8 @@ static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, s
   return true;
 }
 
-// Measures tc and everything beside it; false if tc's work failed.
-static bool measure_all(const bench_row *row, int threads, series *tc, series *roof, series *peers) {
+// Measures tc and everything beside it; false if tc's work failed. Adds the rounds whose threads had not a core each to n_short.
+static bool measure_all(const bench_row *row, int threads, series *tc, series *roof, series *peers, int *n_short) {
   bench_process processes[BENCH_MAX_PEERS] = {0};
   tc->n = roof->n = 0;
   for (int p = 0; p < row->n_peers + run.n_peers; p++) {
@@ -384,7 +400,7 @@ static bool measure_all(const bench_row *row, int threads, series *tc, series *r
     }
   }
   int n_calls = row->n_samples ? 1 : calls_per_slice(row->run, row->arg, 0.3);
-  bool ok = n_calls > 0 && rounds(row, n_calls, threads, tc, roof, peers, processes);
+  bool ok = n_calls > 0 && rounds(row, n_calls, threads, tc, roof, peers, processes, n_short);
   for (int p = 0; p < run.n_peers; p++) (void)bench_process_stop(&processes[p]);
   bench_roof_reset();
   return ok;
@@ -422,9 +438,10 @@ void bench_measure(const bench_row *row) {
   int threads = tc_num_threads(), n_peers = row->n_peers + run.n_peers;
   if (row->n_samples == 0 && !begin_row(row, &first)) return fail_row(row, "run");
   if (row->check && !row->check(row->arg)) return fail_row(row, "wrong result");
-  if (!measure_all(row, threads, &tc, &roof, peers)) return fail_row(row, "run");
+  verdict v = {0};
+  if (!measure_all(row, threads, &tc, &roof, peers, &v.n_short)) return fail_row(row, "run");
 
-  verdict v = {.value = in_unit(row, median(tc.seconds, tc.n))};
+  v.value = in_unit(row, median(tc.seconds, tc.n));
   v.min = in_unit(row, quantile(tc.seconds, tc.n, is_rate(row) ? 1 : 0));  // of a rate, the worst too is the smallest
   v.p99 = in_unit(row, quantile(tc.seconds, tc.n, is_rate(row) ? 0.01 : 0.99));
   if (roof.n > 0) v.of_roof = speed_ratio(&roof), v.roof = in_unit(row, median(roof.seconds, roof.n));

@@ -86,6 +86,9 @@ bool bench_model_right(const char *bench, const char *name);  // made, checked a
 // ---- bench/roofs.c: rates of this machine, units of work a second ----
 // One slice of at least seconds on n threads, over a footprint of bytes (memory roofs only); 0 if this CPU has no such roof.
 double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds);
+// Whether n threads have a core each now: together they multiply at more than 0.6 of n times the best that one was seen to do. 2 ms.
+// A slower clock is no lack: it does not vary by so much.
+bool bench_has_cores(int n_threads);
 // Frees the buffers of the last footprint.
 void bench_roof_reset(void);
 

@@ -32,6 +32,7 @@ typedef struct lane {
   slice *s;
   int id, cpu;
   double work, began, ended;
+  double fastest;  // the best rate of a unit
   float sink;
 } lane;
 
@@ -199,10 +200,12 @@ static void *lane_main(void *arg) {
   CPU_SET(l->cpu, &mask);
   pthread_setaffinity_np(pthread_self(), sizeof(mask), &mask);
   pthread_barrier_wait(&l->s->barrier);
-  l->began = bench_now();
+  l->began = l->ended = bench_now();
   do {
-    l->work += work_once(l);
-    l->ended = bench_now();
+    double work = work_once(l), now = bench_now(), rate = work / (now - l->ended);
+    if (rate > l->fastest) l->fastest = rate;
+    l->work += work;
+    l->ended = now;
   } while (l->ended - l->began < l->s->seconds);
   return NULL;
 }
@@ -224,32 +227,49 @@ void bench_roof_reset(void) {
   buffer.data = NULL, buffer.bytes = 0;
 }
 
-double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
-  if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
-  if (roof == BENCH_BF16) (void)has_fast_dots();
-  if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
+// The rate of all lanes together, and that of the fastest unit of work of one.
+static double run_lanes(slice *s, double *fastest) {
   cpu_set_t mask;
   sched_getaffinity(0, sizeof(mask), &mask);
-  slice s = {.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds};
   lane lanes[MAX_THREADS];
   pthread_t threads[MAX_THREADS];
-  pthread_barrier_init(&s.barrier, NULL, (unsigned)n_threads);
+  pthread_barrier_init(&s->barrier, NULL, (unsigned)s->n_threads);
   int cpu = -1;
-  for (int i = 0; i < n_threads; i++) {
+  for (int i = 0; i < s->n_threads; i++) {
     for (int tried = 0; tried < CPU_SETSIZE; tried++) {  // the next CPU of the mask, round and round
       cpu = (cpu + 1) % CPU_SETSIZE;
       if (CPU_ISSET(cpu, &mask)) break;
     }
-    lanes[i] = (lane){.s = &s, .id = i, .cpu = cpu};
+    lanes[i] = (lane){.s = s, .id = i, .cpu = cpu};
     if (pthread_create(&threads[i], NULL, lane_main, &lanes[i]) != 0) abort();  // others wait at the barrier for ever
   }
   double work = 0, began = 0, ended = 0;
-  for (int i = 0; i < n_threads; i++) {
+  *fastest = 0;
+  for (int i = 0; i < s->n_threads; i++) {
     pthread_join(threads[i], NULL);
     work += lanes[i].work;
+    if (lanes[i].fastest > *fastest) *fastest = lanes[i].fastest;
     if (i == 0 || lanes[i].began < began) began = lanes[i].began;
     if (lanes[i].ended > ended) ended = lanes[i].ended;
   }
-  pthread_barrier_destroy(&s.barrier);
+  pthread_barrier_destroy(&s->barrier);
   return work / (ended - began);
+}
+
+double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double seconds) {
+  double fastest;
+  if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
+  if (roof == BENCH_BF16) (void)has_fast_dots();
+  if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
+  return run_lanes(&(slice){.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds}, &fastest);
+}
+
+bool bench_has_cores(int n_threads) {
+  static double best;  // of a core, since the process began
+  double fastest;
+  cpu_set_t mask;
+  if (vector_floats() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 || CPU_COUNT(&mask) < n_threads) return true;
+  double rate = run_lanes(&(slice){.roof = BENCH_FMA, .n_threads = n_threads, .seconds = 0.002}, &fastest);
+  if (fastest > best) best = fastest;
+  return rate > 0.6 * n_threads * best;
 }
