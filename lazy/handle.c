@@ -38,6 +38,11 @@ bool tc_is_valid(tc_tensor h) {
   return true;
 }
 
+bool tc_is_assignable(tc_tensor h) {
+  tc_trace *owner;
+  return tc_is_valid(h) && tc_slot_find(h, &owner) && owner == tc_trace_mine;
+}
+
 static tc_dims dims_of(tc_tensor h, const char *what, tc_site site) {
   tc_trace *t;
   tc_dims none = {-1, {0}};

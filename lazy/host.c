@@ -80,6 +80,8 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
     st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
   else if (st == TC_OK && !out)
     st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
+  else if (st == TC_OK && as != TC_BOOL && as != TC_I32 && as != TC_I64 && as != TC_F32 && as != TC_F64)
+    st = tc_fail(TC_ERR_DTYPE, "item", site, "a number is read as bool, i32, i64, f32 or f64");
   else if (st == TC_OK && (st = tc_buffer_read(v.buf, element, tc_type_bytes(v.type))) == TC_OK)
     convert(v.type, element, as, out);
   tc_buffer_release(v.buf);
@@ -141,6 +143,7 @@ tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
     if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
   }
   tc_status st = t->op_status;
+  if (st == TC_OK) st = tc_trace_owed(t, "eval", site);
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
   if (asked != small) tc_free(asked);
   (void)tc_op_done(t);
@@ -153,6 +156,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_trace *t = tc_op_begin("sync", site);
   tc_status st = t->op_status;
   tc_gpu *gpu;
+  if (st == TC_OK) st = tc_trace_owed(t, "sync", site);
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
   if (!device) d = tc_device_default();
   if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);
@@ -230,6 +234,7 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
   tc_stored v;
+  if (!out_data || !out_share) return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
   *out_data = *out_share = NULL;
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
@@ -331,12 +336,12 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   tc_slot *s = tc_slot_find(h, &owner);
   if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
   if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the tensor was released, or its scope has ended"), t->op_status;
-  const tc_rec *r = tc_rec_of(t, value);
+  uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
+  tc_type type = tc_node_type(t, value);
   char ta[128], tb[128];
-  if (s->shape != r->shape || s->dtype != r->dtype)
+  if (s->shape != shape || s->dtype != (uint8_t)type)
     return tc_rec_fail(t, TC_ERR_SHAPE, "%s %s cannot become %s %s", tc_type_name((tc_type)s->dtype),
-                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name((tc_type)r->dtype),
-                       tc_dims_text(&tc_dims_at(r->shape)->d, tb, sizeof tb)),
+                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name(type), tc_dims_text(&tc_dims_at(shape)->d, tb, sizeof tb)),
            t->op_status;
   if (t->dev[value] != s->device)
     return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
@@ -346,9 +351,9 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   if (old == TC_NODE_ERR) return t->op_status;
   if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
   uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
-  tc_node n = tc_trace_append(t, TC_OP_ASSIGN, (tc_type)r->dtype, s->shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
+  tc_node n = tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
   if (n == TC_NODE_ERR) return t->op_status;
-  t->assigned_bytes += (uint64_t)tc_dims_at(s->shape)->count * tc_type_bytes((tc_type)r->dtype);
+  t->assigned_bytes += (uint64_t)tc_dims_at(shape)->count * tc_type_bytes(type);
   t->flag[n] = tape;
   if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
     t->flag[n] = 0;
@@ -374,7 +379,7 @@ tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
     v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
   }
   (void)tc_rec_assign(t, h, v);
-  return tc_op_done(t);
+  return tc_owe(tc_op_done(t), site);
 }
 
 void tc_shutdown(void) {

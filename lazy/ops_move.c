@@ -223,8 +223,7 @@ static tc_node fit_value(tc_trace *t, tc_node old, tc_node value, const tc_dims 
   return tc_rec_expand(t, tc_rec_cast(t, value, tc_node_type(t, old)), extents);
 }
 
-// start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop INT64_MIN takes the slice down to element 0.
-tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
+static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
   tc_trace *t = tc_op_begin("assign_slice", site);
   tc_node old = tc_op_in(t, x), v = tc_op_in(t, value);
   if (old == TC_NODE_ERR || v == TC_NODE_ERR) goto poisoned;
@@ -251,4 +250,9 @@ poisoned:;
   // Poison passes silently, so the open op may have nothing to report: the caller still must not read OK.
   tc_status st = tc_op_done(t);
   return st != TC_OK ? st : TC_ERR_HANDLE;
+}
+
+// start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop INT64_MIN takes the slice down to element 0.
+tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
+  return tc_owe(assign_slice(x, start, stop, step, value, site), site);
 }

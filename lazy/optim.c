@@ -338,9 +338,10 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer");
-  for (int part = 0; part < opt->n_parts; part++) TC_TRY(step_part(opt, part, site));
-  return TC_OK;
+  if (opt == NULL) return tc_owe(tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer"), site);
+  tc_status st = TC_OK;
+  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
+  return tc_owe(st, site);
 }
 
 // ---- Gradients ----
@@ -469,6 +470,16 @@ double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
   if (opt != NULL) return opt->lr;
   tc_fail(TC_ERR_ARG, "get_lr", site, "no optimizer");
   return NAN;
+}
+
+const char *tc_optimizer_kind(const tc_optimizer *opt) {
+  static const char *const kinds[] = {[RULE_SGD] = "sgd", [RULE_ADAM] = "adam", [RULE_RMSPROP] = "rmsprop"};
+  if (opt == NULL) return "";
+  return opt->rule == RULE_ADAM && opt->adam.decoupled ? "adamw" : kinds[opt->rule];
+}
+
+tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i) {
+  return opt && i >= 0 && i < opt->n ? opt->entries[i].param : (tc_tensor){0, 0};
 }
 
 const char *tc_optimizer_state_name(const tc_optimizer *opt, int i) {

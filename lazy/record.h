@@ -114,6 +114,8 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node grad);
 void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 // An op of its own: zeros of the parameter's shape and type where it lies, in memory and not recorded, owned by the caller.
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
+// st, which a call that is all effect returns at site: where it is an error, the next sync point tells it, too, unless the program clears it before.
+tc_status tc_owe(tc_status st, tc_site site);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);
 // The program repeats here: a long trace is cut if nothing on the tape is alive.

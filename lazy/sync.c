@@ -423,6 +423,36 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
+// Whether a run that failed has undone what a program was not told of by the call it failed in: an assign, where the program did not ask for the run, or
+// another thread did.
+static bool owes_error(const tc_trace *t, tc_cause cause) {
+  static const bool is_asked[TC_N_CAUSES] = {[TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
+                                             [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};
+  if (is_asked[cause] && t == tc_trace_mine) return false;
+  for (uint32_t n = 0; n < t->n_node; n++)
+    if (tc_rec_op(tc_rec_of(t, n)) == TC_OP_ASSIGN) return true;
+  return false;
+}
+
+tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
+  if (TC_LIKELY(t->owed == TC_OK)) return TC_OK;
+  tc_status st = t->owed;
+  char at[160];
+  tc_site_text(t->owed_site, at, sizeof at);
+  t->owed = TC_OK;
+  if (t->owed_clears && t->owed_clears != tc_error_clears()) return TC_OK;
+  return tc_fail(st, op, site, "what failed at %s has left tensors as they were", at[0] ? at : "an unknown place");
+}
+
+tc_status tc_owe(tc_status st, tc_site site) {
+  tc_trace *t = tc_trace_mine;
+  if (TC_LIKELY(st == TC_OK) || !t || tc_inside) return st;
+  tc_biased_lock_own(&t->lock);
+  if (t->owed == TC_OK) t->owed = st, t->owed_site = site, t->owed_clears = tc_error_clears();
+  tc_biased_unlock_own(&t->lock);
+  return st;
+}
+
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
@@ -448,6 +478,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   } else if (st == TC_OK) {
     st = publish(t, p, run);
   } else {
+    if (owes_error(t, cause)) t->owed = st, t->owed_site = site, t->owed_clears = 0;
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
@@ -536,6 +567,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   TC_TRY(tc_trace_here(t, op, site));
   tc_trace_lock(t);
   tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
+  if (st == TC_OK && t == tc_trace_mine) st = tc_trace_owed(t, op, site);
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);

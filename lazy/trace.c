@@ -55,7 +55,7 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
   bool free = t->orphan && t->n_slots == 0;
   if (free) {
     tc_trace_reset(t);
-    t->orphan = false;
+    t->orphan = false, t->owed = TC_OK;
     pthread_mutex_lock(&self.lock);
     t->next = self.orphans;
     self.orphans = t;

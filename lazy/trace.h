@@ -150,6 +150,9 @@ struct tc_trace {
   uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   uint64_t assigned_bytes;
+  tc_status owed;             // what the next sync point fails with (tc_trace_owed); TC_OK: nothing
+  tc_site owed_site;
+  uint64_t owed_clears;       // tc_error_clears by then, if clearing the error settles it; 0: it does not
   tc_buffer *value;           // what tc_rec_value lent last
   tc_arena walk;              // scratch of a backward
   uint32_t *todo;             // scratch of a replay: nodes of a run, the next one last
@@ -220,6 +223,10 @@ void tc_slot_release(tc_trace *t, tc_tensor h);
 void tc_slot_free_all(void);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
+// A program may look at its sync points alone. So what failed without a value to tell of it is owed to the next one: a run that nobody waited for and
+// that undid assigns, and a call that is all effect (tc_owe).
+// pre: t is locked. The error that is owed, told once; TC_OK: none, or the program has cleared the error of such a call.
+tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site);
 // Calls the library when it must be flushed: see lazy/sync.c.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
 

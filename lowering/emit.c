@@ -437,6 +437,15 @@ static tc_val floor_div_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, inexact, differ), SUB(q, tc_emit_const_i(e, type, 1)), q);
 }
 
+// With the sign of b; 0 where b is 0, as REM has it.
+static tc_val remainder_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+  tc_val rem = tc_emit_bin(e, TC_N_REM, a, b);
+  if (type == TC_U8 || type == TC_BOOL) return rem;
+  tc_val zero = tc_emit_const_i(e, type, 0), inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
+  tc_val differ = tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, rem, b), zero);
+  return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, inexact, differ), ADD(rem, b), rem);
+}
+
 static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
   tc_val x = a, m = call(e, TC_NEST_MATH_FMOD, a, b, true);
   tc_val wrong = tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_LT, m, F(0)), tc_emit_bin(e, TC_N_LT, b, F(0)));
@@ -557,7 +566,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_MAXIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_OR, a, b) : tc_emit_bin(e, TC_N_MAX, a, b);
     case TC_OP_MINIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_N_AND, a, b) : tc_emit_bin(e, TC_N_MIN, a, b);
     case TC_OP_FMOD: return floats ? call(e, TC_NEST_MATH_FMOD, a, b, true) : tc_emit_bin(e, TC_N_REM, a, b);
-    case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : SUB(a, MUL(floor_div_int(e, a, b, type), b));
+    case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : remainder_int(e, a, b, type);
     case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_emit_type(e, a)) : floor_div_int(e, a, b, type);
     case TC_OP_EQ: return tc_emit_bin(e, TC_N_EQ, a, b);
     case TC_OP_NE: return tc_emit_bin(e, TC_N_NE, a, b);

@@ -136,6 +136,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       terms = x->d.rank ? (double)x->d.dim[tc_rec_attr(r)[0]] : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
       *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
+      if (tc_compiler_isa()->lookups) b.absolute += 0x1p-126;  // its least powers are zeros
       break;
     case TC_OP_ATTENTION:
     case TC_OP_ATTENTION_LSE:

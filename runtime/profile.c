@@ -183,7 +183,7 @@ void tc_profile_kernel(const char *name, uint64_t ns) {
 int tc_sync_points(int n, tc_sync_point *out) {
   if (!tc_enter("sync_points", 0)) return 0;
   pthread_mutex_lock(&self.lock);
-  uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(n, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
+  uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(out ? n : 0, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
   for (uint64_t i = 0; i < count; i++) out[i] = in_ns(&self.latest[(self.n - count + i) % N_LATEST]);
   pthread_mutex_unlock(&self.lock);
   tc_leave();

@@ -29,6 +29,7 @@ _Thread_local tc_call tc_inside_call;
 _Thread_local const char *tc_outer_op;
 static _Thread_local tc_error first = {TC_OK, "", "", ""};
 static _Thread_local error_text *kept;  // of first; freed when the thread ends
+static _Thread_local uint64_t n_clears = 1;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -132,6 +133,11 @@ const tc_error *tc_last_error(void) {
 
 void tc_clear_error(void) {
   first = (tc_error){TC_OK, "", "", ""};
+  n_clears++;
+}
+
+uint64_t tc_error_clears(void) {
+  return n_clears;
 }
 
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {

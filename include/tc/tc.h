@@ -223,6 +223,8 @@ TC_API tc_tensor tc_keep(tc_tensor t);
 TC_API tc_tensor tc_retain(tc_tensor t);
 TC_API void tc_release(tc_tensor t);
 TC_API bool tc_is_valid(tc_tensor t);
+// Whether the handle is alive and of this thread, which alone may assign to it.
+TC_API bool tc_is_assignable(tc_tensor t);
 
 // ---- What is known without running ----
 TC_API tc_dims tc_shape(tc_tensor t);
@@ -340,6 +342,9 @@ TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options opt
 TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
+// "sgd", "adam", "adamw" or "rmsprop"; "" for NULL. Its i-th parameter, which stays the optimizer's; the null handle past the end.
+TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
+TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
 TC_API tc_status tc_zero_grad(tc_optimizer *opt);
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);

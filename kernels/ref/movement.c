@@ -156,7 +156,8 @@ tc_status tc_ref_window(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t stride[TC_MAX_RANK], along = in->stride[call->attr[0]];
   for (int d = 0; d < in->rank; d++) stride[d] = in->stride[d];
-  stride[call->attr[0]] = along * (int64_t)call->attr[2], stride[in->rank] = along * (int64_t)call->attr[3];
+  // A step between windows may be anything where there is one window: it wraps.
+  stride[call->attr[0]] = (int64_t)((uint64_t)along * call->attr[2]), stride[in->rank] = (int64_t)((uint64_t)along * call->attr[3]);
   copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, 0, stride);
   return TC_OK;
 }

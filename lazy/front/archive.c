@@ -81,6 +81,7 @@ static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site)
 static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, const bool *taken, tc_tensor *out,
                            tc_site site) {
   TC_TRY(tc_operand_check(op, to, site));
+  if (!tc_is_assignable(to)) return tc_fail(TC_ERR_STATE, op, site, "a tensor is assigned by the thread that made it");
   char want_text[128], have_text[128], wanted[136];
   snprintf(wanted, sizeof wanted, " (%s)", kind_text(to, want_text, sizeof want_text, site));
   int i = find(op, a, name, wanted, taken, site);

@@ -18,6 +18,7 @@
 
 #define FORMAT "tc.checkpoint.1"
 #define STATE "optimizer."
+#define KIND "optimizer"
 #define BEFORE_SUM "{\"__metadata__\":{\"checksum\":\""
 enum { SUM_AT = 8 + sizeof BEFORE_SUM - 1, SUM_DIGITS = 32 };
 
@@ -66,6 +67,23 @@ static tc_status content_init(content *c, const char *op, int n, const char *con
   return ok ? TC_OK : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", c->n);
 }
 
+// The optimizer's kind, and a digest of its parameters' names in its order, by which its state is numbered; "" without one.
+typedef char identity[64];
+
+static void identify(const content *c, const tc_optimizer *opt, identity out) {
+  tc_hash names = {0, 0};
+  tc_tensor p;
+  out[0] = 0;
+  for (int i = 0; opt && (p = tc_optimizer_param(opt, i)).gen; i++) {
+    int k = 0;
+    while (k < c->n_params && (c->tensor[k].slot != p.slot || c->tensor[k].gen != p.gen)) k++;
+    const char *name = k < c->n_params ? c->name[k] : "";
+    tc_hash parts[2] = {names, tc_hash_bytes(name, strlen(name))};
+    names = tc_hash_bytes(parts, sizeof parts);
+  }
+  if (opt) snprintf(out, sizeof(identity), "%s %016" PRIx64 "%016" PRIx64, tc_optimizer_kind(opt), names.hi, names.lo);
+}
+
 // ---- Saving ----
 
 // Reads back what was written, and puts its checksum where zeros were.
@@ -87,6 +105,7 @@ tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *name
   TC_CALLED_AS("checkpoint_save");
   const char *op = "checkpoint_save";
   char step_text[24], rng[64], lr[32] = "";
+  identity kind;
   content c;
   tc_new_file f;
   tc_scope scope = tc_scope_begin_at(site);
@@ -97,9 +116,10 @@ tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *name
     snprintf(step_text, sizeof step_text, "%" PRId64, step);
     snprintf(rng, sizeof rng, "%" PRIx64 " %" PRIx64 " %" PRIx64, r.seed, r.counter, r.stream);
     if (opt) snprintf(lr, sizeof lr, "%a", tc_get_lr_at(opt, site));
-    const char *meta[] = {"checksum", "00000000000000000000000000000000", "format", FORMAT, "step", step_text, "rng", rng, "lr", lr};
+    identify(&c, opt, kind);
+    const char *meta[] = {"checksum", "00000000000000000000000000000000", "format", FORMAT, "step", step_text, "rng", rng, "lr", lr, KIND, kind};
     tc_new_file_begin(&f, op, path, site);
-    st = tc_safetensors_write(&f, c.n, c.name, c.tensor, 5, meta);
+    st = tc_safetensors_write(&f, c.n, c.name, c.tensor, 6, meta);
     if (st == TC_OK) st = seal(&f);
     st = tc_new_file_end(&f, st);
   }
@@ -145,6 +165,18 @@ static tc_status read_numbers(const char *op, const tc_archive *a, const tc_opti
   return TC_OK;
 }
 
+static tc_status check_kind(const char *op, const tc_archive *a, const content *c, const tc_optimizer *opt, tc_site site) {
+  identity want;
+  const char *have = tc_archive_metadata(a, KIND);
+  identify(c, opt, want);
+  if (have == NULL || strcmp(have, want) == 0) return TC_OK;  // NULL: saved before kinds were
+  int have_kind = (int)strcspn(have, " "), want_kind = (int)strcspn(want, " ");
+  if (have_kind == want_kind && strncmp(have, want, (size_t)have_kind) == 0)
+    return tc_fail(TC_ERR_ARG, op, site, "%s was saved with an optimizer over other parameters, or in another order", a->path);
+  return tc_fail(TC_ERR_ARG, op, site, "%s was saved with %.*s, this program has %.*s", a->path, have_kind ? have_kind : 12,
+                 have_kind ? have : "no optimizer", want_kind ? want_kind : 12, want_kind ? want : "no optimizer");
+}
+
 // Nothing in the file that the program does not ask for: state of another optimizer, a parameter it lacks.
 static tc_status check_rest(const char *op, const tc_archive *a, const content *c, tc_site site) {
   tc_names asked = {0};
@@ -174,6 +206,7 @@ static tc_status resume(const char *op, const tc_archive *a, const content *c, t
   if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", c->n);
   tc_status st = tc_archive_match(op, a, NULL, c->n, c->name, c->tensor, true, value, site);
   if (st == TC_OK) st = check_rest(op, a, c, site);
+  if (st == TC_OK) st = check_kind(op, a, c, opt, site);
   if (st == TC_OK) st = assign_all(c, value, opt, &num, site);
   if (st == TC_OK && out_step) *out_step = num.step;
   free(value);
@@ -187,8 +220,9 @@ tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *name
   content c;
   tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, opt, site);
-  tc_archive *a = st == TC_OK ? tc_safetensors_read(path, site) : NULL;
-  if (st == TC_OK) st = a ? resume(op, a, &c, opt, out_step, site) : tc_last_error()->status;
+  tc_archive *a = NULL;
+  if (st == TC_OK) st = tc_safetensors_read(path, &a, site);
+  if (st == TC_OK) st = resume(op, a, &c, opt, out_step, site);
   tc_archive_close(a);
   content_fini(&c);
   tc_scope_end_at(scope, 0);

@@ -53,8 +53,11 @@ tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probabilit
 
 // weight of ones, and bias of zeros.
 static tc_status add_norm(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
-  TC_TRY(tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site));
-  return bias ? tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site) : TC_OK;
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site);
+  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
@@ -94,9 +97,12 @@ tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t cha
   const char *op = "nn_add_batch_norm";
   tc_dims shape = tc_dims_of(1, &channels);
   TC_TRY(add_norm(op, p, path, channels, true, site));
-  TC_TRY(tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site));
-  TC_TRY(tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site));
-  return tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_status st = tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site);
+  if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site);
+  if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
+  tc_scope_end_at(scope, 0);
+  return st;
 }
 
 tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps, tc_site site) {

@@ -208,6 +208,13 @@ static void reopen(tc_new_file *f) {
   if ((f->fd = open(f->name, O_RDWR | O_CLOEXEC)) < 0) f->why = errno;
 }
 
+// libzip takes a name with other control characters for bytes in no encoding that it knows.
+static tc_status check_text(const char *name, tc_site site) {
+  for (const char *p = name; *p; p++)
+    if ((unsigned char)*p < 32 && !strchr("\t\n\r", *p)) return tc_fail(TC_ERR_ARG, "npz_save", site, "'%.100s' has a control character", name);
+  return TC_OK;
+}
+
 tc_status tc_npz_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
   TC_CALLED_AS("npz_save");
   static const char empty[22] = "PK\5\6";  // libzip leaves no file where there is no member
@@ -215,6 +222,7 @@ tc_status tc_npz_save_at(const char *path, int n, const char *const *names, cons
   tc_status st = TC_OK;
   TC_TRY(need_library("npz_save", site));
   TC_TRY(tc_archive_check_save("npz_save", path, n, names, tensors, site));
+  for (int i = 0; i < n; i++) TC_TRY(check_text(names[i], site));
   member *members = calloc((size_t)n + 1, sizeof *members);
   if (members == NULL) return tc_fail(TC_ERR_MEMORY, "npz_save", site, "no memory for %d tensors", n);
   tc_new_file_begin(&f, "npz_save", path, site);

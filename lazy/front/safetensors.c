@@ -262,24 +262,27 @@ static const char *safetensors_metadata(const tc_archive *a, const char *key) {
   return json_string_value(json_object_get(json_object_get(s->header, METADATA), key));
 }
 
-static tc_archive *open_archive(const char *path, bool own, tc_site site) {
-  tc_archive *a = tc_archive_create(tc_outer_op, path, site);
-  if (a == NULL) return NULL;
+static tc_status open_archive(const char *path, bool own, tc_archive **out, tc_site site) {
+  tc_archive *a = *out = tc_archive_create(tc_outer_op, path, site);
+  if (a == NULL) return path ? TC_ERR_MEMORY : TC_ERR_ARG;
   a->state = calloc(1, sizeof(safetensors));
   if (a->state) a->get = safetensors_get, a->metadata = safetensors_metadata, a->close = safetensors_close;
   tc_status st = a->state ? read_file(a, own, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
-  if (st == TC_OK) return a;
+  if (st == TC_OK) return TC_OK;
   tc_archive_close(a);
-  return NULL;
+  *out = NULL;
+  return st;
 }
 
 tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
   TC_CALLED_AS("safetensors_open");
-  return open_archive(path, false, site);
+  tc_archive *a;
+  (void)open_archive(path, false, &a, site);
+  return a;
 }
 
-tc_archive *tc_safetensors_read(const char *path, tc_site site) {
-  return open_archive(path, true, site);
+tc_status tc_safetensors_read(const char *path, tc_archive **out, tc_site site) {
+  return open_archive(path, true, out, site);
 }
 
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {
@@ -397,9 +400,10 @@ tc_archive *tc_safetensors_open_at(const char *path, tc_site site) {
   return absent(tc_outer_op, site), NULL;
 }
 
-tc_archive *tc_safetensors_read(const char *path, tc_site site) {
+tc_status tc_safetensors_read(const char *path, tc_archive **out, tc_site site) {
   (void)path;
-  return absent(tc_outer_op, site), NULL;
+  *out = NULL;
+  return absent(tc_outer_op, site);
 }
 
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes) {

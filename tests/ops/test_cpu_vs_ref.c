@@ -381,6 +381,27 @@ Test(cpu_vs_ref, floor_divide_is_not_the_floor_of_a_rounded_quotient) {
   }
 }
 
+Test(cpu_vs_ref, integers_divided_by_zero_are_zero) {
+  static tc_tensor (*const ops[])(tc_tensor, tc_tensor) = {tc_remainder, tc_fmod, tc_floor_divide};
+  static const tc_type types[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64};
+  static const double a[] = {5, 7, 0, 100, 3, 9}, b[] = {0, 0, 0, 0, 0, 2}, last[] = {1, 1, 4};
+  const char *devices[] = {"tc:ref", near_device()};
+  for (int k = 0; k < 2; k++) {
+    cr_assert_eq(tc_set_default_device(devices[k]), TC_OK);
+    for (size_t i = 0; i < 5; i++) {
+      for (int op = 0; op < 3; op++) {
+        double got[6];
+        tc_scope scope = tc_scope_begin();
+        tc_tensor x = tc_cast(tc_from_host(a, TC_SHAPE(6), TC_F64), types[i]), y = tc_cast(tc_from_host(b, TC_SHAPE(6), TC_F64), types[i]);
+        cr_expect_eq(tc_to_host(tc_cast(ops[op](x, y), TC_F64), got, sizeof got), TC_OK, "%s", tc_last_error()->message);
+        for (int n = 0; n < 6; n++)
+          cr_expect_eq(got[n], n < 5 ? 0 : last[op], "%s: op %d, type %d: %g, %g", devices[k], op, (int)types[i], a[n], got[n]);
+        tc_scope_end(scope);
+      }
+    }
+  }
+}
+
 // ---- Random ops: the same stream on both backends ----
 
 static void draw(const char *device, double *out, int64_t n) {

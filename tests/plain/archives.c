@@ -104,6 +104,8 @@ static void npz_are_read_and_written(void) {
   EXPECT(a && tc_archive_count(a) == 0, "an empty archive");
   tc_archive_close(a);
   EXPECT_FAILS(tc_npz_save("/dev/null", 1, (const char *[]){"x"}, (tc_tensor[]){tc_ones(TC_SHAPE(1), TC_F32)}), TC_ERR_IO, "/dev/null");
+  EXPECT_FAILS(tc_npz_save(files_path("empty.npz"), 1, (const char *[]){"a\1"}, (tc_tensor[]){tc_ones(TC_SHAPE(1), TC_F32)}), TC_ERR_ARG,
+               "control character");
 }
 
 static void a_mapping_goes_with_its_last_tensor(void) {

@@ -4,6 +4,7 @@
 //   checkpoints [resume KIND FILE]      the other process: trains on from FILE and prints a hash of its parameters
 //   checkpoints [large FILE]            another: loads the large tensors of FILE and prints by how many bytes its memory grew at most
 #include <inttypes.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "tests/plain/expect.h"
@@ -243,6 +244,63 @@ static void another_programs_file_is_refused(void) {
   EXPECT_OK(tc_safetensors_save(path, N_PARAMS, names, m.p));
   expect_refused(&m, path, NULL, TC_ERR_IO, "no checkpoint", "plain safetensors", 0);
   tc_optimizer_destroy(sgd);
+  tc_optimizer *adamw = tc_adamw(m.p, N_PARAMS, (tc_adam_options){.lr = 0.1, TC_ADAM_DEFAULTS}),
+               *plain = tc_sgd(m.p, N_PARAMS, (tc_sgd_options){.lr = 0.1});
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, adamw, 0));
+  expect_refused(&m, path, m.opt, TC_ERR_ARG, "was saved with adamw, this program has adam", "of AdamW", 0);
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, plain, 0));
+  expect_refused(&m, path, NULL, TC_ERR_ARG, "was saved with sgd, this program has no optimizer", "of plain SGD", 0);
+  EXPECT_OK(tc_checkpoint_load(path, N_PARAMS, names, m.p, plain, NULL));
+  // Equal shapes in another order: nothing else tells.
+  tc_tensor pair[] = {tc_param(tc_ones(TC_SHAPE(3), TC_F32)), tc_param(tc_zeros(TC_SHAPE(3), TC_F32))};
+  tc_optimizer *ab = tc_sgd(pair, 2, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
+  tc_optimizer *ba = tc_sgd((tc_tensor[]){pair[1], pair[0]}, 2, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
+  EXPECT_OK(tc_checkpoint_save(path, 2, names, pair, ab, 0));
+  EXPECT_FAILS(tc_checkpoint_load(path, 2, names, pair, ba, NULL), TC_ERR_ARG, "over other parameters, or in another order");
+  EXPECT_OK(tc_checkpoint_load(path, 2, names, pair, ab, NULL));
+  EXPECT(!strcmp(tc_optimizer_kind(ab), "sgd") && !strcmp(tc_optimizer_kind(adamw), "adamw") && !*tc_optimizer_kind(NULL), "kinds");
+  EXPECT(tc_optimizer_param(adamw, 2).slot == m.p[2].slot && !tc_optimizer_param(adamw, 3).gen && !tc_optimizer_param(NULL, 0).gen, "parameters");
+  tc_optimizer_destroy(ab);
+  tc_optimizer_destroy(ba);
+  for (int i = 0; i < 2; i++) tc_release(pair[i]);
+  tc_optimizer_destroy(adamw);
+  tc_optimizer_destroy(plain);
+  model_fini(&m);
+  tc_scope_end(scope);
+}
+
+static void *make_tensor(void *out) {
+  *(tc_tensor *)out = tc_retain(tc_ones(TC_SHAPE(1, HIDDEN), TC_F32));
+  return NULL;
+}
+
+// A tensor that may not be assigned here is found before the first is, and what failed before has no part in it.
+static void nothing_is_set_by_half(void) {
+  const char *path = files_path("half.safetensors");
+  tc_tensor elsewhere;
+  pthread_t thread;
+  model m;
+  tc_scope scope = tc_scope_begin();
+  model_init(&m, "adam", 7);
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, NULL, 3));
+  float was = 0, is = 0;
+  EXPECT_OK(tc_assign(m.p[0], tc_full_like(m.p[0], 7)));
+  EXPECT(pthread_create(&thread, NULL, make_tensor, &elsewhere) == 0 && pthread_join(thread, NULL) == 0, "no thread");
+  EXPECT(tc_is_assignable(m.p[0]) && !tc_is_assignable(elsewhere) && !tc_is_assignable((tc_tensor){0, 0}), "whose they are");
+  tc_tensor into[] = {m.p[0], m.p[1], elsewhere};
+  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, into, NULL, NULL) == TC_ERR_STATE, "another thread's tensor was taken");
+  tc_clear_error();
+  tc_archive *a = tc_safetensors_open(path);
+  EXPECT(tc_archive_load(a, NULL, N_PARAMS, names, into) == TC_ERR_STATE, "another thread's tensor was loaded");
+  tc_clear_error();
+  tc_archive_close(a);
+  EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &was));
+  EXPECT(was == 7, "a failed load set a parameter to %g", (double)was);
+  (void)tc_reshape(tc_ones(TC_SHAPE(3), TC_F32), TC_SHAPE(4));
+  EXPECT(tc_checkpoint_load(files_path("nowhere.safetensors"), N_PARAMS, names, m.p, NULL, NULL) == TC_ERR_IO, "the status is an older error's");
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &is));
+  tc_release(elsewhere);
   model_fini(&m);
   tc_scope_end(scope);
 }
@@ -301,6 +359,7 @@ int main(int argc, char **argv) {
   loading_takes_room_once(argv[0]);
   damage_is_noticed();
   another_programs_file_is_refused();
+  nothing_is_set_by_half();
   a_failed_save_leaves_the_former();
   EXPECT(files_fini() == 6, "temporaries are left");
   tc_shutdown();

@@ -136,6 +136,8 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   int32_t i;
   int64_t l;
   bool b;
+  const void *data;
+  void *share;
   tc_scope scope = tc_scope_begin(), inner = tc_scope_begin();
   tc_tensor stale = f32(1, 3, 0);
   tc_scope_end(inner);
@@ -167,6 +169,11 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_item_i64(stale, &l), "item", "released");
   EXPECT_SAID(tc_item_bool(tc_scalar(1), NULL), "item", "NULL");
   EXPECT_SAID(tc_item_bool(stale, &b), "item", "released");
+  EXPECT_SAID(tc_item_at(tc_scalar(1), TC_F16, &d, TC_HERE), "item", "f64");
+  EXPECT_SAID(tc_item_at(tc_scalar(1), (tc_type)99, &d, TC_HERE), "item", "f64");
+  EXPECT_SAID(tc_map_shared(tc_scalar(1), NULL, &share), "map_shared", "out_data is NULL");
+  EXPECT_SAID(tc_map_shared(tc_scalar(1), &data, NULL), "map_shared", "out_share is NULL");
+  EXPECT(tc_sync_points(5, NULL) == 0, "sync points were written to NULL");
   EXPECT_SAID(tc_to_host(x, &f, sizeof f), "to_host", "12 bytes");
   EXPECT_SAID(tc_eval(1, &stale), "eval", "released");
   EXPECT_SAID(tc_map(stale), "map", "released");
@@ -204,8 +211,6 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_einsum("ij", 1, &x), "einsum", "\"ij\"");
   tc_tensor there = tc_to(x, "tc:ref");
   EXPECT_SAID(tc_einsum("i,i", 2, (const tc_tensor[]){x, there}), "einsum", "tc:ref");
-  const void *data;
-  void *share;
   EXPECT_SAID(tc_map_shared(stale, &data, &share), "map_shared", "released");
   EXPECT_SAID(tc_set_rng_state((tc_rng_state){.stream = UINT64_MAX}), "set_rng_state", "beyond");
   files_say(x, stale);

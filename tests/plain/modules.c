@@ -280,7 +280,30 @@ static void dropout_is_of_training_alone(void) {
   tc_scope_end(scope);
 }
 
+// Outside every scope a handle lives until it is released: the list's alone may.
+static void nothing_is_left_of_a_list(void) {
+  size_t live[2];
+  for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < 3; k++) {
+      tc_nn_params *p = tc_nn_params_create();
+      EXPECT_OK(tc_nn_add_layer_norm(p, "layer", 64));
+      EXPECT_OK(tc_nn_add_rms_norm(p, "rms", 64));
+      EXPECT_OK(tc_nn_add_group_norm(p, "group", 64));
+      EXPECT_OK(tc_nn_add_batch_norm(p, "batch", 64));
+      EXPECT_OK(tc_nn_add_linear(p, "fc", 8, 8, true));
+      EXPECT_OK(tc_nn_add_conv2d(p, "conv", 3, 8, TC_SHAPE(3), 1, true));
+      EXPECT_OK(tc_nn_add_embedding(p, "words", 9, 8));
+      EXPECT_OK(tc_nn_add_multihead_attention(p, "attn", 8, true));
+      EXPECT_OK(tc_sync(NULL));
+      tc_nn_params_destroy(p);
+    }
+    live[i] = tc_memory_stats().live_bytes;
+  }
+  EXPECT(live[0] == live[1], "%zu bytes, then %zu", live[0], live[1]);
+}
+
 int main(void) {
+  nothing_is_left_of_a_list();
   bool files = has_library(tc_safetensors_open_at);
   initial_values_are_pytorchs();
   names_are_checked();

@@ -259,6 +259,14 @@ static void with_one_key(void) {
   tc_scope_end(s);
 }
 
+// Powers below 2^-126 are zeros where they are looked up.
+static void softmax_of_a_wide_row(void) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_from_host((float[]){0, -95, -1, -100, -2, -88, -87, -4}, TC_SHAPE(8), TC_F32), y = tc_softmax(x, 0);
+  EXPECT_OK(tc_eval(1, &y));
+  tc_scope_end(s);
+}
+
 static void verified(void) {
   tc_sync_point p;
   set("TC_VERIFY", "1");
@@ -266,6 +274,8 @@ static void verified(void) {
   EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "without a bug TC_VERIFY says:\n%s", said);
   with_one_key();
   EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "what rounding leaves where all cancels is called wrong:\n%s", said);
+  softmax_of_a_wide_row();
+  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "powers that are zeros are called wrong:\n%s", said);
   setenv("TC_TEST_PLANT", "stride", 1);
   set("TC_VERIFY", "1");
   EXPECT(work(2) != 32, "the planted bug does nothing");

@@ -1,0 +1,164 @@
+// A program that looks at its sync points alone hears of everything that failed: of runs nobody asked for, which undo assigns, and of calls that are all
+// effect. It hears once, and not of what it has dealt with by clearing the error.
+#include <math.h>
+#include <pthread.h>
+#include <tc/tc.h>
+
+#include "tests/plain/expect.h"
+
+#pragma GCC diagnostic ignored "-Wunused-result"  // it is what follows that is looked at
+
+enum { WIDTH = 256, LAYERS = 6, ROWS = 512 };
+
+typedef struct net {
+  tc_tensor w[LAYERS], x;
+  tc_optimizer *opt;
+} net;
+
+static void net_init(net *m) {
+  tc_seed(1);
+  tc_scope scope = tc_scope_begin();
+  for (int i = 0; i < LAYERS; i++) m->w[i] = tc_param(tc_mul(tc_randn(TC_SHAPE(WIDTH, WIDTH), TC_F32), 0.1));
+  m->x = tc_retain(tc_randn(TC_SHAPE(ROWS, WIDTH), TC_F32));
+  m->opt = tc_adam(m->w, LAYERS, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+  EXPECT_OK(tc_eval(1, &m->x));
+  tc_scope_end(scope);
+}
+
+static void net_fini(net *m) {
+  tc_optimizer_destroy(m->opt);
+  for (int i = 0; i < LAYERS; i++) tc_release(m->w[i]);
+  tc_release(m->x);
+  tc_trim();
+}
+
+static double sum_of(tc_tensor t) {
+  float sum = NAN;
+  tc_scope scope = tc_scope_begin();
+  EXPECT_OK(tc_item_f32(tc_sum(t, TC_ALL, false), &sum));
+  tc_scope_end(scope);
+  return (double)sum;
+}
+
+// README's loop: only the loss is looked at.
+static tc_status step(const net *m, float *loss) {
+  tc_scope outer = tc_scope_begin(), inner = tc_scope_begin();
+  tc_tensor h = m->x;
+  for (int i = 0; i < LAYERS; i++) h = tc_tanh(tc_matmul(h, m->w[i]));
+  tc_tensor mean = tc_mean(tc_square(h), TC_ALL, false);
+  (void)tc_backward(mean);
+  (void)tc_optimizer_step(m->opt);
+  (void)tc_zero_grad(m->opt);
+  tc_keep(mean);
+  tc_scope_end(inner);
+  tc_status st = tc_item_f32(mean, loss);
+  tc_scope_end(outer);
+  return st;
+}
+
+// Whatever memory a step finds, either it trains or the loss's item fails.
+static void a_step_trains_or_fails(void) {
+  for (uint64_t extra = 1 << 20; extra <= 16 << 20; extra += 1 << 20) {
+    net m;
+    float loss;
+    net_init(&m);
+    double before = sum_of(m.w[0]);
+    EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + extra));
+    tc_status st = step(&m, &loss);
+    EXPECT_OK(tc_set_memory_cap(0));
+    tc_clear_error();
+    double after = sum_of(m.w[0]);
+    EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "with %llu bytes: %s", (unsigned long long)extra, tc_status_text(st));
+    EXPECT((st == TC_OK) == (before != after), "with %llu bytes the loss is %s and the parameters %s", (unsigned long long)extra,
+           st == TC_OK ? "there" : "an error", before == after ? "as they were" : "new");
+    net_fini(&m);
+  }
+}
+
+// x grown by n ops, so that a scope's end, or the next read, runs what was assigned meanwhile.
+static tc_tensor grown(tc_tensor x, int n) {
+  for (int i = 0; i < n; i++) x = tc_sin(tc_add(x, 1));
+  return tc_sum(x, TC_ALL, false);
+}
+
+static tc_tensor out_of_range(tc_tensor x) {
+  return tc_index_select(x, 0, tc_from_host((int64_t[]){0, 1, 2, 99}, TC_SHAPE(4), TC_I64));
+}
+
+static void a_cut_that_fails_is_told(int n_ops) {
+  float v = 0, kept[4];
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_ones(TC_SHAPE(4), TC_F32), state = tc_zeros(TC_SHAPE(4), TC_F32);
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){x, state}));
+  tc_scope inner = tc_scope_begin();
+  tc_tensor sum = tc_keep(grown(x, n_ops));
+  (void)tc_assign(state, out_of_range(x));
+  tc_scope_end(inner);
+  EXPECT(tc_item_f32(sum, &v) != TC_OK && strstr(tc_last_error()->message, "index 99"), "%d ops: the sum was read", n_ops);
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(sum, &v));
+  EXPECT_OK(tc_to_host(state, kept, sizeof kept));
+  EXPECT(kept[0] == 0 && kept[3] == 0, "%g", (double)kept[0]);
+  tc_scope_end(scope);
+}
+
+// Calls that fail at once, and are not looked at, but for clearing the error where the program does.
+static void failed_effects_are_told(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor a = tc_ones(TC_SHAPE(2), TC_F32), wrong = tc_ones(TC_SHAPE(3), TC_F32);
+  for (int clears = 0; clears < 2; clears++) {
+    for (int which = 0; which < 4; which++) {
+      float v;
+      if (which == 0) (void)tc_assign(a, wrong);
+      if (which == 1) (void)tc_assign_slice(a, NULL, NULL, NULL, wrong);
+      if (which == 2) (void)tc_backward(tc_sum(a, TC_ALL, false));
+      if (which == 3) (void)tc_optimizer_step(NULL);
+      tc_status first = tc_last_error()->status;
+      EXPECT(first != TC_OK, "call %d did not fail", which);
+      if (clears) tc_clear_error();
+      tc_status st = tc_item_f32(tc_sum(a, TC_ALL, false), &v);
+      EXPECT(st == (clears ? TC_OK : first), "call %d, error %s: %s", which, clears ? "cleared" : "not looked at", tc_status_text(st));
+      tc_clear_error();
+      EXPECT_OK(which % 2 ? tc_sync(NULL) : tc_eval(1, &a));
+    }
+  }
+  (void)tc_assign(a, wrong);
+  EXPECT(tc_eval(1, &a) == TC_ERR_SHAPE, "eval does not tell");
+  tc_clear_error();
+  (void)tc_assign(a, wrong);
+  EXPECT(tc_sync(NULL) == TC_ERR_SHAPE, "sync does not tell");
+  tc_clear_error();
+  tc_scope_end(scope);
+}
+
+static void *read_other(void *t) {
+  float v;
+  EXPECT(tc_item_f32(*(tc_tensor *)t, &v) != TC_OK, "a sum without memory was read");
+  tc_clear_error();
+  EXPECT_OK(tc_sync(NULL));  // nothing is owed to who was told
+  return NULL;
+}
+
+// A run of this thread's work that another thread asked for undoes this thread's assigns.
+static void another_threads_failure_is_told(void) {
+  pthread_t thread;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_ones(TC_SHAPE(4), TC_F32), state = tc_zeros(TC_SHAPE(4), TC_F32);
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){x, state}));
+  tc_tensor sum = tc_sum(tc_add(x, 1), TC_ALL, false);
+  (void)tc_assign(state, out_of_range(x));
+  EXPECT(pthread_create(&thread, NULL, read_other, &sum) == 0 && pthread_join(thread, NULL) == 0, "no thread");
+  EXPECT(tc_sync(NULL) != TC_OK, "the owner was not told");
+  tc_clear_error();
+  EXPECT_OK(tc_sync(NULL));
+  tc_scope_end(scope);
+}
+
+int main(void) {
+  a_step_trains_or_fails();
+  a_cut_that_fails_is_told(5);
+  a_cut_that_fails_is_told(100);
+  failed_effects_are_told();
+  another_threads_failure_is_told();
+  return expect_done("owed");
+}
