@@ -323,8 +323,7 @@ static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **he
     const tc_text_node *k = &x->node[n];
     uint32_t shape = tc_dims_intern(&k->dims);
     if (shape == TC_SHAPE_NONE) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"), false;
-    tc_node made = k->op == TC_OP_LEAF ? record_leaf(t, k, shape, &held[n])
-                                       : tc_trace_append(t, k->op, k->type, shape, k->n_in, k->in, k->n_attr, k->attr, k->n_arg, k->arg, k->dev);
+    tc_node made = k->op == TC_OP_LEAF ? record_leaf(t, k, shape, &held[n]) : tc_text_record(t, k, shape);
     if (made == TC_NODE_ERR) return false;
     if (k->flag & (TC_NODE_LIVE | TC_NODE_ASKED)) out[n] = tc_trace_handle(t, made, false);
     if (t->op_status != TC_OK) return false;

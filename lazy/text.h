@@ -52,9 +52,12 @@ void tc_text_write_plan(FILE *out, const tc_plan *p);
 void tc_text_write(FILE *out, const tc_text *x);
 
 // Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it is malformed; with x->n 0 and TC_OK: no trace is
-// left. Checks numbers, types, shapes and the count of operands; that attributes and shapes fit each other is trusted. fini after either.
+// left. Checks numbers, types, shapes and the count of operands. fini after either.
 tc_status tc_text_read(tc_text *x, const char **text);
 void tc_text_fini(tc_text *x);
+
+// Records one line, whose shape's number this is, as the trace's next node; TC_NODE_ERR after reporting: it does not fit its operands (text_record.c).
+tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 
 // Records x in this thread as it was (same key, hence the same plan, within one process) and runs it. Every leaf must have data.
 // out: per node a handle of the caller's, to release, where it was live or asked, else {0, 0}.

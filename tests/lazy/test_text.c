@@ -116,6 +116,54 @@ Test(text, movement_folds_products_and_random_draws_replay) {
   expect_replay(tc_sum(tc_reshape(tc_scalar(2), TC_SHAPE(1, 1)), TC_ALL, false));
 }
 
+// The sum of the gradients of y by n parameters.
+static tc_tensor gradients(tc_tensor y, const tc_tensor *p, int n) {
+  tc_tensor g[4], sum = tc_scalar(0);
+  cr_assert_eq(tc_grads_of(tc_sum(tc_square(y), TC_ALL, false), p, n, g, 0), TC_OK, "%s", tc_last_error()->message);
+  for (int i = 0; i < n; i++) sum = tc_add(sum, tc_sum(g[i], TC_ALL, false));
+  return sum;
+}
+
+static tc_tensor parameter(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  tc_dims dims = tc_dims_of((size_t)rank, (const int64_t[]){a, b, c, d});
+  return tc_param(tc_reshape(data(TC_F32, 1, a * b * c * d), dims));
+}
+
+Test(text, layers_and_their_gradients_replay) {
+  tc_tensor none = {0, 0}, x = parameter(4, 2, 4, 9, 8), w = parameter(4, 6, 2, 3, 2), turned = parameter(4, 4, 3, 3, 2), both[] = {x, w};
+  tc_conv_options o = {.stride = TC_SHAPE(2, 1), .padding = TC_SHAPE(1, 0), .dilation = TC_SHAPE(1, 2), .groups = 2};
+  expect_replay(gradients(tc_conv2d(x, w, none, o), both, 2));
+  tc_conv_options back = {.stride = TC_SHAPE(3, 2), .padding = TC_SHAPE(1), .output_padding = TC_SHAPE(2, 1), .groups = 2};
+  expect_replay(gradients(tc_conv_transpose2d(x, turned, none, back), (tc_tensor[]){x, turned}, 2));
+  tc_pool_options pool = {.stride = TC_SHAPE(2), .padding = TC_SHAPE(1), .ceil_mode = true};
+  expect_replay(gradients(tc_max_pool2d(x, TC_SHAPE(3), pool), &x, 1));
+  expect_replay(gradients(tc_avg_pool2d(x, TC_SHAPE(2), (tc_pool_options){0}), &x, 1));
+  expect_replay(gradients(tc_unfold(tc_reshape(x, TC_SHAPE(8, 72)), 1, 5, 3), &x, 1));
+  expect_replay(gradients(tc_layer_norm(x, none, none, 1e-5), &x, 1));
+  tc_tensor q = parameter(4, 2, 4, 5, 8), k = parameter(4, 2, 2, 7, 8), v = parameter(4, 2, 2, 7, 3), qkv[] = {q, k, v};
+  tc_tensor mask = tc_gt(tc_reshape(data(TC_F32, 5, 7), TC_SHAPE(1, 1, 5, 7)), -2);
+  expect_replay(gradients(tc_scaled_dot_product_attention(q, k, v, none, (tc_attention_options){.causal = true}), qkv, 3));
+  expect_replay(gradients(tc_scaled_dot_product_attention(q, k, v, mask, (tc_attention_options){.key_length = 6}), qkv, 3));
+}
+
+Test(text, orders_indices_and_windows_replay) {
+  tc_tensor x = data(TC_F32, 6, 10), i = tc_from_host((const int64_t[]){5, 0, 3, 3}, TC_SHAPE(4), TC_I64);
+  expect_replay(tc_argsort(x, 1, true));
+  expect_replay(tc_topk(x, 3, 0, false));
+  expect_replay(tc_searchsorted(tc_sort(x, 1, false), x, true));
+  expect_replay(tc_gather(x, 0, tc_argsort(x, 0, false)));
+  expect_replay(tc_scatter_add(x, 1, tc_argsort(x, 1, false), x));
+  expect_replay(tc_index_add(x, 0, i, tc_slice(x, 0, 0, 4, 1)));
+  expect_replay(tc_unfold(x, 1, 4, 3));
+  expect_replay(tc_add(tc_argmax(x, 1, false), tc_cast(tc_any(tc_gt(x, 2), TC_AXES(1), false), TC_I64)));
+  expect_replay(tc_logsumexp(tc_cummax(tc_polygamma(1, tc_add(tc_abs(x), 1)), 0), TC_AXES(1), false));
+  expect_replay(tc_matmul(tc_cast(x, TC_BF16), tc_cast(tc_transpose(x, 0, 1), TC_BF16)));
+  expect_replay(tc_linear(tc_cast(x, TC_F16), tc_cast(x, TC_F16), tc_cast(tc_select(x, 1, 0), TC_F16)));
+  expect_replay(tc_matmul(tc_reshape(x, TC_SHAPE(2, 3, 10)), tc_reshape(x, TC_SHAPE(2, 10, 3))));
+  expect_replay(tc_cast(tc_randperm(9), TC_F32));
+  expect_replay(tc_add(tc_randint(-3, 9, TC_SHAPE(5), TC_I32), tc_arange(0, 5, 1, TC_I32)));
+}
+
 Test(text, training_step_replays_in_place) {
   tc_tensor w = tc_param(data(TC_F32, 4, 3)), x = data(TC_F32, 8, 4);
   tc_optimizer *opt = tc_adam(&w, 1, (tc_adam_options){.lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8});
@@ -193,6 +241,63 @@ Test(text, what_is_malformed_is_refused_with_its_line) {
     cr_expect_neq(tc_text_read(&x, &at), TC_OK, "%s", bad[i].text);
     cr_expect(strstr(tc_last_error()->message, bad[i].has) != NULL, "%s says: %s", bad[i].text, tc_last_error()->message);
     tc_text_fini(&x);
+  }
+}
+
+// What an edit may leave: each line is held against its operands before anything runs.
+Test(text, a_line_that_does_not_fit_its_operands_is_refused) {
+  static const char *const lines[] = {
+      "%2 = neg f32[2,4] tc:cpu in %0",
+      "%2 = neg i32[2,3] tc:cpu in %0",
+      "%2 = add f32[3,2] tc:cpu in %0 %1",
+      "%2 = eq f32[2,3] tc:cpu in %0 %0",
+      "%2 = where f32[2,3] tc:cpu in %0 %0 %0",
+      "%2 = reshape f32[7] tc:cpu in %0",
+      "%2 = permute f32[3,2] tc:cpu in %0 attr 99999999999",
+      "%2 = permute f32[3,2] tc:cpu in %0",
+      "%2 = expand f32[4,3] tc:cpu in %0",
+      "%2 = slice f32[2,2] tc:cpu in %0 attr 1 1 arg 0 2",
+      "%2 = slice f32[2,2] tc:cpu in %0 attr 1 arg 0 1",
+      "%2 = flip f32[2,3] tc:cpu in %0 attr 4",
+      "%2 = pad f32[2,9] tc:cpu in %0 attr 0 0 0 1 arg 0",
+      "%2 = cat f32[4,4] tc:cpu in %0 %0 attr 0",
+      "%2 = window f32[2,3,2] tc:cpu in %0 attr 1 2 1 1",
+      "%2 = unwindow f32[5] tc:cpu in %0 attr 0 3 1 1",
+      "%2 = sum f32[2] tc:cpu in %0 attr 4",
+      "%2 = sum f32[3] tc:cpu in %0 attr 2",
+      "%2 = cumsum f32[2,3] tc:cpu in %0 attr 2",
+      "%2 = argsort f32[2,3] tc:cpu in %0 attr 1 0",
+      "%2 = argtopk i64[2,4] tc:cpu in %0 attr 1 0",
+      "%2 = searchsorted i64[3,2] tc:cpu in %0 %1 attr 0",
+      "%2 = softmax f32[2,4294967295] tc:cpu in %0 attr 1",
+      "%2 = gather f32[2,3] tc:cpu in %0 %1 attr 0",
+      "%2 = index_select f32[3,2] tc:cpu in %0 %1 attr 0",
+      "%2 = scatter f32[2,3] tc:cpu in %0 %1 %0 attr 5",
+      "%2 = matmul f32[90,2] tc:cpu in %0 %1",
+      "%2 = matmul f32[2,3] tc:cpu in %0 %0",
+      "%2 = conv f32[1,2,3] tc:cpu in %0 %1 attr 1 0 1",
+      "%2 = pool f32[2,2] tc:cpu in %0 %1 attr 1 1 0 2 1 0 1",
+      "%2 = attention f32[1,1,1,1] tc:cpu in %0 %0 %0 %1 attr 0 0 0",
+      "%2 = assign f32[2,3] tc:cpu in %0 %1",
+      "%2 = full f32[2] tc:cpu arg 1 2",
+      "%2 = randint i64[2] tc:cpu arg 0 0 3 3",
+      "%2 = winograd f32[2,3] tc:cpu in %0 %1 attr 4 1 1 2 2",
+  };
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    char text[400];
+    tc_tensor out[3];
+    tc_text x;
+    snprintf(text, sizeof text,
+             "trace t\n%%0 = leaf f32[2,3] tc:cpu\n%%1 = leaf f32[3,2] tc:cpu\n%s live asked\n"
+             "data %%0 0 0 0 0 0 0\ndata %%1 0 0 0 0 0 0\nend\n",
+             lines[i]);
+    const char *at = text;
+    tc_clear_error();
+    cr_expect_eq(tc_text_read(&x, &at), TC_OK, "%s: %s", lines[i], tc_last_error()->message);
+    cr_expect_neq(tc_text_run(&x, out), TC_OK, "%s was run", lines[i]);
+    cr_expect_neq(tc_last_error()->status, TC_OK, "%s: no reason", lines[i]);
+    tc_text_fini(&x);
+    tc_clear_error();
   }
 }
 
