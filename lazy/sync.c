@@ -423,15 +423,16 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
-// Whether a run that failed has undone what a program was not told of by the call it failed in: an assign, where the program did not ask for the run, or
-// another thread did.
-static bool owes_error(const tc_trace *t, tc_cause cause) {
+// Owes the error of a run that failed if it has undone an assign that the call it failed in may not tell of: where the program did not ask for the run, or
+// another thread did. Where an op tells of it, clearing the error settles it.
+static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {[TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
                                              [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};
-  if (is_asked[cause] && t == tc_trace_mine) return false;
-  for (uint32_t n = 0; n < t->n_node; n++)
-    if (tc_rec_op(tc_rec_of(t, n)) == TC_OP_ASSIGN) return true;
-  return false;
+  bool silent = cause == TC_CAUSE_LANDMARK || cause == TC_CAUSE_EAGER || t != tc_trace_mine;
+  uint32_t n = 0;
+  while (n < t->n_node && tc_rec_op(tc_rec_of(t, n)) != TC_OP_ASSIGN) n++;
+  if (n == t->n_node || (is_asked[cause] && t == tc_trace_mine)) return;
+  t->owed = st, t->owed_site = site, t->owed_clears = silent ? 0 : tc_error_clears();
 }
 
 tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
@@ -478,7 +479,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   } else if (st == TC_OK) {
     st = publish(t, p, run);
   } else {
-    if (owes_error(t, cause)) t->owed = st, t->owed_site = site, t->owed_clears = 0;
+    owe_undone(t, cause, site, st);
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
