@@ -16,7 +16,6 @@
 #include "lazy/trace.h"
 #include "lazy/vjp.h"
 
-#define MAX_HEAD 256  // elements of a head in the kernels
 #define MAX_GPU_F64_HEAD 128  // whose tiles fit the block's memory of every GPU
 
 typedef struct attention {
@@ -290,7 +289,7 @@ tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor
   if (has_heads) shape.dim[shape.rank++] = d.dim[1];
   shape.dim[shape.rank++] = d.dim[2], shape.dim[shape.rank++] = ev;
   bool empty = e == 0 || ev == 0 || tc_node_dims(t, a.k)->dim[2] == 0;
-  int64_t most = MAX_HEAD;
+  int64_t most = TC_MAX_HEAD;
   if (tc_device_kind_of((tc_device)t->dev[in[0]]) == TC_DEVICE_GPU && tc_node_type(t, in[0]) == TC_F64) most = MAX_GPU_F64_HEAD;
   bool in_rows = options.dropout > 0 || e > most || ev > most || empty;
   return tc_op_end(t, tc_rec_reshape(t, in_rows ? composed(t, &a, options.dropout) : attend(t, &a), &shape));

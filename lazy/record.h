@@ -40,6 +40,7 @@ tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attri
 // Shape and type of a node (not of TC_NODE_ERR). The pointer lives as long as the process.
 const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
 tc_type tc_node_type(const tc_trace *t, tc_node n);
+#define TC_MAX_HEAD 256  // elements of a head that attention's rows take
 bool tc_op_is_elementwise(tc_op op);
 bool tc_type_is_float(tc_type type);
 // The least and the greatest value of an integer type; 0 and 1 of bool.

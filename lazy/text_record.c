@@ -6,8 +6,6 @@
 #include "lazy/record_short.h"
 #include "lazy/text.h"
 
-#define MAX_HEAD 256
-
 static uint64_t attr_of(const tc_text_node *x, int i) {
   return i < x->n_attr ? x->attr[i] : UINT64_MAX;
 }
@@ -107,7 +105,7 @@ static bool attention_fits(const tc_trace *t, const tc_text_node *x) {
   if (!tc_type_is_float(type) || type_in(t, x, 1) != type || type_in(t, x, sums ? 1 : 2) != type || x->type != (sums ? wide : type)) return false;
   if (q->rank != 4 || k->rank != 4 || v->rank != 4) return false;
   int64_t b = q->dim[0], heads = q->dim[1], rows = q->dim[2], e = q->dim[3], key_heads = k->dim[1], keys = k->dim[2], ev = v->dim[3];
-  if (e < 1 || e > MAX_HEAD || ev < 1 || ev > MAX_HEAD || keys < 1 || (key_heads ? heads % key_heads : heads)) return false;
+  if (e < 1 || e > TC_MAX_HEAD || ev < 1 || ev > TC_MAX_HEAD || keys < 1 || (key_heads ? heads % key_heads : heads)) return false;
   if (!are(k, 4, b, key_heads, keys, e) || !are(v, 4, b, key_heads, keys, ev)) return false;
   if (n == 6) {
     bool fit =
@@ -252,6 +250,7 @@ tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape) {
   switch (way_of(t, x, &fits)) {
     case REFUSED: return tc_rec_fail(t, TC_ERR_ARG, "%%%u: no program records %s", before, tc_op_names[x->op]);
     case CHECKED:
+      for (int i = 0; i < x->n_in; i++) fits = fits && (x->op == TC_OP_TO || t->dev[x->in[i]] == (uint8_t)x->dev);
       if (fits) return tc_trace_append(t, x->op, x->type, shape, x->n_in, x->in, x->n_attr, x->attr, x->n_arg, x->arg, x->dev);
       break;
     case MADE:

@@ -428,22 +428,24 @@ static tc_val gelu_tanh_f64(tc_emit *e, tc_val x) {
 }
 
 // round toward minus infinity of integer a / b; 0 where b is 0.
+// Whether a quotient that was cut towards 0 and left this remainder lies above its floor.
+static tc_val is_above_floor(tc_emit *e, tc_val rem, tc_val b, tc_type type) {
+  tc_val zero = tc_emit_const_i(e, type, 0), inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
+  return tc_emit_bin(e, TC_N_AND, inexact, tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, rem, b), zero));
+}
+
 static tc_val floor_div_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   tc_val q = DIV(a, b);
   if (type == TC_U8 || type == TC_BOOL) return q;
-  tc_val zero = tc_emit_const_i(e, type, 0), rem = tc_emit_bin(e, TC_N_REM, a, b);
-  tc_val inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
-  tc_val differ = tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, a, b), zero);
-  return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, inexact, differ), SUB(q, tc_emit_const_i(e, type, 1)), q);
+  tc_val above = is_above_floor(e, tc_emit_bin(e, TC_N_REM, a, b), b, type);
+  return tc_emit_select(e, above, SUB(q, tc_emit_const_i(e, type, 1)), q);
 }
 
 // With the sign of b; 0 where b is 0, as REM has it.
 static tc_val remainder_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   tc_val rem = tc_emit_bin(e, TC_N_REM, a, b);
   if (type == TC_U8 || type == TC_BOOL) return rem;
-  tc_val zero = tc_emit_const_i(e, type, 0), inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
-  tc_val differ = tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, rem, b), zero);
-  return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, inexact, differ), ADD(rem, b), rem);
+  return tc_emit_select(e, is_above_floor(e, rem, b, type), ADD(rem, b), rem);
 }
 
 static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
