@@ -32,9 +32,13 @@
 // Where whole rows are read: a chunk asks for the next one to the second-level cache, so they do not. On a Zen 4, a C program of 4096x4096 at one thread, GB/s
 // of 28 that a sum reads: 4 rows by 64 columns asked for to the first-level cache 17, to the second 23; 8 rows by 64 25, by 32 27, by 16 26; 16 by 32 24.
 #define CHUNK_ROWS 8
-// Of more rows than 6, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
+// Of more rows than LINE_ROWS, whose sums cost more to put aside. Against chunks of 4: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1
 // and 1.11; against 8, 1.0 and 1.05 to 1.15.
 #define CHUNK_ONCE_MANY 16
+// Of so many rows, at most, a line of each row of b that is read is a panel: the rows' lines are read by turns then. On a Zen 4, 1x4096x4096 of f32 at one thread
+// 0.89, 0.92 and 1.01 of a read so, 0.84, 0.89 and 0.92 by two lines, in runs by turns; at two 1.02 to 1.25 times as fast; 2, 4 and 6 rows 1.0 to 1.09 times, 8 rows
+// 0.89; from the third-level cache 1x768x3072 1.0, 1x3072x768 at two threads 0.9. bf16, where a panel of 16 is half a line, 0.92 to 1.
+#define LINE_ROWS 6
 // Of sums in registers, at least, for b to be streamed: a stream reads no more than that of a row before it goes on to the next one, in another page. Where
 // it would be less, whole rows are read in chunks, with the sums in memory: on a Zen 3 (AVX2, 384 bytes), from memory, at one thread and at two,
 // 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes 2.6 times. A Zen 4 streams no better from 1536 bytes (host.h).
@@ -140,7 +144,18 @@ static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *rig
   return two ? 2 * vector : vector;
 }
 
-static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, const tc_cut *given) {
+// Bytes from one row of b to the next.
+static int64_t pitch_of(const tc_operand *right) {
+  return (right->panel ? right->panel : right->row) * (int64_t)tc_type_bytes(right->type);
+}
+
+// Whether b is more than stays in the second-level cache beside other things.
+static bool is_from_afar(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
+  return pitch_of(right) * of->k > cache / 4;
+}
+
+static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                             const tc_cut *given) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
@@ -148,7 +163,8 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   // 169. Panels of one register, for up to 24 rows, gain and lose. Where whole rows are read, fewer rows have such panels, too (CHUNK_ROWS).
   bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector && (of->m * 4 > registers_of() || tc_host_reads_rows()) &&
                 of->m * 2 <= registers_of();
-  if (halves) b->lanes /= 2;
+  bool lines = halves && of->m <= LINE_ROWS && right->type == acc && tc_host_reads_rows() && is_from_afar(of, right, cache);
+  if (halves) b->lanes = lines ? TC_MIN(b->lanes / 2, 64 / size) : b->lanes / 2;
   b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, left, right));
   b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
   b->rows = TC_MAX_OF(registers_of() / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
@@ -208,7 +224,7 @@ static bool steps_are_long(void) {
 
 // Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
 static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
-  if (b->once) return b->rows > 6 ? CHUNK_ONCE_MANY : rows_beat_streams() ? CHUNK_ROWS : CHUNK_ONCE;
+  if (b->once) return b->rows > LINE_ROWS ? CHUNK_ONCE_MANY : rows_beat_streams() ? CHUNK_ROWS : CHUNK_ONCE;
   if (b->by_panel) return CHUNK_PANEL;
   if (b->pack_a) return CHUNK_A;
   return !apart ? deep : steps_are_long() ? LONG_CHUNK_APART : CHUNK_APART;
@@ -216,8 +232,7 @@ static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
 
 static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                            const tc_cut *given) {
-  int64_t pitch = right->row * (int64_t)tc_type_bytes(right->type);
-  if (right->panel) pitch = right->panel * (int64_t)tc_type_bytes(right->type);
+  int64_t pitch = pitch_of(right);
   bool words = of_words(right, acc);
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
   bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
@@ -227,7 +242,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   b->by_panel = given_or(given, TC_CUT_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
-  b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && pitch * of->k > cache / 4);
+  b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && is_from_afar(of, right, cache));
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
   int64_t most = most_of_chunk(b, apart, deep);
@@ -386,7 +401,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
 bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
   if (given && !is_sane(f, given)) return false;
-  choose_registers(b, &f->of, f->acc, &f->left, &f->right, given);
+  choose_registers(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_packing(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_widening(b, &f->of, f->acc, &f->left, &f->right, cache, given);
   choose_unrolling(b, &f->of, &f->left, &f->right);
