@@ -18,7 +18,7 @@
 enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4, MAX_FIRST = 64 };
 static const double slice_seconds = 0.01;
 static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
-static const double close_share = 0.1;      // a figure so near its floor, on either side, is measured so many times as long
+static const double close_share = 0.1;      // a figure that misses its floor, or holds it by less than this, is measured so many times as long
 static const double close_times = 5;
 static const double wait_seconds = 30;      // a row waits so long at most for cores that are elsewhere
 static const double hopeless_seconds = 5;   // a call of a peer that is far behind anyway
@@ -195,10 +195,13 @@ static double figure_of(const measured *m, const struct floor_row *f) {
   return peer ? speed_ratio(peer) : -1;
 }
 
-// Whether one of the row's figures is so near its floor that a median of more rounds should decide.
-static bool is_close(const measured *m) {
-  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++)
-    if (is_judged_by(m, &floors[i]) && floors[i].floor > 0 && fabs(figure_of(m, &floors[i]) / floors[i].floor - 1) < close_share) return true;
+// Whether one of the row's figures misses its floor or holds it so narrowly that a median of more rounds should decide.
+static bool is_undecided(const measured *m) {
+  for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
+    const struct floor_row *f = &floors[i];
+    double figure = is_judged_by(m, f) && f->floor > 0 ? figure_of(m, f) : -1;
+    if (figure > 0 && (f->what == VALUE ? f->floor / figure : figure / f->floor) < 1 + close_share) return true;
+  }
   return false;
 }
 
@@ -336,7 +339,7 @@ static void add(series *s, double seconds, double ours) {
 static bool more_rounds(const measured *m, int n, double seconds) {
   if (m->row->n_samples) return n < m->row->n_samples;
   if (n < 3 || seconds < run.seconds || (n < MIN_ROUNDS && seconds < slow_seconds)) return true;
-  return seconds < fmax(close_times * run.seconds, slow_seconds) && is_close(m);  // slow rows want rounds, too
+  return seconds < fmax(close_times * run.seconds, slow_seconds) && is_undecided(m);  // slow rows want rounds, too
 }
 
 // A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again: the ratio needs no median, and rows would take hours.
