@@ -60,7 +60,7 @@ static const row rows[] = {
     {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
     {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
     {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k), .with = "generate"},
-    {"vocab", "FILE", "vocab.json: print text instead of ids", TEXT, offsetof(cli, vocab), .with = "generate", .is_read = true},
+    {"vocab", "FILE", "vocab.json: print text instead of ids, ? where it has none", TEXT, offsetof(cli, vocab), .with = "generate", .is_read = true},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},

@@ -195,21 +195,29 @@ static bool data_bytes(const npy *h, size_t *out) {
   return true;
 }
 
+// Exactly n bytes; where the file cannot be read, why not.
+static bool read_whole(FILE *f, void *out, size_t n, char *why, size_t why_bytes) {
+  errno = 0;
+  bool whole = fread(out, 1, n, f) == n;
+  if (!whole && ferror(f) && errno) snprintf(why, why_bytes, "%s", strerror(errno));
+  return whole;
+}
+
 // The header of an open file of file_bytes, and where its data starts.
 static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
   unsigned char head[12];
   snprintf(why, why_bytes, "not an .npy file of version 1 to 3");
-  if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return TC_ERR_IO;
+  if (!read_whole(f, head, 10, why, why_bytes) || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return TC_ERR_IO;
   uint32_t n = head[8] | (uint32_t)head[9] << 8, offset = 10;
   if (head[6] > 1) {
-    if (fread(head + 10, 1, 2, f) != 2) return TC_ERR_IO;
+    if (!read_whole(f, head + 10, 2, why, why_bytes)) return TC_ERR_IO;
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24, offset = 12;
   }
   snprintf(why, why_bytes, "a header of %u bytes does not fit the file", n);
   if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
   char *header = malloc((size_t)n + 1);
   if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
-  bool whole = fread(header, 1, n, f) == n;
+  bool whole = read_whole(f, header, n, why, why_bytes);
   header[n] = 0;
   tc_status st = whole ? parse_header(header, out, why, why_bytes) : TC_ERR_IO;
   free(header);

@@ -409,6 +409,18 @@ Test(vjp, clamp_is_flat_on_its_bounds) {
   expect_grad(clamped_crosswise, 1, (const double[]){0, 1, 1.5, 2, 3}, 5, (const double[]){0, 0, 0, 0, 0});
 }
 
+// What NaN was added to is NaN, and so are its gradients, back to the NaN and before it.
+Test(vjp, nan_in_a_cumulative_sum_shows_in_gradients) {
+  double got[3];
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_from_host((const double[]){NAN, 1, 2}, TC_SHAPE(3), TC_F64), g;
+  OK(tc_set_requires_grad(x, true));
+  OK(tc_grads_of(tc_sum(tc_logcumsumexp(x, 0), TC_ALL, false), &x, 1, &g, 0));
+  OK(tc_to_host(g, got, sizeof got));
+  for (int i = 0; i < 3; i++) cr_expect(isnan(got[i]), "element %d: %g", i, got[i]);
+  tc_scope_end(s);
+}
+
 Test(vjp, kinks_are_flat) {
   expect_grad(f_relu, 1, (const double[]){-1, 0, 2}, 3, (const double[]){0, 0, 1});
   expect_grad(f_abs, 1, (const double[]){-1, 0, 2}, 3, (const double[]){-1, 0, 1});

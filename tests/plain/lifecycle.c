@@ -182,6 +182,7 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_format(stale), "format", "stale");
   EXPECT_SAID(tc_save_npy("/nonexistent/x.npy", x), "save_npy", "/nonexistent/x.npy");
   EXPECT_SAID(tc_load_npy("/nonexistent/x.npy"), "load_npy", "/nonexistent/x.npy");
+  EXPECT_SAID(tc_load_npy("/"), "load_npy", "Is a directory");
   EXPECT_SAID(tc_assign(x, f32(1, 2, 0)), "assign", "[2]");
   EXPECT_SAID(tc_assign_slice(x, zero, one, zero, x), "assign_slice", "step is 0");
   EXPECT_SAID(tc_param(whole), "param", "i64");
