@@ -130,9 +130,8 @@ tc_status tc_to_host_wait_at(const void *out, tc_site site) {
   return st;
 }
 
-tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
+static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site) {
   tc_node small[64], *asked = small;
-  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors at a null pointer", n);
   if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
   tc_trace *t = tc_op_begin("eval", site);
   int n_asked = 0;
@@ -142,12 +141,21 @@ tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
     tc_node a = tc_op_in(t, tensors[i]);
     if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
   }
-  tc_status st = t->op_status;
-  if (st == TC_OK) st = tc_trace_owed(t, "eval", site);
+  tc_status st = tells ? tc_trace_owed(t, "eval", site) : TC_OK;
+  if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
   if (asked != small) tc_free(asked);
   (void)tc_op_done(t);
   return st;
+}
+
+tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
+  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors at a null pointer", n);
+  return eval(n, tensors, true, site);
+}
+
+tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site) {
+  return eval(n, tensors, false, site);
 }
 
 tc_status tc_sync_at(const char *device, tc_site site) {
@@ -234,8 +242,9 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
   tc_stored v;
+  if (out_data) *out_data = NULL;
+  if (out_share) *out_share = NULL;
   if (!out_data || !out_share) return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
-  *out_data = *out_share = NULL;
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
   if (st == TC_OK) st = bring(&v);

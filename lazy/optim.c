@@ -105,7 +105,7 @@ static tc_status evaluate_params(const tc_optimizer *opt, const char *name, tc_s
     int n = 0;
     for (int i = 0; i < opt->n; i++)
       if (opt->entries[i].part == part) of_part[n++] = opt->entries[i].param;
-    st = tc_eval_at(n, of_part, site);
+    st = tc_compute(n, of_part, site);
   }
   tc_free(of_part);
   return st;

@@ -59,6 +59,8 @@ tc_node tc_rec_number(tc_trace *t, tc_node n, double value);
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value);
 // start + step * flat index
 tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double start, double step);
+// Whether integers from low to less than high can be drawn.
+bool tc_can_draw(tc_type type, int64_t low, int64_t high);
 // TC_OP_RAND, RANDN, RANDINT, RANDPERM: takes the next counter of the thread's stream.
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high);
 tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a);  // integer operands of floating rows become f32
@@ -117,6 +119,8 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
 // st, which a call that is all effect returns at site: where it is an error, the next sync point tells it, too, unless the program clears it before.
 tc_status tc_owe(tc_status st, tc_site site);
+// tc_eval, of which the program knows nothing, so that it tells nothing that is owed.
+tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);
 // The program repeats here: a long trace is cut if nothing on the tape is alive.

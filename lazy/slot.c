@@ -201,6 +201,7 @@ void tc_trace_close_all(void) {
     tc_trace_lock(t);
     tc_trace_reset(t);
     t->n_pool = t->n_mark = t->n_old_mark = 0;
+    t->owed = TC_OK;
     while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);
     chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
     tc_trace_unlock_or_retire(t);

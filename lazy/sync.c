@@ -423,6 +423,12 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
   }
 }
 
+// One error is owed at a time: one that stands, or that clearing does not settle (clears: 0), stays before one that clearing settles.
+static void owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
+  bool stands = t->owed != TC_OK && (!t->owed_clears || t->owed_clears == tc_error_clears());
+  if (!stands || !clears) t->owed = st, t->owed_site = site, t->owed_clears = clears;
+}
+
 // Owes the error of a run that failed if it has undone an assign that the call it failed in may not tell of: where the program did not ask for the run, or
 // another thread did. Where an op tells of it, clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
@@ -432,7 +438,7 @@ static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) 
   uint32_t n = 0;
   while (n < t->n_node && tc_rec_op(tc_rec_of(t, n)) != TC_OP_ASSIGN) n++;
   if (n == t->n_node || (is_asked[cause] && t == tc_trace_mine)) return;
-  t->owed = st, t->owed_site = site, t->owed_clears = silent ? 0 : tc_error_clears();
+  owe(t, st, site, silent ? 0 : tc_error_clears());
 }
 
 tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
@@ -446,10 +452,10 @@ tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
 }
 
 tc_status tc_owe(tc_status st, tc_site site) {
-  tc_trace *t = tc_trace_mine;
-  if (TC_LIKELY(st == TC_OK) || !t || tc_inside) return st;
+  tc_trace *t = TC_LIKELY(st == TC_OK) || tc_inside ? NULL : tc_trace_self();
+  if (!t) return st;
   tc_biased_lock_own(&t->lock);
-  if (t->owed == TC_OK) t->owed = st, t->owed_site = site, t->owed_clears = tc_error_clears();
+  owe(t, st, site, tc_error_clears());
   tc_biased_unlock_own(&t->lock);
   return st;
 }
@@ -558,17 +564,29 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
   return TC_OK;
 }
 
+// What this thread is owed, where the value that is read is not of its trace.
+static tc_status tell_owed(const char *op, tc_site site) {
+  tc_trace *t = tc_trace_mine;
+  if (!t) return TC_OK;
+  tc_biased_lock_own(&t->lock);
+  tc_status st = tc_trace_owed(t, op, site);
+  tc_biased_unlock_own(&t->lock);
+  return st;
+}
+
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   const char *op = tc_inside_call.op;
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
   tc_slot *s = tc_slot_find(h, &t);
+  bool own = s && t == tc_trace_mine;
+  if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
   TC_TRY(tc_trace_here(t, op, site));
   tc_trace_lock(t);
-  tc_status st = s->gen == h.gen ? TC_OK : tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
-  if (st == TC_OK && t == tc_trace_mine) st = tc_trace_owed(t, op, site);
+  tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
+  if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);

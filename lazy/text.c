@@ -249,6 +249,7 @@ static tc_status read_data(reader *r) {
   tc_text_node *x = &r->x->node[n];
   int64_t count = tc_dims_count(&x->dims);
   size_t bytes = tc_type_bytes(x->type);
+  if ((uint64_t)count > strlen(r->at)) return bad(r, "%%%u has %lld elements", n, (long long)count);
   char *data = tc_arena_alloc(&r->x->arena, (size_t)count * bytes + 1);
   if (!data) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
   for (int64_t i = 0; i < count; i++) {
@@ -321,6 +322,8 @@ static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, t
 static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **held) {
   for (uint32_t n = 0; n < x->n; n++) {
     const tc_text_node *k = &x->node[n];
+    if (tc_device_memory(k->dev) != tc_device_memory(x->node[0].dev))
+      return tc_rec_fail(t, TC_ERR_DEVICE, "%%%u is in another memory than what comes before", n), false;
     uint32_t shape = tc_dims_intern(&k->dims);
     if (shape == TC_SHAPE_NONE) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"), false;
     tc_node made = k->op == TC_OP_LEAF ? record_leaf(t, k, shape, &held[n]) : tc_text_record(t, k, shape);

@@ -38,7 +38,7 @@ static bool values_fit(const tc_text_node *x) {
     case TC_OP_RAND:
     case TC_OP_RANDN: return x->n_arg == 2 && floats;
     case TC_OP_RANDPERM: return x->n_arg == 2 && x->type == TC_I64 && x->dims.rank == 1;
-    default: return x->n_arg == 4 && !floats && (int64_t)x->arg[2] < (int64_t)x->arg[3];
+    default: return x->n_arg == 4 && !floats && tc_can_draw(x->type, (int64_t)x->arg[2], (int64_t)x->arg[3]);
   }
 }
 
@@ -224,7 +224,7 @@ static way way_of(const tc_trace *t, const tc_text_node *x, bool *fits) {
              CHECKED;
     case TC_OP_POOL:
     case TC_OP_DETACH: return *fits = is_same(t, x, 0), CHECKED;
-    case TC_OP_TO: return *fits = is_same(t, x, 0) && x->n_attr == 1, CHECKED;
+    case TC_OP_TO: return *fits = is_same(t, x, 0) && x->n_attr == 1 && x->attr[0] == (uint64_t)x->dev, CHECKED;
     case TC_OP_ASSIGN: return *fits = is_same(t, x, 0) && is_same(t, x, 1), CHECKED;
     case TC_OP_MATMUL: return *fits = product_fits(t, x) && x->n_attr == 0, CHECKED;
     case TC_OP_CONV:

@@ -427,13 +427,13 @@ static tc_val gelu_tanh_f64(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, s, F(0)), F(-0.0), MUL(x, s));
 }
 
-// round toward minus infinity of integer a / b; 0 where b is 0.
 // Whether a quotient that was cut towards 0 and left this remainder lies above its floor.
 static tc_val is_above_floor(tc_emit *e, tc_val rem, tc_val b, tc_type type) {
   tc_val zero = tc_emit_const_i(e, type, 0), inexact = tc_emit_bin(e, TC_N_NE, rem, zero);
   return tc_emit_bin(e, TC_N_AND, inexact, tc_emit_bin(e, TC_N_LT, tc_emit_bin(e, TC_N_XOR, rem, b), zero));
 }
 
+// Round toward minus infinity of integer a / b; 0 where b is 0.
 static tc_val floor_div_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   tc_val q = DIV(a, b);
   if (type == TC_U8 || type == TC_BOOL) return q;

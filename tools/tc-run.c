@@ -100,11 +100,14 @@ static tc_status run(tc_text *x, const options *o) {
 
 // Makes a trace that was read ready: its device, and its leaves' data.
 static tc_status prepare(tc_text *x, const options *o) {
+  static uint64_t to;  // the device as an op's word
   tc_device device = TC_DEVICE_CPU;
   uint32_t n_filled = 0;
   if (o->device) TC_TRY(tc_device_parse(o->device, "tc-run", 0, &device));
+  to = (uint64_t)device;
   for (uint32_t n = 0; n < x->n; n++) {
     if (o->device) x->node[n].dev = device;
+    if (o->device && x->node[n].op == TC_OP_TO && x->node[n].n_attr == 1) x->node[n].attr = &to;
     if (x->node[n].op != TC_OP_LEAF || x->node[n].data) continue;
     if (!fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
     n_filled++;
@@ -117,9 +120,10 @@ static int run_all(const char *text, const options *o) {
   int n_failed = 0;
   for (int k = 1;; k++) {
     tc_text x;
+    tc_clear_error();
     tc_status st = tc_text_read(&x, &text);
-    bool none = st == TC_OK && !x.title;
-    if (st != TC_OK) fprintf(stderr, "tc-run: trace %d: %s\n", k, tc_last_error()->message);
+    bool unread = st != TC_OK, none = !unread && !x.title;
+    if (unread) fprintf(stderr, "tc-run: trace %d: %s\n", k, tc_last_error()->message);
     if (st == TC_OK && !none && (!o->which || o->which == k)) {
       printf("trace %d: %s\n", k, x.title);
       if (o->print) tc_text_write(stdout, &x);
@@ -128,7 +132,7 @@ static int run_all(const char *text, const options *o) {
     }
     tc_text_fini(&x);
     n_failed += st != TC_OK;
-    if (none || st == TC_ERR_ARG) {
+    if (none || unread) {
       if (k == 1 && none) fprintf(stderr, "tc-run: the file has no trace; TC_LOG=trace writes them\n");
       return n_failed || k == 1;
     }

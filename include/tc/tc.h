@@ -1,8 +1,8 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h) runs what was
-// recorded as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle and tc_last_error() says why;
-// status comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
+// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, ops whose shape
+// depends on values) runs what was recorded as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle
+// and tc_last_error() says why; status comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
 //
 // Threads: thread-compatible. Each thread records its own trace; handles may be passed between threads.
 #ifndef TC_TC_H
@@ -130,6 +130,7 @@ typedef struct tc_error {
 
 // The first error of this thread since it was cleared (status TC_OK and an empty message if none). Borrowed until the next error or clear.
 TC_API const tc_error *tc_last_error(void);
+// Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else the thread's next sync point fails with it, too, once.
 TC_API void tc_clear_error(void);
 
 // Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do not depend on it.
@@ -138,8 +139,8 @@ TC_API int tc_num_threads(void);
 
 typedef struct tc_memory {
   size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;  // tensors and arenas in use, their maximum, kept for reuse, cap (0: none)
-  uint64_t n_allocs;                                       // calls to the system allocator since start
-  size_t prepared_bytes;                                   // of the live: forms of parameters kept for later runs
+  uint64_t n_allocs;  // calls to the system allocator since start
+  size_t prepared_bytes;  // of the live: forms of parameters kept for later runs
   size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same of GPUs' memory, which the cap does not count
 } tc_memory;
 TC_API tc_memory tc_memory_stats(void);

@@ -218,9 +218,12 @@ tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *name
   TC_CALLED_AS("checkpoint_load");
   const char *op = "checkpoint_load";
   content c;
+  int64_t none = 0;
   tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, opt, site);
   tc_archive *a = NULL;
+  // Reading a number runs nothing, and tells what failed before, which would else stop the assigns half way.
+  if (st == TC_OK) st = tc_item_i64_at(tc_from_host_at(&none, TC_SCALAR, TC_I64, site), &none, site);
   if (st == TC_OK) st = tc_safetensors_read(path, &a, site);
   if (st == TC_OK) st = resume(op, a, &c, opt, out_step, site);
   tc_archive_close(a);

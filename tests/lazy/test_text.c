@@ -279,8 +279,10 @@ Test(text, a_line_that_does_not_fit_its_operands_is_refused) {
       "%2 = pool f32[2,2] tc:cpu in %0 %1 attr 1 1 0 2 1 0 1",
       "%2 = attention f32[1,1,1,1] tc:cpu in %0 %0 %0 %1 attr 0 0 0",
       "%2 = assign f32[2,3] tc:cpu in %0 %1",
+      "%2 = to f32[2,3] tc:cpu in %0 attr 1",
       "%2 = full f32[2] tc:cpu arg 1 2",
       "%2 = randint i64[2] tc:cpu arg 0 0 3 3",
+      "%2 = randint u8[2] tc:cpu arg 0 0 3 300",
       "%2 = winograd f32[2,3] tc:cpu in %0 %1 attr 4 1 1 2 2",
   };
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

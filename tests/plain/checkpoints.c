@@ -300,6 +300,13 @@ static void nothing_is_set_by_half(void) {
   EXPECT(tc_checkpoint_load(files_path("nowhere.safetensors"), N_PARAMS, names, m.p, NULL, NULL) == TC_ERR_IO, "the status is an older error's");
   tc_clear_error();
   EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &is));
+  EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, 3));
+  EXPECT_OK(tc_assign(m.p[0], tc_full_like(m.p[0], 8)));
+  EXPECT(tc_assign(m.p[0], tc_ones(TC_SHAPE(3, 3, 3), TC_F32)) != TC_OK, "an assign of another shape");
+  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, m.p, m.opt, NULL) == TC_ERR_SHAPE, "what failed before was not told");
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &is));
+  EXPECT(is == 8, "a load that told of an older failure set a parameter to %g", (double)is);
   tc_release(elsewhere);
   model_fini(&m);
   tc_scope_end(scope);

@@ -131,6 +131,97 @@ static void failed_effects_are_told(void) {
   tc_scope_end(scope);
 }
 
+// What was settled does not stand before what fails next.
+static void a_second_failure_is_told(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor a = tc_ones(TC_SHAPE(2), TC_F32), wrong = tc_ones(TC_SHAPE(3), TC_F32), one = tc_ones(TC_SCALAR, TC_F32);
+  (void)tc_assign(a, wrong);
+  tc_clear_error();
+  (void)tc_assign(a, wrong);
+  EXPECT(tc_item_f32(one, &v) == TC_ERR_SHAPE, "the second assign's failure is lost");
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(one, &v));
+  tc_scope_end(scope);
+}
+
+// A run that nobody waited for and that undid an assign stays owed, whatever an op and clearing its error do afterwards.
+static void a_silent_failure_outlives_an_ops(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor x = tc_ones(TC_SHAPE(4), TC_F32), state = tc_zeros(TC_SHAPE(4), TC_F32), one = tc_ones(TC_SCALAR, TC_F32);
+  EXPECT_OK(tc_eval(3, (tc_tensor[]){x, state, one}));
+  tc_scope inner = tc_scope_begin();
+  tc_tensor kept = tc_keep(grown(x, 300));
+  (void)tc_assign(state, out_of_range(x));
+  tc_scope_end(inner);
+  tc_clear_error();
+  EXPECT(tc_backward(kept) != TC_OK, "a value that a run lost has gradients");
+  tc_clear_error();
+  EXPECT(tc_item_f32(one, &v) != TC_OK, "the run that a scope's end began is forgotten");
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(one, &v));
+  tc_scope_end(scope);
+}
+
+// Told once, though the value that is read is no value.
+static void poison_is_told_with_it(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor loss = tc_matmul(tc_ones(TC_SHAPE(2, 3), TC_F32), tc_ones(TC_SHAPE(2, 3), TC_F32)), one = tc_ones(TC_SCALAR, TC_F32);
+  (void)tc_backward(loss);
+  EXPECT(tc_item_f32(loss, &v) == TC_ERR_SHAPE, "a loss of wrong shapes was read");
+  EXPECT_OK(tc_item_f32(one, &v));
+  tc_clear_error();
+  tc_scope_end(scope);
+}
+
+// Making an optimizer computes its parameters, and has nothing to do with what failed before.
+static void an_optimizer_is_made(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor a = tc_param(tc_ones(TC_SHAPE(2), TC_F32)), wrong = tc_ones(TC_SHAPE(3), TC_F32);
+  (void)tc_assign(a, wrong);
+  tc_optimizer *opt = tc_sgd(&a, 1, (tc_sgd_options){.lr = 1});
+  EXPECT(opt != NULL, "an assign's failure was told by an optimizer");
+  EXPECT(tc_item_f32(tc_sum(a, TC_ALL, false), &v) == TC_ERR_SHAPE, "an optimizer has told of an assign");
+  tc_clear_error();
+  tc_optimizer_destroy(opt);
+  tc_release(a);
+  tc_scope_end(scope);
+}
+
+// In a thread that has made nothing: its first call fails, and it reads another thread's value.
+static void *fail_and_read(void *t) {
+  float v;
+  (void)tc_optimizer_step(NULL);
+  EXPECT(tc_item_f32(*(tc_tensor *)t, &v) == TC_ERR_ARG, "reading another thread's value does not tell");
+  tc_clear_error();
+  EXPECT_OK(tc_item_f32(*(tc_tensor *)t, &v));
+  return NULL;
+}
+
+static void readers_of_other_threads_are_told(void) {
+  pthread_t thread;
+  tc_scope scope = tc_scope_begin();
+  tc_tensor one = tc_ones(TC_SCALAR, TC_F32);
+  EXPECT(pthread_create(&thread, NULL, fail_and_read, &one) == 0 && pthread_join(thread, NULL) == 0, "no thread");
+  EXPECT_OK(tc_sync(NULL));
+  tc_scope_end(scope);
+}
+
+static void shutdown_owes_nothing(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  (void)tc_assign(tc_ones(TC_SHAPE(2), TC_F32), tc_ones(TC_SHAPE(3), TC_F32));
+  tc_scope_end(scope);
+  tc_shutdown();
+  scope = tc_scope_begin();
+  EXPECT_OK(tc_item_f32(tc_ones(TC_SCALAR, TC_F32), &v));
+  tc_clear_error();
+  tc_scope_end(scope);
+}
+
 static void *read_other(void *t) {
   float v;
   EXPECT(tc_item_f32(*(tc_tensor *)t, &v) != TC_OK, "a sum without memory was read");
@@ -159,6 +250,12 @@ int main(void) {
   a_cut_that_fails_is_told(5);
   a_cut_that_fails_is_told(100);
   failed_effects_are_told();
+  a_second_failure_is_told();
+  a_silent_failure_outlives_an_ops();
+  poison_is_told_with_it();
+  an_optimizer_is_made();
+  readers_of_other_threads_are_told();
   another_threads_failure_is_told();
+  shutdown_owes_nothing();
   return expect_done("owed");
 }
