@@ -58,7 +58,7 @@ static bool is_good(tc_device d) {
   if (tc_gpu_absent(d) != NULL || tc_gpu_get(d, &g) != TC_OK || tc_gpu_facts_of(g)->simulated) return false;
   if (tc_gpu_try(g) == TC_OK) return true;
   tc_log_line(TC_LOG_WARN, "\"tc\" is not %s, which makes no kernels: %s", tc_device_name(d), tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return false;
 }
 
@@ -95,7 +95,7 @@ tc_device tc_device_default(void) {
   bool clean = tc_last_error()->status == TC_OK;
   if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) {
     tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
-    if (clean) tc_clear_error();  // told, and no call's failure
+    if (clean) tc_forget_error();  // told, and no call's failure
   }
   return self.now = (uint8_t)d, d;
 }

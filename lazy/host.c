@@ -134,14 +134,14 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
   tc_node small[64], *asked = small;
   if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
   tc_trace *t = tc_op_begin("eval", site);
+  tc_status st = tells ? tc_trace_owed(t, "eval", site) : TC_OK;
   int n_asked = 0;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n && st == TC_OK; i++) {
     tc_trace *owner;
     tc_slot *s = tc_slot_find(tensors[i], &owner);
     tc_node a = tc_op_in(t, tensors[i]);
     if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
   }
-  tc_status st = tells ? tc_trace_owed(t, "eval", site) : TC_OK;
   if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
   if (asked != small) tc_free(asked);
@@ -162,9 +162,9 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
   tc_trace *t = tc_op_begin("sync", site);
-  tc_status st = t->op_status;
+  tc_status st = tc_trace_owed(t, "sync", site);
   tc_gpu *gpu;
-  if (st == TC_OK) st = tc_trace_owed(t, "sync", site);
+  if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
   if (!device) d = tc_device_default();
   if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);

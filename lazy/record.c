@@ -201,19 +201,19 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
   return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
 }
 
-// Each thread's stream is the seed's with the stream's number in the counter's top bits, so that draws of threads never meet.
 bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
   int64_t least, most;
   tc_type_range(type, &least, &most);
   return low < high && (uint64_t)high - (uint64_t)low <= UINT64_C(0x100000000) && low >= least && high - 1 <= most;
 }
 
+// Each thread's stream is the seed's with the stream's number in the counter's top bits, so that draws of threads never meet.
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
   if (floats != tc_type_is_float(type)) return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn here", tc_type_name(type));
   if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high))
-    return tc_rec_fail(t, TC_ERR_ARG, "from %lld to less than %lld there is nothing, more than 2^32 numbers, or what %s has not", (long long)low,
+    return tc_rec_fail(t, TC_ERR_ARG, "low %lld and high %lld span nothing, more than 2^32 numbers, or numbers that %s lacks", (long long)low,
                        (long long)high, tc_type_name(type));
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = tc_rec_intern(t, shape);

@@ -119,7 +119,7 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
 // st, which a call that is all effect returns at site: where it is an error, the next sync point tells it, too, unless the program clears it before.
 tc_status tc_owe(tc_status st, tc_site site);
-// tc_eval, of which the program knows nothing, so that it tells nothing that is owed.
+// tc_eval on the library's own account: what is owed stays owed.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);

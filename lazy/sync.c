@@ -175,7 +175,7 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   bool clean = tc_last_error()->status == TC_OK;
   tc_status st = run_plan(t, w, rec);
   if (TC_LIKELY(!w->done.lacks_forms)) return st;
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   drop_outputs(t, w->plan);
   tc_plan_release(w->plan);
   w->plan = NULL;
@@ -452,11 +452,14 @@ tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
 }
 
 tc_status tc_owe(tc_status st, tc_site site) {
-  tc_trace *t = TC_LIKELY(st == TC_OK) || tc_inside ? NULL : tc_trace_self();
-  if (!t) return st;
-  tc_biased_lock_own(&t->lock);
-  owe(t, st, site, tc_error_clears());
-  tc_biased_unlock_own(&t->lock);
+  if (TC_LIKELY(st == TC_OK) || tc_inside || !tc_enter("owe", site)) return st;
+  tc_trace *t = tc_trace_self();
+  if (t) {
+    tc_biased_lock_own(&t->lock);
+    owe(t, st, site, tc_error_clears());
+    tc_biased_unlock_own(&t->lock);
+  }
+  tc_leave();
   return st;
 }
 
@@ -515,7 +518,7 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
   bool owes = t->n_user > 0, clear = tc_last_error()->status == TC_OK;
   tc_status st = tc_trace_sync(t, cause, site, 0, NULL);
   if (st == TC_OK || owes || !tc_device_absent(d)) return st;
-  if (clear) tc_clear_error();
+  if (clear) tc_forget_error();
   return TC_OK;
 }
 
@@ -579,7 +582,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
   tc_slot *s = tc_slot_find(h, &t);
-  bool own = s && t == tc_trace_mine;
+  bool own = s && h.gen && t == tc_trace_mine;
   if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");

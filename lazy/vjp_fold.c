@@ -179,7 +179,7 @@ void tc_vjp_cummax(tc_vjp *v) {
 // part of g apart, so that nothing overflows. Source: logcumsumexp_backward in torch/csrc/autograd/FunctionsManual.cpp.
 static tc_node log_part(tc_vjp *v, tc_node g, uint32_t axis) {
   tc_node out = tc_vjp_out(v), there = num(v, TC_OP_NE, out, -(double)INFINITY);  // before that nothing was added up
-  tc_node some = bin(v, TC_OP_LOGICAL_AND, num(v, TC_OP_GT, g, 0), there);
+  tc_node some = bin(v, TC_OP_LOGICAL_AND, un(v, TC_OP_LOGICAL_NOT, num(v, TC_OP_LE, g, 0)), there);  // NaN, too
   tc_node log = bin(v, TC_OP_SUB, un(v, TC_OP_LOG, tc_rec_where(v->t, some, g, tc_rec_const(v->t, g, 1))), only_where(v, there, out));
   log = tc_rec_where(v->t, some, log, tc_rec_const(v->t, log, -(double)INFINITY));
   tc_node sum = tc_rec_scan(v->t, TC_OP_LOGCUMSUMEXP, tc_rec_flip(v->t, log, 1u << axis), (int)axis);

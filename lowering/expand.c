@@ -157,7 +157,7 @@ tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_
     st = s.st == TC_OK ? finish(&s) : s.st;
   }
   if (st == TC_OK) return TC_OK;
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   tc_nest_destroy(&out->nest);
   return TC_ERR_STATE;
 }

@@ -184,7 +184,7 @@ static bool load_kept(tc_kernel *k, const tc_nest *nest) {
   k->from_disk = load(k, nest, object, bytes) == TC_OK;
   if (!k->from_disk) {
     tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
-    if (clean) tc_clear_error();
+    if (clean) tc_forget_error();
   }
   tc_free(object);
   return k->from_disk;
@@ -262,7 +262,7 @@ static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   making *m = ((making **)arg)[index];
   bool clean = tc_last_error()->status == TC_OK;
   (void)wave, (void)worker;
-  if (make_slowly(m) != TC_OK && clean) tc_clear_error();
+  if (make_slowly(m) != TC_OK && clean) tc_forget_error();
 }
 
 static bool is_slow(const making *m) {
@@ -525,7 +525,7 @@ void tc_kernel_compile(tc_kernel *k) {
     return;
   }
   tc_log_line(TC_LOG_WARN, "%s gets no code of its own: %s", k->name, tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
 }
 
 void tc_kernel_cache_clear(void) {

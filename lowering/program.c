@@ -72,7 +72,7 @@ static tc_status force_unsaid(tc_builder *b) {
   }
   tc_free(met);
   if (st == TC_ERR_MEMORY) return st;
-  if (clean) tc_clear_error();  // what else is wrong with a group shows when it is met
+  if (clean) tc_forget_error();  // what else is wrong with a group shows when it is met
   return TC_OK;
 }
 
@@ -147,7 +147,7 @@ static void tune(tc_builder *b, tc_program *p, tc_step *s) {
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
     tc_nest_destroy(&e.nest);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
 }
 
 // Whether the places and scalars of the step are those of the expansion.

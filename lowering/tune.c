@@ -212,7 +212,7 @@ static bool measure(tuning *t, const char *key, tc_cut *cut) {
     if (tc_log_on(TC_LOG_TUNE)) log_choice(t, key, best);
     tc_choices_keep(key, cut, t->n_trial);
   }
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
   for (uint32_t i = 0; i < t->n_operand; i++) tc_buffer_release(t->operand[i]);
   return made;

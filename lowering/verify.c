@@ -331,7 +331,7 @@ tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint6
   if (v) destroy(plan, v);
   tc_log_line(TC_LOG_WARN, "TC_VERIFY: a plan of %u nodes was not compared: %s", plan->n_node,
               clean ? tc_last_error()->message : "a record could not be run alone");
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return NULL;
 }
 

@@ -36,7 +36,7 @@ static pthread_key_t key;
 static bool has_key;
 
 static void text_free(void *text) {
-  tc_clear_error();
+  tc_forget_error();
   kept = NULL;
   free(text);
 }
@@ -131,9 +131,13 @@ const tc_error *tc_last_error(void) {
   return &first;
 }
 
-void tc_clear_error(void) {
+void tc_forget_error(void) {
   first = (tc_error){TC_OK, "", "", ""};
-  n_clears += !tc_inside;  // not where the library forgets an error of its own
+}
+
+void tc_clear_error(void) {
+  tc_forget_error();
+  n_clears++;
 }
 
 uint64_t tc_error_clears(void) {

@@ -31,7 +31,9 @@ _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
 
-// How often this thread's error has been cleared, plus 1.
+// Takes back an error of the library's own, which no call shall tell of: what the program is owed stays owed.
+void tc_forget_error(void);
+// How often the program has cleared this thread's error, plus 1.
 uint64_t tc_error_clears(void);
 
 // A call of the user: the op by its public name (a static string), and where it was made.

@@ -128,7 +128,10 @@ static int run_all(const char *text, const options *o) {
       printf("trace %d: %s\n", k, x.title);
       if (o->print) tc_text_write(stdout, &x);
       st = prepare(&x, o);
-      if (st == TC_OK) st = run(&x, o);
+      if (st != TC_OK)
+        fprintf(stderr, "tc-run: %s\n", tc_last_error()->message);
+      else
+        st = run(&x, o);
     }
     tc_text_fini(&x);
     n_failed += st != TC_OK;

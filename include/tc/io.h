@@ -62,7 +62,7 @@ TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, 
 TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt,
                                     int64_t step) TC_MUST_USE;
 // Sets all of that again, and *out_step (NULL: not wanted). The same names, shapes and types, and an optimizer of the same kind over the same
-// of them in the same order; its options other than the learning rate are the program's. Whatever does not fit, and any damage to the file, is an
+// parameters in the same order; its options other than the learning rate are the program's. Whatever does not fit, and any damage to the file, is an
 // error before anything is changed. Runs what is pending, and holds nothing of the file afterwards.
 TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
                                     int64_t *out_step) TC_MUST_USE;

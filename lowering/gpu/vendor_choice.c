@@ -30,7 +30,7 @@ static void write_key(const tc_vendor_product *v, const tc_expansion *e, char ke
 static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   bool clean = tc_last_error()->status == TC_OK, made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return made;
 }
 
@@ -41,7 +41,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
   bool clean = tc_last_error()->status == TC_OK;
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return n > 0 && make(v, g, &a, out);
 }
 
@@ -81,7 +81,7 @@ static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   int n = 0;
   bool clean = tc_last_error()->status == TC_OK;
   tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return st != TC_OK || n > 0;
 }
 

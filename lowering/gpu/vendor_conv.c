@@ -122,7 +122,7 @@ static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   bool clean = tc_last_error()->status == TC_OK;
   bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return made;
 }
 
@@ -138,7 +138,7 @@ static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
   bool clean = tc_last_error()->status == TC_OK;
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   for (int i = 0; i < n && !call; i++) (void)make(v, &a[i], &call);
   return call;
 }

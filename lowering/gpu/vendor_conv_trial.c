@@ -103,6 +103,6 @@ bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out) {
     tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,
                 tc_last_error()->message);
   tc_gpu_free(t.g, t.leaf[0]), tc_gpu_free(t.g, t.leaf[1]), tc_gpu_free(t.g, t.out);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return measured;
 }

@@ -157,6 +157,6 @@ bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const 
                 (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);
-  if (clean) tc_clear_error();
+  if (clean) tc_forget_error();
   return measured;
 }

@@ -418,6 +418,12 @@ Test(vjp, nan_in_a_cumulative_sum_shows_in_gradients) {
   OK(tc_grads_of(tc_sum(tc_logcumsumexp(x, 0), TC_ALL, false), &x, 1, &g, 0));
   OK(tc_to_host(g, got, sizeof got));
   for (int i = 0; i < 3; i++) cr_expect(isnan(got[i]), "element %d: %g", i, got[i]);
+  tc_tensor y = tc_from_host((const double[]){1, 2, 3}, TC_SHAPE(3), TC_F64);
+  OK(tc_set_requires_grad(y, true));
+  tc_tensor weighted = tc_mul(tc_logcumsumexp(y, 0), tc_from_host((const double[]){1, NAN, 1}, TC_SHAPE(3), TC_F64));
+  OK(tc_grads_of(tc_sum(weighted, TC_ALL, false), &y, 1, &g, 0));
+  OK(tc_to_host(g, got, sizeof got));
+  cr_expect(isnan(got[0]) && isnan(got[1]) && got[2] > 0, "%g %g %g", got[0], got[1], got[2]);
   tc_scope_end(s);
 }
 

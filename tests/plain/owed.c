@@ -210,8 +210,32 @@ static void readers_of_other_threads_are_told(void) {
   tc_scope_end(scope);
 }
 
+static void *fail_and_shut_down(void *nothing) {
+  float v;
+  (void)tc_optimizer_step(NULL);
+  tc_shutdown();
+  EXPECT_OK(tc_item_f32(tc_ones(TC_SCALAR, TC_F32), &v));
+  tc_clear_error();
+  return nothing;
+}
+
+// The null tensor is read with what is owed, by whichever thread.
+static void null_is_read_like_others(void) {
+  float v;
+  tc_scope scope = tc_scope_begin();
+  (void)tc_optimizer_step(NULL);
+  tc_clear_error();
+  (void)tc_assign(tc_ones(TC_SHAPE(2), TC_F32), tc_ones(TC_SHAPE(3), TC_F32));
+  EXPECT(tc_item_f32((tc_tensor){0, 0}, &v) == TC_ERR_SHAPE, "the null tensor's error came first");
+  tc_clear_error();
+  EXPECT(tc_item_f32((tc_tensor){0, 0}, &v) == TC_ERR_HANDLE, "the null tensor was read");
+  tc_clear_error();
+  tc_scope_end(scope);
+}
+
 static void shutdown_owes_nothing(void) {
   float v;
+  pthread_t thread;
   tc_scope scope = tc_scope_begin();
   (void)tc_assign(tc_ones(TC_SHAPE(2), TC_F32), tc_ones(TC_SHAPE(3), TC_F32));
   tc_scope_end(scope);
@@ -220,6 +244,7 @@ static void shutdown_owes_nothing(void) {
   EXPECT_OK(tc_item_f32(tc_ones(TC_SCALAR, TC_F32), &v));
   tc_clear_error();
   tc_scope_end(scope);
+  EXPECT(pthread_create(&thread, NULL, fail_and_shut_down, NULL) == 0 && pthread_join(thread, NULL) == 0, "no thread");
 }
 
 static void *read_other(void *t) {
@@ -256,6 +281,7 @@ int main(void) {
   an_optimizer_is_made();
   readers_of_other_threads_are_told();
   another_threads_failure_is_told();
+  null_is_read_like_others();
   shutdown_owes_nothing();
   return expect_done("owed");
 }
