@@ -207,34 +207,36 @@ static bool is_as_said(tc_trace *t, tc_node n, const tc_text_node *x, uint32_t s
   return true;
 }
 
-typedef enum way { REFUSED, MADE, CHECKED } way;
+typedef enum way { REFUSED, MADE, CHECKED, UNFIT } way;
 
-// How it is recorded, and of what is checked here whether it fits.
-static way way_of(const tc_trace *t, const tc_text_node *x, bool *fits) {
-  *fits = true;
+static way checked(bool fits) {
+  return fits ? CHECKED : UNFIT;
+}
+
+// How it is recorded; of what is checked here, whether it fits but for its operands' devices.
+static way way_of(const tc_trace *t, const tc_text_node *x) {
   switch (x->op) {
     case TC_OP_FULL:
     case TC_OP_IOTA:
     case TC_OP_RAND:
     case TC_OP_RANDN:
     case TC_OP_RANDINT:
-    case TC_OP_RANDPERM: return *fits = values_fit(x) && x->n_attr == 0, CHECKED;
+    case TC_OP_RANDPERM: return checked(values_fit(x) && x->n_attr == 0);
     case TC_OP_RESHAPE:
-      return *fits = tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type && x->n_attr == 0 && x->n_arg == 0,
-             CHECKED;
+      return checked(tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type && x->n_attr == 0 && x->n_arg == 0);
     case TC_OP_POOL:
-    case TC_OP_DETACH: return *fits = is_same(t, x, 0), CHECKED;
-    case TC_OP_TO: return *fits = is_same(t, x, 0) && x->n_attr == 1 && x->attr[0] == (uint64_t)x->dev, CHECKED;
-    case TC_OP_ASSIGN: return *fits = is_same(t, x, 0) && is_same(t, x, 1), CHECKED;
-    case TC_OP_MATMUL: return *fits = product_fits(t, x) && x->n_attr == 0, CHECKED;
+    case TC_OP_DETACH: return checked(is_same(t, x, 0));
+    case TC_OP_TO: return checked(is_same(t, x, 0) && x->n_attr == 1 && x->attr[0] == (uint64_t)x->dev);
+    case TC_OP_ASSIGN: return checked(is_same(t, x, 0) && is_same(t, x, 1));
+    case TC_OP_MATMUL: return checked(product_fits(t, x) && x->n_attr == 0);
     case TC_OP_CONV:
     case TC_OP_CONV_INPUT:
-    case TC_OP_CONV_WEIGHT: return *fits = conv_fits(t, x), CHECKED;
+    case TC_OP_CONV_WEIGHT: return checked(conv_fits(t, x));
     case TC_OP_ATTENTION:
     case TC_OP_ATTENTION_LSE:
     case TC_OP_ATTENTION_DQ:
     case TC_OP_ATTENTION_DK:
-    case TC_OP_ATTENTION_DV: return *fits = attention_fits(t, x), CHECKED;
+    case TC_OP_ATTENTION_DV: return checked(attention_fits(t, x));
     case TC_OP_CONV_DIRECT:
     case TC_OP_CONV_CALL:
     case TC_OP_WINOGRAD:
@@ -246,18 +248,19 @@ static way way_of(const tc_trace *t, const tc_text_node *x, bool *fits) {
 
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape) {
   tc_node before = t->n_node, n = TC_NODE_ERR;
-  bool fits;
-  switch (way_of(t, x, &fits)) {
+  bool here = true;
+  switch (way_of(t, x)) {
     case REFUSED: return tc_rec_fail(t, TC_ERR_ARG, "%%%u: no program records %s", before, tc_op_names[x->op]);
     case CHECKED:
-      for (int i = 0; i < x->n_in; i++) fits = fits && (x->op == TC_OP_TO || t->dev[x->in[i]] == (uint8_t)x->dev);
-      if (fits) return tc_trace_append(t, x->op, x->type, shape, x->n_in, x->in, x->n_attr, x->attr, x->n_arg, x->arg, x->dev);
+      for (int i = 0; i < x->n_in && x->op != TC_OP_TO; i++) here = here && t->dev[x->in[i]] == (uint8_t)x->dev;
+      if (here) return tc_trace_append(t, x->op, x->type, shape, x->n_in, x->in, x->n_attr, x->attr, x->n_arg, x->arg, x->dev);
       break;
     case MADE:
       n = made(t, x);
       if (t->op_status != TC_OK) return TC_NODE_ERR;
       if (n == before && t->n_node == before + 1 && is_as_said(t, n, x, shape)) return n;
       break;
+    case UNFIT: break;
   }
   return tc_rec_fail(t, TC_ERR_ARG, "%%%u = %s does not fit its operands", before, tc_op_names[x->op]);
 }
