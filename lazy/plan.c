@@ -43,7 +43,8 @@ static struct {
   pthread_mutex_t lock;
   tc_plan *bucket[N_BUCKETS];
   size_t n;
-  uint64_t clock, hits, misses;
+  uint64_t misses;
+  _Atomic uint64_t uses;  // hits and misses
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 2)
 
@@ -313,12 +314,24 @@ static tc_plan *evict_locked(void) {
   tc_plan **oldest = NULL;
   for (int b = 0; b < N_BUCKETS; b++)
     for (tc_plan **p = &self.bucket[b]; *p; p = &(*p)->next)
-      if (!oldest || (*p)->used < (*oldest)->used) oldest = p;
+      if (!oldest || atomic_load_explicit(&(*p)->used, memory_order_relaxed) < atomic_load_explicit(&(*oldest)->used, memory_order_relaxed))
+        oldest = p;
   if (!oldest) return NULL;
   tc_plan *p = *oldest;
   *oldest = p->next;
   self.n--;
+  atomic_store_explicit(&p->gone, true, memory_order_relaxed);
   return p;
+}
+
+// Counts one.
+static void use(tc_plan *p) {
+  uint64_t now = atomic_fetch_add_explicit(&self.uses, 1, memory_order_relaxed) + 1;
+  atomic_store_explicit(&p->used, now, memory_order_relaxed);
+}
+
+static void log_hit(const tc_plan *p) {
+  if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)p->hash.lo);
 }
 
 // The cached plan of these words, retained, or NULL.
@@ -326,12 +339,11 @@ static tc_plan *find(const uint64_t *word, uint32_t n_word, tc_hash hash) {
   pthread_mutex_lock(&self.lock);
   tc_plan *p = find_locked(word, n_word, hash);
   if (p) {
-    p->used = ++self.clock;
-    self.hits++;
+    use(p);
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   }
   pthread_mutex_unlock(&self.lock);
-  if (p && tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "plan %016llx: hit", (unsigned long long)hash.lo);
+  if (p) log_hit(p);
   return p;
 }
 
@@ -340,7 +352,7 @@ static void keep(tc_plan *p) {
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   pthread_mutex_lock(&self.lock);
   self.misses++;
-  p->used = ++self.clock;
+  use(p);
   p->next = self.bucket[p->hash.lo % N_BUCKETS];
   self.bucket[p->hash.lo % N_BUCKETS] = p;
   tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
@@ -352,15 +364,53 @@ static void keep(tc_plan *p) {
   tc_plan_release(gone);
 }
 
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
+// ---- a trace's latest plans ----
+
+void tc_plan_forget_latest(tc_trace *t) {
+  for (int i = 0; i < TC_LATEST_PLANS; i++) {
+    tc_plan_release(t->latest[i]);
+    t->latest[i] = NULL;
+  }
+}
+
+// One of the latest that has the key and is in the cache yet, retained; without the key's hash and the cache's lock.
+static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
+  for (int i = 0; i < TC_LATEST_PLANS; i++) {
+    tc_plan *p = t->latest[i];
+    if (!p || p->n_word != n_word || memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) != 0) continue;
+    if (atomic_load_explicit(&p->gone, memory_order_relaxed)) {
+      tc_plan_release(p);
+      t->latest[i] = NULL;
+      return NULL;
+    }
+    use(p);
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    log_hit(p);
+    return p;
+  }
+  return NULL;
+}
+
+static void remember(tc_trace *t, tc_plan *p) {
+  tc_plan **place = &t->latest[t->next_latest++ % TC_LATEST_PLANS];
+  tc_plan_release(*place);
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  *place = p;
+}
+
+tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
+  *hit = true;
+  if ((*out = find_latest(t, n_word)) != NULL) return TC_OK;
   tc_hash hash = tc_hash_bytes(t->word, (size_t)n_word * sizeof t->word[0]);
   *out = find(t->word, n_word, hash);
   *hit = *out != NULL;
-  if (*hit) return TC_OK;
-  uint64_t start = tc_ticks();
-  TC_TRY(make(t, n_rec_words, n_word, hash, out));
-  *compile_ticks += tc_ticks_between(start, tc_ticks());
-  keep(*out);
+  if (!*hit) {
+    uint64_t start = tc_ticks();
+    TC_TRY(make(t, n_rec_words, n_word, hash, out));
+    *compile_ticks += tc_ticks_between(start, tc_ticks());
+    keep(*out);
+  }
+  remember(t, *out);
   return TC_OK;
 }
 
@@ -386,18 +436,27 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   return TC_OK;
 }
 
-static void clear_at_exit(void) __attribute__((destructor));
-static void clear_at_exit(void) {
+// Other threads' latest plans are released by their next syncs.
+static void clear(void) {
+  tc_trace *mine = tc_trace_mine;
+  if (mine) {
+    tc_biased_lock_own(&mine->lock);
+    tc_plan_forget_latest(mine);
+    tc_biased_unlock_own(&mine->lock);
+  }
   pthread_mutex_lock(&self.lock);
   while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
 }
 
+static void clear_at_exit(void) __attribute__((destructor));
+static void clear_at_exit(void) {
+  clear();
+}
+
 void tc_cache_clear(void) {
   if (!tc_enter("cache_clear", 0)) return;
-  pthread_mutex_lock(&self.lock);
-  while (self.n) tc_plan_release(evict_locked());
-  pthread_mutex_unlock(&self.lock);
+  clear();
   tc_lowering.clear();
   tc_leave();
 }
@@ -406,7 +465,7 @@ tc_cache_info tc_cache_stats(void) {
   tc_cache_info info = {0};
   if (!tc_enter("cache_stats", 0)) return info;
   pthread_mutex_lock(&self.lock);
-  info.plan_hits = self.hits, info.plan_misses = self.misses, info.n_plans = self.n;
+  info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses, info.n_plans = self.n;
   pthread_mutex_unlock(&self.lock);
   tc_lowering.stats(&info);
   tc_leave();

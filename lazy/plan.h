@@ -1,6 +1,7 @@
 // A plan: how to run a pending trace. Found by the trace's bytes, compared whole before use; holds sizes and numbers, never addresses.
 //
-// The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted; the cache is under one lock.
+// The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted; the cache is under one lock, and each trace finds its latest
+// plans without it.
 #ifndef TC_LAZY_PLAN_H
 #define TC_LAZY_PLAN_H
 
@@ -20,25 +21,27 @@ typedef struct tc_out {
 typedef struct tc_plan {
   _Atomic uint32_t refs;
   tc_hash hash;
-  uint64_t *word;           // the key: records, then node flags, then the environment
+  uint64_t *word;  // the key: records, then node flags, then the environment
   uint32_t n_rec_words, n_word;
   uint32_t n_node, n_leaf, n_arg, n_out;
-  uint32_t *at, *arg_at;    // as in the trace
-  uint32_t *leaf_of;        // node -> leaf number
-  uint32_t *out_of;         // node -> out number, or TC_LEAF_NONE
-  const uint8_t *flag;      // in word
+  uint32_t *at, *arg_at;  // as in the trace
+  uint32_t *leaf_of;  // node -> leaf number
+  uint32_t *out_of;  // node -> out number, or TC_LEAF_NONE
+  const uint8_t *flag;  // in word
   uint8_t *dev;
   tc_out *out;
   uint8_t *hold_leaf, *hold_out;  // bit 0: a recipe needs it, bit 1: history needs it
   uint8_t *over_leaf;  // a tensor that has it is assigned: it may be written over
-  bool leaves_run;          // some live value is a recipe or has history
+  bool leaves_run;  // some live value is a recipe or has history
   void *program;
   // facts for the profiler
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
-  const char *tier;                       // how its kernels run when they are all compiled, static
-  uint64_t bytes_moved, used;             // of every run; what prepares is told by launch
-  size_t taken_bytes;                     // memory that a run takes: results that have none yet, and the arena; likewise
-  struct tc_plan *next;     // in its bucket
+  const char *tier;  // how its kernels run when they are all compiled, static
+  uint64_t bytes_moved;  // of every run; what prepares is told by launch
+  size_t taken_bytes;  // memory that a run takes: results that have none yet, and the arena; likewise
+  struct tc_plan *next;  // in its bucket
+  _Atomic uint64_t used;  // of all the cache's uses, the number of its last one
+  _Atomic bool gone;  // from the cache
 } tc_plan;
 
 static inline const tc_rec *tc_plan_rec(const tc_plan *p, uint32_t node) {
@@ -64,8 +67,10 @@ uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
 // compile_ticks: what making it took is added.
-tc_status tc_plan_get(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
+tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
 void tc_plan_release(tc_plan *p);
+// pre: t is locked. Releases the plans that it would find without the cache.
+void tc_plan_forget_latest(tc_trace *t);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);

@@ -2,6 +2,7 @@
 //
 // Always: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1); a chunk's owner never changes, and it is freed with the last
 // trace. Threads: finding a slot takes no lock; all else is under the lock of its trace.
+#include "lazy/plan.h"
 #include "lazy/trace.h"
 #include "runtime/reentry.h"
 
@@ -202,6 +203,7 @@ void tc_trace_close_all(void) {
     tc_trace_reset(t);
     t->n_pool = t->n_mark = t->n_old_mark = 0;
     t->owed = TC_OK;
+    tc_plan_forget_latest(t);
     while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);
     chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
     tc_trace_unlock_or_retire(t);

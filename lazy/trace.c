@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#include "lazy/plan.h"
+
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -55,6 +57,7 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
   bool free = t->orphan && t->n_slots == 0;
   if (free) {
     tc_trace_reset(t);
+    tc_plan_forget_latest(t);
     t->orphan = false, t->owed = TC_OK;
     pthread_mutex_lock(&self.lock);
     t->next = self.orphans;

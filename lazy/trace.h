@@ -106,6 +106,8 @@ struct tc_run {
   uint32_t *memo;
 };
 
+#define TC_LATEST_PLANS 4
+
 struct tc_trace {
   tc_biased_lock lock;        // towards the thread whose trace it is
   bool dropped;               // the owner is inside an op with the lock dropped: nodes must keep their numbers
@@ -159,6 +161,8 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
+  struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
+  uint32_t next_latest;       // which is given up for another
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync; both are retained
     tc_tensor handle;
     tc_buffer *buf;

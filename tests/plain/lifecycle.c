@@ -743,6 +743,37 @@ static void different_graphs_over_equal_shapes_are_different(void) {
   tc_scope_end(s);
 }
 
+static uint64_t misses_of_a_sum(float *v) {
+  uint64_t before = tc_cache_stats().plan_misses;
+  tc_scope s = tc_scope_begin();
+  EXPECT_OK(tc_item_f32(tc_sum(tc_exp(f32(1, 6, 0)), TC_ALL, false), v));
+  tc_scope_end(s);
+  return tc_cache_stats().plan_misses - before;
+}
+
+static void *sum_before_and_after(void *arg) {
+  pthread_barrier_t *turn = arg;
+  float v = 0, w = 0;
+  (void)misses_of_a_sum(&v);
+  EXPECT(misses_of_a_sum(&w) == 0 && v == w, "a known plan: %g and %g", (double)v, (double)w);
+  for (int k = 0; k < 2; k++) pthread_barrier_wait(turn);
+  EXPECT(misses_of_a_sum(&w) == 1 && v == w, "a plan is found after another thread has cleared the cache: %g and %g", (double)v, (double)w);
+  EXPECT(misses_of_a_sum(&w) == 0 && v == w, "and then: %g and %g", (double)v, (double)w);
+  return NULL;
+}
+
+static void a_threads_latest_plans_go_with_the_cache(void) {
+  pthread_t t;
+  pthread_barrier_t turn;
+  EXPECT(pthread_barrier_init(&turn, NULL, 2) == 0 && pthread_create(&t, NULL, sum_before_and_after, &turn) == 0, "no thread");
+  pthread_barrier_wait(&turn);
+  tc_cache_clear();
+  EXPECT(tc_cache_stats().n_plans == 0, "%zu plans", tc_cache_stats().n_plans);
+  pthread_barrier_wait(&turn);
+  pthread_join(t, NULL);
+  pthread_barrier_destroy(&turn);
+}
+
 static void use_after_shutdown(void) {
   float v = 0;
   tc_tensor x = tc_retain(tc_add(f32(1, 4, 0), 1)), p = tc_param(f32(1, 4, 0));
@@ -831,6 +862,7 @@ int main(void) {
   what_is_assigned_is_not_copied();
   ten_reads_run_the_graph_once();
   different_graphs_over_equal_shapes_are_different();
+  a_threads_latest_plans_go_with_the_cache();
   use_after_shutdown();
   return expect_done("lifecycle");
 }
