@@ -11,6 +11,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
 #include "runtime/reentry.h"
 
 #define N_SMALL 56  // classes below a mebibyte
@@ -52,6 +53,7 @@ static _Thread_local struct {
   tc_peak peak;
   uint8_t memory;
   bool taken;  // any since it began
+  uint64_t new_ticks;  // what getting memory took that no pool had
 } seen;
 
 // This thread took bytes of a memory, of which so many are in use now.
@@ -160,6 +162,19 @@ static size_t cap_locked(void) {
   return self.stats.cap_bytes;
 }
 
+// pre: locked. A new buffer, or NULL.
+static tc_buffer *make_locked(size_t bytes) {
+  tc_buffer *b = tc_calloc(1, sizeof *b);
+  if (b) b->ptr = memory_alloc(bytes);
+  if (b && !b->ptr) {
+    (void)trim_locked();
+    b->ptr = memory_alloc(bytes);
+  }
+  if (!b || !b->ptr) return tc_free(b), NULL;
+  self.stats.n_allocs++;
+  return b;
+}
+
 // pre: locked. A pooled or new buffer of class c, or NULL.
 static tc_buffer *take_locked(int c) {
   tc_buffer *b = self.pool[c];
@@ -169,14 +184,10 @@ static tc_buffer *take_locked(int c) {
     self.pool[c] = b->next;
     self.stats.pooled_bytes -= bytes;
   } else {
-    b = tc_calloc(1, sizeof *b);
-    if (b) b->ptr = memory_alloc(bytes);
-    if (b && !b->ptr) {
-      (void)trim_locked();
-      b->ptr = memory_alloc(bytes);
-    }
-    if (!b || !b->ptr) return tc_free(b), NULL;
-    self.stats.n_allocs++;
+    uint64_t start = tc_ticks();
+    b = make_locked(bytes);
+    seen.new_ticks += tc_ticks_between(start, tc_ticks());
+    if (!b) return NULL;
   }
   self.stats.live_bytes += bytes;
   self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
@@ -216,8 +227,10 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
     gpu_buffer *made = tc_calloc(1, sizeof *made);
     if (!made) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
     b = &made->buffer;
+    uint64_t start = tc_ticks();
     st = tc_gpu_take(g->gpu, bytes, &b->ptr);
     if (st == TC_ERR_MEMORY && trim_gpu_locked(g)) st = tc_gpu_take(g->gpu, bytes, &b->ptr);
+    seen.new_ticks += tc_ticks_between(start, tc_ticks());
     if (st != TC_OK) return tc_free(made), st;
     tc_holder_add(&made->holder, d, TC_HOLDS_TENSOR, bytes);
   }
@@ -272,7 +285,11 @@ tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
 }
 
 void tc_buffer_peak_begin(tc_device d) {
-  seen.memory = (uint8_t)(tc_device_kind_of(d) == TC_DEVICE_GPU ? d : 0), seen.taken = false;
+  seen.memory = (uint8_t)(tc_device_kind_of(d) == TC_DEVICE_GPU ? d : 0), seen.taken = false, seen.new_ticks = 0;
+}
+
+uint64_t tc_buffer_new_ticks(void) {
+  return seen.new_ticks;
 }
 
 tc_peak tc_buffer_peak_end(void) {

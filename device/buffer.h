@@ -94,6 +94,8 @@ typedef struct tc_peak {
 } tc_peak;
 void tc_buffer_peak_begin(tc_device d);
 tc_peak tc_buffer_peak_end(void);
+// What this thread has taken since then, in ticks, to get memory that no pool had.
+uint64_t tc_buffer_new_ticks(void);
 
 // Gives the GPUs' pools back and leaves the devices, if no memory there is in use.
 void tc_buffer_leave_gpus(void);

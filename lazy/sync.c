@@ -154,19 +154,18 @@ typedef struct work {
   uint32_t n_rec_words, n_word;  // of the closed key
   tc_plan *plan;
   bool hit, taken;  // taken: results have memory, which the trace holds
-  uint64_t compiled, found, allocated;  // ticks
+  uint64_t compiled, launched, allocated;  // in ticks: what making the plan took, when it began to run, what getting new memory took until then
   tc_work_done done;
 } work;
 
 static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
   w->done = (tc_work_done){0};
   tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
-  w->found = tc_ticks();
   tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
   if (st == TC_OK) st = stage_leaves(t, w->plan);
   if (st == TC_OK) st = take_outputs(t, w->plan);
   w->taken = st == TC_OK;
-  w->allocated = tc_ticks();
+  w->allocated = tc_buffer_new_ticks(), w->launched = tc_ticks();
   return w->taken ? launch(t, w->plan, &w->done, rec) : st;
 }
 
@@ -475,13 +474,13 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   const tc_gpu_ranges *range = range_begin(t, &rec);
   tc_run *run = NULL;
   bool peek = t->dropped;
-  work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .found = began, .allocated = began};
+  work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .launched = began};
   if (w.n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
   tc_status st = w.n_word ? run_pending(t, &w, &rec) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   tc_plan *p = w.plan;
   const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
-  uint64_t ran = tc_ticks();
+  uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
   if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
@@ -492,7 +491,6 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (p) run = run_create(t, p, true);
     restore(t, run, st);
   }
-  uint64_t published = tc_ticks();
   if (w.taken) drop_outputs(t, p);
   tc_run_release(run);
   if (!peek) tc_trace_reset(t);
@@ -504,10 +502,10 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   tc_plan_release(p);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
-  uint64_t lookup = tc_ticks_between(began, w.found);
-  rec.compile_ns = w.compiled, rec.lookup_ns = lookup - TC_MIN(lookup, w.compiled), rec.allocate_ns = tc_ticks_between(w.found, w.allocated);
-  rec.run_ns = tc_ticks_between(w.allocated, ran), rec.publish_ns = tc_ticks_between(ran, published);
-  rec.total_ns = tc_ticks_between(began, t->synced);
+  uint64_t before = tc_ticks_between(began, w.launched), running = tc_ticks_between(w.launched, ran), later = allocated - w.allocated;
+  rec.compile_ns = w.compiled, rec.allocate_ns = allocated;
+  rec.lookup_ns = before - TC_MIN(before, w.compiled + w.allocated), rec.run_ns = running - TC_MIN(running, later);
+  rec.publish_ns = tc_ticks_between(ran, t->synced), rec.total_ns = tc_ticks_between(began, t->synced);
   rec.status = st;
   tc_profile_add(&rec);
   return st;

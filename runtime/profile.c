@@ -132,11 +132,6 @@ static void add_plan(const tc_sync_point *r) {
   if (r->gpu_note) p->note = r->gpu_note;
 }
 
-static uint64_t rest_ns(const tc_sync_point *r) {
-  uint64_t named = r->lookup_ns + r->compile_ns + r->allocate_ns + r->run_ns + r->publish_ns;
-  return r->total_ns - TC_MIN(r->total_ns, named);
-}
-
 static void log_line(const tc_sync_point *ticks) {
   tc_sync_point ns = in_ns(ticks), *r = &ns;
   char text[128];
@@ -144,10 +139,10 @@ static void log_line(const tc_sync_point *ticks) {
   tc_log_line(TC_LOG_SYNC,
               "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64 " bytes, in use %" PRIu64
               " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64 ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64
-              ", publish %" PRIu64 ", rest %" PRIu64,
+              ", publish %" PRIu64,
               r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left, r->n_kernels, r->tier,
               r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->planned_bytes, r->peak_bytes, r->before_ns, r->lookup_ns, r->compile_ns,
-              r->allocate_ns, r->run_ns, r->publish_ns, rest_ns(r));
+              r->allocate_ns, r->run_ns, r->publish_ns);
 }
 
 void tc_profile_add(const tc_sync_point *r) {
@@ -198,7 +193,7 @@ static void print_row(const site_sum *s, FILE *out) {
   fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f %9.3f %9.3f", text, sum->cause, s->n, s->n_hit,
           s->n_compiled, sum->tier, (double)s->n_nodes / n, (double)s->n_left / n, (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6,
           (double)sum->planned_bytes * 1e-6, (double)sum->peak_bytes * 1e-6);
-  const uint64_t ns[] = {sum->before_ns, sum->lookup_ns, sum->compile_ns, sum->allocate_ns, sum->run_ns, sum->publish_ns, rest_ns(sum)};
+  const uint64_t ns[] = {sum->before_ns, sum->lookup_ns, sum->compile_ns, sum->allocate_ns, sum->run_ns, sum->publish_ns};
   for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) fprintf(out, " %9.2f", (double)ns[i] * us);
   fprintf(out, " ");
   for (int b = 0; b < N_BINS; b++) fprintf(out, " %" PRIu64, s->bin[b]);
@@ -242,7 +237,7 @@ static void print_plans(FILE *out) {
 }
 
 void tc_profile_print(FILE *out) {
-  static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish", "rest"};
+  static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish"};
   pthread_mutex_lock(&self.lock);
   fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s %9s %9s", "sync at (means, but MB in use)", "cause", "count", "hits", "compiled", "tier",
           "nodes", "left", "kernels", "MB moved", "planned", "peak MB");
