@@ -324,10 +324,11 @@ static tc_plan *evict_locked(void) {
   return p;
 }
 
-// Counts one.
-static void use(tc_plan *p) {
+// Counts a use of the cache, which retains the plan.
+static tc_plan *use(tc_plan *p) {
   uint64_t now = atomic_fetch_add_explicit(&self.uses, 1, memory_order_relaxed) + 1;
   atomic_store_explicit(&p->used, now, memory_order_relaxed);
+  return tc_plan_retain(p);
 }
 
 static void log_hit(const tc_plan *p) {
@@ -338,10 +339,7 @@ static void log_hit(const tc_plan *p) {
 static tc_plan *find(const uint64_t *word, uint32_t n_word, tc_hash hash) {
   pthread_mutex_lock(&self.lock);
   tc_plan *p = find_locked(word, n_word, hash);
-  if (p) {
-    use(p);
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
-  }
+  if (p) (void)use(p);
   pthread_mutex_unlock(&self.lock);
   if (p) log_hit(p);
   return p;
@@ -349,10 +347,9 @@ static tc_plan *find(const uint64_t *word, uint32_t n_word, tc_hash hash) {
 
 // Puts a new plan into the cache, which takes a reference of its own.
 static void keep(tc_plan *p) {
-  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   pthread_mutex_lock(&self.lock);
   self.misses++;
-  use(p);
+  (void)use(p);
   p->next = self.bucket[p->hash.lo % N_BUCKETS];
   self.bucket[p->hash.lo % N_BUCKETS] = p;
   tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
@@ -381,12 +378,10 @@ static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
     if (atomic_load_explicit(&p->gone, memory_order_relaxed)) {
       tc_plan_release(p);
       t->latest[i] = NULL;
-      return NULL;
+      continue;
     }
-    use(p);
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     log_hit(p);
-    return p;
+    return use(p);
   }
   return NULL;
 }
@@ -394,8 +389,7 @@ static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
 static void remember(tc_trace *t, tc_plan *p) {
   tc_plan **place = &t->latest[t->next_latest++ % TC_LATEST_PLANS];
   tc_plan_release(*place);
-  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
-  *place = p;
+  *place = tc_plan_retain(p);
 }
 
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
@@ -436,7 +430,8 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   return TC_OK;
 }
 
-// Other threads' latest plans are released by their next syncs.
+// Empties the cache; at exit, too. Other threads' latest plans are released by their next syncs.
+static void clear(void) __attribute__((destructor));
 static void clear(void) {
   tc_trace *mine = tc_trace_mine;
   if (mine) {
@@ -447,11 +442,6 @@ static void clear(void) {
   pthread_mutex_lock(&self.lock);
   while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
-}
-
-static void clear_at_exit(void) __attribute__((destructor));
-static void clear_at_exit(void) {
-  clear();
 }
 
 void tc_cache_clear(void) {

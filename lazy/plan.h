@@ -68,7 +68,11 @@ uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 // The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
 // compile_ticks: what making it took is added.
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
-void tc_plan_release(tc_plan *p);
+static inline tc_plan *tc_plan_retain(tc_plan *p) {
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  return p;
+}
+void tc_plan_release(tc_plan *p);  // NULL is fine
 // pre: t is locked. Releases the plans that it would find without the cache.
 void tc_plan_forget_latest(tc_trace *t);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,

@@ -205,8 +205,7 @@ static tc_run *run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
   r->memo = (uint32_t *)(r->want + n_want);
   r->flag = (uint8_t *)(r->memo + p->n_node);
   r->n_leaf = p->n_leaf, r->n_past = n_past, r->n_out = p->n_out, r->n_want = n_want, r->n_arg = p->n_arg;
-  r->plan = p;
-  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  r->plan = tc_plan_retain(p);
   return r;
 }
 

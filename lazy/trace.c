@@ -6,7 +6,6 @@
 #include <inttypes.h>
 
 #include "lazy/plan.h"
-
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"

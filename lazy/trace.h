@@ -106,7 +106,7 @@ struct tc_run {
   uint32_t *memo;
 };
 
-#define TC_LATEST_PLANS 4
+#define TC_LATEST_PLANS 4  // that a trace finds without the cache: a loop has few
 
 struct tc_trace {
   tc_biased_lock lock;        // towards the thread whose trace it is

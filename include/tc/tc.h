@@ -195,8 +195,8 @@ typedef struct tc_sync_point {
   // was measured while it ran. What is measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed as writable.
   uint64_t planned_bytes, peak_bytes;
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
-  uint64_t lookup_ns, compile_ns, allocate_ns, run_ns,
-      publish_ns;  // allocate: getting memory that no pool had; publish: handing results over, giving back
+  // allocate: getting memory that no pool had; publish: handing results over, and giving back what the run used
+  uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
   uint64_t total_ns;  // of the sync: the five together
 } tc_sync_point;
 // Copies the latest sync points of the process, at most n, the newest last, and gives how many. The library keeps 256. Thread-safe.
