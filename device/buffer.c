@@ -446,6 +446,15 @@ void tc_buffer_settle(tc_buffer *b) {
   atomic_store(&b->stamp, new_stamp());
 }
 
+void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
+  memcpy(spare->ptr, b->ptr, b->bytes);
+  tc_buffer_unstamp(spare);
+  void *own = spare->ptr;
+  size_t own_bytes = spare->bytes;
+  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop, spare->drop_arg = b->drop_arg;
+  b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
+}
+
 void tc_buffer_set_keeper(const tc_keeper *k) {
   atomic_store_explicit(&keeper, k, memory_order_release);
 }
@@ -523,6 +532,7 @@ void tc_buffer_leave_gpus(void) {
 // The caller's allocator may be gone by then.
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
+  if (tc_inside) return;
   reclaim();
   pthread_mutex_lock(&self.lock);
   if (!self.allocator.free) trim_locked();

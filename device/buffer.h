@@ -78,6 +78,8 @@ void tc_buffer_unstamp(tc_buffer *b);
 // The same until it is given back, from when on there is another content.
 void tc_buffer_lend(tc_buffer *b);
 void tc_buffer_lend_end(tc_buffer *b);
+// b's holders keep its content, in the memory of spare, which has room for it and one reference; spare gets the memory that b wrapped, and its callback.
+void tc_buffer_move(tc_buffer *b, tc_buffer *spare);
 // Nobody writes the memory that it wraps.
 void tc_buffer_settle(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {

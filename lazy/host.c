@@ -335,7 +335,7 @@ static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
     t->user = user, t->cap_user = cap;
   }
   s->refs++;
-  t->user[t->n_user++] = (struct tc_user){h, tc_buffer_retain(s->buf)};
+  t->user[t->n_user++] = (struct tc_user){h, tc_buffer_retain(s->buf), NULL};
   return true;
 }
 

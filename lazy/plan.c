@@ -374,12 +374,13 @@ void tc_plan_forget_latest(tc_trace *t) {
 static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
   for (int i = 0; i < TC_LATEST_PLANS; i++) {
     tc_plan *p = t->latest[i];
-    if (!p || p->n_word != n_word || memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) != 0) continue;
+    if (!p) continue;
     if (atomic_load_explicit(&p->gone, memory_order_relaxed)) {
       tc_plan_release(p);
       t->latest[i] = NULL;
       continue;
     }
+    if (p->n_word != n_word || memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) != 0) continue;
     log_hit(p);
     return use(p);
   }
@@ -430,8 +431,7 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   return TC_OK;
 }
 
-// Empties the cache; at exit, too. Other threads' latest plans are released by their next syncs.
-static void clear(void) __attribute__((destructor));
+// Empties the cache. Other threads' latest plans are released by their next syncs.
 static void clear(void) {
   tc_trace *mine = tc_trace_mine;
   if (mine) {
@@ -442,6 +442,11 @@ static void clear(void) {
   pthread_mutex_lock(&self.lock);
   while (self.n) tc_plan_release(evict_locked());
   pthread_mutex_unlock(&self.lock);
+}
+
+static void clear_at_exit(void) __attribute__((destructor));
+static void clear_at_exit(void) {
+  if (!tc_inside) clear();
 }
 
 void tc_cache_clear(void) {

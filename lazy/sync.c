@@ -76,8 +76,29 @@ static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
   return TC_OK;
 }
 
-static void drop_outputs(tc_trace *t, const tc_plan *p) {
+// Where the run puts a value, or NULL; borrowed.
+static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
+  if (p->out_of[n] != TC_LEAF_NONE) return t->out[p->out_of[n]];
+  uint32_t alias = tc_plan_alias(p, n);
+  return alias != TC_LEAF_NONE ? t->leaf[alias].buf : NULL;
+}
+
+// Memory for what the caller's memory holds before assigns land there: publishing must not fail for want of it.
+static tc_status take_spares(tc_trace *t, const tc_plan *p) {
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    struct tc_user *u = &t->user[i];
+    if (stored_at(t, p, slot_at(u->handle.slot)->node) != u->buf) TC_TRY(tc_buffer_create(u->buf->bytes, &u->spare));
+  }
+  return TC_OK;
+}
+
+// Gives back what outputs and spares of a run were taken; published ones have other holders.
+static void drop_taken(tc_trace *t, const tc_plan *p) {
   for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_release(t->out[i]);
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    tc_buffer_release(t->user[i].spare);
+    t->user[i].spare = NULL;
+  }
 }
 
 // The pending trace, once its key is closed, as text.
@@ -149,39 +170,6 @@ static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, t
   return st;
 }
 
-// What a sync runs, and how that went.
-typedef struct work {
-  uint32_t n_rec_words, n_word;  // of the closed key
-  tc_plan *plan;
-  bool hit, taken;  // taken: results have memory, which the trace holds
-  uint64_t compiled, launched, allocated;  // in ticks: what making the plan took, when it began to run, what getting new memory took until then
-  tc_work_done done;
-} work;
-
-static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
-  w->done = (tc_work_done){0};
-  tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
-  tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
-  if (st == TC_OK) st = stage_leaves(t, w->plan);
-  if (st == TC_OK) st = take_outputs(t, w->plan);
-  w->taken = st == TC_OK;
-  w->allocated = tc_buffer_new_ticks(), w->launched = tc_ticks();
-  return w->taken ? launch(t, w->plan, &w->done, rec) : st;
-}
-
-// The plan that the key names; where there is no room for what that prepares, the one that makes it in the run. Each run asks anew.
-static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
-  bool clean = tc_last_error()->status == TC_OK;
-  tc_status st = run_plan(t, w, rec);
-  if (TC_LIKELY(!w->done.lacks_forms)) return st;
-  if (clean) tc_forget_error();
-  drop_outputs(t, w->plan);
-  tc_plan_release(w->plan);
-  w->plan = NULL;
-  t->word[w->n_word - 2] &= ~TC_KEY_PREPARES;
-  return run_plan(t, w, rec);
-}
-
 // ---- runs ----
 
 static _Atomic uint64_t run_serial;
@@ -209,10 +197,9 @@ static tc_run *run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
   return r;
 }
 
-// failed: nothing was stored, so every leaf is kept and every value is a recipe.
-static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
-  tc_run *r = run_allocate(p, t->n_past, t->n_want);
-  if (!r) return NULL;
+// What the run r of the trace leaves behind. failed: nothing was stored, so every leaf is kept and every value is a recipe.
+static void run_fill(tc_run *r, const tc_trace *t, bool failed) {
+  const tc_plan *p = r->plan;
   r->failed = failed, r->freed_by = t->freed_by;
   for (uint32_t i = 0; i < p->n_leaf; i++) {
     r->leaf[i] = (tc_leaf){t->leaf[i].node, NULL};
@@ -224,7 +211,6 @@ static tc_run *run_create(tc_trace *t, tc_plan *p, bool failed) {
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
   memcpy(r->flag, t->flag, p->n_node);
   memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
-  return r;
 }
 
 tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call) {
@@ -335,13 +321,54 @@ tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
   return n == TC_NODE_ERR ? n : tc_trace_past(t, n, r, node);
 }
 
+// ---- running ----
+
+// What a sync runs, and how that went.
+typedef struct work {
+  uint32_t n_rec_words, n_word;  // of the closed key
+  tc_plan *plan;
+  tc_run *run;      // room for what stays of it, taken before it is launched: what has written in place must not fail; NULL: nothing stays
+  bool hit, taken;  // taken: results have memory, which the trace holds
+  uint64_t compiled, launched, allocated;  // in ticks: what making the plan took, when it began to run, what getting new memory took until then
+  tc_work_done done;
+} work;
+
+static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
+  w->done = (tc_work_done){0};
+  tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
+  tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
+  if (st == TC_OK) st = stage_leaves(t, w->plan);
+  if (st == TC_OK) st = take_outputs(t, w->plan);
+  w->taken = st == TC_OK;
+  if (st == TC_OK && !t->dropped) st = take_spares(t, w->plan);
+  if (st == TC_OK && !t->dropped && w->plan->leaves_run && !(w->run = run_allocate(w->plan, t->n_past, t->n_want)))
+    st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  w->allocated = tc_buffer_new_ticks(), w->launched = tc_ticks();
+  return st == TC_OK ? launch(t, w->plan, &w->done, rec) : st;
+}
+
+// The plan that the key names; where there is no room for what that prepares, the one that makes it in the run. Each run asks anew.
+static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
+  bool clean = tc_last_error()->status == TC_OK;
+  tc_status st = run_plan(t, w, rec);
+  if (TC_LIKELY(!w->done.lacks_forms)) return st;
+  if (clean) tc_forget_error();
+  drop_taken(t, w->plan);
+  tc_run_release(w->run);
+  tc_plan_release(w->plan);
+  w->run = NULL, w->plan = NULL;
+  t->word[w->n_word - 2] &= ~TC_KEY_PREPARES;
+  return run_plan(t, w, rec);
+}
+
 // ---- closing ----
 
-// Where the run has put a value, or NULL; borrowed.
-static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
-  if (p->out_of[n] != TC_LEAF_NONE) return t->out[p->out_of[n]];
-  uint32_t alias = tc_plan_alias(p, n);
-  return alias != TC_LEAF_NONE ? t->leaf[alias].buf : NULL;
+// Whether somebody beside this trace, which ends, holds what the caller's memory held before the assigns to s.
+static bool is_seen(const tc_trace *t, const tc_plan *p, const tc_slot *s, const tc_buffer *user) {
+  uint32_t old = s->node;
+  while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
+  bool is_leaf = p->leaf_of[old] != TC_LEAF_NONE && t->leaf[p->leaf_of[old]].buf == user;
+  return tc_buffer_refs(user) > 1 + (uint32_t)is_leaf;
 }
 
 // Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
@@ -358,30 +385,19 @@ static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
-    tc_slot *s = slot_at(t->user[i].handle.slot);
-    tc_buffer *user = t->user[i].buf, *now = s->buf;
-    if (!now || now == user) continue;
-    if (tc_buffer_refs(user) > 1 + (uint32_t)0) {  // somebody still sees the old content: it moves to memory of its own
-      tc_buffer *old;
-      if (tc_buffer_create(user->bytes, &old) == TC_OK) {
-        memcpy(old->ptr, user->ptr, user->bytes);
-        void *mem = user->ptr;
-        user->ptr = old->ptr, old->ptr = mem;
-        void (*drop)(void *) = user->drop;
-        void *arg = user->drop_arg;
-        uint16_t size_class = old->size_class;
-        size_t old_bytes = old->bytes, user_bytes = user->bytes;
-        tc_buffer_unstamp(old);
-        old->origin = TC_ORIGIN_USER, old->drop = drop, old->drop_arg = arg, old->bytes = user_bytes;
-        user->origin = TC_ORIGIN_OWNED, user->drop = NULL, user->size_class = size_class, user->bytes = old_bytes;
-        tc_buffer_release(t->user[i].buf);
-        t->user[i].buf = user = old;
-      }
+    struct tc_user *u = &t->user[i];
+    tc_slot *s = slot_at(u->handle.slot);
+    tc_buffer *now = s->buf;
+    if (!now || now == u->buf) continue;
+    if (is_seen(t, p, s, u->buf)) {
+      tc_buffer_move(u->buf, u->spare);
+      tc_buffer_release(u->buf);
+      u->buf = u->spare, u->spare = NULL;
     }
-    tc_status copied = tc_buffer_copy(user, now, TC_MIN(user->bytes, now->bytes));
+    tc_status copied = tc_buffer_copy(u->buf, now, TC_MIN(u->buf->bytes, now->bytes));
     if (st == TC_OK) st = copied;
     tc_buffer_release(s->buf);
-    s->buf = tc_buffer_retain(user);
+    s->buf = tc_buffer_retain(u->buf);
   }
   return st;
 }
@@ -471,7 +487,6 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
-  tc_run *run = NULL;
   bool peek = t->dropped;
   work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .launched = began};
   if (w.n_word && tc_log_on(TC_LOG_TRACE)) log_trace(t, &rec);
@@ -480,18 +495,19 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
-  if (st == TC_OK && p->leaves_run && !peek && !(run = run_create(t, p, false))) st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (peek) {
     if (st == TC_OK) publish_asked(t, p, n_asked, asked);
   } else if (st == TC_OK) {
-    st = publish(t, p, run);
+    if (w.run) run_fill(w.run, t, false);
+    st = publish(t, p, w.run);
   } else {
     owe_undone(t, cause, site, st);
-    if (p) run = run_create(t, p, true);
-    restore(t, run, st);
+    if (p && !w.run) w.run = run_allocate(p, t->n_past, t->n_want);
+    if (w.run) run_fill(w.run, t, true);
+    restore(t, w.run, st);
   }
-  if (w.taken) drop_outputs(t, p);
-  tc_run_release(run);
+  if (w.taken) drop_taken(t, p);
+  tc_run_release(w.run);
   if (!peek) tc_trace_reset(t);
   rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = done->interpreted ? "interp" : p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec.bytes = p ? p->bytes_moved + done->bytes : 0;
@@ -574,6 +590,17 @@ static tc_status tell_owed(const char *op, tc_site site) {
   return st;
 }
 
+// Assigns write over the caller's memory: what is read without the trace's lock, or later, is a copy.
+static tc_status copy_out(tc_buffer **b) {
+  tc_buffer *copy = NULL;
+  tc_status st = tc_buffer_create((*b)->bytes, &copy);
+  if (st == TC_OK) st = tc_buffer_copy(copy, *b, (*b)->bytes);
+  if (st != TC_OK) tc_buffer_release(copy), copy = NULL;
+  tc_buffer_release(*b);
+  *b = copy;
+  return st;
+}
+
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   const char *op = tc_inside_call.op;
   tc_trace *t;
@@ -590,6 +617,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);
+    if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) st = copy_out(&out->buf);
   }
   tc_trace_unlock(t);
   return st;

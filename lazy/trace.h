@@ -163,9 +163,10 @@ struct tc_trace {
   uint32_t cap_out;
   struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
   uint32_t next_latest;       // which is given up for another
-  struct tc_user {            // writable borrowed memory that an assign must reach by the sync; both are retained
+  struct tc_user {            // writable borrowed memory that an assign must reach by the sync; all are retained
     tc_tensor handle;
     tc_buffer *buf;
+    tc_buffer *spare;         // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
   struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained

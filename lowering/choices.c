@@ -14,6 +14,7 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/topology.h"
 
@@ -222,5 +223,5 @@ void tc_choices_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  tc_choices_clear();
+  if (!tc_inside) tc_choices_clear();
 }

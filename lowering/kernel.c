@@ -16,6 +16,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 
@@ -543,5 +544,5 @@ void tc_kernel_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  tc_kernel_cache_clear();
+  if (!tc_inside) tc_kernel_cache_clear();
 }

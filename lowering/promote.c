@@ -5,6 +5,7 @@
 
 #include "lowering/compiler.h"
 #include "runtime/fork.h"
+#include "runtime/reentry.h"
 #include "runtime/thread.h"
 
 static struct {
@@ -77,6 +78,7 @@ static void forked(void) {
 }
 
 static void stop_at_exit(void) {
+  if (tc_inside) return;
   pthread_mutex_lock(&self.lock);
   self.ended = true;
   pthread_mutex_unlock(&self.lock);

@@ -252,5 +252,5 @@ void tc_profile_print(FILE *out) {
 
 static void at_exit(void) __attribute__((destructor));
 static void at_exit(void) {
-  if (self.n && tc_options_get()->profile) tc_profile_print(stderr);
+  if (!tc_inside && self.n && tc_options_get()->profile) tc_profile_print(stderr);
 }

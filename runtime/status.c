@@ -47,6 +47,7 @@ static void make_key(void) {
 
 static void at_exit(void) __attribute__((destructor));
 static void at_exit(void) {
+  if (tc_inside) return;
   text_free(kept);
   if (has_key) pthread_key_delete(key);
   has_key = false;

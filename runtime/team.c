@@ -660,7 +660,7 @@ int tc_num_threads(void) {
 
 // At exit and at dlclose no thread and no destructor may be left that runs our code. A job that still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
-  if (in_job) return;
+  if (in_job || tc_inside) return;
   if (team_try_take()) {
     workers_stop();
     team_give();

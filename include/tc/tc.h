@@ -241,7 +241,8 @@ TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
 // Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
 // where borrowing fails).
-// Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync.
+// Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync; views of such a tensor, and what other threads use of it,
+// are copies.
 // On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
 // Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of it are kept, as those of other parameters are (TC_PREPARE).
 typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1, TC_CONSTANT = 2 } tc_borrow_flags;

@@ -642,11 +642,19 @@ static void borrowed_memory_is_the_callers(void) {
   EXPECT(theirs[3] == 40, "an assign did not land: %g", (double)theirs[3]);
   EXPECT_OK(tc_item_f32(tc_sum(r, TC_ALL, false), &v));
   EXPECT(v == 100, "%g", (double)v);
+  const float *view = tc_map(w);
+  tc_tensor same = tc_detach(w);
+  EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(view && view[3] == 40 && theirs[3] == 41, "a view changes with the caller's memory: %g, %g", view ? (double)view[3] : 0, (double)theirs[3]);
+  EXPECT_OK(tc_unmap(w));
+  EXPECT_OK(tc_item_f32(tc_sum(same, TC_ALL, false), &v));
+  EXPECT(v == 100, "%g", (double)v);
   tc_scope_end(s);
   EXPECT_OK(tc_sync(NULL));
   EXPECT(n_released == 1, "released %d times", n_released);
   tc_scope t = tc_scope_begin();
-  const float *view = tc_map(tc_add(f32(1, 3, 0), 1));
+  view = tc_map(tc_add(f32(1, 3, 0), 1));
   EXPECT(view && view[2] == 2, "mapped");
   tc_scope_end(t);
 }

@@ -2,6 +2,7 @@
 // effect. It hears once, and not of what it has dealt with by clearing the error.
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 #include <tc/tc.h>
 
 #include "tests/plain/expect.h"
@@ -83,6 +84,44 @@ static tc_tensor grown(tc_tensor x, int n) {
 
 static tc_tensor out_of_range(tc_tensor x) {
   return tc_index_select(x, 0, tc_from_host((int64_t[]){0, 1, 2, 99}, TC_SHAPE(4), TC_I64));
+}
+
+// Whatever is missing, of results, of what stays for recipes and of old content that is wanted yet: a sync that fails has changed no assigned tensor, and one
+// that does not has kept what was made of the old value.
+static void what_fails_has_assigned_nothing(void) {
+  enum { N = 20000 };
+  static float theirs[N], old[N];
+  int n_failed = 0, n_ran = 0;
+  for (size_t room = 1; room < 8 * N * sizeof(float); room = room < 2048 ? room + 64 : room + 8000) {
+    float v, first[2], sum;
+    tc_scope scope = tc_scope_begin();
+    tc_tensor w[2] = {tc_zeros(TC_SHAPE(N), TC_F32), tc_borrow(memset(theirs, 0, sizeof theirs), TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL)};
+    for (int i = 0; i < 2; i++) EXPECT_OK(tc_assign(w[i], tc_add(w[i], 1)));
+    EXPECT_OK(tc_sync(NULL));
+    tc_tensor recipe = tc_mul(w[1], 2), was = tc_mul(tc_add(w[0], w[1]), 3);  // alive, and nobody asks for them
+    tc_scope inner = tc_scope_begin();
+    tc_tensor total = tc_keep(tc_sum(tc_add(recipe, 1), TC_ALL, false));
+    for (int i = 0; i < 2; i++) EXPECT_OK(tc_assign(w[i], tc_add(w[i], 1)));
+    tc_scope_end(inner);
+    tc_trim();
+    EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + room));
+    bool failed = tc_item_f32(total, &v) != TC_OK;
+    EXPECT_OK(tc_set_memory_cap(0));
+    tc_clear_error();
+    for (int i = 0; i < 2; i++) EXPECT_OK(tc_item_f32(tc_select(w[i], 0, 7), &first[i]));
+    EXPECT(first[0] == (failed ? 1 : 2) && first[1] == first[0] && theirs[7] == first[1],
+           "with room for %zu bytes, %s: %g and %g, %g in the caller's memory", room, failed ? "failed" : "done", (double)first[0], (double)first[1],
+           (double)theirs[7]);
+    // Where there was no room for a record of the run that failed, pending values are lost, which is said.
+    tc_status lost = tc_to_host(was, old, sizeof old), lost_too = tc_item_f32(tc_sum(recipe, TC_ALL, false), &sum);
+    EXPECT(failed || (lost == TC_OK && lost_too == TC_OK), "lost by a run that did not fail");
+    EXPECT((lost || old[7] == 6) && (lost_too || sum == 2 * N), "with room for %zu bytes the old values give %g and %g", room, (double)old[7],
+           (double)sum);
+    tc_clear_error();
+    tc_scope_end(scope);
+    n_failed += failed, n_ran += !failed;
+  }
+  EXPECT(n_failed > 10 && n_ran > 3, "%d failed, %d ran", n_failed, n_ran);
 }
 
 static void a_cut_that_fails_is_told(int n_ops) {
@@ -272,6 +311,7 @@ static void another_threads_failure_is_told(void) {
 
 int main(void) {
   a_step_trains_or_fails();
+  what_fails_has_assigned_nothing();
   a_cut_that_fails_is_told(5);
   a_cut_that_fails_is_told(100);
   failed_effects_are_told();

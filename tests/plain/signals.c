@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "tests/plain/child.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/mlp.h"
 
@@ -159,7 +160,43 @@ static void signals_cannot_disturb(void) {
   EXPECT(tc_is_valid(known), "a refused release released");
 }
 
+// ---- A process that ends inside a call ----
+
+enum { STATUS = 7, PATIENCE = 20 };  // seconds
+
+static void leave(void *arg) {
+  (void)arg;
+  exit(STATUS);
+}
+
+static void leave_in_child(void *arg) {
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) alarm(PATIENCE), leave(arg);
+  _exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static int leave_inside(const void *by_child) {
+  static float memory[4];
+  float v = 0;
+  alarm(PATIENCE);
+  tc_scope s = tc_scope_begin();
+  tc_tensor kept = tc_retain(tc_full(TC_SHAPE(64, 64), 1, TC_F32)),
+            lent = tc_borrow(memory, TC_SHAPE(4), TC_F32, 0, by_child ? leave_in_child : leave, NULL);
+  EXPECT_OK(tc_item_f32(tc_add(tc_sum(tc_matmul(kept, kept), TC_ALL, false), tc_sum(lent, TC_ALL, false)), &v));
+  tc_scope_end(s);
+  EXPECT_OK(tc_sync(NULL));
+  return 1;  // nobody called back
+}
+
+static void a_process_may_end_inside_a_call(void) {
+  static const bool yes = true;
+  EXPECT(child_status(leave_inside, NULL) == STATUS, "a callback's exit does not end the process");
+  EXPECT(child_status(leave_inside, &yes) == STATUS, "nor that of a child forked in a callback");
+}
+
 int main(void) {
+  a_process_may_end_inside_a_call();
   tc_tensor one = tc_param(tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32));
   idle = tc_sgd(&one, 1, (tc_sgd_options){.lr = 0.1});
   known = tc_retain(tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32));

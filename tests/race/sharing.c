@@ -64,6 +64,51 @@ static void *work(void *arg) {
   return NULL;
 }
 
+// ---- One thread assigns to its caller's memory while another reads the tensor ----
+
+enum { N_WRITABLE = 1 << 16, N_ASSIGNS = 1000 };
+static tc_tensor writable;
+static atomic_bool assigned;
+
+static void *read_writable(void *nothing) {
+  static float all[N_WRITABLE];
+  float latest = 0;
+  while (!atomic_load(&assigned)) {
+    float low = 0, high = 0;
+    tc_scope s = tc_scope_begin();
+    tc_tensor x = tc_add(writable, 0), both[2] = {tc_min(x, TC_ALL, false), tc_max(x, TC_ALL, false)};
+    EXPECT_OK(tc_eval(2, both));
+    EXPECT_OK(tc_item_f32(both[0], &low));
+    EXPECT_OK(tc_item_f32(both[1], &high));
+    EXPECT(low == high && low >= latest, "a tensor is read between two values: %g to %g, %g before", (double)low, (double)high, (double)latest);
+    latest = high;
+    EXPECT_OK(tc_to_host(writable, all, sizeof all));
+    const float *view = tc_map(writable);
+    EXPECT(view && all[0] == all[N_WRITABLE - 1] && all[0] >= latest, "read: %g to %g", (double)all[0], (double)all[N_WRITABLE - 1]);
+    EXPECT(view && view[0] == view[N_WRITABLE - 1], "mapped: %g to %g", (double)view[0], (double)view[N_WRITABLE - 1]);
+    EXPECT_OK(tc_unmap(writable));
+    tc_scope_end(s);
+  }
+  return nothing;
+}
+
+static void what_is_assigned_meanwhile_is_read_whole(void) {
+  static float memory[N_WRITABLE];
+  pthread_t t;
+  writable = tc_retain(tc_borrow(memory, TC_SHAPE(N_WRITABLE), TC_F32, TC_WRITABLE, NULL, NULL));
+  pthread_create(&t, NULL, read_writable, NULL);
+  for (int i = 0; i < N_ASSIGNS; i++) {
+    tc_scope s = tc_scope_begin();
+    EXPECT_OK(tc_assign(writable, tc_add(writable, 1)));
+    EXPECT_OK(tc_sync(NULL));
+    tc_scope_end(s);
+  }
+  atomic_store(&assigned, true);
+  pthread_join(t, NULL);
+  EXPECT(memory[0] == N_ASSIGNS && memory[N_WRITABLE - 1] == N_ASSIGNS, "%g and %g were assigned", (double)memory[0], (double)memory[N_WRITABLE - 1]);
+  tc_release(writable);
+}
+
 // ---- One thread releases and makes tensors while another asks about stale handles ----
 
 static _Atomic uint64_t shown;
@@ -109,6 +154,7 @@ int main(void) {
   for (int i = 0; i < N_THREADS; i++) id[i] = i, pthread_create(&t[i], NULL, work, &id[i]);
   for (int i = 0; i < N_THREADS; i++) pthread_join(t[i], NULL);
   pthread_barrier_destroy(&barrier);
+  what_is_assigned_meanwhile_is_read_whole();
   stale_handles_are_errors_at_any_time();
   tc_shutdown();
   return expect_done("sharing");
