@@ -85,7 +85,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   return tc_trace_take(t, 2 + extra, (uint32_t)n_arg, tape, device);
 }
 
-tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags) {
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device) {
   if (t->n_leaf == t->cap_leaf) {
     uint32_t cap = t->cap_leaf ? t->cap_leaf * 2 : 64;
     tc_leaf *leaf = tc_realloc(t->leaf, cap * sizeof *leaf);
@@ -94,7 +94,7 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   }
   tc_node n = tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
   if (n == TC_NODE_ERR) return n;
-  t->flag[n] = flags;
+  t->flag[n] = buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0;
   t->leaf[t->n_leaf++] = (tc_leaf){n, tc_buffer_retain(buf)};
   t->leaf_bytes += buf->bytes;
   return n;
@@ -141,7 +141,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
     return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   }
   if (s->buf) {
-    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device, s->buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
     if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);

@@ -376,6 +376,7 @@ static void give_asked(walk *w, const segment *s, uint32_t n, tc_node g) {
   for (int i = 0; i < w->n_xs; i++) {
     tc_trace *owner;
     tc_slot *slot = tc_slot_find(w->xs[i], &owner);
+    if (owner != w->t) continue;  // found as a parameter
     bool here = s->run ? slot->run == s->run && slot->home == n : slot->epoch == w->t->epoch && slot->node == n;
     if (here) add_to(w, &w->x_grad[i], again(w, g), dev_at(w, s, n));
   }

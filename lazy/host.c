@@ -59,7 +59,7 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
   if (flags == TC_CONSTANT) tc_buffer_settle(buf);
-  tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default(), origin == TC_ORIGIN_USER ? TC_NODE_USER : 0);
+  tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default());
   tc_tensor h = tc_op_end(t, leaf);
   if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
   tc_buffer_release(buf);
@@ -84,7 +84,7 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
     st = tc_fail(TC_ERR_DTYPE, "item", site, "a number is read as bool, i32, i64, f32 or f64");
   else if (st == TC_OK && (st = tc_buffer_read(v.buf, element, tc_type_bytes(v.type))) == TC_OK)
     convert(v.type, element, as, out);
-  tc_buffer_release(v.buf);
+  tc_value_end(&v);
   tc_leave();
   return st;
 }
@@ -110,7 +110,7 @@ static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, t
     st = tc_fail(TC_ERR_ARG, op, site, "out is NULL");
   else if (st == TC_OK && bytes)
     st = read(v.buf, out, bytes);
-  tc_buffer_release(v.buf);
+  tc_value_end(&v);
   tc_leave();
   return st;
 }
@@ -254,8 +254,11 @@ tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share,
 }
 
 void tc_unmap_shared(void *share) {
+  sig_atomic_t was_inside = tc_inside;  // callbacks may call it
+  tc_inside = 1;
   if (share) tc_buffer_lend_end(share);
   tc_buffer_release(share);
+  tc_inside = was_inside;
 }
 
 const void *tc_rec_value(tc_trace *t, tc_node n) {

@@ -72,6 +72,16 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   return h;
 }
 
+// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, or without wanting a gradient.
+static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
+  uint32_t n = t->leaf[i].node;
+  const tc_rec *r = tc_rec_of(t, n);
+  if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device) return false;
+  for (uint32_t w = 0; w < t->n_want; w++)
+    if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
+  return !v->is_param;
+}
+
 // Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
 static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
@@ -84,8 +94,8 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
   tc_node n = TC_NODE_ERR;
   for (uint32_t i = t->n_leaf; i-- > 0 && n == TC_NODE_ERR;)
-    if (t->leaf[i].buf == v.buf) n = t->leaf[i].node;
-  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device, 0);
+    if (is_leaf_of(t, i, &v, h)) n = t->leaf[i].node;
+  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device);
   tc_buffer_release(v.buf);
   if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_WANT) && !tc_trace_want(t, n, h)) return TC_NODE_ERR;
   return n;

@@ -229,7 +229,7 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
   size_t bytes = (size_t)tc_dims_at(id)->count * tc_type_bytes(type);
   if ((t->op_status = tc_buffer_create_on(tc_trace_device(t), bytes, &buf)) != TC_OK) return TC_NODE_ERR;
   if (bytes && (t->op_status = tc_buffer_write(buf, data, bytes)) != TC_OK) return tc_buffer_release(buf), TC_NODE_ERR;
-  tc_node n = tc_trace_leaf(t, buf, type, id, tc_trace_device(t), 0);
+  tc_node n = tc_trace_leaf(t, buf, type, id, tc_trace_device(t));
   tc_buffer_release(buf);
   return n;
 }

@@ -119,7 +119,7 @@ tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **ow
   }
   if (!what && !tc_trace_is_here(*owner)) return NULL;
   if (tc_trace_here(*owner, what, site) != TC_OK || !tc_enter(what ? what : "is_valid", site)) return NULL;
-  tc_trace_lock(*owner);
+  tc_trace_visit(*owner);
   if (s->gen == h.gen && h.gen) return s;
   tc_slot_unlock(*owner);
   if (what) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");

@@ -83,11 +83,22 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
   return alias != TC_LEAF_NONE ? t->leaf[alias].buf : NULL;
 }
 
-// Memory for what the caller's memory holds before assigns land there: publishing must not fail for want of it.
-static tc_status take_spares(tc_trace *t, const tc_plan *p) {
+// Whether somebody beside this trace, which ends, holds what the caller's memory held before the assigns to it, or will once the run is published.
+static bool is_seen(const tc_trace *t, const tc_plan *p, const struct tc_user *u) {
+  uint32_t old = slot_at(u->handle.slot)->node;
+  while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
+  uint32_t leaf = p->leaf_of[old];
+  bool ours = leaf != TC_LEAF_NONE && t->leaf[leaf].buf == u->buf;
+  return tc_buffer_refs(u->buf) > 1 + (uint32_t)ours || (ours && p->leaves_run && p->hold_leaf[leaf]);
+}
+
+// Memory for old content that somebody sees: publishing must not fail for want of it. Adds what was taken to *bytes.
+static tc_status take_spares(tc_trace *t, const tc_plan *p, size_t *bytes) {
   for (uint32_t i = 0; i < t->n_user; i++) {
     struct tc_user *u = &t->user[i];
-    if (stored_at(t, p, slot_at(u->handle.slot)->node) != u->buf) TC_TRY(tc_buffer_create(u->buf->bytes, &u->spare));
+    if (!is_seen(t, p, u)) continue;
+    TC_TRY(tc_buffer_create(u->buf->bytes, &u->spare));
+    *bytes += u->spare->bytes;
   }
   return TC_OK;
 }
@@ -305,7 +316,7 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
     for (int i = buf ? 0 : tc_rec_arity(rec); i-- > 0;)
       if (r->memo[tc_rec_in(rec)[i]] == TC_NODE_ERR && !todo_push(t, &n_todo, tc_rec_in(rec)[i])) return TC_NODE_ERR;
     if (n_todo > n_before) continue;
-    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node], 0) : record_again(t, r, node);
+    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node]) : record_again(t, r, node);
     if (n == TC_NODE_ERR) return n;
     r->memo[node] = n;
   }
@@ -328,21 +339,30 @@ typedef struct work {
   uint32_t n_rec_words, n_word;  // of the closed key
   tc_plan *plan;
   tc_run *run;      // room for what stays of it, taken before it is launched: what has written in place must not fail; NULL: nothing stays
+  size_t beside;    // bytes taken for it, and for old content, where they are of the memory that the run is in
   bool hit, taken;  // taken: results have memory, which the trace holds
   uint64_t compiled, launched, allocated;  // in ticks: what making the plan took, when it began to run, what getting new memory took until then
   tc_work_done done;
 } work;
 
+// What publishing needs beside the results.
+static tc_status take_beside(tc_trace *t, work *w) {
+  size_t bytes = 0;
+  TC_TRY(take_spares(t, w->plan, &bytes));
+  if (w->plan->leaves_run && !(w->run = run_allocate(w->plan, t->n_past, t->n_want))) return TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  if (w->run) bytes += w->run->memory->bytes;
+  w->beside = t->n_node && tc_device_memory((tc_device)t->dev[0]) ? 0 : bytes;
+  return TC_OK;
+}
+
 static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
-  w->done = (tc_work_done){0};
+  w->done = (tc_work_done){0}, w->beside = 0;
   tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
   tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
   if (st == TC_OK) st = stage_leaves(t, w->plan);
   if (st == TC_OK) st = take_outputs(t, w->plan);
   w->taken = st == TC_OK;
-  if (st == TC_OK && !t->dropped) st = take_spares(t, w->plan);
-  if (st == TC_OK && !t->dropped && w->plan->leaves_run && !(w->run = run_allocate(w->plan, t->n_past, t->n_want)))
-    st = TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  if (st == TC_OK && !t->dropped) st = take_beside(t, w);
   w->allocated = tc_buffer_new_ticks(), w->launched = tc_ticks();
   return st == TC_OK ? launch(t, w->plan, &w->done, rec) : st;
 }
@@ -363,14 +383,6 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
 
 // ---- closing ----
 
-// Whether somebody beside this trace, which ends, holds what the caller's memory held before the assigns to s.
-static bool is_seen(const tc_trace *t, const tc_plan *p, const tc_slot *s, const tc_buffer *user) {
-  uint32_t old = s->node;
-  while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
-  bool is_leaf = p->leaf_of[old] != TC_LEAF_NONE && t->leaf[p->leaf_of[old]].buf == user;
-  return tc_buffer_refs(user) > 1 + (uint32_t)is_leaf;
-}
-
 // Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
 static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   tc_status st = TC_OK;
@@ -389,7 +401,7 @@ static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     tc_slot *s = slot_at(u->handle.slot);
     tc_buffer *now = s->buf;
     if (!now || now == u->buf) continue;
-    if (is_seen(t, p, s, u->buf)) {
+    if (u->spare) {
       tc_buffer_move(u->buf, u->spare);
       tc_buffer_release(u->buf);
       u->buf = u->spare, u->spare = NULL;
@@ -500,6 +512,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   } else if (st == TC_OK) {
     if (w.run) run_fill(w.run, t, false);
     st = publish(t, p, w.run);
+    if (st != TC_OK) owe_undone(t, cause, site, st);
   } else {
     owe_undone(t, cause, site, st);
     if (p && !w.run) w.run = run_allocate(p, t->n_past, t->n_want);
@@ -511,7 +524,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (!peek) tc_trace_reset(t);
   rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = done->interpreted ? "interp" : p ? p->tier : "none";
   rec.n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec.bytes = p ? p->bytes_moved + done->bytes : 0;
-  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0), rec.peak_bytes = peak.most_bytes;
+  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w.beside, rec.peak_bytes = peak.most_bytes;
   rec.replayed = done->replayed, rec.gpu_note = done->gpu_note, rec.copied_bytes = done->copied_bytes;
   rec.hit = w.hit, rec.n_compiled = p && !w.hit ? p->n_compiled : 0;
   tc_plan_release(p);
@@ -590,11 +603,11 @@ static tc_status tell_owed(const char *op, tc_site site) {
   return st;
 }
 
-// Assigns write over the caller's memory: what is read without the trace's lock, or later, is a copy.
+// Assigns write over the caller's memory: what is read later, or in another trace, is a copy.
 static tc_status copy_out(tc_buffer **b) {
   tc_buffer *copy = NULL;
   tc_status st = tc_buffer_create((*b)->bytes, &copy);
-  if (st == TC_OK) st = tc_buffer_copy(copy, *b, (*b)->bytes);
+  if (st == TC_OK && (*b)->bytes) st = tc_buffer_copy(copy, *b, (*b)->bytes);
   if (st != TC_OK) tc_buffer_release(copy), copy = NULL;
   tc_buffer_release(*b);
   *b = copy;
@@ -611,14 +624,22 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
   TC_TRY(tc_trace_here(t, op, site));
-  tc_trace_lock(t);
+  tc_trace_visit(t);
   tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
   if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {
-    *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD};
+    *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);
-    if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) st = copy_out(&out->buf);
+  }
+  if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) {
+    if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
+    st = copy_out(&out->buf);
   }
   tc_trace_unlock(t);
   return st;
+}
+
+void tc_value_end(const tc_stored *v) {
+  if (v->locked) tc_trace_unlock(v->locked);
+  tc_buffer_release(v->buf);
 }

@@ -315,7 +315,7 @@ static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, t
   if (!x->data) return tc_rec_fail(t, TC_ERR_ARG, "leaf %%%u has no data", t->n_node);
   if ((t->op_status = tc_buffer_create_on(x->dev, bytes, buf)) != TC_OK) return TC_NODE_ERR;
   if ((t->op_status = tc_buffer_write(*buf, x->data, bytes)) != TC_OK) return TC_NODE_ERR;
-  return tc_trace_leaf(t, *buf, x->type, shape, x->dev, 0);
+  return tc_trace_leaf(t, *buf, x->type, shape, x->dev);
 }
 
 // Records every node; held: per node, the reference that keeps a leaf from being the trace's alone.

@@ -191,6 +191,11 @@ static inline void tc_trace_lock(tc_trace *t) {
   else
     tc_biased_lock_other(&t->lock);
 }
+// Locks the trace of a tensor of any thread. The caller has one from then on, so that nothing is freed at an exit beside it.
+static inline void tc_trace_visit(tc_trace *t) {
+  (void)tc_trace_self();
+  tc_trace_lock(t);
+}
 static inline void tc_trace_unlock(tc_trace *t) {
   if (TC_LIKELY(t == tc_trace_mine))
     tc_biased_unlock_own(&t->lock);
@@ -283,7 +288,7 @@ static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type,
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                         const uint64_t *arg, tc_device device);
 // A leaf for a buffer (retained).
-tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device, uint8_t flags);
+tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
 // The buffer of a leaf; borrowed.
 tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n);
 // Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after reporting.
@@ -352,6 +357,7 @@ typedef struct tc_stored {
   tc_type type;
   tc_device device;
   bool is_param;
+  tc_trace *locked;  // until tc_value_end, or NULL
 } tc_stored;
 // A new handle of a stored value (its buffer is retained), with the history of node home of a run (NULL: none); poison when out of memory.
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
@@ -362,7 +368,9 @@ tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to);
 tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, bool pooled);
 // A slot's stored value becomes the parameter's gradient, in place of the one it had.
 tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad);
-// The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure.
+// The value of any handle, of any thread. pre: inside the library, no trace locked. buf is NULL on failure. Of the caller's memory it is a copy, unless it is
+// for TC_CAUSE_ITEM or TC_CAUSE_TO_HOST, which call tc_value_end once they have read it.
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
+void tc_value_end(const tc_stored *v);
 
 #endif

@@ -659,6 +659,43 @@ static void borrowed_memory_is_the_callers(void) {
   tc_scope_end(t);
 }
 
+// Nobody else becomes its owner, and where nobody sees its old content nothing is taken to keep that.
+static void writable_memory_has_one_owner(void) {
+  enum { N = 1 << 18 };
+  static float mine[N], read[N];
+  float v = 0;
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL), same = tc_detach(w), turned = tc_reshape(w, TC_SHAPE(N / 2, 2));
+  for (int i = 0; i < 2; i++) {  // recorded again from what a run has left
+    EXPECT_OK(tc_item_f32(tc_sum(same, TC_ALL, false), &v));
+    EXPECT_OK(tc_item_f32(tc_sum(turned, TC_ALL, false), &v));
+  }
+  EXPECT_OK(tc_assign(same, tc_full(TC_SHAPE(N), 7, TC_F32)));
+  EXPECT_OK(tc_assign(turned, tc_full(TC_SHAPE(N / 2, 2), 8, TC_F32)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(mine[5] == 0, "an assign to another tensor landed in the caller's memory: %g", (double)mine[5]);
+  EXPECT_OK(tc_assign(w, tc_full(TC_SHAPE(N), 9, TC_F32)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(mine[5] == 9, "an assign did not land: %g", (double)mine[5]);
+  EXPECT_OK(tc_item_f32(tc_select(same, 0, 5), &v));
+  EXPECT(v == 7, "%g", (double)v);
+  tc_scope_end(s);
+  s = tc_scope_begin();
+  w = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL);
+  tc_trim();
+  EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + sizeof mine + sizeof mine / 2));
+  tc_scope inner = tc_scope_begin();
+  EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+  tc_scope_end(inner);  // else the sum, which is made of the old content, may be asked for yet
+  EXPECT_OK(tc_sync(NULL));
+  tc_trim();
+  EXPECT_OK(tc_set_memory_cap(tc_memory_stats().live_bytes + 4096));
+  EXPECT_OK(tc_to_host(w, read, sizeof read));
+  EXPECT_OK(tc_set_memory_cap(0));
+  EXPECT(mine[5] == 10 && read[5] == 10, "%g and %g", (double)mine[5], (double)read[5]);
+  tc_scope_end(s);
+}
+
 // Memory that an assign shares is written by neither; that of the caller is not shared.
 static void what_is_assigned_is_not_copied(void) {
   enum { N = 1 << 18 };
@@ -867,6 +904,7 @@ int main(void) {
   devices_are_checked();
   a_slice_keeps_its_value_when_its_source_is_assigned();
   borrowed_memory_is_the_callers();
+  writable_memory_has_one_owner();
   what_is_assigned_is_not_copied();
   ten_reads_run_the_graph_once();
   different_graphs_over_equal_shapes_are_different();

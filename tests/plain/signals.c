@@ -1,5 +1,6 @@
 // Calls inside a call of the same thread, by a signal handler or a callback, are TC_ERR_STATE, for every public function that takes a lock; nothing
 // hangs, and the interrupted computation has the bits of an undisturbed one.
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,10 +190,32 @@ static int leave_inside(const void *by_child) {
   return 1;  // nobody called back
 }
 
+static tc_tensor read_meanwhile;
+
+static void *read_on(void *nothing) {
+  static float all[1 << 16];
+  for (;;)
+    if (tc_to_host(read_meanwhile, all, sizeof all) != TC_OK) tc_clear_error();
+  return nothing;
+}
+
+// Another thread, which has made nothing, reads a tensor of the one that ends the process.
+static int leave_beside_a_reader(const void *nothing) {
+  pthread_t t;
+  (void)nothing;
+  alarm(PATIENCE);
+  read_meanwhile = tc_full(TC_SHAPE(1 << 16), 1, TC_F32);
+  EXPECT_OK(tc_eval(1, &read_meanwhile));
+  pthread_create(&t, NULL, read_on, NULL);
+  usleep(2000);
+  return STATUS;
+}
+
 static void a_process_may_end_inside_a_call(void) {
   static const bool yes = true;
   EXPECT(child_status(leave_inside, NULL) == STATUS, "a callback's exit does not end the process");
   EXPECT(child_status(leave_inside, &yes) == STATUS, "nor that of a child forked in a callback");
+  for (int i = 0; i < 20; i++) EXPECT(child_status(leave_beside_a_reader, NULL) == STATUS, "an exit beside a thread that reads");
 }
 
 int main(void) {

@@ -162,9 +162,55 @@ static void the_default_device_is_the_threads_own(void) {
   pthread_join(t[0], NULL), pthread_join(t[1], NULL);
 }
 
+// ---- Of tensors that share memory, or a number ----
+
+static tc_tensor param, detached, turned, tall;
+
+static void *differentiate_square(void *nothing) {
+  float of_square[4] = {0};
+  tc_scope s = tc_scope_begin();
+  tc_tensor g = {0, 0};
+  EXPECT_OK(tc_grads_of(tc_sum(tc_mul(param, param), TC_ALL, false), &param, 1, &g, 0));
+  EXPECT_OK(tc_to_host(g, of_square, sizeof of_square));
+  EXPECT(of_square[0] == 2 && of_square[3] == 8, "the gradient of a square: %g .. %g", (double)of_square[0], (double)of_square[3]);
+  tc_scope_end(s);
+  return nothing;
+}
+
+static void *differentiate_product(void *nothing) {
+  float of_product[4] = {0};
+  tc_scope s = tc_scope_begin();
+  tc_tensor g = {0, 0};
+  for (int i = 0; i < 2; i++) {
+    tc_tensor y = i ? tc_mul(detached, param) : tc_mul(param, detached);
+    EXPECT_OK(tc_grads_of(tc_sum(y, TC_ALL, false), &param, 1, &g, 0));
+    EXPECT_OK(tc_to_host(g, of_product, sizeof of_product));
+    EXPECT(of_product[0] == 1 && of_product[3] == 4, "beside its detached value: %g .. %g", (double)of_product[0], (double)of_product[3]);
+  }
+  tc_dims d = tc_shape(tc_add(tall, turned));
+  EXPECT(d.rank == 2 && d.dim[0] == 4 && d.dim[1] == 4, "4x1 and 1x4 of the same memory");
+  tc_scope_end(s);
+  return nothing;
+}
+
+// pre: nothing was recorded before, so that the operand's leaf has the number in the other trace that the parameter has in this one.
+static void what_shares_memory_is_told_apart(void) {
+  pthread_t t;
+  tc_scope s = tc_scope_begin();
+  param = tc_param(tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32));
+  pthread_create(&t, NULL, differentiate_square, NULL), pthread_join(t, NULL);
+  EXPECT_OK(tc_sync(NULL));
+  detached = tc_detach(param), tall = tc_reshape(detached, TC_SHAPE(4, 1)), turned = tc_reshape(detached, TC_SHAPE(1, 4));
+  EXPECT_OK(tc_eval(3, (tc_tensor[]){detached, tall, turned}));
+  pthread_create(&t, NULL, differentiate_product, NULL), pthread_join(t, NULL);
+  tc_release(param);
+  tc_scope_end(s);
+}
+
 int main(int n_words, char **words) {
   int n_steps = n_words > 1 ? atoi(words[1]) : 200;
   EXPECT_OK(tc_set_default_device("tc:cpu"));
+  what_shares_memory_is_told_apart();
   trains_as_alone(n_steps < MAX_STEPS ? n_steps : MAX_STEPS);
   handles_pass_between_threads();
   a_joining_owner_is_no_deadlock();
