@@ -224,9 +224,10 @@ static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
 tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   tc_buffer *buf = NULL;
-  if (!tc_slot_find(h, &t)) return tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
-  TC_TRY(tc_trace_here(t, "unmap", site));
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
+  (void)tc_trace_self();
+  tc_status st = tc_slot_find(h, &t) ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
+  if (st != TC_OK) return tc_leave(), st;
   tc_trace_lock(t);
   uint32_t i = find_mapping(t, h, true);
   if (i == t->n_map) i = find_mapping(t, h, false);
@@ -329,16 +330,15 @@ static void convert(tc_type from, const void *src, tc_type to, void *out) {
 // ---- assignment ----
 
 static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
-  for (uint32_t i = 0; i < t->n_user; i++)
-    if (t->user[i].handle.slot == h.slot) return true;
+  if (s->flags & TC_SLOT_OWES) return true;
   if (t->n_user == t->cap_user) {
     uint32_t cap = t->cap_user ? t->cap_user * 2 : 16;
     struct tc_user *user = tc_realloc(t->user, cap * sizeof *user);
     if (!user) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
     t->user = user, t->cap_user = cap;
   }
-  s->refs++;
-  t->user[t->n_user++] = (struct tc_user){h, tc_buffer_retain(s->buf), NULL};
+  s->flags |= TC_SLOT_OWES;
+  t->user[t->n_user++] = (struct tc_user){h.slot, tc_buffer_retain(s->buf), NULL};
   return true;
 }
 

@@ -72,14 +72,14 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   return h;
 }
 
-// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, or without wanting a gradient.
+// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, with a history, or wanting a gradient.
 static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
   uint32_t n = t->leaf[i].node;
   const tc_rec *r = tc_rec_of(t, n);
   if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device) return false;
   for (uint32_t w = 0; w < t->n_want; w++)
     if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
-  return !v->is_param;
+  return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED));
 }
 
 // Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.

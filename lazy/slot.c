@@ -81,23 +81,35 @@ tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, u
   return h;
 }
 
-static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
-  if (--s->refs > 0) return;
-  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) {
+// pre: gen is even.
+static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
+  if (s->epoch == t->epoch && t->slot_of[s->node] == slot) {
     t->slot_of[s->node] = TC_SLOT_NONE;
     t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
   if (s->buf) tc_buffer_release(s->buf);
   tc_slot_set_run(s, NULL);
   tc_tensor grad = s->grad;
-  s->gen++;
   s->buf = NULL;
   if (s->gen != UINT32_MAX) {  // a slot whose generation wraps is retired
     s->next = t->free_slot;
-    t->free_slot = h.slot;
+    t->free_slot = slot;
   }
-  t->n_slots--;
   if (grad.gen) tc_slot_release(t, grad);
+}
+
+static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
+  if (--s->refs > 0) return;
+  s->gen++;
+  t->n_slots--;
+  if (!(s->flags & TC_SLOT_OWES)) slot_free(t, s, h.slot);
+}
+
+void tc_slot_settle(tc_trace *t, uint32_t slot) {
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find((tc_tensor){slot, 0}, &owner);
+  s->flags &= (uint8_t)~TC_SLOT_OWES;
+  if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 
 void tc_slot_release(tc_trace *t, tc_tensor h) {
@@ -112,17 +124,18 @@ void tc_slot_unlock(tc_trace *owner) {
 }
 
 tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **owner) {
+  if (h.slot >= TC_POISON || !tc_enter(what ? what : "is_valid", site)) return NULL;
+  (void)tc_trace_self();  // with one, nothing is freed at an exit beside this thread
   tc_slot *s = tc_slot_find(h, owner);
-  if (!s) {
-    if (h.slot < TC_POISON && what) tc_fail(TC_ERR_HANDLE, what, site, "the handle is no tensor");
-    return NULL;
+  bool here = s && (what ? tc_trace_here(*owner, what, site) == TC_OK : tc_trace_is_here(*owner));
+  if (here) {
+    tc_trace_lock(*owner);
+    if (s->gen == h.gen && h.gen) return s;
+    tc_trace_unlock(*owner);
   }
-  if (!what && !tc_trace_is_here(*owner)) return NULL;
-  if (tc_trace_here(*owner, what, site) != TC_OK || !tc_enter(what ? what : "is_valid", site)) return NULL;
-  tc_trace_visit(*owner);
-  if (s->gen == h.gen && h.gen) return s;
-  tc_slot_unlock(*owner);
-  if (what) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");
+  tc_leave();
+  if (what && !s) tc_fail(TC_ERR_HANDLE, what, site, "the handle is no tensor");
+  if (what && here) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");
   return NULL;
 }
 

@@ -85,7 +85,7 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
 
 // Whether somebody beside this trace, which ends, holds what the caller's memory held before the assigns to it, or will once the run is published.
 static bool is_seen(const tc_trace *t, const tc_plan *p, const struct tc_user *u) {
-  uint32_t old = slot_at(u->handle.slot)->node;
+  uint32_t old = slot_at(u->slot)->node;
   while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
   uint32_t leaf = p->leaf_of[old];
   bool ours = leaf != TC_LEAF_NONE && t->leaf[leaf].buf == u->buf;
@@ -398,7 +398,7 @@ static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
     struct tc_user *u = &t->user[i];
-    tc_slot *s = slot_at(u->handle.slot);
+    tc_slot *s = slot_at(u->slot);
     tc_buffer *now = s->buf;
     if (!now || now == u->buf) continue;
     if (u->spare) {
@@ -432,7 +432,7 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
     s->err = buf || run ? TC_OK : st;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {  // a leaf may be the copy that a GPU read
-    tc_slot *s = slot_at(t->user[i].handle.slot);
+    tc_slot *s = slot_at(t->user[i].slot);
     tc_buffer_release(s->buf);
     s->buf = tc_buffer_retain(t->user[i].buf);
   }
@@ -618,13 +618,14 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   const char *op = tc_inside_call.op;
   tc_trace *t;
   *out = (tc_stored){.buf = NULL};
+  (void)tc_trace_self();
   tc_slot *s = tc_slot_find(h, &t);
   bool own = s && h.gen && t == tc_trace_mine;
   if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
   TC_TRY(tc_trace_here(t, op, site));
-  tc_trace_visit(t);
+  tc_trace_lock(t);
   tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
   if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
   if (st == TC_OK) {

@@ -30,7 +30,7 @@ void tc_trace_reset(tc_trace *t) {
   for (uint32_t i = 0; i < t->n_past; i++) tc_run_release(t->past[i].run);
   for (uint32_t i = 0; i < t->n_user; i++) {
     tc_buffer_release(t->user[i].buf);
-    tc_slot_release(t, t->user[i].handle);
+    tc_slot_settle(t, t->user[i].slot);
   }
   t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
   t->n_old_mark = t->n_mark, t->passed = false;

@@ -43,13 +43,13 @@ enum {
   TC_NODE_AGAIN = 128, // not a leaf: a recipe used again, stored this time
 };
 
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2 };
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4 };  // OWES: an assign must reach the caller's memory yet
 
 typedef struct tc_run tc_run;
 struct tc_plan;
 
 typedef struct tc_slot {
-  uint32_t gen, refs;   // gen is odd in use
+  uint32_t gen, refs;   // gen is odd in use; even, and not in the free list, what was released and owes
   uint64_t epoch;       // node counts only in this epoch of the owner's trace
   uint32_t node, home;  // number in the pending trace; number in run
   tc_run *run;          // retained; recipe or history
@@ -163,9 +163,9 @@ struct tc_trace {
   uint32_t cap_out;
   struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
   uint32_t next_latest;       // which is given up for another
-  struct tc_user {            // writable borrowed memory that an assign must reach by the sync; all are retained
-    tc_tensor handle;
-    tc_buffer *buf;
+  struct tc_user {            // writable borrowed memory that an assign must reach by the sync
+    uint32_t slot;            // whose value; it owes until then
+    tc_buffer *buf;           // retained
     tc_buffer *spare;         // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
@@ -190,11 +190,6 @@ static inline void tc_trace_lock(tc_trace *t) {
     tc_biased_lock_own(&t->lock);
   else
     tc_biased_lock_other(&t->lock);
-}
-// Locks the trace of a tensor of any thread. The caller has one from then on, so that nothing is freed at an exit beside it.
-static inline void tc_trace_visit(tc_trace *t) {
-  (void)tc_trace_self();
-  tc_trace_lock(t);
 }
 static inline void tc_trace_unlock(tc_trace *t) {
   if (TC_LIKELY(t == tc_trace_mine))
@@ -229,6 +224,8 @@ void tc_slot_unlock(tc_trace *owner);
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
 void tc_slot_release(tc_trace *t, tc_tensor h);
+// It owes no more; frees it if it was released meanwhile.
+void tc_slot_settle(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.
 void tc_slot_free_all(void);
 // Ends every tensor of every thread.

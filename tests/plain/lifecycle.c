@@ -696,6 +696,43 @@ static void writable_memory_has_one_owner(void) {
   tc_scope_end(s);
 }
 
+static void *assign_and_end(void *memory) {
+  tc_tensor w = tc_borrow(memory, TC_SHAPE(4), TC_F32, TC_WRITABLE, count_release, &n_released);
+  EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+  return NULL;
+}
+
+// An assign reaches the caller's memory though nobody has the handle any more, whatever takes its slot; of a thread that ends with it pending it is given up.
+static void what_is_released_is_assigned_yet(void) {
+  enum { N = 1 << 16 };
+  static float mine[4];
+  float last = 0;
+  pthread_t t;
+  n_released = 0;
+  for (int early = 0; early < 2; early++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor w = tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_WRITABLE, count_release, &n_released);
+    EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+    EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+    if (early) tc_release(w);
+    EXPECT(tc_is_valid(w) == !early, "a handle after its release");
+    tc_scope_end(s);
+    EXPECT(!tc_is_valid(w), "a handle after its scope");
+    s = tc_scope_begin();
+    tc_tensor others[4];
+    for (int i = 0; i < 4; i++) others[i] = tc_full(TC_SHAPE(N), i, TC_F32);
+    EXPECT_OK(tc_eval(4, others));
+    EXPECT(mine[3] == (float)(2 * early + 2) && n_released == early + 1, "%g, released %d times", (double)mine[3], n_released);
+    for (int i = 0; i < 4; i++) {
+      EXPECT_OK(tc_item_f32(tc_select(others[i], 0, N - 1), &last));
+      EXPECT(last == (float)i, "%g where %d was made", (double)last, i);
+    }
+    tc_scope_end(s);
+  }
+  EXPECT(pthread_create(&t, NULL, assign_and_end, mine) == 0 && pthread_join(t, NULL) == 0, "no thread");
+  EXPECT(n_released == 3 && mine[3] == 4, "released %d times, %g", n_released, (double)mine[3]);
+}
+
 // Memory that an assign shares is written by neither; that of the caller is not shared.
 static void what_is_assigned_is_not_copied(void) {
   enum { N = 1 << 18 };
@@ -905,6 +942,7 @@ int main(void) {
   a_slice_keeps_its_value_when_its_source_is_assigned();
   borrowed_memory_is_the_callers();
   writable_memory_has_one_owner();
+  what_is_released_is_assigned_yet();
   what_is_assigned_is_not_copied();
   ten_reads_run_the_graph_once();
   different_graphs_over_equal_shapes_are_different();

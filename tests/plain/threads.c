@@ -164,7 +164,8 @@ static void the_default_device_is_the_threads_own(void) {
 
 // ---- Of tensors that share memory, or a number ----
 
-static tc_tensor param, detached, turned, tall;
+static tc_tensor param, detached, turned, tall, made, taken;
+static pthread_barrier_t turn;
 
 static void *differentiate_square(void *nothing) {
   float of_square[4] = {0};
@@ -187,6 +188,13 @@ static void *differentiate_product(void *nothing) {
     EXPECT_OK(tc_to_host(g, of_product, sizeof of_product));
     EXPECT(of_product[0] == 1 && of_product[3] == 4, "beside its detached value: %g .. %g", (double)of_product[0], (double)of_product[3]);
   }
+  tc_tensor twice = tc_mul(param, 2);
+  EXPECT_OK(tc_eval(1, &twice));
+  made = twice;
+  pthread_barrier_wait(&turn), pthread_barrier_wait(&turn);  // the other thread takes its value
+  EXPECT_OK(tc_grads_of(tc_sum(tc_mul(twice, taken), TC_ALL, false), &param, 1, &g, 0));
+  EXPECT_OK(tc_to_host(g, of_product, sizeof of_product));
+  EXPECT(of_product[0] == 4 && of_product[3] == 16, "beside its value without history: %g .. %g", (double)of_product[0], (double)of_product[3]);
   tc_dims d = tc_shape(tc_add(tall, turned));
   EXPECT(d.rank == 2 && d.dim[0] == 4 && d.dim[1] == 4, "4x1 and 1x4 of the same memory");
   tc_scope_end(s);
@@ -202,7 +210,14 @@ static void what_shares_memory_is_told_apart(void) {
   EXPECT_OK(tc_sync(NULL));
   detached = tc_detach(param), tall = tc_reshape(detached, TC_SHAPE(4, 1)), turned = tc_reshape(detached, TC_SHAPE(1, 4));
   EXPECT_OK(tc_eval(3, (tc_tensor[]){detached, tall, turned}));
-  pthread_create(&t, NULL, differentiate_product, NULL), pthread_join(t, NULL);
+  pthread_barrier_init(&turn, NULL, 2);
+  pthread_create(&t, NULL, differentiate_product, NULL);
+  pthread_barrier_wait(&turn);
+  taken = tc_detach(made);
+  EXPECT_OK(tc_eval(1, &taken));
+  pthread_barrier_wait(&turn);
+  pthread_join(t, NULL);
+  pthread_barrier_destroy(&turn);
   tc_release(param);
   tc_scope_end(s);
 }
