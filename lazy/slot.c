@@ -89,20 +89,20 @@ static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
   }
   if (s->buf) tc_buffer_release(s->buf);
   tc_slot_set_run(s, NULL);
-  tc_tensor grad = s->grad;
   s->buf = NULL;
-  if (s->gen != UINT32_MAX) {  // a slot whose generation wraps is retired
-    s->next = t->free_slot;
-    t->free_slot = slot;
-  }
-  if (grad.gen) tc_slot_release(t, grad);
+  if (s->gen == 0) return;  // a slot whose generation wraps is retired
+  s->next = t->free_slot;
+  t->free_slot = slot;
 }
 
 static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (--s->refs > 0) return;
+  tc_tensor grad = s->grad;
+  s->grad = (tc_tensor){0, 0};
   s->gen++;
   t->n_slots--;
   if (!(s->flags & TC_SLOT_OWES)) slot_free(t, s, h.slot);
+  if (grad.gen) tc_slot_release(t, grad);
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {

@@ -70,6 +70,7 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
 // The thread ends: its scopes close; the trace lives on while handles of it do.
 static void thread_end(void *arg) {
   tc_trace *t = arg;
+  tc_inside = 1;  // callbacks may ask for tensors
   tc_trace_mine = NULL;
   tc_biased_lock_other(&t->lock);
   while (t->n_pool) {
@@ -79,6 +80,7 @@ static void thread_end(void *arg) {
   t->n_mark = t->n_old_mark = 0;
   t->orphan = true;
   tc_trace_unlock_or_retire(t);
+  tc_inside = 0;
 }
 
 // At exit, or when the library is unloaded: what no thread uses is freed.

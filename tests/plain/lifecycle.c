@@ -696,9 +696,17 @@ static void writable_memory_has_one_owner(void) {
   tc_scope_end(s);
 }
 
+static tc_tensor asked_about;
+static void ask_and_count(void *arg) {
+  EXPECT(!tc_is_valid(asked_about) && tc_last_error()->status == TC_ERR_STATE, "a callback at a thread's end asks for a tensor");
+  count_release(arg);
+}
+
 static void *assign_and_end(void *memory) {
-  tc_tensor w = tc_borrow(memory, TC_SHAPE(4), TC_F32, TC_WRITABLE, count_release, &n_released);
-  EXPECT_OK(tc_assign(w, tc_add(w, 1)));
+  asked_about = tc_borrow(memory, TC_SHAPE(4), TC_F32, TC_WRITABLE, ask_and_count, &n_released);
+  EXPECT_OK(tc_set_requires_grad(asked_about, true));
+  EXPECT_OK(tc_backward(tc_sum(tc_mul(asked_about, asked_about), TC_ALL, false)));  // it has a gradient, which goes with it
+  EXPECT_OK(tc_assign(asked_about, tc_detach(tc_add(asked_about, 1))));
   return NULL;
 }
 
