@@ -175,14 +175,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
 
 // A value's memory for the host to read: its own, or from a GPU a copy, which takes its place in v.
 static tc_status bring(tc_stored *v) {
-  tc_buffer *copy;
-  if (!v->buf->memory) return TC_OK;
-  tc_status st = tc_buffer_create(v->buf->bytes, &copy);
-  if (st == TC_OK && (st = tc_buffer_read(v->buf, copy->ptr, (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type))) != TC_OK)
-    tc_buffer_release(copy), copy = NULL;
-  tc_buffer_release(v->buf);
-  v->buf = copy;
-  return st;
+  return v->buf->memory ? tc_value_copy(v) : TC_OK;
 }
 
 const void *tc_map_at(tc_tensor h, tc_site site) {

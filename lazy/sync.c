@@ -603,14 +603,14 @@ static tc_status tell_owed(const char *op, tc_site site) {
   return st;
 }
 
-// Assigns write over the caller's memory: what is read later, or in another trace, is a copy.
-static tc_status copy_out(tc_buffer **b) {
+tc_status tc_value_copy(tc_stored *v) {
+  size_t bytes = (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type);
   tc_buffer *copy = NULL;
-  tc_status st = tc_buffer_create((*b)->bytes, &copy);
-  if (st == TC_OK && (*b)->bytes) st = tc_buffer_copy(copy, *b, (*b)->bytes);
+  tc_status st = tc_buffer_create(bytes, &copy);
+  if (st == TC_OK && bytes) st = tc_buffer_copy(copy, v->buf, bytes);
   if (st != TC_OK) tc_buffer_release(copy), copy = NULL;
-  tc_buffer_release(*b);
-  *b = copy;
+  tc_buffer_release(v->buf);
+  v->buf = copy;
   return st;
 }
 
@@ -634,7 +634,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   }
   if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) {
     if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
-    st = copy_out(&out->buf);
+    st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
   }
   tc_trace_unlock(t);
   return st;

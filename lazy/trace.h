@@ -369,5 +369,7 @@ tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad);
 // for TC_CAUSE_ITEM or TC_CAUSE_TO_HOST, which call tc_value_end once they have read it.
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 void tc_value_end(const tc_stored *v);
+// A copy in the host's memory takes the place of its buffer, which is released; NULL on failure.
+tc_status tc_value_copy(tc_stored *v);
 
 #endif
