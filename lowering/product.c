@@ -21,7 +21,7 @@
 static void unit_of(tc_product *p, tc_product_unit *u) {
   tc_ex *s = p->s;
   u->k0 = tc_ex_i64(s, 0), u->k1 = tc_ex_i64(s, p->of.k);
-  if (p->by.turn || p->by.stream) {
+  if (p->by.turn || p->by.stream || (p->by.once && p->chunks)) {
     tc_product_multiply_few(p, u);
     return;
   }

@@ -42,6 +42,7 @@ typedef struct tc_product_rows {
   tc_val k0;  // at which the packed ones begin
   tc_val ahead;  // where b is asked for as they are multiplied, or TC_NONE
   tc_val next;  // likewise of the next chunk, a row of b a turn of the innermost loop
+  tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
 } tc_product_rows;
 
 // What is asked for while columns of b are turned: where that of a panel's first column lies, and how far apart those of the columns are.
@@ -100,8 +101,8 @@ static inline void ask_for(tc_product *p, const tc_product_asked *x, tc_val colu
 void tc_product_enter_panel(tc_product *p, tc_val panel);
 // `lanes` columns of b at row k, from the present panel.
 tc_val tc_product_load_b(tc_product *p, tc_val k);
-// Asks for the present panel's part of row k of b, which lies along the columns; far: to the second-level cache.
-void tc_product_ask_for_b(tc_product *p, tc_val k, bool far);
+// Asks for a panel's columns of row k of b, which lies along them, from `column` on; far: to the second-level cache.
+void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far);
 // A block of columns of b that lies along k, from step k and element `from` of its first column: read along k and turned. Its rows are made by
 // tc_product_turned_row. ask: what is asked for meanwhile, or NULL.
 void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int size, const tc_product_asked *ask);
@@ -122,6 +123,8 @@ tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k)
 tc_val tc_product_load_a(tc_product *p, tc_val at);
 // sum + a * b: of elements, or of the pairs that words are.
 tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum);
+// Adds k0 to k1 to the accumulators, of the present panel.
+void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc);
 // rows x lanes elements, at the present panel, and what follows them. so_far: whether their sums so far are in memory; TC_NONE: no.
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far);
 // What follows `rows` rows at the present panel, whose sums are in memory.
@@ -131,7 +134,7 @@ void tc_product_multiply_unit(tc_product *p, const tc_product_unit *u);
 
 // ---- product_few.c ----
 
-// All rows by the unit's panels of b, where by.turn or by.stream says so.
+// All rows by the unit's panels of b, where by.turn or by.stream says so, or by.once of chunks.
 void tc_product_multiply_few(tc_product *p, const tc_product_unit *u);
 
 #endif

@@ -1,7 +1,7 @@
 // Products of few rows, whose b is not packed: all rows by it, at the speed at which it is read.
 //
-// A b that lies along the columns streams by, with the sums of several panels in registers; or is read some rows of k at a time. Of one that lies along k,
-// blocks are turned in registers and multiplied at once. Few rows by a b in panels are product_multiply.c's: one tile of rows, over it as one stream.
+// A b that lies along the columns streams by, with the sums of several panels in registers; or is read some whole rows at a time, with the sums in memory. Of one
+// that lies along k, blocks are turned in registers and multiplied at once. Few rows by a b in panels are product_multiply.c's: one tile of rows, over it as one stream.
 #include "lowering/host.h"
 #include "lowering/product.h"
 #include "runtime/topology.h"
@@ -16,6 +16,9 @@
 // scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
 #define STREAM_ROWS 4
 #define STREAM_AHEAD 4096
+// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two apart take turns in one set of the first-level cache, and what is
+// asked for is in another one so.
+#define ASIDE 1024
 
 #define E (&p->s->e)
 
@@ -88,7 +91,7 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), full = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
   tc_val last = sub(p->s, full, tc_emit_bin(E, TC_N_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
-  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE};
+  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
@@ -98,6 +101,58 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
   tc_product_enter_panel(p, panel);
   tc_product_multiply(p, &r, u, panel, TC_NONE);
   end(p->s);
+}
+
+// ---- b along the columns, in chunks of whole rows ----
+
+// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from the unit's first, whose last columns others read.
+static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
+  tc_val here = s->at[TC_RANGE_K], at = add(s, here, i64(s, aside));
+  if (!tc_host_reads_rows() || width <= aside) return here;
+  if (p->by.unit_panels == p->by.n_panels) return at;
+  tc_val last = times(s, u->p1, p->by.lanes), all = times(s, sub(s, u->p1, u->p0), p->by.lanes);
+  return tc_emit_select(E, bin(s, TC_N_LT, at, last), at, sub(s, at, all));
+}
+
+static tc_val chunk_sums(tc_product *p, const tc_product_unit *u, tc_val panel) {
+  return times(p->s, sub(p->s, panel, u->p0), (int64_t)p->by.rows * p->by.lanes);
+}
+
+// All rows by the present panel, at one chunk.
+static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
+  tc_ex *s = p->s;
+  tc_val acc[32];
+  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
+  tc_product_accumulate(p, r, u, panel, acc);
+  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
+}
+
+// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows leave nothing to be asked of each chunk at each panel.
+static void chunked_panels(tc_product *p, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  tc_val zero = i64(s, 0), zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
+  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_product_unit chunk = *u;
+  tc_val panel = loop(s, u->p0, u->p1, 1);
+  for (int i = 0; i < r.n; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+  end(s);
+  r.k0 = chunk.k0 = loop(s, u->k0, u->k1, p->by.chunk);
+  chunk.k1 = add(s, chunk.k0, i64(s, p->by.chunk));
+  if (p->of.k % p->by.chunk) chunk.k1 = tc_emit_bin(E, TC_N_MIN, chunk.k1, u->k1);
+  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
+  panel = loop(s, u->p0, u->p1, 1);
+  tc_product_enter_panel(p, panel);
+  r.sums = chunk_sums(p, u, panel);
+  if (p->b.col == 1) r.asked = asked_column(p, u);
+  multiply_chunk(p, &r, &chunk, panel);
+  end(s);
+  end(s);
+  panel = loop(s, u->p0, u->p1, 1);
+  tc_product_enter_panel(p, panel);
+  tc_product_finish_rows(p, zero, p->by.rows, chunk_sums(p, u, panel));
+  end(s);
 }
 
 // ---- b along k ----
@@ -161,7 +216,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
 static void turned_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE};
+  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   tc_product_unit rest = *u;
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, whole, 1);
@@ -181,6 +236,8 @@ static void turned_panels(tc_product *p, const tc_product_unit *u) {
 void tc_product_multiply_few(tc_product *p, const tc_product_unit *u) {
   if (p->by.turn)
     turned_panels(p, u);
+  else if (p->chunks)
+    chunked_panels(p, u);
   else
     streamed_panels(p, u);
 }

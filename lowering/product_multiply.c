@@ -125,7 +125,7 @@ static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
 static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
-  if (p->by.once && p->chunks && p->b.col == 1) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), true);
+  if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
   if (p->by.ask_apart) tc_emit_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
@@ -177,11 +177,10 @@ static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_produ
   for (int i = 0; i < p->n_read; i++) tc_emit_prefetch(E, p->read[i], at, true);
 }
 
-// Adds k0 to k1 to the accumulators.
-static void accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
   tc_ex *s = p->s;
   tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
-  bool pieces = p->a.segment < p->of.k;
+  bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
   if (pieces) {
     segment = loop(p->s, u->k0, u->k1, p->a.segment);
@@ -189,7 +188,7 @@ static void accumulate(tc_product *p, const tc_product_rows *r, const tc_product
     k = loop(p->s, segment, add(p->s, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
-    k = loop(p->s, u->k0, u->k1, p->by.unroll);
+    k = one_turn ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
   }
   if (r->next != TC_NONE) {
     pieces_of next = next_pieces(p);
@@ -201,7 +200,7 @@ static void accumulate(tc_product *p, const tc_product_rows *r, const tc_product
     tc_val row = add(p->s, k, tc_ex_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
     accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : tc_product_in_row_of_a(p, r, row), acc);
   }
-  end(p->s);
+  if (!one_turn) end(p->s);
   if (pieces) end(p->s);
 }
 
@@ -214,7 +213,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
     tc_emit_end(E, TC_N_ENDIF);
   }
-  accumulate(p, r, u, panel, acc);
+  tc_product_accumulate(p, r, u, panel, acc);
   if (p->direct) {
     for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
     return;
@@ -290,7 +289,7 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
     last = tc_emit_bin(E, TC_N_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
   }
   tc_product_pack_a(p, rows, first, last, u);
-  tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE};
+  tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   tc_product_enter_panel(p, panel);
@@ -306,7 +305,8 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
 // The same tiles at one panel, of a b that lies in panels.
 static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *u, tc_val panel) {
   tc_ex *s = p->s;
-  tc_product_rows r = {.n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE};
+  tc_product_rows r = {
+      .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
     multiply_panel(p, r, u, panel);
     end(p->s);

@@ -33,8 +33,8 @@ tc_val tc_product_load_b(tc_product *p, tc_val k) {
   return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
 }
 
-void tc_product_ask_for_b(tc_product *p, tc_val k, bool far) {
-  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), p->s->at[TC_RANGE_K]);
+void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far) {
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
@@ -129,7 +129,7 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_product_enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), false);
+  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
   tc_val v = tc_product_load_b(p, k);
   store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -145,7 +145,7 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   tc_product_enter_panel(p, panel);
   if (p->b.col == 1 && !cut)
-    for (int i = 0; i < 2; i++) tc_product_ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), false);
+    for (int i = 0; i < 2; i++) tc_product_ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
