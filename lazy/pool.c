@@ -27,6 +27,16 @@ static int64_t windows_of(tc_trace *t, const tc_pool *p, int i, bool ceil) {
   return n - (ceil && (n - 1) * p->stride[i] >= l + p->padding[i]);
 }
 
+// The first window along axis i that has no element of the image in it, -1: none. Where its elements lie apart it may step over all of them.
+static int64_t first_empty(const tc_pool *p, int i) {
+  int64_t l = p->d.dim[p->first + i], apart = p->dilation[i];
+  for (int64_t w = 0; apart > 1 && w < p->out[i]; w++) {
+    int64_t from = w * p->stride[i] - p->padding[i], before = from < 0 ? (apart - 1 - from) / apart : 0;
+    if (before >= p->size[i] || from + before * apart >= l) return w;
+  }
+  return -1;
+}
+
 static bool open(tc_trace *t, tc_pool *p, tc_node a, int n, const tc_dims *size, const tc_pool_options *o) {
   if (a == TC_NODE_ERR) return false;
   *p = (tc_pool){.n = n, .d = *tc_node_dims(t, a)};
@@ -41,6 +51,9 @@ static bool open(tc_trace *t, tc_pool *p, tc_node a, int n, const tc_dims *size,
     if (2 * p->padding[i] > p->dilation[i] * (p->size[i] - 1) + 1)
       return tc_rec_fail(t, TC_ERR_ARG, "padding %lld is more than half of a window of %lld", (long long)p->padding[i], (long long)p->size[i]), false;
     if ((p->out[i] = windows_of(t, p, i, o->ceil_mode)) == 0) return false;
+    int64_t empty = first_empty(p, i);
+    if (empty >= 0)
+      return tc_rec_fail(t, TC_ERR_ARG, "window %lld along axis %d has elements of the padding alone", (long long)empty, p->first + i), false;
   }
   return true;
 }
@@ -99,9 +112,11 @@ static bool is_moved(const tc_trace *t, tc_node a) {
   return false;
 }
 
-// a and its windows with channels last, if that is how a lies in memory.
+// a and its windows with channels last, if that is how a lies in memory. Not where a fold of windows then would be one over the last axis, or else would have been: these
+// go by halves, others in a chain, and bits shall not depend on how a was made.
 static tc_node as_it_lies(tc_trace *t, tc_pool *p, tc_node a, bool *out_moved) {
-  *out_moved = p->d.rank == p->n + 2 && is_moved(t, a);
+  bool chains = p->d.rank == p->n + 2 && p->d.dim[1] > 1 && p->out[p->n - 1] > 1;
+  *out_moved = chains && is_moved(t, a);
   if (!*out_moved) return a;
   a = tc_compose_channels_last(t, a);
   if (a != TC_NODE_ERR) p->first = 1, p->d = *tc_node_dims(t, a);

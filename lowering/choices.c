@@ -36,6 +36,7 @@ static struct {
   uint64_t read[MOST_BOOKS];  // whose files were read
   int n_read;
   bool told;  // that a file cannot be written
+  bool told_full;
   uint64_t n_tuned, n_timed;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 4)
@@ -51,9 +52,9 @@ static choice *find_locked(uint64_t book, const char *key) {
   return NULL;
 }
 
-// pre: locked. A new one, or NULL: no room.
+// pre: locked; the key fits. A new one, or NULL: no room.
 static choice *add_locked(uint64_t book, const char *key, size_t length) {
-  if (self.n == MOST_CHOICES || length >= TC_CHOICE_KEY) return NULL;
+  if (self.n == MOST_CHOICES) return NULL;
   if (self.n == self.cap) {
     size_t cap = TC_MAX_OF(2 * self.cap, (size_t)64);
     choice *at = tc_realloc(self.at, cap * sizeof *at);
@@ -66,6 +67,13 @@ static choice *add_locked(uint64_t book, const char *key, size_t length) {
   return c;
 }
 
+// pre: locked. Once.
+static void tell_full_locked(void) {
+  if (!self.told_full)
+    tc_log_line(TC_LOG_WARN, "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again", MOST_CHOICES);
+  self.told_full = true;
+}
+
 // ---- the file ----
 
 // The file's name, "" where there is no place for it.
@@ -75,15 +83,18 @@ static void find_path(const tc_choice_book *book, char path[TC_PATH_BYTES]) {
   if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, book->stem, name_of(book));
 }
 
-// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds.
+// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what there is no room for is passed over.
 static bool take_line(const tc_choice_book *book, char *line) {
   char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
-  if (!equals || strlen(value) >= TC_CHOICE_VALUE || !book->valid(value)) return false;
+  if (!equals || equals - line >= TC_CHOICE_KEY || strlen(value) >= TC_CHOICE_VALUE || !book->valid(value)) return false;
   *equals = 0;
   if (find_locked(name_of(book), line)) return true;
   choice *c = add_locked(name_of(book), line, (size_t)(equals - line));
-  if (c) memcpy(c->value, value, strlen(value) + 1);
-  return c != NULL;
+  if (c)
+    memcpy(c->value, value, strlen(value) + 1);
+  else
+    tell_full_locked();
+  return true;
 }
 
 // pre: locked. Takes over what the file says and this process does not know.
@@ -161,6 +172,8 @@ void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[
     memcpy(c->value, value, sizeof c->value);
     c->made = true;
     write_locked(book, path);
+  } else {
+    tell_full_locked();
   }
   pthread_mutex_unlock(&self.lock);
 }

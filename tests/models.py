@@ -213,6 +213,8 @@ def resnet_errors(w):
     fails(["nothing to do"], **given)
     fails(["--lr says nothing without --train"], output=path("y.npy"), lr=0.1, **given)
     fails(["--output and --save are one file"], output=path("y.npy"), save=path("y.npy"), **given)
+    fails(["--output and --save are one file"], output=path("y.npy"), save=path("./y.npy"), **given)
+    fails(["--output and --save are one file"], output=path("y.npy"), save=path("./y.npy"), **given)
     fails(["the file of --weights, which would be lost"], output=given["weights"], **given)
     fails(["the file of --input, which would be lost"], train=1, labels=torch.zeros(2, dtype=torch.int64), save=path("input.npy"), **given)
     fails(["--labels"], train=1, **given)

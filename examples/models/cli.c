@@ -132,6 +132,13 @@ static void expect_writable(const char *option, const char *path) {
   if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) cli_fail("--%s %s: %s", option, path, strerror(EISDIR));
 }
 
+// Whether a file written to the one is written to the other: links are followed. Where the file is not there yet, realpath fails but leaves where it would be.
+static bool is_one_place(const char *path, const char *other) {
+  char place[2][PATH_MAX] = {"", ""};
+  bool known[2] = {realpath(path, place[0]) || errno == ENOENT, realpath(other, place[1]) || errno == ENOENT};
+  return known[0] && known[1] && strcmp(place[0], place[1]) == 0;
+}
+
 // No option is passed over in silence.
 static void expect_company(const bool *given) {
   for (int i = 0; i < N_ROWS; i++) {
@@ -170,7 +177,7 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   if (optind < argc) cli_fail("'%s' is no option; %s --help tells what there is", argv[optind], argv[0]);
   expect_company(given);
   expect_writable("output", c.output), expect_writable("save", c.save);
-  if (c.output && c.save && strcmp(c.output, c.save) == 0) cli_fail("--output and --save are one file, %s", c.save);
+  if (c.output && c.save && is_one_place(c.output, c.save)) cli_fail("--output and --save are one file, %s", c.save);
   expect_not_read(&c, given, "output", c.output), expect_not_read(&c, given, "save", c.save);
   if (c.device) cli_check(tc_set_default_device(c.device));
   if (c.threads) cli_check(tc_set_num_threads((int)c.threads));

@@ -162,8 +162,9 @@ static const char *parse_value(const char *key, const char *p, npy *out, unsigne
   return snprintf(why, why_bytes, "it has rank %zu; tc has %d", rank, TC_MAX_RANK), NULL;
 }
 
-// The dictionary with exactly the three keys; on failure what is wrong in why.
-static tc_status parse_header(const char *p, npy *out, char *why, size_t why_bytes) {
+// The dictionary with exactly the three keys in n bytes, behind which is a zero; on failure what is wrong in why.
+static tc_status parse_header(const char *p, size_t n, npy *out, char *why, size_t why_bytes) {
+  const char *end = p + n;
   unsigned seen = 0;
   tc_status st = TC_ERR_IO;
   snprintf(why, why_bytes, "the header is not the dictionary that NumPy writes");
@@ -181,7 +182,7 @@ static tc_status parse_header(const char *p, npy *out, char *why, size_t why_byt
     else if (*p != '}')
       return st;
   }
-  return seen == 7 && *skip_space(p + 1) == 0 ? TC_OK : st;
+  return seen == 7 && skip_space(p + 1) == end ? TC_OK : st;
 }
 
 // Bytes of the data that the header announces; false if they overflow.
@@ -219,7 +220,7 @@ static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *o
   if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
   bool whole = read_whole(f, header, n, why, why_bytes);
   header[n] = 0;
-  tc_status st = whole ? parse_header(header, out, why, why_bytes) : TC_ERR_IO;
+  tc_status st = whole ? parse_header(header, n, out, why, why_bytes) : TC_ERR_IO;
   free(header);
   *out_offset = offset + (uint64_t)n;
   return st;

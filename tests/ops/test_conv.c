@@ -89,6 +89,10 @@ Test(conv, pools_norms_and_resizing_that_do_not_fit_say_why) {
   tc_pool_options none = {.exclude_padding = false};
   tc_batch_norm_options training = {.training = true, TC_BATCH_NORM_DEFAULTS}, evaluation = {TC_BATCH_NORM_DEFAULTS};
   expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.padding = S(2)}), TC_ERR_ARG, "padding 2 is more than half of a window of 2");
+  expect_refusal(tc_max_pool2d(x, S(1, 2), (tc_pool_options){.stride = S(1, 5), .padding = S(0, 1), .dilation = S(1, 5)}), TC_ERR_ARG,
+                 "window 0 along axis 3 has elements of the padding alone");
+  expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.stride = S(1), .padding = S(2), .dilation = S(5)}), TC_ERR_ARG,
+                 "window 1 along axis 2 has elements of the padding alone");
   expect_refusal(tc_max_pool2d(x, S(5), none), TC_ERR_SHAPE, "a window of 5 does not fit in 4 elements of axis 2");
   expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.divisor_override = 3}), TC_ERR_ARG, "divisor_override are for averages");
   expect_refusal(tc_max_pool2d(x, TC_SCALAR, none), TC_ERR_ARG, "size is 0");
@@ -353,6 +357,29 @@ static void expect_road(const road *r, double allowed, double allowed_dw) {
               "[%d %d %d %d] by %d of %d, stride %d, padding %d, dilation %d, groups %d: %s is off by %g of %g", r->n, r->c, r->h, r->w, r->o,
               r->size, r->stride, r->padding, r->dilation, r->groups, (const char *[]){"y", "dx", "dw"}[i], worst, largest);
     free(got[i]), free(want[i]);
+  }
+}
+
+// Whether x is a leaf, or what batch norm made with channels last: also where channels or windows along an axis are one.
+Test(conv, an_average_s_bits_do_not_depend_on_how_its_image_was_made) {
+  static const int64_t shape[][4] = {{3, 1, 12, 20}, {3, 3, 12, 20}, {2, 5, 6, 3}, {1, 1, 3, 3}, {1, 4, 3, 3}, {2, 1, 3, 9}, {1, 4, 3, 9}};
+  tc_batch_norm_options training = {.training = true, TC_BATCH_NORM_DEFAULTS};
+  OK(tc_set_default_device("tc:cpu"));
+  for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+    tc_scope scope = tc_scope_begin();
+    const int64_t *d = shape[i];
+    float *v[2];
+    int64_t n[2];
+    for (int made = 0; made < 2; made++) {
+      tc_seed(7);
+      tc_tensor x = tc_batch_norm(tc_randn(S(d[0], d[1], d[2], d[3]), TC_F32), NONE, NONE, NONE, NONE, training);
+      if (made) OK(tc_eval(1, &x));
+      v[made] = values_of(tc_avg_pool2d(x, S(3), (tc_pool_options){.stride = S(1)}), &n[made]);
+    }
+    cr_assert_eq(n[0], n[1]);
+    cr_expect_eq(memcmp(v[0], v[1], (size_t)n[0] * sizeof(float)), 0, "[%d %d %d %d]", (int)d[0], (int)d[1], (int)d[2], (int)d[3]);
+    free(v[0]), free(v[1]);
+    tc_scope_end(scope);
   }
 }
 

@@ -210,6 +210,20 @@ static void *send(void *arg) {
   return ok ? arg : NULL;
 }
 
+// Behind the dictionary are spaces and the line's end, no zero with what else there may be.
+Test(text, a_header_is_read_to_its_end) {
+  enter_new_directory();
+  for (int zero = 0; zero < 2; zero++) {
+    cr_assert_eq(tc_save_npy("file", tc_ones(TC_SHAPE(3), TC_F32)), TC_OK);
+    FILE *f = fopen("file", "r+b");
+    cr_assert(f && fseek(f, 128 - 4, SEEK_SET) == 0 && fwrite(zero ? "\0{} " : "    ", 1, 4, f) == 4 && fclose(f) == 0);
+    cr_expect(tc_is_valid(tc_load_npy("file")) == !zero, "%s", tc_last_error()->message);
+    tc_clear_error();
+  }
+  unlink("file");
+  leave_directory();
+}
+
 // The array is larger than a pipe, and than the room that is made before data come. Then one that is cut short.
 Test(text, loading_from_a_pipe_takes_one_array_and_waits_for_all_of_it) {
   enter_new_directory();
