@@ -64,6 +64,10 @@
 // A whole product for which a longer innermost loop is worth compiling, a fifth more. On a Zen 3 at one thread, times as fast so: 128x128x128 1.27, 32x128x128
 // 1.17, 64x64x64 1.06, 128x100x10 1.13.
 #define UNROLLED 5e4
+// Registers for accumulators where k, and so a tile, is short. A Zen 4 stores half a vector a cycle, and with the stores of 24 before it the next tile begins late: times as
+// fast with 16, at one thread, 64x64x64 1.01 to 1.02, 64x32x64 1.02 to 1.03, 256x64x256 1.01 to 1.02, 1024x32x64 1.0 to 1.1; 128x96x128 and 128x128x128 0.99 to 1.01.
+#define SHORT_K 64
+#define SHORT_REGISTERS 16
 #define MOST_ROWS 30  // of a tile
 // Where the number of rows is an argument: of a unit, for which it is cut; and of a tile, since code for the rows that are left follows that of whole tiles.
 #define ANY_ROWS 256
@@ -154,6 +158,16 @@ static bool is_from_afar(const tc_extent3 *of, const tc_operand *right, int64_t 
   return pitch_of(right) * of->k > cache / 4;
 }
 
+// Whether multiplying a step of k takes 24 cycles: vectors that the processor does as two halves.
+static bool steps_are_long(void) {
+  return tc_host_halves_vectors() && tc_compiler_vector_bytes() == 64;
+}
+
+// Whether a tile's stores would hold up the next one. Not where the right factor comes from memory: the fewer tiles read it the better.
+static bool ends_are_dear(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
+  return steps_are_long() && of->k <= SHORT_K && !is_from_afar(of, right, cache);
+}
+
 static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                              const tc_cut *given) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
@@ -167,7 +181,8 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
   if (halves) b->lanes = lines ? TC_MIN(b->lanes / 2, 64 / size) : b->lanes / 2;
   b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, left, right));
   b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
-  b->rows = TC_MAX_OF(registers_of() / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
+  int registers = ends_are_dear(of, right, cache) ? TC_MIN(registers_of(), SHORT_REGISTERS) : registers_of();
+  b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->rows = (int)given_or(given, TC_CUT_ROWS, b->rows);
   b->tiles = tc_ceil_div(of->m, b->rows);
   b->rows = (int)tc_ceil_div(of->m, b->tiles);
@@ -215,11 +230,6 @@ static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, co
 // Whether each step of k is in another part of memory.
 static bool is_apart(const tc_operand *left) {
   return left->col * (int64_t)tc_type_bytes(left->type) >= 512;
-}
-
-// Whether multiplying a step of k takes 24 cycles: vectors that the processor does as two halves.
-static bool steps_are_long(void) {
-  return tc_host_halves_vectors() && tc_compiler_vector_bytes() == 64;
 }
 
 // Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
