@@ -22,6 +22,13 @@
 
 #define E (&p->s->e)
 
+// The one tile of rows there is, for which nothing is asked for.
+static tc_product_rows all_rows(tc_product *p) {
+  tc_val zero = i64(p->s, 0);
+  return (tc_product_rows){
+      .n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+}
+
 // ---- b along the columns, streamed ----
 
 // Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a shift, the upper by a mask.
@@ -91,7 +98,7 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), full = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
   tc_val last = sub(p->s, full, tc_emit_bin(E, TC_N_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
-  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_product_rows r = all_rows(p);
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
@@ -133,7 +140,7 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
 static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = i64(s, 0), zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
-  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_product_rows r = all_rows(p);
   tc_product_unit chunk = *u;
   tc_val panel = loop(s, u->p0, u->p1, 1);
   for (int i = 0; i < r.n; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
@@ -216,7 +223,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
 static void turned_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  tc_product_rows r = {.n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_product_rows r = all_rows(p);
   tc_product_unit rest = *u;
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, whole, 1);

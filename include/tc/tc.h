@@ -368,7 +368,7 @@ typedef struct tc_conv_options {
   int64_t groups;  // 1 if left out
 } tc_conv_options;
 typedef struct tc_pool_options {
-  tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling
+  tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling. No window may be in the padding alone
   bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
   bool ceil_mode;  // windows that begin in the image or before it may end behind it
   int64_t divisor_override;  // what an average divides by; 0: the number of elements
