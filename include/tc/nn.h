@@ -61,7 +61,7 @@ TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const ch
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
 
 // ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
-// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias".
+// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.
 
 // Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to the end of the block it stands in.
 #define TC_NN_PATH_BYTES 256
@@ -104,13 +104,13 @@ TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *pa
 // on its own: softmax(q k^T / sqrt(dim / n_heads)) v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
-// tc_dropout in training mode, else x itself.
+// tc_dropout in training mode, else x itself, checked alike.
 TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
 
 // ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----
 // Those after fan_in and fan_out want a shape [out, in, ...] of rank 2 or more: TC_ERR_SHAPE.
 
-// Uniform in [low, high); normal with that mean and standard deviation.
+// Uniform in [low, high); normal with that mean and standard deviation. TC_ERR_ARG unless those are finite f32, in order, and no deviation is negative.
 TC_API tc_tensor tc_nn_uniform(tc_dims shape, double low, double high);
 TC_API tc_tensor tc_nn_normal(tc_dims shape, double mean, double std);
 // Uniform within gain * sqrt(6 / (fan_in + fan_out)); normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)).

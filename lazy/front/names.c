@@ -40,6 +40,16 @@ bool tc_names_add(tc_names *names, const char *name) {
   return true;
 }
 
+// From the last: no name's search goes on past one that came after it.
+void tc_names_cut(tc_names *names, int n) {
+  while (names->n > n) {
+    char *last = names->name[names->n - 1];
+    names->table[place(names, last)] = 0;
+    names->n--;
+    free(last);
+  }
+}
+
 int tc_names_find(const tc_names *names, const char *name) {
   return names->n ? (int)names->table[place(names, name)] - 1 : -1;
 }

@@ -13,6 +13,8 @@ typedef struct tc_names {
 
 // False without memory. The name must not be there yet.
 bool tc_names_add(tc_names *names, const char *name);
+// Takes back the names after the first n.
+void tc_names_cut(tc_names *names, int n);
 // Its number, or -1.
 int tc_names_find(const tc_names *names, const char *name);
 // The name that ends with this one, or that the fewest edits turn into it, of several the one that begins most like it; NULL if none comes near. taken: by

@@ -12,17 +12,32 @@ static bool is_none(tc_tensor t) {
 
 // ---- Linear, embedding ----
 
-// What adds parameters ends a scope of its own: nobody else holds what they start from, which is not made where other values take its place before it is read.
+// What adds parameters adds all of a module's or none. It ends a scope of its own: nobody else holds what they start from, which is not made where other
+// values take its place before it is read.
+typedef struct adding {
+  tc_nn_params *p;
+  int n_before;
+  tc_scope scope;
+} adding;
+
+static adding begin_adding(tc_nn_params *p, tc_site site) {
+  return (adding){p, tc_nn_count_all(p), tc_scope_begin_at(site)};
+}
+
+static tc_status end_adding(adding a, tc_status st) {
+  if (st != TC_OK && a.p) tc_nn_cut(a.p, a.n_before);
+  tc_scope_end_at(a.scope, 0);
+  return st;
+}
 
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_linear");
   const char *op = "nn_add_linear";
   double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-  tc_scope scope = tc_scope_begin_at(site);
+  adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site);
   if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
@@ -33,10 +48,9 @@ tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, 
 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_embedding");
-  tc_scope scope = tc_scope_begin_at(site);
+  adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor ids, tc_site site) {
@@ -46,18 +60,22 @@ tc_tensor tc_nn_embedding_at(const tc_nn_params *p, const char *path, tc_tensor 
 
 tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probability, tc_site site) {
   TC_CALLED_AS("nn_dropout");
-  return tc_nn_training(p) ? tc_dropout_at(x, probability, site) : x;
+  const char *op = "nn_dropout";
+  if (p == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no list"));
+  if (tc_nn_training(p)) return tc_dropout_at(x, probability, site);
+  if (!(probability >= 0 && probability <= 1)) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "p is %g, not within [0, 1]", probability));
+  tc_status st = tc_operand_check(op, x, site);
+  return st == TC_OK ? x : tc_poison(st);
 }
 
 // ---- Norms ----
 
 // weight of ones, and bias of zeros.
 static tc_status add_norm(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
-  tc_scope scope = tc_scope_begin_at(site);
+  adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site);
   if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 tc_status tc_nn_add_layer_norm_at(tc_nn_params *p, const char *path, int64_t dim, tc_site site) {
@@ -96,13 +114,12 @@ tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t cha
   TC_CALLED_AS("nn_add_batch_norm");
   const char *op = "nn_add_batch_norm";
   tc_dims shape = tc_dims_of(1, &channels);
-  TC_TRY(add_norm(op, p, path, channels, true, site));
-  tc_scope scope = tc_scope_begin_at(site);
-  tc_status st = tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site);
+  adding a = begin_adding(p, site);
+  tc_status st = add_norm(op, p, path, channels, true, site);
+  if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps, tc_site site) {
@@ -128,11 +145,10 @@ tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int
     return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in, (long long)out, (long long)groups);
   tc_dims shape = tc_dims_of(4, (int64_t[]){out, in / groups, size.dim[0], size.dim[size.rank - 1]});
   double n = (double)shape.dim[1] * (double)shape.dim[2] * (double)shape.dim[3], bound = n > 0 ? 1 / sqrt(n) : 0;
-  tc_scope scope = tc_scope_begin_at(site);
+  adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
   if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 tc_tensor tc_nn_conv2d_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options, tc_site site) {
@@ -179,7 +195,8 @@ tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc
 }
 
 static tc_status add_attention(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
-  int64_t three = 3 * dim;
+  int64_t three;
+  if (__builtin_mul_overflow(dim, 3, &three)) return tc_fail(TC_ERR_SHAPE, op, site, "three projections of %lld are too many", (long long)dim);
   TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight", tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
   TC_TRY(tc_nn_add_leaf(op, p, path, "out_proj.weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){dim, dim}), sqrt(5), site), site));
   if (!bias) return TC_OK;
@@ -189,10 +206,9 @@ static tc_status add_attention(const char *op, tc_nn_params *p, const char *path
 
 tc_status tc_nn_add_multihead_attention_at(tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_multihead_attention");
-  tc_scope scope = tc_scope_begin_at(site);
+  adding a = begin_adding(p, site);
   tc_status st = add_attention("nn_add_multihead_attention", p, path, dim, bias, site);
-  tc_scope_end_at(scope, 0);
-  return st;
+  return end_adding(a, st);
 }
 
 typedef struct projection {

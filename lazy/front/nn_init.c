@@ -7,13 +7,15 @@
 
 tc_tensor tc_nn_uniform_at(tc_dims shape, double low, double high, tc_site site) {
   TC_CALLED_AS("nn_uniform");
-  if (low > high) return tc_poison(tc_fail(TC_ERR_ARG, "nn_uniform", site, "there are no numbers from %g to %g", low, high));
+  if (!(low <= high) || !isfinite((float)(high - low)) || !isfinite((float)low))
+    return tc_poison(tc_fail(TC_ERR_ARG, "nn_uniform", site, "there are no numbers from %g to %g", low, high));
   return tc_add_num_at(tc_mul_num_at(tc_rand_at(shape, TC_F32, site), tc_num_float(high - low), site), tc_num_float(low), site);
 }
 
 tc_tensor tc_nn_normal_at(tc_dims shape, double mean, double std, tc_site site) {
   TC_CALLED_AS("nn_normal");
-  if (std < 0) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a standard deviation is not %g", std));
+  if (!(std >= 0) || !isfinite((float)std)) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a standard deviation is not %g", std));
+  if (!isfinite((float)mean)) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a mean is not %g", mean));
   return tc_add_num_at(tc_mul_num_at(tc_randn_at(shape, TC_F32, site), tc_num_float(std), site), tc_num_float(mean), site);
 }
 
@@ -33,22 +35,27 @@ static fans fans_of(const tc_dims *shape, tc_site site) {
   return (fans){(double)shape->dim[1] * field, (double)shape->dim[0] * field, TC_OK};
 }
 
+// The square root of x / n; of nothing without fans, where there is nothing to fill either.
+static double root_of(double x, double n) {
+  return n <= 0 ? 0 : sqrt(x / n);
+}
+
 tc_tensor tc_nn_xavier_uniform_at(tc_dims shape, double gain, tc_site site) {
   TC_CALLED_AS("nn_xavier_uniform");
   fans f = fans_of(&shape, site);
-  double bound = gain * sqrt(6 / (f.in + f.out));
+  double bound = gain * root_of(6, f.in + f.out);
   return f.status == TC_OK ? tc_nn_uniform_at(shape, -bound, bound, site) : tc_poison(f.status);
 }
 
 tc_tensor tc_nn_xavier_normal_at(tc_dims shape, double gain, tc_site site) {
   TC_CALLED_AS("nn_xavier_normal");
   fans f = fans_of(&shape, site);
-  return f.status == TC_OK ? tc_nn_normal_at(shape, 0, gain * sqrt(2 / (f.in + f.out)), site) : tc_poison(f.status);
+  return f.status == TC_OK ? tc_nn_normal_at(shape, 0, gain * root_of(2, f.in + f.out), site) : tc_poison(f.status);
 }
 
 tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site) {
   TC_CALLED_AS("nn_kaiming_uniform");
   fans f = fans_of(&shape, site);
-  double bound = sqrt(6 / ((1 + a * a) * f.in));
+  double bound = root_of(6, (1 + a * a) * f.in);
   return f.status == TC_OK ? tc_nn_uniform_at(shape, -bound, bound, site) : tc_poison(f.status);
 }

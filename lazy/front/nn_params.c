@@ -112,6 +112,18 @@ static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tenso
   return t;
 }
 
+void tc_nn_cut(tc_nn_params *p, int n) {
+  for (int last = p->names.n - 1; last >= n; last--) {
+    int at = p->place[last];
+    tc_release_at(p->tensor[at], 0);
+    memmove(p->tensor + at, p->tensor + at + 1, (size_t)(last - at) * sizeof *p->tensor);
+    memmove(p->name + at, p->name + at + 1, (size_t)(last - at) * sizeof *p->name);
+    for (int i = 0; i < last; i++) p->place[i] -= p->place[i] > at;
+    p->n_params -= at < p->n_params;
+    tc_names_cut(&p->names, last);
+  }
+}
+
 static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
   if (p == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);

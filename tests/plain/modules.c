@@ -96,6 +96,12 @@ static void initial_values_are_pytorchs(void) {
   EXPECT_FAILS(tc_nn_xavier_uniform(TC_SHAPE(3), 1), TC_ERR_SHAPE, "[3] has no fans");
   EXPECT_FAILS(tc_nn_xavier_normal(TC_SCALAR, 1), TC_ERR_SHAPE, "[] has no fans");
   EXPECT_FAILS(tc_nn_kaiming_uniform(TC_SHAPE(3), 1), TC_ERR_SHAPE, "[3] has no fans");
+  EXPECT_FAILS(tc_nn_uniform(shape, 3, 2), TC_ERR_ARG, "no numbers from 3 to 2");
+  EXPECT_FAILS(tc_nn_uniform(shape, NAN, 0), TC_ERR_ARG, "no numbers from nan to 0");
+  EXPECT_FAILS(tc_nn_uniform(shape, -1e308, 1e308), TC_ERR_ARG, "no numbers from -1e+308 to 1e+308");
+  EXPECT_FAILS(tc_nn_normal(shape, 0, NAN), TC_ERR_ARG, "a standard deviation is not nan");
+  EXPECT_FAILS(tc_nn_normal(shape, INFINITY, 1), TC_ERR_ARG, "a mean is not inf");
+  EXPECT_FAILS(tc_nn_kaiming_uniform(shape, NAN), TC_ERR_ARG, "no numbers from");
 
   tc_nn_params *p = tc_nn_params_create();
   EXPECT_OK(tc_nn_add_linear(p, "fc", 400, 100, true));
@@ -113,6 +119,47 @@ static void initial_values_are_pytorchs(void) {
   EXPECT_OK(tc_item_f32(tc_sum(tc_nn_get(p, "norm.weight"), TC_ALL, false), &ones));
   EXPECT_OK(tc_item_f32(tc_sum(tc_abs(tc_nn_get(p, "attn.in_proj_bias")), TC_ALL, false), &zeros));
   EXPECT(ones == 40000 && zeros == 0, "%g %g", (double)ones, (double)zeros);
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+// A module is there whole or not at all, and can be added once what was in its way is gone.
+static void a_failed_module_leaves_nothing(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32), first = tc_nn_add(p, "first", x);
+  static const char *const in_the_way[] = {"fc.bias", "norm.bias", "conv.bias", "attn.out_proj.bias", "bn.num_batches_tracked"};
+  for (int i = 0; i < 5; i++) (void)tc_nn_add_buffer(p, in_the_way[i], x);
+  EXPECT_FAILS(tc_nn_add_linear(p, "fc", 2, 2, true), TC_ERR_ARG, "the name 'fc.bias' is taken");
+  EXPECT_FAILS(tc_nn_add_layer_norm(p, "norm", 2), TC_ERR_ARG, "the name 'norm.bias' is taken");
+  EXPECT_FAILS(tc_nn_add_conv2d(p, "conv", 2, 2, TC_SHAPE(3), 1, true), TC_ERR_ARG, "the name 'conv.bias' is taken");
+  EXPECT_FAILS(tc_nn_add_multihead_attention(p, "attn", 2, true), TC_ERR_ARG, "the name 'attn.out_proj.bias' is taken");
+  EXPECT_FAILS(tc_nn_add_multihead_attention(p, "wide", INT64_MAX, true), TC_ERR_SHAPE, "three projections of 9223372036854775807 are too many");
+  EXPECT_FAILS(tc_nn_add_batch_norm(p, "bn", 2), TC_ERR_ARG, "the name 'bn.num_batches_tracked' is taken");
+  EXPECT(tc_nn_count(p) == 1 && tc_nn_count_all(p) == 6, "%d parameters and %d buffers", tc_nn_count(p), tc_nn_count_all(p) - tc_nn_count(p));
+  EXPECT(memcmp(&tc_nn_tensors(p)[0], &first, sizeof first) == 0, "the first parameter is another");
+  for (int i = 0; i < 5; i++) {
+    tc_tensor t = tc_nn_get(p, in_the_way[i]);
+    EXPECT(memcmp(&tc_nn_tensors(p)[i + 1], &t, sizeof t) == 0 && strcmp(tc_nn_names(p)[i + 1], in_the_way[i]) == 0, "%s moved", in_the_way[i]);
+  }
+  EXPECT(!tc_nn_has(p, "fc.weight") && !tc_nn_has(p, "bn.running_mean") && !tc_nn_has(p, "attn.in_proj_weight"), "halves of modules are left");
+  EXPECT_OK(tc_nn_add_linear(p, "fc", 2, 2, false));
+  EXPECT(tc_nn_count(p) == 2 && strcmp(tc_nn_names(p)[1], "fc.weight") == 0, "the module could not be added after all");
+  tc_nn_params_destroy(p);
+  tc_scope_end(scope);
+}
+
+static void dropout_is_checked_in_evaluation_too(void) {
+  tc_scope scope = tc_scope_begin();
+  tc_nn_params *p = tc_nn_params_create();
+  tc_tensor x = tc_ones(TC_SHAPE(2), TC_F32);
+  for (int training = 0; training < 2; training++) {
+    tc_nn_set_training(p, training);
+    EXPECT_FAILS(tc_nn_dropout(p, x, -1), TC_ERR_ARG, "p is -1, not within [0, 1]");
+    EXPECT_FAILS(tc_nn_dropout(p, x, NAN), TC_ERR_ARG, "p is nan, not within [0, 1]");
+    EXPECT_FAILS(tc_nn_dropout(p, (tc_tensor){0, 0}, 0.5), TC_ERR_HANDLE, "null");
+  }
+  EXPECT_FAILS(tc_nn_dropout(NULL, x, 0.5), TC_ERR_ARG, "there is no list");
   tc_nn_params_destroy(p);
   tc_scope_end(scope);
 }
@@ -307,6 +354,8 @@ int main(void) {
   bool files = has_library(tc_safetensors_open_at);
   initial_values_are_pytorchs();
   names_are_checked();
+  a_failed_module_leaves_nothing();
+  dropout_is_checked_in_evaluation_too();
   attention_refuses_what_does_not_fit();
   modules_are_their_ops();
   batch_norm_has_two_modes();
