@@ -10,7 +10,7 @@ static bool is_none(tc_tensor t) {
   return t.slot == 0 && t.gen == 0;
 }
 
-// ---- Linear, embedding ----
+// ---- Adding a module's parameters ----
 
 // What adds parameters adds all of a module's or none. It ends a scope of its own: nobody else holds what they start from, which is not made where other
 // values take its place before it is read.
@@ -29,6 +29,8 @@ static tc_status end_adding(adding a, tc_status st) {
   tc_scope_end_at(a.scope, 0);
   return st;
 }
+
+// ---- Linear, embedding ----
 
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_linear");
