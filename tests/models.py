@@ -224,6 +224,9 @@ def resnet_errors(w):
     fails(["--batch 3: there are 2 rows"], train=1, labels=torch.zeros(2, dtype=torch.int64), batch=3, **given)
     labels = torch.zeros(2, dtype=torch.int64)
     fails(["--save", "No such file or directory"], train=1000000, labels=labels, save="/nonexistent/w.safetensors", **given)
+    os.path.lexists(path("astray")) or os.symlink("/nonexistent/w.safetensors", path("astray"))
+    fails(["--save", "No such file or directory"], train=1000000, labels=labels, save=path("astray"), **given)
+    fails(["--save", "File name too long"], train=1000000, labels=labels, save=path("x" * 256), **given)
     fails([f"--save {DIR}: Is a directory"], train=1000000, labels=labels, save=DIR, **given)
     with open("/dev/full", "w") as full:
         fails(["standard output: No space left on device"], to=full, train=1, labels=labels, **given)

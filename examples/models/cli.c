@@ -2,6 +2,7 @@
 #include "examples/models/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <getopt.h>
 #include <limits.h>
@@ -59,7 +60,8 @@ static const row rows[] = {
     {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum), .with = "train"},
     {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
     {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
-    {"top-k", "K", "draw from the K likeliest tokens; without it, take the likeliest", COUNT, offsetof(cli, top_k), .with = "generate"},
+    {"top-k", "K", "draw from the K likeliest tokens, others with another --batch; without it, take the likeliest", COUNT, offsetof(cli, top_k),
+     .with = "generate"},
     {"vocab", "FILE", "vocab.json: print text instead of ids, ? where it has none", TEXT, offsetof(cli, vocab), .with = "generate", .is_read = true},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
@@ -106,7 +108,7 @@ static void set(cli *c, const row *r, const char *text) {
     }
     case NUMBER:
       *(double *)to = strtod(text, &end);
-      if (errno || end == text || *end || !(*(double *)to >= 0 && *(double *)to <= DBL_MAX))
+      if (end == text || *end || !(*(double *)to >= 0 && *(double *)to <= DBL_MAX))
         cli_fail("--%s %s: not a number from 0 on that a double can be", r->name, text);
       return;
     case TYPE:
@@ -119,17 +121,27 @@ static void set(cli *c, const row *r, const char *text) {
   }
 }
 
-// Before any work: a file is written beside its place and renamed, so its directory must take one, and no directory be in its place. "/." is in directories
-// alone.
+// Before any work: a file is written beside where its links lead and renamed, so that directory must take one; what is no file, as a pipe, is written in
+// place. Whether a name can be had that is not there yet, making it tells.
 static void expect_writable(const char *option, const char *path) {
-  char directory[PATH_MAX];
+  char place[PATH_MAX];
   struct stat there;
   if (path == NULL) return;
-  const char *slash = strrchr(path, '/');
-  snprintf(directory, sizeof directory, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
-  if (access(directory, W_OK | X_OK) != 0) cli_fail("--%s %s: %s", option, path, strerror(errno));
-  if (*path == 0 || (slash && slash[1] == 0)) cli_fail("--%s %s: not the name of a file", option, path);
-  if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) cli_fail("--%s %s: %s", option, path, strerror(EISDIR));
+  if (*path == 0 || path[strlen(path) - 1] == '/') cli_fail("--%s %s: not the name of a file", option, path);
+  if (stat(path, &there) != 0) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) cli_fail("--%s %s: %s", option, path, strerror(errno));
+    close(fd);
+    if (realpath(path, place)) unlink(place);
+    return;
+  }
+  if (S_ISDIR(there.st_mode)) cli_fail("--%s %s: %s", option, path, strerror(EISDIR));
+  bool can = !S_ISREG(there.st_mode) && access(path, W_OK) == 0;
+  if (S_ISREG(there.st_mode) && realpath(path, place)) {
+    strrchr(place, '/')[1] = 0;
+    can = access(place, W_OK | X_OK) == 0;
+  }
+  if (!can) cli_fail("--%s %s: %s", option, path, strerror(errno));
 }
 
 // Whether a file written to the one is written to the other: links are followed. Where the file is not there yet, realpath fails but leaves where it would be.

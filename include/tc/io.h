@@ -52,7 +52,7 @@ TC_API void tc_archive_close(tc_archive *a);
 TC_API tc_status tc_safetensors_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
 TC_API tc_status tc_safetensors_save_with(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
                                           const char *const *meta) TC_MUST_USE;
-// As numpy.savez: not compressed. Of control characters a name may have tabs and line ends alone (TC_ERR_ARG).
+// As numpy.savez: not compressed. No pipe or device takes one (TC_ERR_IO). Of control characters a name may have tabs and line ends alone (TC_ERR_ARG).
 TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
 
 // ---- Checkpoints: training that goes on where it stopped, to the bit ----
