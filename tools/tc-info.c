@@ -1,5 +1,6 @@
 // tc-info: what this build of tc is, what it found on this machine, whether a kernel can be compiled on each device, and the environment variables it knows.
 #include <stdio.h>
+#include <string.h>
 
 #include "device/device.h"
 #include "device/gpu.h"
@@ -9,7 +10,7 @@
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
-// Of a GPU that is there: its vendor's libraries, or why none is used. No run of one on hardware is known to this version.
+// Of a GPU that is there: its vendor's libraries, or why none is used. No run of one of AMD's on hardware is known to this version.
 static void print_libraries(tc_device d) {
   static const char *const makes[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
   tc_gpu *g;
@@ -19,14 +20,14 @@ static void print_libraries(tc_device d) {
     if (why)
       printf("  %-10s generated %s alone: %s\n", "", makes[i], why);
     else
-      printf("  %-10s %s beside generated ones: %s, which ran simulated only%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
+      printf("  %-10s %s beside generated ones: %s%s%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
+             strncmp(tc_device_name(d), "tc:hip", 6) == 0 ? ", which ran simulated only" : "",
              tc_gpu_library_is_measured(g, (tc_gpu_library)i) ? "; it is asked where it is measured (TC_AUTOTUNE=1)" : "");
   }
   printf("  %-10s %s\n", "", tc_gpu_ranges_sentence(d));
   if (tc_gpu_facts_of(g)->wgmma)
     printf("  %-10s products of f16 and bf16 by %s\n", "",
-           tc_options_get()->gpu_wgmma ? "wgmma where operands allow, as TC_GPU_WGMMA asks, which ran simulated only"
-                                       : "mma.sync; by wgmma, which ran simulated only, where TC_GPU_WGMMA=1 asks for it");
+           tc_options_get()->gpu_wgmma ? "wgmma where operands allow, as TC_GPU_WGMMA asks" : "mma.sync; by wgmma where TC_GPU_WGMMA=1 asks for it");
 }
 
 // Compiles and runs one small kernel on the default device, so that a compiler that is there but does not work shows.

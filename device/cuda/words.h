@@ -136,15 +136,15 @@ typedef struct __align__(8) { u32 x, y; } tc_u32x2;
 
 // NVRTC finds most global addresses itself. Told by __cvta_global_to_generic, 13.0 does not finish a product of 16-bit operands that are read one by one.
 TC_DEVICE void *tc_global(u64 word) { return (void *)word; }
-// Not volatile: what this kernel never writes may be loaded in any order, and not at all.
+// Volatile, or the compiler takes them out of the branch that asks whether the address is aligned, and within bounds: a misaligned access on the device.
 TC_DEVICE tc_u32x4 tc_load_nc_16(const void *p) {
   tc_u32x4 v;
-  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(__cvta_generic_to_global(p)));
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(__cvta_generic_to_global(p)));
   return v;
 }
 TC_DEVICE tc_u32x2 tc_load_nc_8(const void *p) {
   tc_u32x2 v;
-  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(__cvta_generic_to_global(p)));
+  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(__cvta_generic_to_global(p)));
   return v;
 }
 TC_DEVICE void tc_store_16(void *p, tc_u32x4 v) {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "device/cuda/nvrtc.h"
+#include "runtime/arena.h"
 #include "runtime/options.h"
 #include "tests/compiled.h"
 #include "tests/plain/child.h"
@@ -91,6 +93,38 @@ static int is_there(const void *arg) {
   if (compiled_open(*amd, why, sizeof why)) return 0;
   printf("skipped: %s: nothing was compiled for %s\n", why, *amd ? "AMD's GPUs" : "NVIDIA's GPUs");
   return 77;
+}
+
+// ---- what a compiler may not do ----
+
+// A wide load stays behind the branch that asks whether its address is aligned, though nothing in the loop changes that: the mark is in that branch.
+static void check_guard(const code_arch *a) {
+  static const char source[] =
+      "#include \"tc_words.h\"\n"
+      "TC_KERNEL(guarded, 32) {\n"
+      "  const f32 *const from = (const f32 *)tc_global(tc_table[0]);\n"
+      "  f32 *const to = (f32 *)tc_global(tc_table[1]);\n"
+      "  const i64 at = (i64)tc_table[2] * 3, n = (i64)tc_table[3];\n"
+      "  for (i64 i = 0; i < n; i++) {\n"
+      "    f32 first = 0.0f, last = 0.0f;\n"
+      "    if (TC_THREAD < 8 && (at & 3) == 0) {\n"
+      "      asm volatile(\"// is aligned\");\n"
+      "      const tc_u32x4 w = tc_load_nc_16(from + at);\n"
+      "      first = tc_f32_bits(w.x), last = tc_f32_bits(w.w);\n"
+      "    } else {\n"
+      "      first = from[at], last = from[at + 3];\n"
+      "    }\n"
+      "    to[i] = first + last;\n"
+      "  }\n"
+      "}\n";
+  tc_gpu_image image = {NULL, 0};
+  char target[32];
+  snprintf(target, sizeof target, "compute_%s", a->name + 3);
+  EXPECT_OK(tc_nvrtc_compile(target, "guarded", source, &image));
+  if (!image.data) return;
+  const char *load = strstr(image.data, "ld.global.nc.v4"), *mark = strstr(image.data, "is aligned");
+  EXPECT(load && mark && mark < load, "for %s a wide load is before the branch that guards it", a->name);
+  tc_free(image.data);
 }
 
 // ---- the sample ----
@@ -176,6 +210,8 @@ static int check_kinds(int from, int to) {
     EXPECT(status == 0, "the kernels for %s were not made: %d", code_archs[arch].name, status);
   }
   open_compiler(code_archs[from].amd);
+  for (int arch = from; arch < to; arch++)
+    if (!code_archs[arch].amd) check_guard(&code_archs[arch]);
   for (int arch = from; arch < to; arch++)
     for (int i = 0; i < n_gpu_kinds; i++)
       if (taken(i, arch)) check_sample(&(turn){arch, root}, i);
