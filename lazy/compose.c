@@ -63,12 +63,21 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
 
 // ---- Ranges, masks and random values ----
 
+// Whether the type holds the n numbers of a range: the first and the last, and so those between. False after reporting.
+static bool good_range(tc_trace *t, tc_type type, double n, double first, double last) {
+  if ((unsigned)type >= (unsigned)TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
+  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges"), false;
+  return n < 1 || (tc_rec_good_number(t, type, first) && tc_rec_good_number(t, type, n > 1 ? last : first));
+}
+
 tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("arange", site);
-  double n = step == 0.0 ? 0.0 : ceil((stop - start) / step);
-  if (step == 0.0 || !isfinite(start) || !isfinite(step) || !isfinite(n) || n > 0x1p62)
+  if (step == 0.0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0; from %g to %g it would never arrive", start, stop));
+  double n = ceil((stop - start) / step);
+  if (!isfinite(start) || !isfinite(step) || !isfinite(n) || n > 0x1p62)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "start %g, stop %g, step %g name no finite range", start, stop, step));
   tc_dims shape = TC_SHAPE(n > 0 ? (int64_t)n : 0);
+  if (!good_range(t, type, n, start, start + (n - 1) * step)) return tc_op_end(t, TC_NODE_ERR);
   bool whole = start == floor(start) && step == floor(step);
   if (tc_type_is_float(type) || whole) return tc_op_end(t, tc_rec_iota(t, &shape, type, start, step));
   return tc_op_end(t, tc_rec_cast(t, tc_rec_iota(t, &shape, TC_F64, start, step), type));
@@ -77,7 +86,8 @@ tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_
 // Counts up from start in the first half and down from stop in the second, as PyTorch does: both ends are exact and the middle is symmetric.
 tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("linspace", site);
-  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
+  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
+  if (!good_range(t, type, (double)n, start, stop)) return tc_op_end(t, TC_NODE_ERR);
   tc_dims shape = TC_SHAPE(n);
   double step = n > 1 ? (stop - start) / (double)(n - 1) : 0.0;
   tc_node up = tc_rec_iota(t, &shape, TC_F64, start, step);
@@ -133,7 +143,7 @@ tc_tensor tc_bernoulli_at(double p, tc_dims shape, tc_site site) {
 
 tc_tensor tc_randperm_at(int64_t n, tc_site site) {
   tc_trace *t = tc_op_begin("randperm", site);
-  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
+  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
   tc_dims shape = TC_SHAPE(n);
   return tc_op_end(t, tc_rec_rng(t, TC_OP_RANDPERM, &shape, TC_I64, 0, n));
 }
@@ -150,10 +160,10 @@ static tc_node piece(tc_trace *t, tc_node a, int k, int64_t start, int64_t n) {
 
 tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("roll", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node a = tc_op_in(t, x), row;
+  int k = tc_compose_axis(t, a, axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  int64_t n = tc_node_dims(t, a)->dim[k], s = n ? shift % n : 0;
+  int64_t n = tc_node_dims(t, row)->dim[k], s = n ? shift % n : 0;
   if (s < 0) s += n;
   if (s == 0) return tc_op_end(t, a);
   tc_node parts[2] = {piece(t, a, k, n - s, s), piece(t, a, k, 0, n - s)};
@@ -200,14 +210,16 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
 
 tc_tensor tc_repeat_interleave_at(tc_tensor x, int64_t count, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("repeat_interleave", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node row;
+  int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims d = *tc_node_dims(t, a);
-  if (count < 0 || (count && d.dim[k] > INT64_MAX / count)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld", (long long)count));
+  tc_dims d = *tc_node_dims(t, row);
+  if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld; at least 0 is needed", (long long)count));
+  if (count && d.dim[k] > INT64_MAX / count)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[k]));
   int64_t outer = span(&d, 0, k + 1), inner = span(&d, k + 1, d.rank);
   d.dim[k] *= count;
-  return tc_op_end(t, repeat(t, a, outer, inner, count, &d));
+  return tc_op_end(t, repeat(t, row, outer, inner, count, &d));
 }
 
 // The square that starts on the diagonal, flattened: its diagonal is every (l + 1)-th element.
@@ -358,9 +370,11 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   tc_trace *t = tc_op_begin("take_along_dim", site);
   tc_node a = tc_op_in(t, x), i = tc_op_in(t, index);
   if (a == TC_NODE_ERR || i == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  int k = tc_rec_axis(t, a, axis, 0);
-  if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims da = *tc_node_dims(t, a), di = *tc_node_dims(t, i);
+  tc_node row;
+  int k = tc_compose_axis(t, a, axis, &row);
+  tc_node at = row == a ? i : tc_compose_row_of(t, i);
+  if (k < 0 || at == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
+  tc_dims da = *tc_node_dims(t, row), di = *tc_node_dims(t, at);
   if (da.rank != di.rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d and index rank %d", da.rank, di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
@@ -369,9 +383,10 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
     else if (di.dim[j] == 1)
       di.dim[j] = da.dim[j];
     else
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d is %lld and %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d of x is %lld, of index %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
   }
-  return tc_op_end(t, tc_rec_gather(t, tc_rec_expand(t, a, &da), k, tc_rec_expand(t, i, &di)));
+  tc_node y = tc_rec_gather(t, tc_rec_expand(t, row, &da), k, tc_rec_expand(t, at, &di));
+  return tc_op_end(t, tc_compose_like_row(t, i, at, y));
 }
 
 tc_tensor tc_embedding_at(tc_tensor weight, tc_tensor ids, tc_site site) {

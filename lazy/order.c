@@ -9,8 +9,7 @@
 // Opens an op along an axis of x; -1 after reporting.
 static int open(tc_trace *t, tc_tensor x, int axis, tc_node *out_x, tc_node *out_row) {
   *out_x = tc_op_in(t, x);
-  *out_row = tc_compose_row_of(t, *out_x);
-  return *out_row == TC_NODE_ERR ? -1 : tc_rec_axis(t, *out_row, axis, 0);
+  return tc_compose_axis(t, *out_x, axis, out_row);
 }
 
 static tc_tensor sort(const char *name, tc_tensor x, int axis, bool descending, bool values, tc_site site) {

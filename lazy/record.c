@@ -143,16 +143,24 @@ uint64_t tc_rec_number_bits(tc_type type, double v) {
   return v >= 9223372036854775807.0 ? INT64_MAX : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
 }
 
-// Whether a number can become the type: toward zero into an integer type's range, negative whole ones wrapping in u8, as in PyTorch. Anything
-// becomes a float or a bool.
-bool tc_rec_good_number(tc_trace *t, tc_type type, double v) {
+// Whether a number can become the type: toward zero into an integer type's range. Anything becomes a float or a bool.
+static bool holds_number(tc_type type, double v) {
   int64_t low, high;
   if (type == TC_BOOL || tc_type_is_float(type)) return true;
   tc_type_range(type, &low, &high);
-  double whole = trunc(v), bottom = type == TC_U8 ? v : whole;
-  if (type == TC_U8 && v == whole) low = -UINT8_MAX;
-  if (bottom >= (double)low && whole <= (double)high && whole < 0x1p63) return true;
-  return tc_rec_fail(t, TC_ERR_ARG, "%g cannot become %s", v, tc_type_name(type)), false;
+  double whole = trunc(v);
+  return whole >= (double)low && whole <= (double)high && whole < 0x1p63;
+}
+
+static bool refuse_number(tc_trace *t, tc_type type, double v) {
+  int64_t low, high;
+  tc_type_range(type, &low, &high);
+  return tc_rec_fail(t, TC_ERR_ARG, "%.15g is not a number of %s, which holds %lld to %lld", v, tc_type_name(type), (long long)low, (long long)high),
+         false;
+}
+
+bool tc_rec_good_number(tc_trace *t, tc_type type, double v) {
+  return holds_number(type, v) || refuse_number(t, type, v);
 }
 
 // Of rank 0.
@@ -195,7 +203,7 @@ tc_node tc_rec_const(tc_trace *t, tc_node n, double value) {
 
 tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double start, double step) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
-  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "a range of bool");
+  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges");
   uint64_t arg[2] = {tc_rec_number_bits(type, start), tc_rec_number_bits(type, step)};
   uint32_t id = tc_rec_intern(t, shape);
   return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
@@ -212,9 +220,11 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
   if (floats != tc_type_is_float(type)) return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn here", tc_type_name(type));
-  if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high))
-    return tc_rec_fail(t, TC_ERR_ARG, "low %lld and high %lld span nothing, more than 2^32 numbers, or numbers that %s lacks", (long long)low,
-                       (long long)high, tc_type_name(type));
+  if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high)) {
+    if (low < high && type != TC_I64 && (!tc_rec_good_number(t, type, (double)low) || !tc_rec_good_number(t, type, (double)(high - 1))))
+      return TC_NODE_ERR;
+    return tc_rec_fail(t, TC_ERR_ARG, "from low %lld to high %lld are no numbers, or more than 2^32", (long long)low, (long long)high);
+  }
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = tc_rec_intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
@@ -335,6 +345,10 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   tc_type type = type_of(t, a);
   if ((!b.is_int || is_real(op)) && kind_of[type] != KIND_FLOAT) type = TC_F32;  // before the number is put into the tensor's type
   if (b.is_int && type == TC_BOOL) type = TC_I64;
+  if (type != TC_I64 && !holds_number(type, b.f)) {
+    if (tc_op_rule[op] != TC_RULE_compare) return refuse_number(t, type, b.f), TC_NODE_ERR;
+    type = TC_I64;  // which side of all of the type it is on
+  }
   tc_node n = scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
 }

@@ -146,6 +146,7 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
   for (int i = 0; i < n; i++) out[i] = tc_poison(TC_ERR_STATE);
   TC_TRY(tc_operand_check("split", x, site));
   tc_dims d = tc_shape_at(x, site);
+  if (d.rank == 0) d = TC_SHAPE(1), x = tc_reshape_at(x, d, site);  // a scalar has axis 0
   if (axis < -d.rank || axis >= d.rank) return tc_fail(TC_ERR_ARG, "split", site, "axis %d is out of range for rank %d", axis, d.rank);
   int64_t extent = d.dim[axis < 0 ? axis + d.rank : axis];
   if (size < 1) return tc_fail(TC_ERR_ARG, "split", site, "size is %lld", (long long)size);
