@@ -50,7 +50,7 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
 tc_tensor tc_clamp_at(tc_tensor x, double low, double high, tc_site site) {
   tc_trace *t = tc_op_begin("clamp", site);
   tc_node a = tc_op_in(t, x);
-  if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g", low, high));
+  if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g; NaN bounds nothing", low, high));
   return tc_op_end(t, bound(t, TC_OP_GE, bound(t, TC_OP_LE, a, low), high));
 }
 
@@ -101,7 +101,7 @@ tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_
 
 // [n, m] bool: column op row + k.
 static tc_node band(tc_trace *t, tc_op op, int64_t n, int64_t m, int64_t k) {
-  if (n < 0 || m < 0) return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld", (long long)n, (long long)m);
+  if (n < 0 || m < 0) return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld; at least 0 is needed", (long long)n, (long long)m);
   // Beyond the corners nothing changes, and a smaller k cannot overflow the sum.
   k = k > m ? m : k < -n ? -n : k;
   tc_dims rows = TC_SHAPE(n, 1), columns = TC_SHAPE(1, m);
@@ -123,7 +123,7 @@ static tc_tensor triangle(const char *name, tc_op op, tc_tensor x, int64_t k, tc
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   const tc_dims *d = tc_node_dims(t, a);
-  if (d->rank < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "rank is %d, at least 2 is needed", d->rank));
+  if (d->rank < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; at least 2 is needed", d->rank));
   return tc_op_end(t, f_keep(t, band(t, op, d->dim[d->rank - 2], d->dim[d->rank - 1], k), a, 0.0));
 }
 
@@ -197,7 +197,7 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
   a = tc_rec_reshape(t, a, &d);
   for (int i = skip; i < d.rank; i++) {
     int64_t count = counts.dim[i - skip];
-    if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld", i - skip, (long long)count));
+    if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld; at least 0 is needed", i - skip, (long long)count));
     if (count == 1) continue;
     int64_t outer = span(&d, 0, i), inner = span(&d, i, d.rank);
     if (count && d.dim[i] > INT64_MAX / count)
@@ -229,7 +229,7 @@ tc_tensor tc_diagonal_at(tc_tensor x, int64_t offset, tc_site site) {
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_dims d = *tc_node_dims(t, a);
   int r = d.rank;
-  if (r < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "rank is %d, at least 2 is needed", r));
+  if (r < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; at least 2 is needed", r));
   int64_t n = d.dim[r - 2], m = d.dim[r - 1];
   offset = offset > m ? m : offset < -n ? -n : offset;
   int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0, l = TC_MIN(n - row, m - column);
@@ -375,7 +375,8 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   tc_node at = row == a ? i : tc_compose_row_of(t, i);
   if (k < 0 || at == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
   tc_dims da = *tc_node_dims(t, row), di = *tc_node_dims(t, at);
-  if (da.rank != di.rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d and index rank %d", da.rank, di.rank));
+  if (da.rank != di.rank)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d, index has rank %d; one rank was expected", da.rank, di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
     if (da.dim[j] == 1)
@@ -407,7 +408,7 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
   tc_type type = tc_node_type(t, i);
   if (tc_type_is_float(type) || type == TC_BOOL)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "ids are %s, integers are needed", tc_type_name(type)));
-  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
+  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 1 is needed", (long long)n));
   if (d.rank == TC_MAX_RANK) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d", d.rank + 1));
   d.dim[d.rank++] = 1;
   tc_node column = tc_rec_reshape(t, tc_rec_cast(t, i, TC_I64), &d);
@@ -416,21 +417,22 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
 
 // ---- Products ----
 
-// Both operands with the rank that is asked for; false after reporting.
-static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank) {
+// Both operands with the rank that is asked for, and one extent along their first axis where they share that; false after reporting.
+static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank, bool share_first) {
   if (a == TC_NODE_ERR || b == TC_NODE_ERR) return false;
-  int ra = tc_node_dims(t, a)->rank, rb = tc_node_dims(t, b)->rank;
-  if (ra == rank && rb == rank) return true;
-  tc_rec_fail(t, TC_ERR_SHAPE, "operands have rank %d and %d, not %d", ra, rb, rank);
-  return false;
+  const tc_dims *da = tc_node_dims(t, a), *db = tc_node_dims(t, b);
+  char ta[128], tb[128];
+  tc_dims_text(da, ta, sizeof ta), tc_dims_text(db, tb, sizeof tb);
+  if (da->rank != rank || db->rank != rank)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; both should have rank %d", ta, tb, rank), false;
+  if (!share_first || da->dim[0] == db->dim[0]) return true;
+  return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; axis 0 is %lld and %lld", ta, tb, (long long)da->dim[0], (long long)db->dim[0]), false;
 }
 
 tc_tensor tc_bmm_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("bmm", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 3)) return tc_op_end(t, TC_NODE_ERR);
-  int64_t p = tc_node_dims(t, na)->dim[0], q = tc_node_dims(t, nb)->dim[0];
-  if (p != q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "batches are %lld and %lld", (long long)p, (long long)q));
+  if (!both_rank(t, na, nb, 3, true)) return tc_op_end(t, TC_NODE_ERR);
   return tc_op_end(t, tc_rec_matmul(t, na, nb));
 }
 
@@ -462,9 +464,7 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
 tc_tensor tc_dot_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("dot", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 1)) return tc_op_end(t, TC_NODE_ERR);
-  int64_t p = tc_node_dims(t, na)->dim[0], q = tc_node_dims(t, nb)->dim[0];
-  if (p != q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld", (long long)p, (long long)q));
+  if (!both_rank(t, na, nb, 1, true)) return tc_op_end(t, TC_NODE_ERR);
   if (tc_type_is_float(tc_node_type(t, na)) || tc_type_is_float(tc_node_type(t, nb))) return tc_op_end(t, tc_rec_matmul(t, na, nb));
   tc_node product = f_mul(t, na, nb);
   if (product == TC_NODE_ERR) return tc_op_end(t, product);
@@ -474,7 +474,7 @@ tc_tensor tc_dot_at(tc_tensor a, tc_tensor b, tc_site site) {
 tc_tensor tc_outer_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("outer", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 1)) return tc_op_end(t, TC_NODE_ERR);
+  if (!both_rank(t, na, nb, 1, false)) return tc_op_end(t, TC_NODE_ERR);
   tc_dims column = TC_SHAPE(tc_node_dims(t, na)->dim[0], 1);
   return tc_op_end(t, f_mul(t, tc_rec_reshape(t, na, &column), nb));
 }

@@ -87,7 +87,7 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
 
 static bool open(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
   *c = (conv){.n = n, .groups = o->groups ? o->groups : 1};
-  if (c->groups < 1) return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld", (long long)c->groups), false;
+  if (c->groups < 1) return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld; at least 1 is needed", (long long)c->groups), false;
   return tc_compose_list(t, "stride", &o->stride, n, 1, 1, c->stride) && tc_compose_list(t, "padding", &o->padding, n, 0, 0, c->padding) &&
          tc_compose_list(t, "dilation", &o->dilation, n, 1, 1, c->dilation) &&
          tc_compose_list(t, "output_padding", &o->output_padding, n, 0, 0, c->extra);

@@ -77,7 +77,8 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   if (!tc_enter("item", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
   if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
-    st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
+    st = tc_fail(TC_ERR_SHAPE, "item", site, "the tensor is %s, of %lld elements; one element was expected",
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), (long long)tc_dims_at(v.shape)->count);
   else if (st == TC_OK && !out)
     st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
   else if (st == TC_OK && as != TC_BOOL && as != TC_I32 && as != TC_I64 && as != TC_F32 && as != TC_F64)
@@ -219,7 +220,7 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_buffer *buf = NULL;
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
   (void)tc_trace_self();
-  tc_status st = tc_slot_find(h, &t) ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
+  tc_status st = tc_slot_find(h, &t) ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
   if (st != TC_OK) return tc_leave(), st;
   tc_trace_lock(t);
   uint32_t i = find_mapping(t, h, true);
@@ -340,7 +341,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
   if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
-  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the tensor was released, or its scope has ended"), t->op_status;
+  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), t->op_status;
   uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
   tc_type type = tc_node_type(t, value);
   char ta[128], tb[128];

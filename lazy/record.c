@@ -53,6 +53,12 @@ int64_t tc_dims_count(const tc_dims *d) {
 
 // ---- shapes, axes and records ----
 
+static bool has_negative(const tc_dims *d) {
+  for (int i = 0; i < d->rank; i++)
+    if (d->dim[i] < 0) return true;
+  return false;
+}
+
 uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d) {
   int64_t n;
   char text[128];
@@ -61,7 +67,8 @@ uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d) {
     if (shown.rank < 0 || shown.rank > TC_MAX_RANK)
       tc_rec_fail(t, TC_ERR_SHAPE, "rank %d is not within 0 and %d", (int)d->rank, TC_MAX_RANK);
     else
-      tc_rec_fail(t, TC_ERR_SHAPE, "shape %s has a negative extent or more elements than fit in memory", tc_dims_text(&shown, text, sizeof text));
+      tc_rec_fail(t, TC_ERR_SHAPE, "shape %s has %s", tc_dims_text(&shown, text, sizeof text),
+                  has_negative(&shown) ? "a negative extent" : "more elements than fit in memory");
     return TC_SHAPE_NONE;
   }
   uint32_t id = tc_dims_intern(d);
@@ -219,7 +226,8 @@ bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
-  if (floats != tc_type_is_float(type)) return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn here", tc_type_name(type));
+  if (floats != tc_type_is_float(type))
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn; %s was expected", tc_type_name(type), floats ? "a floating type" : "an integer type");
   if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high)) {
     if (low < high && type != TC_I64 && (!tc_rec_good_number(t, type, (double)low) || !tc_rec_good_number(t, type, (double)(high - 1))))
       return TC_NODE_ERR;

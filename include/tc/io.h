@@ -24,7 +24,8 @@ struct DLManagedTensor;
 
 // Opens a file by mapping it; NULL on error. Nothing is copied: a tensor borrows the mapping, read-only, which goes with the last of its archive and
 // its tensors (a tensor not aligned for its type is copied). The file must not be written in place meanwhile; to replace it, as every save here does,
-// is fine. TC_ERR_IO with what is wrong: every offset, extent and name is checked first, but not the numbers themselves.
+// is fine. TC_ERR_IO with what is wrong: every offset, extent and name is checked first, but not the numbers themselves. U16 becomes i32, U32 and U64 i64, which
+// are copies.
 // Source: github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs.
 TC_API tc_archive *tc_safetensors_open(const char *path);
 // Opens what numpy.savez or savez_compressed wrote; NULL on error. The names are the members' without ".npy", other members are passed over; a tensor

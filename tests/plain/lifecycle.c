@@ -80,8 +80,8 @@ static void files_say(tc_tensor x, tc_tensor stale) {
   EXPECT_SAID(tc_npz_save(nowhere, 1, &name, &x), "npz_save", "");
   EXPECT_SAID(tc_checkpoint_save(nowhere, 1, &name, &x, NULL, 0), "checkpoint_save", "");
   EXPECT_SAID(tc_checkpoint_load(nowhere, 1, &name, &x, NULL, NULL), "checkpoint_load", "");
-  EXPECT_SAID(tc_to_dlpack(stale), "to_dlpack", "stale");
-  EXPECT_SAID(tc_to_dlpack_legacy(stale), "to_dlpack_legacy", "stale");
+  EXPECT_SAID(tc_to_dlpack(stale), "to_dlpack", "released");
+  EXPECT_SAID(tc_to_dlpack_legacy(stale), "to_dlpack_legacy", "released");
   EXPECT_SAID(tc_from_dlpack(&strange), "from_dlpack", "99.0");
   EXPECT_SAID(tc_from_dlpack(&remote), "from_dlpack", "device 2");
   EXPECT_SAID(tc_from_dlpack_legacy(&huge), "from_dlpack_legacy", "rank 9");
@@ -95,7 +95,7 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
              tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK &&
              tc_nn_add_batch_norm(p, "bn", 4) == TC_OK && tc_nn_add_conv2d(p, "conv", 4, 4, TC_SHAPE(3), 1, true) == TC_OK,
          "no modules");
-  EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "stale");
+  EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "released");
   EXPECT_SAID(tc_nn_get(p, "fc.wight"), "nn_get", "'fc.weight'");
   EXPECT_SAID(tc_nn_load(p, NULL, NULL), "nn_load", "no archive");
   EXPECT_SAID(tc_nn_save(p, "/nonexistent/x"), "nn_save", "");
@@ -105,7 +105,7 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   EXPECT_SAID(tc_nn_embedding(p, "words", x), "nn_embedding", "f32");
   EXPECT_SAID(tc_nn_add_layer_norm(p, "negative", -1), "nn_add_layer_norm", "-1");
   EXPECT_SAID(tc_nn_layer_norm(p, "norm", x, 1e-5), "nn_layer_norm", "has 3");
-  EXPECT_SAID(tc_nn_add_buffer(p, "x", stale), "nn_add_buffer", "stale");
+  EXPECT_SAID(tc_nn_add_buffer(p, "x", stale), "nn_add_buffer", "released");
   EXPECT_SAID(tc_nn_cast(p, TC_BOOL), "nn_cast", "bool");
   EXPECT_SAID(tc_nn_add_rms_norm(p, "negative", -1), "nn_add_rms_norm", "-1");
   EXPECT_SAID(tc_nn_rms_norm(p, "norm", x, 1e-5), "nn_rms_norm", "has 3");
@@ -178,8 +178,8 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_eval(1, &stale), "eval", "released");
   EXPECT_SAID(tc_map(stale), "map", "released");
   EXPECT_SAID(tc_unmap(x), "unmap", "not mapped");
-  EXPECT_SAID(tc_print(stale), "print", "stale");
-  EXPECT_SAID(tc_format(stale), "format", "stale");
+  EXPECT_SAID(tc_print(stale), "print", "released");
+  EXPECT_SAID(tc_format(stale), "format", "released");
   EXPECT_SAID(tc_save_npy("/nonexistent/x.npy", x), "save_npy", "/nonexistent/x.npy");
   EXPECT_SAID(tc_load_npy("/nonexistent/x.npy"), "load_npy", "/nonexistent/x.npy");
   EXPECT_SAID(tc_load_npy("/"), "load_npy", "Is a directory");
@@ -202,10 +202,10 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   EXPECT_SAID(tc_optimizer_state(opt, 7), "optimizer_state", "7");
   EXPECT_SAID(tc_optimizer_set_state(opt, 7, x), "optimizer_set_state", "7");
   EXPECT_SAID(tc_clip_grad_norm(&p, 1, -1), "clip_grad_norm", "-1");
-  EXPECT_SAID(tc_nonzero(stale), "nonzero", "stale");
+  EXPECT_SAID(tc_nonzero(stale), "nonzero", "released");
   EXPECT_SAID(tc_masked_select(x, whole), "masked_select", "i64");
   EXPECT_SAID(tc_masked_select(x, tc_zeros(TC_SHAPE(2), TC_BOOL)), "masked_select", "do not broadcast");
-  EXPECT_SAID(tc_unique(stale), "unique", "stale");
+  EXPECT_SAID(tc_unique(stale), "unique", "released");
   EXPECT_SAID(tc_allclose(x, f32(1, 2, 0), 0, 0, &b), "allclose", "do not broadcast");
   EXPECT_SAID(tc_split(x, 2, 0, 3, out), "split", "2 pieces");
   EXPECT_SAID(tc_meshgrid(0, &x, out), "meshgrid", "0 operands");
