@@ -290,6 +290,11 @@ tc_type tc_type_promote(tc_type a, tc_type b) {
   return hi;
 }
 
+tc_type tc_promote_types(tc_type a, tc_type b) {
+  bool known = (unsigned)a < (unsigned)TC_N_TYPES && (unsigned)b < (unsigned)TC_N_TYPES;
+  return known ? tc_type_promote(a, b) : TC_N_TYPES;
+}
+
 // Operands of rank 0 only decide when their kind is higher, as in PyTorch.
 static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   tc_type ta = type_of(t, a), tb = type_of(t, b);
