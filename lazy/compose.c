@@ -118,12 +118,19 @@ tc_tensor tc_tri_at(int64_t n, int64_t m, int64_t k, tc_type type, tc_site site)
   return tc_op_end(t, tc_rec_cast(t, band(t, TC_OP_LE, n, m, k), type));
 }
 
+// Whether there are two axes, as of a matrix or many; false after reporting.
+static bool is_matrix(tc_trace *t, const tc_dims *d) {
+  char text[128];
+  if (d->rank >= 2) return true;
+  return tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; rank 2 or more is needed", tc_dims_text(d, text, sizeof text)), false;
+}
+
 static tc_tensor triangle(const char *name, tc_op op, tc_tensor x, int64_t k, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   const tc_dims *d = tc_node_dims(t, a);
-  if (d->rank < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; at least 2 is needed", d->rank));
+  if (!is_matrix(t, d)) return tc_op_end(t, TC_NODE_ERR);
   return tc_op_end(t, f_keep(t, band(t, op, d->dim[d->rank - 2], d->dim[d->rank - 1], k), a, 0.0));
 }
 
@@ -229,7 +236,7 @@ tc_tensor tc_diagonal_at(tc_tensor x, int64_t offset, tc_site site) {
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_dims d = *tc_node_dims(t, a);
   int r = d.rank;
-  if (r < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; at least 2 is needed", r));
+  if (!is_matrix(t, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = d.dim[r - 2], m = d.dim[r - 1];
   offset = offset > m ? m : offset < -n ? -n : offset;
   int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0, l = TC_MIN(n - row, m - column);
@@ -375,8 +382,10 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   tc_node at = row == a ? i : tc_compose_row_of(t, i);
   if (k < 0 || at == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
   tc_dims da = *tc_node_dims(t, row), di = *tc_node_dims(t, at);
+  char ta[128], ti[128];
   if (da.rank != di.rank)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d, index has rank %d; one rank was expected", da.rank, di.rank));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x %s has rank %d, index %s has rank %d; one rank was expected",
+                                    tc_dims_text(&da, ta, sizeof ta), da.rank, tc_dims_text(&di, ti, sizeof ti), di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
     if (da.dim[j] == 1)
@@ -394,8 +403,9 @@ tc_tensor tc_embedding_at(tc_tensor weight, tc_tensor ids, tc_site site) {
   tc_trace *t = tc_op_begin("embedding", site);
   tc_node w = tc_op_in(t, weight), i = tc_op_in(t, ids);
   if (w == TC_NODE_ERR || i == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  int rank = tc_node_dims(t, w)->rank;
-  if (rank != 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "weight has rank %d, not 2", rank));
+  const tc_dims *d = tc_node_dims(t, w);
+  char text[128];
+  if (d->rank != 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "weight is %s; [v, d] is needed", tc_dims_text(d, text, sizeof text)));
   return tc_op_end(t, tc_rec_index_select(t, w, 0, i));
 }
 

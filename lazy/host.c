@@ -102,11 +102,13 @@ ITEM(bool, BOOL, bool)
 
 static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
   tc_stored v;
+  char text[128];
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && have != bytes)
-    st = tc_fail(TC_ERR_ARG, op, site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
+    st = tc_fail(TC_ERR_ARG, op, site, "the tensor is %s %s, of %zu bytes, the buffer has %zu", tc_type_name(v.type),
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), have, bytes);
   else if (st == TC_OK && !out && bytes)
     st = tc_fail(TC_ERR_ARG, op, site, "out is NULL");
   else if (st == TC_OK && bytes)
@@ -220,7 +222,8 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_buffer *buf = NULL;
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
   (void)tc_trace_self();
-  tc_status st = tc_slot_find(h, &t) ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
+  const tc_slot *s = tc_slot_find(h, &t);
+  tc_status st = s ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
   if (st != TC_OK) return tc_leave(), st;
   tc_trace_lock(t);
   uint32_t i = find_mapping(t, h, true);
@@ -229,10 +232,12 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
     buf = t->map[i].buf;
     memmove(&t->map[i], &t->map[i + 1], (--t->n_map - i) * sizeof *t->map);
   }
+  bool alive = h.gen && s->gen == h.gen;
   tc_trace_unlock(t);
   tc_buffer_release(buf);
   tc_leave();
-  return buf ? TC_OK : tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped");
+  if (buf) return TC_OK;
+  return alive ? tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped") : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
 }
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {

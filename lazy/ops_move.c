@@ -34,7 +34,10 @@ tc_tensor tc_permute_at(tc_tensor x, tc_dims axes, tc_site site) {
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   int rank = tc_node_dims(t, a)->rank;
-  if (axes.rank != rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%d axes given for rank %d", axes.rank, rank));
+  char text[128];
+  if (axes.rank != rank)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s, of rank %d, and %d axes are given",
+                                    tc_dims_text(tc_node_dims(t, a), text, sizeof text), rank, axes.rank));
   for (int i = 0; i < rank; i++)
     if (axes.dim[i] < 0) axes.dim[i] += rank;
   return tc_op_end(t, tc_rec_permute(t, a, &axes));
@@ -160,13 +163,22 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   int rank = tc_node_dims(t, a)->rank;
+  char text[128];
   if (low.rank != rank || high.rank != rank)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "low and high have %d and %d entries for rank %d", low.rank, high.rank, rank));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s, of rank %d; low and high have %d and %d entries",
+                                    tc_dims_text(tc_node_dims(t, a), text, sizeof text), rank, low.rank, high.rank));
   for (int i = 0; i < rank; i++)
     if (low.dim[i] < 0 || high.dim[i] < 0)
       return tc_op_end(
           t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i, (long long)low.dim[i], (long long)high.dim[i]));
   return tc_op_end(t, tc_rec_pad(t, a, low.dim, high.dim, value));
+}
+
+// What is stacked has one shape.
+static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
+  char ta[128], tb[128];
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ; one shape was expected", tc_dims_text(tc_node_dims(t, a), ta, sizeof ta),
+                     tc_dims_text(tc_node_dims(t, b), tb, sizeof tb), i);
 }
 
 // cat and stack; n operands, of any number.
@@ -176,9 +188,12 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
   tc_node few[16], *nodes = n <= 16 ? few : tc_malloc((size_t)n * sizeof *nodes);
   if (nodes == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no memory for %d operands", n));
   bool ok = true;
+  tc_node first = TC_NODE_ERR;
   for (int i = 0; i < n; i++) {
-    nodes[i] = tc_op_in(t, xs[i]);
-    nodes[i] = stack ? unsqueeze(t, nodes[i], axis) : tc_compose_row_of(t, nodes[i]);
+    tc_node a = tc_op_in(t, xs[i]);
+    if (i == 0) first = a;
+    if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first))) a = differ(t, first, a, i);
+    nodes[i] = stack ? unsqueeze(t, a, axis) : tc_compose_row_of(t, a);
     ok = ok && nodes[i] != TC_NODE_ERR;
   }
   int k = ok ? tc_rec_axis(t, nodes[0], axis, 0) : -1;

@@ -343,7 +343,7 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (is_real(op) && kind_of[type] != KIND_FLOAT) type = TC_F32;
   if (op >= TC_OP_BITWISE_AND && op <= TC_OP_SHIFT_RIGHT && kind_of[type] == KIND_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
-  if (type == TC_BOOL && is_of_numbers(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s", tc_op_names[op]);
+  if (type == TC_BOOL && is_of_numbers(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (type == TC_BOOL && op == TC_OP_SUB) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; use logical_xor", tc_op_names[op]);
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (type_of(t, a) != type) a = tc_rec_cast(t, a, type);

@@ -56,20 +56,15 @@ static void check_makers(void) {
   static const struct {
     const char *name;
     maker *make;
-  } makers[] = {{"full", full},
-                {"full", full_of_none},
-                {"full_like", full_like},
-                {"pad", pad},
-                {"masked_fill", masked_fill},
-                {"arange", arange_from},
-                {"arange", arange_to},
-                {"linspace", linspace_from},
-                {"linspace", linspace_to}};
+  } makers[] = {{"full", full},        {"full", full_of_none},       {"full_like", full_like},
+                {"pad", pad},          {"masked_fill", masked_fill}, {"arange", arange_from},
+                {"arange", arange_to}, {"linspace", linspace_from},  {"linspace", linspace_to}};
   for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
     for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
       const range *r = &ranges[k];
       const bool is_wide = r->type == TC_I64;
-      const double good[] = {r->low, is_wide ? 0x1p62 : r->high}, bad[] = {is_wide ? -0x1.1p63 : r->low - 1, is_wide ? r->high : r->high + 1, 1e300, NAN};
+      const double good[] = {r->low, is_wide ? 0x1p62 : r->high},
+                   bad[] = {is_wide ? -0x1.1p63 : r->low - 1, is_wide ? r->high : r->high + 1, 1e300, NAN};
       const char *name = makers[i].name, *type = tc_type_name(r->type);
       tc_scope s = tc_scope_begin();
       for (int j = 0; j < 2; j++) {
