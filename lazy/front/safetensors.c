@@ -247,13 +247,9 @@ static void safetensors_close(tc_archive *a) {
 static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
   const safetensors *s = a->state;
   const entry *e = &s->entry[i];
-  tc_status st = TC_OK;
   char why[160];
-  size_t n = (e->end - e->begin) / e->from_unsigned;
-  void *wide = tc_foreign_widen(s->map->at + s->data + e->begin, n, e->from_unsigned, &st, why, sizeof why);
-  if (wide == NULL) return tc_poison(tc_fail(st, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
-  tc_tensor t = tc_foreign_copy(wide, &e->shape, NULL, e->type, site);
-  free(wide);
+  tc_tensor t = tc_foreign_copy_unsigned(s->map->at + s->data + e->begin, &e->shape, NULL, e->from_unsigned, why, sizeof why, site);
+  if (why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
   return t;
 }
 
