@@ -137,6 +137,43 @@ static tc_tensor matmul(tc_tensor x) {
 static tc_tensor linear(tc_tensor x) {
   return tc_linear(x, ones(TC_SHAPE(2, 3)), ones(TC_SHAPE(2)));
 }
+static tc_tensor of_no_columns(tc_tensor x) {
+  return tc_linear(x, ones(TC_SHAPE(2, 0)), ones(TC_SHAPE(2)));
+}
+static tc_tensor einsum_of_no_columns(tc_tensor x) {
+  return tc_einsum("ij,kj,lk->il", 3, (tc_tensor[]){x, x, ones(TC_SHAPE(2, 3))});
+}
+static tc_tensor conv_of_no_channels(tc_tensor x) {
+  return tc_conv2d(x, ones(TC_SHAPE(2, 0, 2, 2)), NONE, (tc_conv_options){0});
+}
+static tc_tensor conv_transposed(tc_tensor x) {
+  return tc_conv_transpose2d(x, ones(TC_SHAPE(3, 2, 2, 2)), NONE, (tc_conv_options){0});
+}
+static tc_tensor group_norm(tc_tensor x) {
+  return tc_group_norm(x, 1, NONE, NONE, 1e-5);
+}
+static tc_tensor batch_norm(tc_tensor x) {
+  return tc_batch_norm(x, NONE, NONE, NONE, NONE, (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+}
+static tc_tensor attention_of_no_heads(tc_tensor x) {
+  return tc_scaled_dot_product_attention(x, x, x, NONE, (tc_attention_options){0});
+}
+static tc_tensor rotary(tc_tensor x) {
+  tc_tensor angles = tc_rotary_angles(4, 2, 10000);
+  return tc_rotary_embedding(x, tc_cos(angles), tc_sin(angles), (tc_rotary_options){0});
+}
+static tc_tensor clamp(tc_tensor x) {
+  return tc_clamp(x, -1, 1);
+}
+static tc_tensor where(tc_tensor x) {
+  return tc_where(tc_gt(x, 0), x, tc_neg(x));
+}
+static tc_tensor take_none(tc_tensor x) {
+  return tc_take_along_dim(x, tc_zeros(TC_SHAPE(0, 1), TC_I64), 0);
+}
+static tc_tensor expand(tc_tensor x) {
+  return tc_expand(x, TC_SHAPE(4, -1, -1));
+}
 static tc_tensor einsum(tc_tensor x) {
   return tc_einsum("ij,ik->jk", 2, (tc_tensor[]){x, x});
 }
@@ -271,6 +308,17 @@ int main(void) {
       ROW(matmul, 0, 3),
       ROW(linear, 0, 3),
       ROW(einsum, 0, 3),
+      ROW(of_no_columns, 3, 0),
+      ROW(einsum_of_no_columns, 3, 0),
+      ROW(conv_of_no_channels, 2, 0, 4, 4),
+      ROW(conv_transposed, 0, 3, 4, 4),
+      ROW(group_norm, 0, 3, 4),
+      ROW(batch_norm, 0, 3, 4),
+      ROW(attention_of_no_heads, 2, 0, 5, 3),
+      ROW(rotary, 0, 4, 3),
+      ROW(clamp, 0, 3),
+      ROW(where, 0, 3),
+      ROW(expand, 0, 3),
       ROW(layer_norm, 0, 3),
       ROW(conv, 0, 3, 4, 4),
       ROW(max_pool, 0, 3, 6, 6),
@@ -294,6 +342,7 @@ int main(void) {
       ROW(gather, 3, 3),
       ROW(select_none, 3, 3),
       ROW(embed_none, 3, 3),
+      ROW(take_none, 3, 3),
       ROW(scatter_none, 3, 3),
       ROW(scatter_few, 3, 3),
   };
