@@ -419,7 +419,8 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
   if (tc_type_is_float(type) || type == TC_BOOL)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "ids are %s, integers are needed", tc_type_name(type)));
   if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 1 is needed", (long long)n));
-  if (d.rank == TC_MAX_RANK) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d", d.rank + 1));
+  if (d.rank == TC_MAX_RANK)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK));
   d.dim[d.rank++] = 1;
   tc_node column = tc_rec_reshape(t, tc_rec_cast(t, i, TC_I64), &d);
   return tc_op_end(t, tc_rec_cast(t, tc_rec_binary(t, TC_OP_EQ, column, tc_rec_iota(t, &classes, TC_I64, 0, 1)), TC_I64));

@@ -21,7 +21,8 @@ typedef struct conv {
 
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out) {
   if (list->rank != 0 && list->rank != 1 && list->rank != n)
-    return tc_rec_fail(t, TC_ERR_ARG, "%s has %d numbers; 1 or %d are needed", name, list->rank, n), false;
+    return tc_rec_fail(t, TC_ERR_ARG, n == 1 ? "%s has %d numbers; %d is needed" : "%s has %d numbers; 1 or %d are needed", name, list->rank, n),
+           false;
   for (int i = 0; i < n; i++) {
     out[i] = list->rank == 0 ? none : list->dim[list->rank == 1 ? 0 : i];
     if (out[i] < least) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i], (long long)least), false;

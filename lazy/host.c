@@ -153,7 +153,7 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
 }
 
 tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
-  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   return eval(n, tensors, true, site);
 }
 

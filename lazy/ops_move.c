@@ -184,7 +184,8 @@ static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
 // cat and stack; n operands, of any number.
 static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  if (n < 1 || xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
+  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
+  if (xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands at a null pointer", n));
   tc_node few[16], *nodes = n <= 16 ? few : tc_malloc((size_t)n * sizeof *nodes);
   if (nodes == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no memory for %d operands", n));
   bool ok = true;

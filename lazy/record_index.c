@@ -37,7 +37,8 @@ tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index) {
 static bool selected_dims(tc_trace *t, tc_node x, int axis, tc_node index, tc_dims *out) {
   const tc_dims *d = tc_node_dims(t, x), *di = tc_node_dims(t, index);
   *out = (tc_dims){0};
-  if (d->rank - 1 + di->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "the result's rank would be %d", d->rank - 1 + di->rank), false;
+  if (d->rank - 1 + di->rank > TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d->rank - 1 + di->rank, TC_MAX_RANK), false;
   for (int i = 0; i < axis; i++) out->dim[out->rank++] = d->dim[i];
   for (int i = 0; i < di->rank; i++) out->dim[out->rank++] = di->dim[i];
   for (int i = axis + 1; i < d->rank; i++) out->dim[out->rank++] = d->dim[i];

@@ -414,8 +414,8 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
   TC_CALLED_AS("einsum");
   einsum e = {.spec = spec ? spec : "", .site = site};
-  if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS)
-    return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS));
+  if (spec == NULL || operands == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%s NULL", spec ? "operands are" : "the spec is"));
+  if (n < 1 || n > MAX_OPERANDS) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; 1 to %d are needed", n, MAX_OPERANDS));
   operand xs[MAX_OPERANDS];
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};

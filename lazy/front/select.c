@@ -164,8 +164,8 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
 
 tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site site) {
   TC_CALLED_AS("meshgrid");
-  if (n < 1 || n > TC_MAX_RANK || xs == NULL || out == NULL)
-    return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
+  if (n < 1 || n > TC_MAX_RANK) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
+  if (xs == NULL || out == NULL) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%s is NULL", xs ? "out" : "xs");
   tc_tensor grids[TC_MAX_RANK];  // out may be xs
   tc_dims full = tc_dims_of(0, NULL);
   for (int i = 0; i < n; i++) {

@@ -97,7 +97,7 @@ Test(conv, pools_norms_and_resizing_that_do_not_fit_say_why) {
   expect_refusal(tc_max_pool2d(x, S(2), (tc_pool_options){.divisor_override = 3}), TC_ERR_ARG, "divisor_override are for averages");
   expect_refusal(tc_max_pool2d(x, TC_SCALAR, none), TC_ERR_ARG, "size is 0");
   expect_refusal(tc_max_pool1d(x, S(2), none), TC_ERR_SHAPE, "x has rank 4; 3, or 2 without a batch, is needed");
-  expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.dilation = S(2)}), TC_ERR_ARG, "dilation is for max pooling");
+  expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.dilation = S(2)}), TC_ERR_ARG, "dilation is 2; it is for max pooling");
   expect_refusal(tc_avg_pool2d(x, S(2), (tc_pool_options){.stride = S(0)}), TC_ERR_ARG, "stride is 0");
   expect_refusal(tc_adaptive_avg_pool2d(x, S(0)), TC_ERR_ARG, "size is 0");
   expect_refusal(tc_adaptive_avg_pool2d(c, S(1)), TC_ERR_SHAPE, "x has rank 1");

@@ -106,6 +106,25 @@ static void numbers_come_with_what_is_possible(void) {
   SAYS(tc_split(x, 3, 0, 1, part), TC_ERR_ARG, "split: 4 elements in pieces of 3 are 2 pieces, not 1");
 }
 
+// The first thing that is wrong, and not what it would lead to.
+static void causes_are_told(void) {
+  tc_tensor image = tc_ones(TC_SHAPE(1, 1, 2, 2), TC_F32), one = tc_ones(TC_SHAPE(1, 1, 2), TC_F32),
+            wide = tc_ones(TC_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), TC_I32);
+  SAYS(tc_avg_pool2d(image, TC_SHAPE(2), (tc_pool_options){.dilation = TC_SHAPE(2)}), TC_ERR_ARG, "avg_pool2d: dilation is 2; it is for max pooling");
+  SAYS(tc_interpolate(one, TC_SHAPE(2, 2), (tc_interpolate_options){0}), TC_ERR_ARG, "interpolate: size has 2 numbers; 1 is needed");
+  SAYS(tc_max_pool2d(image, TC_SHAPE(2, 2, 2), (tc_pool_options){0}), TC_ERR_ARG, "max_pool2d: size has 3 numbers; 1 or 2 are needed");
+  SAYS(tc_one_hot(wide, 3), TC_ERR_SHAPE, "one_hot: the result would have rank 9, the limit is 8");
+  SAYS(tc_index_select(wide, 0, tc_zeros(TC_SHAPE(1, 1), TC_I64)), TC_ERR_SHAPE, "index_select: the result would have rank 9, the limit is 8");
+  SAYS(tc_batch_norm(tc_ones(TC_SHAPE(1, 3), TC_F32), NONE, NONE, NONE, NONE, (tc_batch_norm_options){.training = true}), TC_ERR_SHAPE,
+       "batch_norm: x is [1, 3]; one value for each channel has no variance");
+  SAYS(tc_cat(0, &x, 0), TC_ERR_ARG, "cat: 0 operands; at least one is needed");
+  SAYS(tc_stack(2, NULL, 0), TC_ERR_ARG, "stack: 2 operands at a null pointer");
+  SAYS(tc_einsum(NULL, 1, &x), TC_ERR_ARG, "einsum: the spec is NULL");
+  SAYS(tc_einsum("ij", 0, &x), TC_ERR_ARG, "einsum: 0 operands; 1 to 64 are needed");
+  SAYS(tc_eval(-1, &x), TC_ERR_ARG, "eval: -1 tensors (");
+  SAYS(tc_eval(1, NULL), TC_ERR_ARG, "eval: 1 tensors at a null pointer");
+}
+
 static void types_come_with_what_is_possible(void) {
   SAYS(tc_scatter(x, 0, tc_zeros(TC_SHAPE(1, 3), TC_I64), tc_ones(TC_SHAPE(1, 3), TC_F64)), TC_ERR_DTYPE,
        "scatter: x is f32, src is f64; one type was expected, cast src first");
@@ -187,6 +206,7 @@ int main(void) {
   shapes_are_named();
   axes_are_those_of_the_shape();
   numbers_come_with_what_is_possible();
+  causes_are_told();
   types_come_with_what_is_possible();
   handles_are_told_alike();
   gradients_are_told();
