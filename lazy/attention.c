@@ -200,7 +200,8 @@ static tc_node joined(tc_trace *t, tc_node x, const tc_dims *lead) {
 static tc_node misfit(tc_trace *t, const tc_node *x) {
   char text[3][128];
   for (int i = 0; i < 3; i++) (void)tc_dims_text(tc_node_dims(t, x[i]), text[i], sizeof text[i]);
-  return tc_rec_fail(t, TC_ERR_SHAPE, "q is %s, k %s, v %s", text[0], text[1], text[2]);
+  return tc_rec_fail(t, TC_ERR_SHAPE, "q is %s, k %s, v %s; [.., hq, l, e], [.., hkv, s, e] and [.., hkv, s, ev] are needed, and hkv that divides hq",
+                     text[0], text[1], text[2]);
 }
 
 // Brings q, k and v to rank 4; *lead: what their leading axes broadcast to. False after reporting.
@@ -264,7 +265,7 @@ static bool take_options(tc_trace *t, const tc_attention_options *o, attention *
   double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)TC_MAX_OF(e, INT64_C(1)));
   uint64_t bits;
   if (o->key_length < 0 || o->key_length > s)
-    return tc_rec_fail(t, TC_ERR_ARG, "key_length is %lld of %lld", (long long)o->key_length, (long long)s), false;
+    return tc_rec_fail(t, TC_ERR_ARG, "key_length is %lld, not within 0 and %lld", (long long)o->key_length, (long long)s), false;
   if (!(o->dropout >= 0 && o->dropout <= 1)) return tc_rec_fail(t, TC_ERR_ARG, "dropout is %g, not within 0 and 1", o->dropout), false;
   memcpy(&bits, &scale, sizeof bits);
   a->causal = o->causal, a->has_length = o->key_length > 0;

@@ -50,7 +50,7 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
 tc_tensor tc_clamp_at(tc_tensor x, double low, double high, tc_site site) {
   tc_trace *t = tc_op_begin("clamp", site);
   tc_node a = tc_op_in(t, x);
-  if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g", low, high));
+  if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g; NaN bounds nothing", low, high));
   return tc_op_end(t, bound(t, TC_OP_GE, bound(t, TC_OP_LE, a, low), high));
 }
 
@@ -63,12 +63,21 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
 
 // ---- Ranges, masks and random values ----
 
+// Whether the type holds the n numbers of a range: the first and the last, and so those between. False after reporting.
+static bool good_range(tc_trace *t, tc_type type, double n, double first, double last) {
+  if ((unsigned)type >= (unsigned)TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
+  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges"), false;
+  return n < 1 || (tc_rec_good_number(t, type, first) && tc_rec_good_number(t, type, n > 1 ? last : first));
+}
+
 tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("arange", site);
-  double n = step == 0.0 ? 0.0 : ceil((stop - start) / step);
-  if (step == 0.0 || !isfinite(start) || !isfinite(step) || !isfinite(n) || n > 0x1p62)
+  if (step == 0.0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0; from %g to %g it would never arrive", start, stop));
+  double n = ceil((stop - start) / step);
+  if (!isfinite(start) || !isfinite(step) || !isfinite(n) || n > 0x1p62)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "start %g, stop %g, step %g name no finite range", start, stop, step));
   tc_dims shape = TC_SHAPE(n > 0 ? (int64_t)n : 0);
+  if (!good_range(t, type, n, start, start + (n - 1) * step)) return tc_op_end(t, TC_NODE_ERR);
   bool whole = start == floor(start) && step == floor(step);
   if (tc_type_is_float(type) || whole) return tc_op_end(t, tc_rec_iota(t, &shape, type, start, step));
   return tc_op_end(t, tc_rec_cast(t, tc_rec_iota(t, &shape, TC_F64, start, step), type));
@@ -77,7 +86,8 @@ tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_
 // Counts up from start in the first half and down from stop in the second, as PyTorch does: both ends are exact and the middle is symmetric.
 tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("linspace", site);
-  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
+  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
+  if (!good_range(t, type, (double)n, start, stop)) return tc_op_end(t, TC_NODE_ERR);
   tc_dims shape = TC_SHAPE(n);
   double step = n > 1 ? (stop - start) / (double)(n - 1) : 0.0;
   tc_node up = tc_rec_iota(t, &shape, TC_F64, start, step);
@@ -91,7 +101,7 @@ tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_
 
 // [n, m] bool: column op row + k.
 static tc_node band(tc_trace *t, tc_op op, int64_t n, int64_t m, int64_t k) {
-  if (n < 0 || m < 0) return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld", (long long)n, (long long)m);
+  if (n < 0 || m < 0) return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld; at least 0 is needed", (long long)n, (long long)m);
   // Beyond the corners nothing changes, and a smaller k cannot overflow the sum.
   k = k > m ? m : k < -n ? -n : k;
   tc_dims rows = TC_SHAPE(n, 1), columns = TC_SHAPE(1, m);
@@ -108,12 +118,19 @@ tc_tensor tc_tri_at(int64_t n, int64_t m, int64_t k, tc_type type, tc_site site)
   return tc_op_end(t, tc_rec_cast(t, band(t, TC_OP_LE, n, m, k), type));
 }
 
+// Whether there are two axes, as of a matrix or many; false after reporting.
+static bool is_matrix(tc_trace *t, const tc_dims *d) {
+  char text[128];
+  if (d->rank >= 2) return true;
+  return tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; rank 2 or more is needed", tc_dims_text(d, text, sizeof text)), false;
+}
+
 static tc_tensor triangle(const char *name, tc_op op, tc_tensor x, int64_t k, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   const tc_dims *d = tc_node_dims(t, a);
-  if (d->rank < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "rank is %d, at least 2 is needed", d->rank));
+  if (!is_matrix(t, d)) return tc_op_end(t, TC_NODE_ERR);
   return tc_op_end(t, f_keep(t, band(t, op, d->dim[d->rank - 2], d->dim[d->rank - 1], k), a, 0.0));
 }
 
@@ -133,7 +150,7 @@ tc_tensor tc_bernoulli_at(double p, tc_dims shape, tc_site site) {
 
 tc_tensor tc_randperm_at(int64_t n, tc_site site) {
   tc_trace *t = tc_op_begin("randperm", site);
-  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
+  if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
   tc_dims shape = TC_SHAPE(n);
   return tc_op_end(t, tc_rec_rng(t, TC_OP_RANDPERM, &shape, TC_I64, 0, n));
 }
@@ -150,10 +167,10 @@ static tc_node piece(tc_trace *t, tc_node a, int k, int64_t start, int64_t n) {
 
 tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("roll", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node a = tc_op_in(t, x), row;
+  int k = tc_compose_axis(t, a, axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  int64_t n = tc_node_dims(t, a)->dim[k], s = n ? shift % n : 0;
+  int64_t n = tc_node_dims(t, row)->dim[k], s = n ? shift % n : 0;
   if (s < 0) s += n;
   if (s == 0) return tc_op_end(t, a);
   tc_node parts[2] = {piece(t, a, k, n - s, s), piece(t, a, k, 0, n - s)};
@@ -187,7 +204,7 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
   a = tc_rec_reshape(t, a, &d);
   for (int i = skip; i < d.rank; i++) {
     int64_t count = counts.dim[i - skip];
-    if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld", i - skip, (long long)count));
+    if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld; at least 0 is needed", i - skip, (long long)count));
     if (count == 1) continue;
     int64_t outer = span(&d, 0, i), inner = span(&d, i, d.rank);
     if (count && d.dim[i] > INT64_MAX / count)
@@ -200,14 +217,16 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
 
 tc_tensor tc_repeat_interleave_at(tc_tensor x, int64_t count, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("repeat_interleave", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node row;
+  int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims d = *tc_node_dims(t, a);
-  if (count < 0 || (count && d.dim[k] > INT64_MAX / count)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld", (long long)count));
+  tc_dims d = *tc_node_dims(t, row);
+  if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld; at least 0 is needed", (long long)count));
+  if (count && d.dim[k] > INT64_MAX / count)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[k]));
   int64_t outer = span(&d, 0, k + 1), inner = span(&d, k + 1, d.rank);
   d.dim[k] *= count;
-  return tc_op_end(t, repeat(t, a, outer, inner, count, &d));
+  return tc_op_end(t, repeat(t, row, outer, inner, count, &d));
 }
 
 // The square that starts on the diagonal, flattened: its diagonal is every (l + 1)-th element.
@@ -217,7 +236,7 @@ tc_tensor tc_diagonal_at(tc_tensor x, int64_t offset, tc_site site) {
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_dims d = *tc_node_dims(t, a);
   int r = d.rank;
-  if (r < 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "rank is %d, at least 2 is needed", r));
+  if (!is_matrix(t, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = d.dim[r - 2], m = d.dim[r - 1];
   offset = offset > m ? m : offset < -n ? -n : offset;
   int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0, l = TC_MIN(n - row, m - column);
@@ -358,10 +377,15 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   tc_trace *t = tc_op_begin("take_along_dim", site);
   tc_node a = tc_op_in(t, x), i = tc_op_in(t, index);
   if (a == TC_NODE_ERR || i == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  int k = tc_rec_axis(t, a, axis, 0);
-  if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims da = *tc_node_dims(t, a), di = *tc_node_dims(t, i);
-  if (da.rank != di.rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d and index rank %d", da.rank, di.rank));
+  tc_node row;
+  int k = tc_compose_axis(t, a, axis, &row);
+  tc_node at = row == a ? i : tc_compose_row_of(t, i);
+  if (k < 0 || at == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
+  tc_dims da = *tc_node_dims(t, row), di = *tc_node_dims(t, at);
+  char ta[128], ti[128];
+  if (da.rank != di.rank)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x %s has rank %d, index %s has rank %d; one rank was expected",
+                                    tc_dims_text(&da, ta, sizeof ta), da.rank, tc_dims_text(&di, ti, sizeof ti), di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
     if (da.dim[j] == 1)
@@ -369,17 +393,19 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
     else if (di.dim[j] == 1)
       di.dim[j] = da.dim[j];
     else
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d is %lld and %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d of x is %lld, of index %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
   }
-  return tc_op_end(t, tc_rec_gather(t, tc_rec_expand(t, a, &da), k, tc_rec_expand(t, i, &di)));
+  tc_node y = tc_rec_gather(t, tc_rec_expand(t, row, &da), k, tc_rec_expand(t, at, &di));
+  return tc_op_end(t, tc_compose_like_row(t, i, at, y));
 }
 
 tc_tensor tc_embedding_at(tc_tensor weight, tc_tensor ids, tc_site site) {
   tc_trace *t = tc_op_begin("embedding", site);
   tc_node w = tc_op_in(t, weight), i = tc_op_in(t, ids);
   if (w == TC_NODE_ERR || i == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
-  int rank = tc_node_dims(t, w)->rank;
-  if (rank != 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "weight has rank %d, not 2", rank));
+  const tc_dims *d = tc_node_dims(t, w);
+  char text[128];
+  if (d->rank != 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "weight is %s; [v, d] is needed", tc_dims_text(d, text, sizeof text)));
   return tc_op_end(t, tc_rec_index_select(t, w, 0, i));
 }
 
@@ -392,8 +418,9 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
   tc_type type = tc_node_type(t, i);
   if (tc_type_is_float(type) || type == TC_BOOL)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "ids are %s, integers are needed", tc_type_name(type)));
-  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld", (long long)n));
-  if (d.rank == TC_MAX_RANK) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d", d.rank + 1));
+  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 1 is needed", (long long)n));
+  if (d.rank == TC_MAX_RANK)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK));
   d.dim[d.rank++] = 1;
   tc_node column = tc_rec_reshape(t, tc_rec_cast(t, i, TC_I64), &d);
   return tc_op_end(t, tc_rec_cast(t, tc_rec_binary(t, TC_OP_EQ, column, tc_rec_iota(t, &classes, TC_I64, 0, 1)), TC_I64));
@@ -401,21 +428,22 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
 
 // ---- Products ----
 
-// Both operands with the rank that is asked for; false after reporting.
-static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank) {
+// Both operands with the rank that is asked for, and one extent along their first axis where they share that; false after reporting.
+static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank, bool share_first) {
   if (a == TC_NODE_ERR || b == TC_NODE_ERR) return false;
-  int ra = tc_node_dims(t, a)->rank, rb = tc_node_dims(t, b)->rank;
-  if (ra == rank && rb == rank) return true;
-  tc_rec_fail(t, TC_ERR_SHAPE, "operands have rank %d and %d, not %d", ra, rb, rank);
-  return false;
+  const tc_dims *da = tc_node_dims(t, a), *db = tc_node_dims(t, b);
+  char ta[128], tb[128];
+  tc_dims_text(da, ta, sizeof ta), tc_dims_text(db, tb, sizeof tb);
+  if (da->rank != rank || db->rank != rank)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; both should have rank %d", ta, tb, rank), false;
+  if (!share_first || da->dim[0] == db->dim[0]) return true;
+  return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; axis 0 is %lld and %lld", ta, tb, (long long)da->dim[0], (long long)db->dim[0]), false;
 }
 
 tc_tensor tc_bmm_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("bmm", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 3)) return tc_op_end(t, TC_NODE_ERR);
-  int64_t p = tc_node_dims(t, na)->dim[0], q = tc_node_dims(t, nb)->dim[0];
-  if (p != q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "batches are %lld and %lld", (long long)p, (long long)q));
+  if (!both_rank(t, na, nb, 3, true)) return tc_op_end(t, TC_NODE_ERR);
   return tc_op_end(t, tc_rec_matmul(t, na, nb));
 }
 
@@ -447,9 +475,7 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
 tc_tensor tc_dot_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("dot", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 1)) return tc_op_end(t, TC_NODE_ERR);
-  int64_t p = tc_node_dims(t, na)->dim[0], q = tc_node_dims(t, nb)->dim[0];
-  if (p != q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld", (long long)p, (long long)q));
+  if (!both_rank(t, na, nb, 1, true)) return tc_op_end(t, TC_NODE_ERR);
   if (tc_type_is_float(tc_node_type(t, na)) || tc_type_is_float(tc_node_type(t, nb))) return tc_op_end(t, tc_rec_matmul(t, na, nb));
   tc_node product = f_mul(t, na, nb);
   if (product == TC_NODE_ERR) return tc_op_end(t, product);
@@ -459,7 +485,7 @@ tc_tensor tc_dot_at(tc_tensor a, tc_tensor b, tc_site site) {
 tc_tensor tc_outer_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("outer", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
-  if (!both_rank(t, na, nb, 1)) return tc_op_end(t, TC_NODE_ERR);
+  if (!both_rank(t, na, nb, 1, false)) return tc_op_end(t, TC_NODE_ERR);
   tc_dims column = TC_SHAPE(tc_node_dims(t, na)->dim[0], 1);
   return tc_op_end(t, f_mul(t, tc_rec_reshape(t, na, &column), nb));
 }

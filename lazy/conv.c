@@ -21,7 +21,8 @@ typedef struct conv {
 
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out) {
   if (list->rank != 0 && list->rank != 1 && list->rank != n)
-    return tc_rec_fail(t, TC_ERR_ARG, "%s has %d numbers; 1 or %d are needed", name, list->rank, n), false;
+    return tc_rec_fail(t, TC_ERR_ARG, n == 1 ? "%s has %d numbers; %d is needed" : "%s has %d numbers; 1 or %d are needed", name, list->rank, n),
+           false;
   for (int i = 0; i < n; i++) {
     out[i] = list->rank == 0 ? none : list->dim[list->rank == 1 ? 0 : i];
     if (out[i] < least) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i], (long long)least), false;
@@ -87,7 +88,7 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
 
 static bool open(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
   *c = (conv){.n = n, .groups = o->groups ? o->groups : 1};
-  if (c->groups < 1) return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld", (long long)c->groups), false;
+  if (c->groups < 1) return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld; at least 1 is needed", (long long)c->groups), false;
   return tc_compose_list(t, "stride", &o->stride, n, 1, 1, c->stride) && tc_compose_list(t, "padding", &o->padding, n, 0, 0, c->padding) &&
          tc_compose_list(t, "dilation", &o->dilation, n, 1, 1, c->dilation) &&
          tc_compose_list(t, "output_padding", &o->output_padding, n, 0, 0, c->extra);

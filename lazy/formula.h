@@ -1,5 +1,5 @@
 // Short names for the arithmetic of formulas over nodes, so that compositions read like the mathematics they come from.
-// Private to the compositions: lazy/ops.c, compose.c, attention.c, order.c, rotary.c, conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
+// Private to the compositions: lazy/ops.c, ops_move.c, compose.c, attention.c, order.c, rotary.c, conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
 #ifndef TC_LAZY_FORMULA_H
 #define TC_LAZY_FORMULA_H
 
@@ -54,8 +54,10 @@ static inline tc_node f_narrow(tc_trace *t, tc_node a, tc_type type) {
   return tc_rec_cast(t, a, type);
 }
 
-// A scalar has one axis to be named, as in PyTorch: it goes as a row of one element, and what becomes of it is a scalar again (lazy/ops.c).
+// A scalar has one axis to be named, 0 or -1, as in PyTorch: it goes as a row of one element, and where that stays one it is a scalar again (lazy/ops.c).
 tc_node tc_compose_row_of(tc_trace *t, tc_node a);
+// The axis of a that an op looks along, of *out_row where a is a scalar; -1 after reporting.
+int tc_compose_axis(tc_trace *t, tc_node a, int axis, tc_node *out_row);
 tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result);
 
 // Shared by compositions (lazy/compose.c).

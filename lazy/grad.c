@@ -475,7 +475,9 @@ static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) 
   walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH)};
   tc_node node = tc_op_in(t, y), g = grad.gen ? tc_op_in(t, grad) : TC_NODE_ERR;
   if (node != TC_NODE_ERR && g != TC_NODE_ERR && tc_rec_of(t, g)->shape != tc_rec_of(t, node)->shape) {
-    tc_rec_fail(t, TC_ERR_SHAPE, "the gradient's shape differs from the tensor's");
+    char tg[128], ty[128];
+    tc_rec_fail(t, TC_ERR_SHAPE, "the gradient is %s, the tensor %s", tc_dims_text(tc_node_dims(t, g), tg, sizeof tg),
+                tc_dims_text(tc_node_dims(t, node), ty, sizeof ty));
   } else if (node != TC_NODE_ERR && g != TC_NODE_ERR && t->dev[g] != t->dev[node]) {
     tc_rec_fail(t, TC_ERR_DEVICE, "the gradient is on %s, the tensor on %s", tc_device_name((tc_device)t->dev[g]),
                 tc_device_name((tc_device)t->dev[node]));
@@ -537,7 +539,7 @@ static void give_out(walk *w, tc_tensor *out) {
 tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("grads_of", site);
   tc_node small[32], *x_grad = small;
-  if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
     tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
   walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH), .xs = xs, .x_grad = x_grad};

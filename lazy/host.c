@@ -77,7 +77,8 @@ tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
   if (!tc_enter("item", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
   if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
-    st = tc_fail(TC_ERR_SHAPE, "item", site, "%s has more or less than one element", tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text));
+    st = tc_fail(TC_ERR_SHAPE, "item", site, "the tensor is %s, of %lld elements; one element was expected",
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), (long long)tc_dims_at(v.shape)->count);
   else if (st == TC_OK && !out)
     st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
   else if (st == TC_OK && as != TC_BOOL && as != TC_I32 && as != TC_I64 && as != TC_F32 && as != TC_F64)
@@ -101,11 +102,13 @@ ITEM(bool, BOOL, bool)
 
 static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
   tc_stored v;
+  char text[128];
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && have != bytes)
-    st = tc_fail(TC_ERR_ARG, op, site, "the tensor has %zu bytes, the buffer %zu", have, bytes);
+    st = tc_fail(TC_ERR_ARG, op, site, "the tensor is %s %s, of %zu bytes, the buffer has %zu", tc_type_name(v.type),
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), have, bytes);
   else if (st == TC_OK && !out && bytes)
     st = tc_fail(TC_ERR_ARG, op, site, "out is NULL");
   else if (st == TC_OK && bytes)
@@ -150,7 +153,7 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
 }
 
 tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
-  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   return eval(n, tensors, true, site);
 }
 
@@ -219,7 +222,8 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_buffer *buf = NULL;
   if (!tc_enter("unmap", site)) return TC_ERR_STATE;
   (void)tc_trace_self();
-  tc_status st = tc_slot_find(h, &t) ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "the handle is no tensor");
+  const tc_slot *s = tc_slot_find(h, &t);
+  tc_status st = s ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
   if (st != TC_OK) return tc_leave(), st;
   tc_trace_lock(t);
   uint32_t i = find_mapping(t, h, true);
@@ -228,10 +232,12 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
     buf = t->map[i].buf;
     memmove(&t->map[i], &t->map[i + 1], (--t->n_map - i) * sizeof *t->map);
   }
+  bool alive = h.gen && s->gen == h.gen;
   tc_trace_unlock(t);
   tc_buffer_release(buf);
   tc_leave();
-  return buf ? TC_OK : tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped");
+  if (buf) return TC_OK;
+  return alive ? tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped") : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
 }
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
@@ -340,7 +346,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
   if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
-  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the tensor was released, or its scope has ended"), t->op_status;
+  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), t->op_status;
   uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
   tc_type type = tc_node_type(t, value);
   char ta[128], tb[128];

@@ -154,7 +154,10 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
     return norm_end(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b, type);
   }
   tc_node old_mean = mean, old_var = var;
-  if (rows == 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "one value for each channel has no variance to train with"));
+  char text[128];
+  if (rows == 1)
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; one value for each channel has no variance to train with", tc_dims_text(&d, text, sizeof text)));
   a = rows_of(t, a, rows, n);
   batch_statistics(t, a, &mean, &var);
   if (rows > 0) {  // an empty batch says nothing

@@ -109,7 +109,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   if (TC_UNLIKELY(s && owner != t && h.gen)) return foreign(t, owner, h);  // checks gen under the owner's lock
   if (TC_UNLIKELY(!s || h.gen == 0 || s->gen != h.gen)) {
     if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
-    return tc_rec_fail(t, TC_ERR_HANDLE, h.gen ? "the operand was released, or its scope has ended" : "an operand is the null tensor");
+    return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h));
   }
   return tc_trace_node(t, s, h);
 }

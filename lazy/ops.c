@@ -3,7 +3,7 @@
 // what takes several records in lazy/compose.c. All checks happen in the recording primitives; nothing here computes.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
-#include "lazy/record.h"
+#include "lazy/formula.h"
 
 // ---- Factories ----
 
@@ -195,10 +195,15 @@ FOLD(MAX, max)
 FOLD(ANY, any)
 FOLD(ALL, all)
 
-// A scalar has one axis to be named, as in PyTorch: it goes as a row of one element, and what becomes of it is a scalar again.
 tc_node tc_compose_row_of(tc_trace *t, tc_node a) {
   tc_dims row = TC_SHAPE(1);
   return a != TC_NODE_ERR && tc_node_dims(t, a)->rank == 0 ? tc_rec_reshape(t, a, &row) : a;
+}
+
+int tc_compose_axis(tc_trace *t, tc_node a, int axis, tc_node *out_row) {
+  *out_row = tc_compose_row_of(t, a);
+  if (*out_row == TC_NODE_ERR) return -1;
+  return *out_row == a || axis == 0 || axis == -1 ? tc_rec_axis(t, *out_row, axis, 0) : tc_rec_axis(t, a, axis, 0);
 }
 
 tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result) {
@@ -208,8 +213,8 @@ tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result)
 
 static tc_tensor arg_fold(const char *name, tc_op op, tc_tensor x, int axis, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  tc_node a = tc_op_in(t, x), row = tc_compose_row_of(t, a);
-  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  tc_node a = tc_op_in(t, x), row;
+  int k = tc_compose_axis(t, a, axis, &row);
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
 }
 
@@ -225,8 +230,8 @@ tc_tensor tc_argmax_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 #define ALONG(NAME, name, record) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), row = tc_compose_row_of(t, a); \
-    int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
+    tc_node a = tc_op_in(t, x), row; \
+    int k = tc_compose_axis(t, a, axis, &row); \
     return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, record(t, TC_OP_##NAME, row, k))); \
   }
 ALONG(CUMSUM, cumsum, tc_rec_scan)
@@ -243,25 +248,34 @@ ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 
 tc_tensor tc_gather_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("gather", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = tc_compose_row_of(t, a), at = row == a ? i : tc_compose_row_of(t, i);
-  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row;
+  int k = tc_compose_axis(t, a, axis, &row);
+  tc_node at = row == a ? i : tc_compose_row_of(t, i);
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, i, at, tc_rec_gather(t, row, k, at)));
 }
 
 tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("index_select", site);
-  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row = tc_compose_row_of(t, a);
-  int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0);
+  tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row;
+  int k = tc_compose_axis(t, a, axis, &row);
   if (k >= 0 && row != a && i != TC_NODE_ERR && (tc_node_dims(t, i)->rank > 1 || tc_dims_count(tc_node_dims(t, i)) != 1))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0; one index is needed"));
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_index_select(t, row, k, i)));
 }
 
+// src is not cast, as in PyTorch: what x's type lacks would be lost unsaid.
+static tc_node source_in(tc_trace *t, tc_tensor src, tc_node x) {
+  tc_node s = tc_op_in(t, src);
+  if (x == TC_NODE_ERR || s == TC_NODE_ERR || tc_node_type(t, s) == tc_node_type(t, x)) return s;
+  return tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, src is %s; one type was expected, cast src first", tc_type_name(tc_node_type(t, x)),
+                     tc_type_name(tc_node_type(t, s)));
+}
+
 #define SCATTER(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, int axis, tc_tensor index, tc_tensor src, tc_site site) { \
     tc_trace *t = tc_op_begin(#name, site); \
-    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = tc_op_in(t, src), row = tc_compose_row_of(t, a); \
-    int k = row == TC_NODE_ERR ? -1 : tc_rec_axis(t, row, axis, 0); \
+    tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = source_in(t, src, a), row; \
+    int k = tc_compose_axis(t, a, axis, &row); \
     if (row != a) i = tc_compose_row_of(t, i), s = tc_compose_row_of(t, s); \
     return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
   }

@@ -3,7 +3,8 @@
 // Always: an index or axis that does not exist is reported with its value; a slice, as in Python, is clipped instead.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
-#include "lazy/record.h"
+#include "lazy/formula.h"
+#include "lazy/trace.h"
 #include "runtime/arena.h"
 
 // Python's slice over an axis of n elements: the first index and how many; start and stop outside are clipped. step is not 0.
@@ -33,7 +34,10 @@ tc_tensor tc_permute_at(tc_tensor x, tc_dims axes, tc_site site) {
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   int rank = tc_node_dims(t, a)->rank;
-  if (axes.rank != rank) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%d axes given for rank %d", axes.rank, rank));
+  char text[128];
+  if (axes.rank != rank)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s, of rank %d, and %d axes are given",
+                                    tc_dims_text(tc_node_dims(t, a), text, sizeof text), rank, axes.rank));
   for (int i = 0; i < rank; i++)
     if (axes.dim[i] < 0) axes.dim[i] += rank;
   return tc_op_end(t, tc_rec_permute(t, a, &axes));
@@ -41,13 +45,12 @@ tc_tensor tc_permute_at(tc_tensor x, tc_dims axes, tc_site site) {
 
 tc_tensor tc_transpose_at(tc_tensor x, int axis0, int axis1, tc_site site) {
   tc_trace *t = tc_op_begin("transpose", site);
-  tc_node a = tc_op_in(t, x);
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  int p = tc_rec_axis(t, a, axis0, 0), q = tc_rec_axis(t, a, axis1, 0);
+  tc_node a = tc_op_in(t, x), row;
+  int p = tc_compose_axis(t, a, axis0, &row), q = p < 0 ? -1 : tc_compose_axis(t, a, axis1, &row);
   if (p < 0 || q < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims axes = *tc_node_dims(t, a);
+  tc_dims axes = *tc_node_dims(t, row);
   for (int i = 0; i < axes.rank; i++) axes.dim[i] = i == p ? q : i == q ? p : i;
-  return tc_op_end(t, tc_rec_permute(t, a, &axes));
+  return tc_op_end(t, tc_compose_like_row(t, a, row, tc_rec_permute(t, row, &axes)));
 }
 
 tc_tensor tc_expand_at(tc_tensor x, tc_dims shape, tc_site site) {
@@ -89,25 +92,22 @@ tc_tensor tc_unsqueeze_at(tc_tensor x, int axis, tc_site site) {
 
 tc_tensor tc_flatten_at(tc_tensor x, int first_axis, int last_axis, tc_site site) {
   tc_trace *t = tc_op_begin("flatten", site);
-  tc_node a = tc_op_in(t, x);
-  if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  const tc_dims *from = tc_node_dims(t, a);
-  tc_dims to = TC_SHAPE(1);
-  if (from->rank == 0) return tc_op_end(t, tc_rec_reshape(t, a, &to));
-  int p = tc_rec_axis(t, a, first_axis, 0), q = tc_rec_axis(t, a, last_axis, 0);
+  tc_node a = tc_op_in(t, x), row;
+  int p = tc_compose_axis(t, a, first_axis, &row), q = p < 0 ? -1 : tc_compose_axis(t, a, last_axis, &row);
   if (p < 0 || q < 0) return tc_op_end(t, TC_NODE_ERR);
-  if (p > q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "first axis %d lies after last axis %d", first_axis, last_axis));
-  to.rank = 0;
+  if (p > q) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "first axis %d lies after last axis %d", p, q));
+  const tc_dims *from = tc_node_dims(t, row);
+  tc_dims to = TC_SCALAR;
   for (int i = 0; i < from->rank; i++) {
     if (i > p && i <= q)
       to.dim[to.rank - 1] *= from->dim[i];
     else
       to.dim[to.rank++] = from->dim[i];
   }
-  return tc_op_end(t, tc_rec_reshape(t, a, &to));
+  return tc_op_end(t, tc_rec_reshape(t, row, &to));
 }
 
-// out_n elements from start on along axis k, all of the others.
+// n elements from start on along axis k, all of the others.
 static tc_node slice_axis(tc_trace *t, tc_node a, int k, int64_t start, int64_t step, int64_t n) {
   int64_t starts[TC_MAX_RANK], steps[TC_MAX_RANK];
   tc_dims out = *tc_node_dims(t, a);
@@ -118,24 +118,24 @@ static tc_node slice_axis(tc_trace *t, tc_node a, int k, int64_t start, int64_t 
 
 tc_tensor tc_slice_at(tc_tensor x, int axis, int64_t start, int64_t stop, int64_t step, tc_site site) {
   tc_trace *t = tc_op_begin("slice", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node row;
+  int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
   if (step == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0"));
-  int64_t first, n = slice_count(tc_node_dims(t, a)->dim[k], start, stop, step, &first);
-  return tc_op_end(t, slice_axis(t, a, k, first, n > 1 ? step : 1, n));
+  int64_t first, n = slice_count(tc_node_dims(t, row)->dim[k], start, stop, step, &first);
+  return tc_op_end(t, slice_axis(t, row, k, first, n > 1 ? step : 1, n));
 }
 
 tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
   tc_trace *t = tc_op_begin("select", site);
-  tc_node a = tc_op_in(t, x);
-  int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
+  tc_node row;
+  int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims to = *tc_node_dims(t, a);
+  tc_dims to = *tc_node_dims(t, row);
   int64_t n = to.dim[k];
   if (i < -n || i >= n)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range for axis %d of %lld", (long long)i, axis, (long long)n));
-  tc_node one = slice_axis(t, a, k, i < 0 ? i + n : i, 1, 1);
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range: axis %d has %lld elements", (long long)i, k, (long long)n));
+  tc_node one = slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1);
   to.rank--;
   for (int j = k; j < to.rank; j++) to.dim[j] = to.dim[j + 1];
   return tc_op_end(t, tc_rec_reshape(t, one, &to));
@@ -143,7 +143,11 @@ tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
 
 tc_tensor tc_unfold_at(tc_tensor x, int axis, int64_t size, int64_t step, tc_site site) {
   tc_trace *t = tc_op_begin("unfold", site);
-  return tc_op_end(t, tc_rec_window(t, tc_op_in(t, x), axis, size, step, 1));
+  tc_node a = tc_op_in(t, x), row;
+  int k = tc_compose_axis(t, a, axis, &row);
+  tc_dims windows = TC_SHAPE(size);  // of a scalar: of its one window alone, as in PyTorch
+  tc_node y = k < 0 ? TC_NODE_ERR : tc_rec_window(t, row, k, size, step, 1);
+  return tc_op_end(t, row == a ? y : tc_rec_reshape(t, y, &windows));
 }
 
 tc_tensor tc_flip_at(tc_tensor x, tc_dims axes, tc_site site) {
@@ -159,8 +163,10 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
   tc_node a = tc_op_in(t, x);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   int rank = tc_node_dims(t, a)->rank;
+  char text[128];
   if (low.rank != rank || high.rank != rank)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "low and high have %d and %d entries for rank %d", low.rank, high.rank, rank));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s, of rank %d; low and high have %d and %d entries",
+                                    tc_dims_text(tc_node_dims(t, a), text, sizeof text), rank, low.rank, high.rank));
   for (int i = 0; i < rank; i++)
     if (low.dim[i] < 0 || high.dim[i] < 0)
       return tc_op_end(
@@ -168,16 +174,27 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
   return tc_op_end(t, tc_rec_pad(t, a, low.dim, high.dim, value));
 }
 
+// What is stacked has one shape.
+static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
+  char ta[128], tb[128];
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ; one shape was expected", tc_dims_text(tc_node_dims(t, a), ta, sizeof ta),
+                     tc_dims_text(tc_node_dims(t, b), tb, sizeof tb), i);
+}
+
 // cat and stack; n operands, of any number.
 static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  if (n < 1 || xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
+  if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands; at least one is needed", n));
+  if (xs == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%d operands at a null pointer", n));
   tc_node few[16], *nodes = n <= 16 ? few : tc_malloc((size_t)n * sizeof *nodes);
   if (nodes == NULL) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no memory for %d operands", n));
   bool ok = true;
+  tc_node first = TC_NODE_ERR;
   for (int i = 0; i < n; i++) {
-    nodes[i] = tc_op_in(t, xs[i]);
-    if (stack) nodes[i] = unsqueeze(t, nodes[i], axis);
+    tc_node a = tc_op_in(t, xs[i]);
+    if (i == 0) first = a;
+    if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first))) a = differ(t, first, a, i);
+    nodes[i] = stack ? unsqueeze(t, a, axis) : tc_compose_row_of(t, a);
     ok = ok && nodes[i] != TC_NODE_ERR;
   }
   int k = ok ? tc_rec_axis(t, nodes[0], axis, 0) : -1;
@@ -241,8 +258,8 @@ static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *
     if (extents.dim[i] < 2) by[i] = 1;
   }
   v = fit_value(t, old, v, &extents);
-  // An empty slice is no change, but only once the value is known to fit.
-  if (v == TC_NODE_ERR || tc_dims_count(&extents) == 0) return tc_op_done(t);
+  // An empty slice changes nothing but the history, which is the value's, too; and only once the value is known to fit.
+  if (v == TC_NODE_ERR || (tc_dims_count(&extents) == 0 && !(t->tape && t->flag[v] & TC_NODE_TAPE))) return tc_op_done(t);
   tc_node written = tc_rec_write_slice(t, old, v, first, by);
   tc_status assigned = written == TC_NODE_ERR ? TC_OK : tc_rec_assign(t, x, written), done = tc_op_done(t);
   return assigned != TC_OK ? assigned : done;

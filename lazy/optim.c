@@ -64,7 +64,7 @@ static int names_each(const tc_optimizer *opt) {
 static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
   for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i])) return tc_fail(TC_ERR_HANDLE, name, site, "parameter %d is no live tensor", i);
+    if (!tc_is_valid(params[i])) return tc_fail(TC_ERR_HANDLE, name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
   return TC_OK;
 }
 

@@ -9,8 +9,7 @@
 // Opens an op along an axis of x; -1 after reporting.
 static int open(tc_trace *t, tc_tensor x, int axis, tc_node *out_x, tc_node *out_row) {
   *out_x = tc_op_in(t, x);
-  *out_row = tc_compose_row_of(t, *out_x);
-  return *out_row == TC_NODE_ERR ? -1 : tc_rec_axis(t, *out_row, axis, 0);
+  return tc_compose_axis(t, *out_x, axis, out_row);
 }
 
 static tc_tensor sort(const char *name, tc_tensor x, int axis, bool descending, bool values, tc_site site) {
@@ -93,8 +92,9 @@ tc_tensor tc_median_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
 static tc_tensor search(const char *name, tc_tensor sorted, tc_tensor values, bool right, bool one, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node s = tc_op_in(t, sorted), v = tc_op_in(t, values);
+  char text[128];
   if (one && s != TC_NODE_ERR && tc_node_dims(t, s)->rank != 1)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "boundaries have rank %d, not 1", tc_node_dims(t, s)->rank));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "boundaries are %s; rank 1 is needed", tc_dims_text(tc_node_dims(t, s), text, sizeof text)));
   return tc_op_end(t, tc_rec_searchsorted(t, s, v, right));
 }
 

@@ -6,7 +6,7 @@ static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
   if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "the parameter belongs to another thread"), NULL;
-  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "the parameter was released, or is the null tensor"), NULL;
+  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), NULL;
   return s;
 }
 

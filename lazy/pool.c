@@ -255,6 +255,9 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   tc_pool p;
   bool moved;
   double taps = 1;
+  for (int i = 0; i < o->dilation.rank && i < TC_MAX_RANK; i++)
+    if (o->dilation.dim[i] != 1)
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "dilation is %lld; it is for max pooling", (long long)o->dilation.dim[i]));
   if (!open(t, &p, a, n, &size, o)) return tc_op_end(t, TC_NODE_ERR);
   a = as_it_lies(t, &p, a, &moved);
   a = f_widen(t, a);
@@ -263,7 +266,6 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   y = with_gradient(t, &p, false, y, a);
   if (y == TC_NODE_ERR) return tc_op_end(t, y);
   for (int i = 0; i < n; i++) {
-    if (p.dilation[i] != 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "dilation is for max pooling"));
     bool beyond = (p.out[i] - 1) * p.stride[i] + p.size[i] > p.d.dim[p.first + i] + 2 * p.padding[i];
     if (o->divisor_override || !(beyond || (p.padding[i] && o->exclude_padding))) {
       taps *= (double)p.size[i];

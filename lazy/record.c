@@ -53,6 +53,12 @@ int64_t tc_dims_count(const tc_dims *d) {
 
 // ---- shapes, axes and records ----
 
+static bool has_negative(const tc_dims *d) {
+  for (int i = 0; i < d->rank; i++)
+    if (d->dim[i] < 0) return true;
+  return false;
+}
+
 uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d) {
   int64_t n;
   char text[128];
@@ -61,7 +67,8 @@ uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d) {
     if (shown.rank < 0 || shown.rank > TC_MAX_RANK)
       tc_rec_fail(t, TC_ERR_SHAPE, "rank %d is not within 0 and %d", (int)d->rank, TC_MAX_RANK);
     else
-      tc_rec_fail(t, TC_ERR_SHAPE, "shape %s has a negative extent or more elements than fit in memory", tc_dims_text(&shown, text, sizeof text));
+      tc_rec_fail(t, TC_ERR_SHAPE, "shape %s has %s", tc_dims_text(&shown, text, sizeof text),
+                  has_negative(&shown) ? "a negative extent" : "more elements than fit in memory");
     return TC_SHAPE_NONE;
   }
   uint32_t id = tc_dims_intern(d);
@@ -143,16 +150,24 @@ uint64_t tc_rec_number_bits(tc_type type, double v) {
   return v >= 9223372036854775807.0 ? INT64_MAX : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
 }
 
-// Whether a number can become the type: toward zero into an integer type's range, negative whole ones wrapping in u8, as in PyTorch. Anything
-// becomes a float or a bool.
-bool tc_rec_good_number(tc_trace *t, tc_type type, double v) {
+// Whether a number can become the type: toward zero into an integer type's range. Anything becomes a float or a bool.
+static bool holds_number(tc_type type, double v) {
   int64_t low, high;
   if (type == TC_BOOL || tc_type_is_float(type)) return true;
   tc_type_range(type, &low, &high);
-  double whole = trunc(v), bottom = type == TC_U8 ? v : whole;
-  if (type == TC_U8 && v == whole) low = -UINT8_MAX;
-  if (bottom >= (double)low && whole <= (double)high && whole < 0x1p63) return true;
-  return tc_rec_fail(t, TC_ERR_ARG, "%g cannot become %s", v, tc_type_name(type)), false;
+  double whole = trunc(v);
+  return whole >= (double)low && whole <= (double)high && whole < 0x1p63;
+}
+
+static bool refuse_number(tc_trace *t, tc_type type, double v) {
+  int64_t low, high;
+  tc_type_range(type, &low, &high);
+  return tc_rec_fail(t, TC_ERR_ARG, "%.15g is not a number of %s, which holds %lld to %lld", v, tc_type_name(type), (long long)low, (long long)high),
+         false;
+}
+
+bool tc_rec_good_number(tc_trace *t, tc_type type, double v) {
+  return holds_number(type, v) || refuse_number(t, type, v);
 }
 
 // Of rank 0.
@@ -195,7 +210,7 @@ tc_node tc_rec_const(tc_trace *t, tc_node n, double value) {
 
 tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double start, double step) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
-  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "a range of bool");
+  if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges");
   uint64_t arg[2] = {tc_rec_number_bits(type, start), tc_rec_number_bits(type, step)};
   uint32_t id = tc_rec_intern(t, shape);
   return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
@@ -211,10 +226,13 @@ bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
-  if (floats != tc_type_is_float(type)) return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn here", tc_type_name(type));
-  if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high))
-    return tc_rec_fail(t, TC_ERR_ARG, "low %lld and high %lld span nothing, more than 2^32 numbers, or numbers that %s lacks", (long long)low,
-                       (long long)high, tc_type_name(type));
+  if (floats != tc_type_is_float(type))
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn; %s was expected", tc_type_name(type), floats ? "a floating type" : "an integer type");
+  if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high)) {
+    if (low < high && type != TC_I64 && (!tc_rec_good_number(t, type, (double)low) || !tc_rec_good_number(t, type, (double)(high - 1))))
+      return TC_NODE_ERR;
+    return tc_rec_fail(t, TC_ERR_ARG, "from low %lld to high %lld are no numbers, or more than 2^32", (long long)low, (long long)high);
+  }
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = tc_rec_intern(t, shape);
   if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
@@ -272,6 +290,11 @@ tc_type tc_type_promote(tc_type a, tc_type b) {
   return hi;
 }
 
+tc_type tc_promote_types(tc_type a, tc_type b) {
+  bool known = (unsigned)a < (unsigned)TC_N_TYPES && (unsigned)b < (unsigned)TC_N_TYPES;
+  return known ? tc_type_promote(a, b) : TC_N_TYPES;
+}
+
 // Operands of rank 0 only decide when their kind is higher, as in PyTorch.
 static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   tc_type ta = type_of(t, a), tb = type_of(t, b);
@@ -320,7 +343,7 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (is_real(op) && kind_of[type] != KIND_FLOAT) type = TC_F32;
   if (op >= TC_OP_BITWISE_AND && op <= TC_OP_SHIFT_RIGHT && kind_of[type] == KIND_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
-  if (type == TC_BOOL && is_of_numbers(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s", tc_op_names[op]);
+  if (type == TC_BOOL && is_of_numbers(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (type == TC_BOOL && op == TC_OP_SUB) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; use logical_xor", tc_op_names[op]);
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (type_of(t, a) != type) a = tc_rec_cast(t, a, type);
@@ -335,6 +358,10 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   tc_type type = type_of(t, a);
   if ((!b.is_int || is_real(op)) && kind_of[type] != KIND_FLOAT) type = TC_F32;  // before the number is put into the tensor's type
   if (b.is_int && type == TC_BOOL) type = TC_I64;
+  if (type != TC_I64 && !holds_number(type, b.f)) {
+    if (tc_op_rule[op] != TC_RULE_compare) return refuse_number(t, type, b.f), TC_NODE_ERR;
+    type = TC_I64;  // which side of all of the type it is on
+  }
   tc_node n = scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
 }

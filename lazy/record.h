@@ -54,6 +54,8 @@ bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask
 // ---- Primitives: each checks, infers type and shape, appends one record (plus the casts that promotion asks for) ----
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value);
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value);
+// Whether the type holds a number: an integer type those whose whole part is in its range, a float or a bool any. False after reporting.
+bool tc_rec_good_number(tc_trace *t, tc_type type, double v);
 // Rank 0, of the type of n. number: of the user, reported if the type does not hold it; const: of a formula.
 tc_node tc_rec_number(tc_trace *t, tc_node n, double value);
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value);

@@ -10,13 +10,14 @@ tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool k
   if (tc_op_rule[op] == TC_RULE_index) out = TC_I64;
   tc_dims shape = {0};
   bool empty = false;
+  char text[128];
   for (int i = 0; i < d->rank; i++) {
     bool folded = axes_mask >> i & 1;
     if (folded) empty |= d->dim[i] == 0;
     if (!folded || keepdim) shape.dim[shape.rank++] = folded ? 1 : d->dim[i];
   }
   if (empty && (op == TC_OP_MAX || op == TC_OP_MIN || op == TC_OP_ARGMAX || op == TC_OP_ARGMIN) && tc_dims_count(&shape) > 0)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s over no elements", tc_op_names[op]);
+    return tc_rec_fail(t, TC_ERR_SHAPE, "x is %s and has no elements to choose from", tc_dims_text(d, text, sizeof text));
   if (!ok(t, a)) return TC_NODE_ERR;
   uint64_t attr = axes_mask | (uint64_t)keepdim << 8;
   return tc_rec_append_dims(t, op, out, &shape, a, 1, &attr);

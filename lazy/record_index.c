@@ -17,7 +17,11 @@ static bool index_fits(tc_trace *t, const tc_dims *x, const tc_dims *index, int 
   for (int i = 0; fits && i < x->rank; i++) fits = i == axis || index->dim[i] <= x->dim[i];
   if (fits) return true;
   char tx[128], ti[128];
-  tc_rec_fail(t, TC_ERR_SHAPE, "indices %s do not fit in %s off axis %d", tc_dims_text(index, ti, sizeof ti), tc_dims_text(x, tx, sizeof tx), axis);
+  tc_dims_text(index, ti, sizeof ti), tc_dims_text(x, tx, sizeof tx);
+  if (x->rank != index->rank)
+    tc_rec_fail(t, TC_ERR_SHAPE, "indices %s have rank %d, x %s has rank %d; one rank was expected", ti, index->rank, tx, x->rank);
+  else
+    tc_rec_fail(t, TC_ERR_SHAPE, "indices %s do not fit in x %s off axis %d", ti, tx, axis);
   return false;
 }
 
@@ -33,7 +37,8 @@ tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index) {
 static bool selected_dims(tc_trace *t, tc_node x, int axis, tc_node index, tc_dims *out) {
   const tc_dims *d = tc_node_dims(t, x), *di = tc_node_dims(t, index);
   *out = (tc_dims){0};
-  if (d->rank - 1 + di->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "the result's rank would be %d", d->rank - 1 + di->rank), false;
+  if (d->rank - 1 + di->rank > TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d->rank - 1 + di->rank, TC_MAX_RANK), false;
   for (int i = 0; i < axis; i++) out->dim[out->rank++] = d->dim[i];
   for (int i = 0; i < di->rank; i++) out->dim[out->rank++] = di->dim[i];
   for (int i = axis + 1; i < d->rank; i++) out->dim[out->rank++] = d->dim[i];
@@ -49,6 +54,12 @@ tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index) {
                        : tc_rec_append(t, TC_OP_INDEX_SELECT, type_of(t, x), tc_rec_intern(t, &out), 2, (tc_node[]){x, index}, 1, &attr, 0, NULL);
 }
 
+static bool broadcasts(const tc_dims *from, const tc_dims *to) {
+  bool fits = from->rank <= to->rank;
+  for (int i = 1; fits && i <= from->rank; i++) fits = from->dim[from->rank - i] == 1 || from->dim[from->rank - i] == to->dim[to->rank - i];
+  return fits;
+}
+
 tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src) {
   if ((axis = tc_rec_axis(t, x, axis, 0)) < 0 || !good_index(t, index) || !ok(t, src)) return TC_NODE_ERR;
   tc_dims want = *tc_node_dims(t, index);
@@ -62,6 +73,11 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
     tc_dims have = *tc_node_dims(t, src), part = have;
     for (int i = 0; i < want.rank; i++) part.dim[i] = TC_MIN(have.dim[i], want.dim[i]);
     if (!tc_dims_equal(&part, &have)) src = tc_rec_first(t, src, &part);
+  }
+  if (ok(t, src) && !broadcasts(tc_node_dims(t, src), &want)) {
+    char ts[128], tw[128];
+    return tc_rec_fail(t, TC_ERR_SHAPE, "src %s does not broadcast to %s, where the indices say", tc_dims_text(tc_node_dims(t, src), ts, sizeof ts),
+                       tc_dims_text(&want, tw, sizeof tw));
   }
   src = tc_rec_expand(t, src, &want);
   index = tc_rec_cast(t, index, TC_I64);

@@ -3,27 +3,35 @@
 
 #define MOST_JOINED 256  // operands of one record
 
+// What is wrong with a shape that a tensor of so many elements cannot have.
+static tc_node cannot_reshape(tc_trace *t, tc_node a, const tc_dims *to, int n_free, int64_t known) {
+  char have[128], want[128];
+  if (to->rank < 0 || to->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "rank %d is not within 0 and %d", (int)to->rank, TC_MAX_RANK);
+  tc_dims_text(tc_node_dims(t, a), have, sizeof have), tc_dims_text(to, want, sizeof want);
+  for (int i = 0; i < to->rank; i++)
+    if (to->dim[i] < -1) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: extent %d is negative", have, want, i);
+  if (n_free > 1) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: -1 is given %d times, once is possible", have, want, n_free);
+  if (n_free && known == 0) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: beside an extent of 0, -1 could be any", have, want);
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: it has %lld elements", have, want, (long long)tc_dims_at(shape_of(t, a))->count);
+}
+
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_dims d = *shape;
   int64_t have = tc_dims_at(shape_of(t, a))->count, known = 1;
-  int free_axis = -1;
+  int free_axis = -1, n_free = 0;
   bool good = d.rank >= 0 && d.rank <= TC_MAX_RANK;
   for (int i = 0; good && i < d.rank; i++) {
-    if (d.dim[i] == -1 && free_axis < 0)
-      free_axis = i;
+    if (d.dim[i] == -1)
+      free_axis = i, n_free++;
     else
       good = d.dim[i] >= 0 && !__builtin_mul_overflow(known, d.dim[i], &known);
   }
-  if (good && free_axis >= 0) {
-    good = known != 0 && have % known == 0;
+  if (good && n_free) {
+    good = n_free == 1 && known != 0 && have % known == 0;
     if (good) d.dim[free_axis] = have / known, known = have;
   }
-  if (!good || known != have) {
-    char from[128], to[128] = "";
-    if (d.rank >= 0 && d.rank <= TC_MAX_RANK) tc_dims_text(shape, to, sizeof to);
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s", tc_dims_text(tc_node_dims(t, a), from, sizeof from), to);
-  }
+  if (!good || known != have) return cannot_reshape(t, a, shape, n_free, known);
   if (tc_dims_equal(&d, tc_node_dims(t, a))) return a;
   return tc_rec_append_dims(t, TC_OP_RESHAPE, type_of(t, a), &d, a, 0, NULL);
 }
@@ -219,7 +227,9 @@ tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis) {
     for (int k = 0; fits && k < a->rank; k++) fits = k == axis || a->dim[k] == b->dim[k];
     if (!fits) {
       char ta[128], tb[128];
-      return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s differ off axis %d", tc_dims_text(a, ta, sizeof ta), tc_dims_text(b, tb, sizeof tb), axis);
+      tc_dims_text(a, ta, sizeof ta), tc_dims_text(b, tb, sizeof tb);
+      if (a->rank != b->rank) return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", ta, tb, i, a->rank, b->rank);
+      return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ off axis %d", ta, tb, i, axis);
     }
     type = tc_type_promote(type, type_of(t, xs[i]));
   }

@@ -40,7 +40,9 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   }
   tc_dims da = *tc_node_dims(t, a), db = *tc_node_dims(t, b);
   char ta[128], tb[128];
-  if (da.rank == 0 || db.rank == 0) return tc_rec_fail(t, TC_ERR_SHAPE, "an operand has rank 0");
+  if (da.rank == 0 || db.rank == 0)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: an operand has rank 0, at least 1 is needed", tc_dims_text(&da, ta, sizeof ta),
+                       tc_dims_text(&db, tb, sizeof tb));
   bool vec_a = da.rank == 1, vec_b = db.rank == 1;
   int64_t m = vec_a ? 1 : da.dim[da.rank - 2], k = da.dim[da.rank - 1], kb = vec_b ? db.dim[0] : db.dim[db.rank - 2],
           n = vec_b ? 1 : db.dim[db.rank - 1];

@@ -43,10 +43,7 @@ static inline tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, co
 tc_type tc_type_promote(tc_type a, tc_type b);
 // The shape two broadcast to.
 uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb);
-// Whether a number can become the type: toward zero into an integer type's range, negative whole ones wrapping in u8, as in PyTorch. Anything
-// becomes a float or a bool.
-bool tc_rec_good_number(tc_trace *t, tc_type type, double v);
-// Such a number as an argument.
+// A number that the type holds, as an argument.
 uint64_t tc_rec_number_bits(tc_type type, double v);
 // The first of a along each axis, as many as d says.
 tc_node tc_rec_first(tc_trace *t, tc_node a, const tc_dims *d);

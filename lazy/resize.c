@@ -49,7 +49,8 @@ tc_tensor tc_interpolate_at(tc_tensor x, tc_dims size, tc_interpolate_options op
   int64_t to[TC_POOL_AXES];
   if (n < 1 || n > TC_POOL_AXES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; 3 to %d is needed", d->rank, 2 + TC_POOL_AXES));
   if (!tc_compose_list(t, "size", &size, n, 0, 1, to)) return tc_op_end(t, TC_NODE_ERR);
-  if (options.mode != TC_NEAREST && options.mode != TC_LINEAR) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "mode is %d", (int)options.mode));
+  if (options.mode != TC_NEAREST && options.mode != TC_LINEAR)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "mode is %d; TC_NEAREST or TC_LINEAR was expected", (int)options.mode));
   if (options.mode == TC_NEAREST && options.align_corners) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "align_corners is for TC_LINEAR"));
   if (options.mode == TC_LINEAR) type = f_type(t, a), a = f_widen(t, a);
   for (int i = 0; i < n && a != TC_NODE_ERR; i++) {

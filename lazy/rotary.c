@@ -69,7 +69,8 @@ tc_tensor tc_rotary_embedding_at(tc_tensor x, tc_tensor cos, tc_tensor sin, tc_r
 tc_tensor tc_rotary_angles_at(int64_t n, int64_t dim, double base, tc_site site) {
   tc_trace *t = tc_op_begin("rotary_angles", site);
   if (n < 0 || dim < 2 || dim % 2 || !(base > 0))
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld positions, dim %lld and base %g", (long long)n, (long long)dim, base));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld positions, dim %lld and base %g; n is at least 0, dim even and at least 2, base above 0",
+                                    (long long)n, (long long)dim, base));
   tc_dims rows = TC_SHAPE(n, 1), columns = TC_SHAPE(dim / 2), one = TC_SCALAR;
   tc_node power = tc_rec_iota(t, &columns, TC_F64, 0, -2.0 / (double)dim);
   tc_node step = tc_rec_cast(t, tc_rec_binary(t, TC_OP_POW, tc_rec_full(t, &one, TC_F64, base), power), TC_F32);

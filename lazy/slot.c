@@ -134,8 +134,7 @@ tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **ow
     tc_trace_unlock(*owner);
   }
   tc_leave();
-  if (what && !s) tc_fail(TC_ERR_HANDLE, what, site, "the handle is no tensor");
-  if (what && here) tc_fail(TC_ERR_HANDLE, what, site, "the tensor was released, or its scope has ended");
+  if (what && (!s || here)) tc_fail(TC_ERR_HANDLE, what, site, "%s", tc_handle_fault(h));
   return NULL;
 }
 

@@ -623,11 +623,11 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   bool own = s && h.gen && t == tc_trace_mine;
   if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
   if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
-  if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "the null tensor has no value");
+  if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   TC_TRY(tc_trace_here(t, op, site));
   tc_trace_lock(t);
   tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
-  if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "the tensor was released, or its scope has ended");
+  if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);

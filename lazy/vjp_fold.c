@@ -108,8 +108,9 @@ static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows,
 }
 
 void tc_vjp_prod(tc_vjp *v) {
-  if (tc_dims_count(tc_vjp_in_dims(v, 0)) == 0) {
-    tc_vjp_give(v, 0, zeros_in(v, 0));
+  if (tc_dims_count(tc_vjp_in_dims(v, 0)) == 0) {  // no elements, made of what they would be made of
+    tc_dims kept = kept_dims(v);
+    tc_vjp_give(v, 0, mul(v, tc_rec_reshape(v->t, v->g, &kept), tc_vjp_in(v, 0)));
     return;
   }
   row_view r = rows_of(v);

@@ -54,7 +54,7 @@ static tc_node src_grad(tc_vjp *v, tc_node read) {
   bool same = true;
   for (int32_t i = 0; i < src->rank; i++) same = same && index->dim[i] == src->dim[i];
   if (same) return read;
-  return tc_dims_count(index) == 0 ? zeros_in(v, 2) : tc_rec_write_slice(v->t, zeros_in(v, 2), read, start, step);
+  return tc_rec_write_slice(v->t, zeros_in(v, 2), read, start, step);
 }
 
 // Operands (x, index, src). Where an index comes twice the last one was kept, so only that one has a gradient: found by scattering each

@@ -1,4 +1,5 @@
-// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get zero.
+// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get zero. An empty gradient takes it too: what it becomes is
+// made of it, so that it can be differentiated again.
 // Threads: under the trace's lock. Owns nothing.
 #include "lazy/vjp_short.h"
 
@@ -17,11 +18,10 @@ static slice_at slice_of(const tc_vjp *v) {
   return s;
 }
 
-// The block of g that starts at start and has operand k's shape; zeros for an empty operand, which has no first element to name.
+// The block of g that starts at start and has operand k's shape.
 static tc_node block(tc_vjp *v, int k, const int64_t *start) {
   static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  const tc_dims *d = tc_vjp_in_dims(v, k);
-  return tc_dims_count(d) == 0 ? zeros_in(v, k) : tc_rec_slice(v->t, v->g, start, ones, d);
+  return tc_rec_slice(v->t, v->g, start, ones, tc_vjp_in_dims(v, k));
 }
 
 void tc_vjp_reshape(tc_vjp *v) {
@@ -41,9 +41,7 @@ void tc_vjp_expand(tc_vjp *v) {
 
 void tc_vjp_slice(tc_vjp *v) {
   slice_at s = slice_of(v);
-  tc_node grad = zeros_in(v, 0);
-  if (tc_dims_count(tc_vjp_out_dims(v)) != 0) grad = tc_rec_write_slice(v->t, grad, v->g, s.start, s.step);
-  tc_vjp_give(v, 0, grad);
+  tc_vjp_give(v, 0, tc_rec_write_slice(v->t, zeros_in(v, 0), v->g, s.start, s.step));
 }
 
 void tc_vjp_flip(tc_vjp *v) {
@@ -80,8 +78,6 @@ void tc_vjp_cat(tc_vjp *v) {
 // Operands (old, value): the block belongs to the value, the rest to the old.
 void tc_vjp_write_slice(tc_vjp *v) {
   slice_at s = slice_of(v);
-  const tc_dims *d = tc_vjp_in_dims(v, 1);
-  bool empty = tc_dims_count(d) == 0;
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, empty ? v->g : tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, empty ? zeros_in(v, 1) : tc_rec_slice(v->t, v->g, s.start, s.step, d));
+  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
+  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_slice(v->t, v->g, s.start, s.step, tc_vjp_in_dims(v, 1)));
 }

@@ -152,5 +152,5 @@ static tc_node image_grad(tc_vjp *v, const tc_pool *p) {
 void tc_vjp_pool(tc_vjp *v) {
   if (!tc_vjp_wants(v, 1)) return;
   tc_pool p = pool_of(v);
-  tc_vjp_give(v, 1, tc_dims_count(&p.d) == 0 ? zeros_in(v, 1) : image_grad(v, &p));
+  tc_vjp_give(v, 1, image_grad(v, &p));
 }

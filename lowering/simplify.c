@@ -138,6 +138,7 @@ uint32_t tc_simplify(tc_graph *g, uint32_t n) {
     case TC_OP_RESHAPE: return reshape(g, n);
     case TC_OP_PERMUTE: return permute(g, n);
     case TC_OP_EXPAND: return same_shape(x, operand(g, x, 0)) ? x->in[0] : n;
+    case TC_OP_WRITE_SLICE: return operand(g, x, 1)->shape->count == 0 ? x->in[0] : n;
     default: return n;
   }
 }

@@ -11,12 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/edits.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 
 void tc_log_reread(void);  // log.c: the topics are read again at their next use
 
+#define PREFIX "TC_"
 #define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
 
 enum {
@@ -99,10 +102,45 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   return initial;
 }
 
+// The variable that is one or two edits from the n bytes of a name, which are no variable; NULL: it is one, or is like none.
+static const char *near_variable(const char *name, size_t n) {
+  static const char *const variables[] = {
+#define TC_OPTION(field, variable, type, initial, words, meaning) #variable,
+#include "runtime/options.def"
+#undef TC_OPTION
+  };
+  const char *near = NULL;
+  size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;  // of a short name two edits make any other
+  for (size_t i = 0; i < N_ROWS; i++) {
+    if (strncmp(variables[i], PREFIX, sizeof PREFIX - 1) != 0) continue;
+    size_t d = tc_edits(name, n, variables[i], strlen(variables[i]));
+    if (d == 0) return NULL;
+    if (d < best) best = d, near = variables[i];
+  }
+  return near;
+}
+
+// A misspelt variable would have no effect, and say nothing. Once a process.
+static void tell_misspelt(void) {
+  static bool told;
+  bool any = told;
+  for (char **at = environ; at && *at && !told; at++) {
+    size_t n = strcspn(*at, "=");
+    bool of_tests = strncmp(*at, PREFIX "TEST_", sizeof PREFIX + 4) == 0 || strncmp(*at, PREFIX "SIM_", sizeof PREFIX + 3) == 0;
+    if (strncmp(*at, PREFIX, sizeof PREFIX - 1) != 0 || of_tests || n > TC_EDITS_BYTES) continue;
+    const char *near = near_variable(*at, n);
+    if (!near) continue;
+    tc_log_line(TC_LOG_WARN, "%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
+    any = true;
+  }
+  told = any;
+}
+
 static void options_read(void) {
 #define TC_OPTION(field, variable, type, initial, words, meaning) options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
 #include "runtime/options.def"
 #undef TC_OPTION
+  tell_misspelt();
   // Release: who sees ready sees the fields.
   atomic_store_explicit(&ready, true, memory_order_release);
 }

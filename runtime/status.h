@@ -72,6 +72,12 @@ static inline tc_tensor tc_poison(tc_status st) {
   return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
 }
 
+// Of a handle that is neither poison nor a live tensor: what is wrong with it.
+static inline const char *tc_handle_fault(tc_tensor t) {
+  return t.gen ? "the tensor was released, or its scope has ended"
+               : "a null tensor was given; tc_grad gives one where no backward has reached the parameter yet";
+}
+
 // The monotonic clock.
 static inline uint64_t tc_now_ns(void) {
   struct timespec ts;

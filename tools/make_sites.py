@@ -25,6 +25,7 @@ WITHOUT = {
     "tc_status_text": NEVER_FAILS,
     "tc_type_name": NEVER_FAILS,
     "tc_type_bytes": NEVER_FAILS,
+    "tc_promote_types": NEVER_FAILS,
     "tc_last_error": NEVER_FAILS,
     "tc_clear_error": NEVER_FAILS,
     "tc_num_threads": NEVER_FAILS,

@@ -24,7 +24,8 @@ struct DLManagedTensor;
 
 // Opens a file by mapping it; NULL on error. Nothing is copied: a tensor borrows the mapping, read-only, which goes with the last of its archive and
 // its tensors (a tensor not aligned for its type is copied). The file must not be written in place meanwhile; to replace it, as every save here does,
-// is fine. TC_ERR_IO with what is wrong: every offset, extent and name is checked first, but not the numbers themselves.
+// is fine. TC_ERR_IO with what is wrong: every offset, extent and name is checked first, but not the numbers themselves. U16 becomes i32, U32 and U64 i64, which
+// are copies.
 // Source: github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs.
 TC_API tc_archive *tc_safetensors_open(const char *path);
 // Opens what numpy.savez or savez_compressed wrote; NULL on error. The names are the members' without ".npy", other members are passed over; a tensor
@@ -74,8 +75,8 @@ TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *
 TC_API struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t);
 TC_API struct DLManagedTensor *tc_to_dlpack_legacy(tc_tensor t);
 // Takes m over: its memory is borrowed, read-only, and its deleter called after the last run that reads it, or at once where the tensor is copied
-// (strided or not aligned) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks (TC_ERR_DTYPE), more than TC_MAX_RANK extents
-// (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
+// (strided, not aligned, or unsigned integers, which become wider ones as in files) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks
+// (TC_ERR_DTYPE), more than TC_MAX_RANK extents (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
 TC_API tc_tensor tc_from_dlpack(struct DLManagedTensorVersioned *m);
 TC_API tc_tensor tc_from_dlpack_legacy(struct DLManagedTensor *m);
 

@@ -119,6 +119,8 @@ TC_API const char *tc_version(void);
 TC_API const char *tc_status_text(tc_status status);
 TC_API const char *tc_type_name(tc_type type);
 TC_API size_t tc_type_bytes(tc_type type);
+// The type of an op of two tensors of these types (torch.promote_types). Thread-safe.
+TC_API tc_type tc_promote_types(tc_type a, tc_type b);
 
 // What went wrong first since the last tc_clear_error, on this thread.
 typedef struct tc_error {
@@ -411,6 +413,9 @@ TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol,
 // Several results: pieces of size along axis (the last may be smaller) into out[0..n); grids of rank-1 tensors, "ij" order.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
+// numpy.einsum: "ij,jk->ik", of 1 to 64 operands. They are contracted two at a time in an order of least cost: of up to 6 the best of all orders, of
+// more a good one. Products have matmul's type, integers wrap in it, and bools have no sums of products (TC_ERR_DTYPE). The sum of one operand is
+// tc_sum's, of bools whether any is true.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus

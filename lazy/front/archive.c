@@ -129,7 +129,7 @@ tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, con
   TC_CALLED_AS("archive_load");
   const char *op = tc_outer_op;
   if (a == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no archive");
-  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   tc_tensor *value = calloc((size_t)n + 1, sizeof *value);
   if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);
   tc_scope scope = tc_scope_begin_at(site);
@@ -161,7 +161,7 @@ static bool is_utf8(const char *text) {
 
 tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
   if (path == NULL) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
-  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   tc_names seen = {0};
   tc_status st = TC_OK;
   for (int i = 0; i < n && st == TC_OK; i++) {

@@ -48,7 +48,7 @@ static void content_fini(content *c) {
 static tc_status content_init(content *c, const char *op, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt,
                               tc_site site) {
   *c = (content){.n = n, .n_params = n};
-  if (n < 0 || (n > 0 && (!names || !params))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors at a null pointer", n);
+  if (n < 0 || (n > 0 && (!names || !params))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   while (opt && tc_optimizer_state_name(opt, c->n - n)) c->n++;
   c->name = calloc((size_t)c->n + 1, sizeof *c->name);
   c->tensor = calloc((size_t)c->n + 1, sizeof *c->tensor);

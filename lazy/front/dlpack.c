@@ -83,11 +83,18 @@ static tc_type find_type(DLDataType d) {
   return TC_N_TYPES;
 }
 
+// Bytes of an unsigned integer that tc lacks and reads as a wider signed one; 0: it is none.
+static size_t unsigned_bytes(DLDataType d) {
+  bool is_unsigned = d.code == kDLUInt && d.lanes == 1 && d.bits % 8 == 0;
+  return is_unsigned && tc_foreign_unsigned(d.bits / 8) != TC_N_TYPES ? d.bits / 8 : 0;
+}
+
 static tc_status check(const char *op, const DLTensor *d, tc_site site) {
   int device = (int)d->device.device_type;
   if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
     return tc_fail(TC_ERR_DEVICE, op, site, "the tensor is on DLPack's device %d, not in the host's memory", device);
-  if (find_type(d->dtype) == TC_N_TYPES)
+  tc_type type = unsigned_bytes(d->dtype) ? tc_foreign_unsigned(unsigned_bytes(d->dtype)) : find_type(d->dtype);
+  if (type == TC_N_TYPES)
     return tc_fail(TC_ERR_DTYPE, op, site, "tc has no type of DLPack's code %d with %d bits and %d lanes", d->dtype.code, d->dtype.bits,
                    d->dtype.lanes);
   if (d->ndim < 0 || d->ndim > TC_MAX_RANK) return tc_fail(TC_ERR_SHAPE, op, site, "rank %d; tc has 0 to %d", d->ndim, TC_MAX_RANK);
@@ -96,7 +103,7 @@ static tc_status check(const char *op, const DLTensor *d, tc_site site) {
   char text[96];
   bool ok = true;
   for (int i = 0; i < d->ndim; i++) ok = ok && d->shape[i] >= 0;
-  size_t n = ok ? tc_foreign_count(&shape, find_type(d->dtype)) : SIZE_MAX;
+  size_t n = ok ? tc_foreign_count(&shape, type) : SIZE_MAX;
   if (n == SIZE_MAX) return tc_fail(TC_ERR_SHAPE, op, site, "%s is no shape", tc_dims_text(&shape, text, sizeof text));
   return n > 0 && d->data == NULL ? tc_fail(TC_ERR_ARG, op, site, "data is NULL") : TC_OK;
 }
@@ -106,6 +113,13 @@ static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void 
   tc_status st = check(op, d, site);
   if (st != TC_OK) return release(m), tc_poison(st);
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
+  if (unsigned_bytes(d->dtype)) {
+    char why[160];
+    tc_tensor t = tc_foreign_copy_unsigned((char *)d->data + d->byte_offset, &shape, d->strides, unsigned_bytes(d->dtype), why, sizeof why, site);
+    if (why[0]) tc_fail((tc_status)t.gen, op, site, "%s", why);
+    release(m);
+    return t;
+  }
   return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), TC_READ_ONLY, release, m, site);
 }
 

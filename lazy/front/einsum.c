@@ -1,16 +1,21 @@
-// tc_einsum over the public ops: diagonals and lone sums first, then operands are contracted from left to right.
+// tc_einsum over the public ops: diagonals and lone sums first, then operands are contracted two at a time, in an order of least cost.
 // The idea: every axis has a label (a letter, or a place of the ellipsis counted from the right); a pair of operands becomes one batched
 // matmul [batch, free of a, shared] @ [batch, shared, free of b], and a product without shared labels stays elementwise, which fuses.
-// Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not name is summed, as PyTorch does).
+// The cost of a pair is its multiply-adds and what its result takes to be stored; of orders that cost the same, the one that holds less at once is taken. Up to
+// EXACT operands all orders are compared, by subsets; of more, the pair whose result saves the most elements is contracted first.
+// Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not name is summed, as PyTorch does); opt_einsum for orders.
 // Threads: thread-compatible; records only.
 #define TC_NO_SITES
 #include "lazy/front/operand.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_OPERANDS 64
+#define EXACT 6  // operands whose orders are all compared
+#define COST_OF_ELEMENT 32  // of a result, in multiply-adds: 8 bytes written and read at some 10 GB/s, beside 40 multiply-adds a ns
 #define MAX_LABELS 64
 #define ELLIPSIS 'z' + 1  // labels from here on are places of the ellipsis, the last axis first
 
@@ -30,11 +35,19 @@ typedef struct einsum {
   tc_site site;
   int64_t extent[256];  // by label; 0: label not seen
   bool seen[256];
-  int n_ellipsis;       // axes of the longest ellipsis
+  int n_ellipsis;  // axes of the longest ellipsis
+  bool lone;  // there is one operand
+  tc_type type;  // of the product
 } einsum;
 
 static tc_status fail(const einsum *e, const char *what) {
   return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": %s", e->spec, what);
+}
+
+// A label as the user wrote it.
+static const char *label_text(int label, char out[4]) {
+  snprintf(out, 4, label >= ELLIPSIS ? "..." : "%c", label);
+  return out;
 }
 
 static bool has(const term *s, int label) {
@@ -54,21 +67,23 @@ static tc_status parse_term(const einsum *e, const char *from, const char *to, i
     } else if (isalpha((unsigned char)*p)) {
       out->label[out->n++] = (unsigned char)*p;
     } else {
-      return fail(e, "a label is not a letter");
+      return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": '%c' is no letter, and so no label", e->spec, *p);
     }
   }
   return TC_OK;
 }
 
-// Reads one operand's term and agrees on the extents.
-static tc_status read_operand(einsum *e, const char *from, const char *to, tc_tensor x, operand *out) {
+// Reads operand k's term and agrees on the extents.
+static tc_status read_operand(einsum *e, int k, const char *from, const char *to, tc_tensor x, operand *out) {
   tc_dims d = tc_shape_at(x, e->site);
   term plain;
+  char text[128], label[4];
   TC_TRY(parse_term(e, from, to, 0, &plain));
   bool dots = memchr(from, '.', (size_t)(to - from)) != NULL;
   int n_ellipsis = dots ? d.rank - plain.n : 0;
   if (n_ellipsis < 0 || plain.n + n_ellipsis != d.rank)
-    return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": an operand of rank %d has %d labels", e->spec, d.rank, plain.n);
+    return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": operand %d is %s, of rank %d, and has %d labels", e->spec, k,
+                   tc_dims_text(&d, text, sizeof text), d.rank, plain.n);
   e->n_ellipsis = TC_MAX_OF(e->n_ellipsis, n_ellipsis);
   out->value = x;
   TC_TRY(parse_term(e, from, to, n_ellipsis, &out->axes));
@@ -77,8 +92,8 @@ static tc_status read_operand(einsum *e, const char *from, const char *to, tc_te
     if (!e->seen[l] || e->extent[l] == 1)
       e->extent[l] = d.dim[i];
     else if (d.dim[i] != 1 && d.dim[i] != e->extent[l])
-      return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": extents %lld and %lld share a label", e->spec, (long long)e->extent[l],
-                     (long long)d.dim[i]);
+      return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": label %s is %lld and, in operand %d, which is %s, %lld", e->spec, label_text(l, label),
+                     (long long)e->extent[l], k, tc_dims_text(&d, text, sizeof text), (long long)d.dim[i]);
     e->seen[l] = true;
   }
   return TC_OK;
@@ -101,8 +116,9 @@ static tc_status read_output(const einsum *e, const char *arrow, const operand *
   } else {
     TC_TRY(parse_term(e, arrow + 2, arrow + strlen(arrow), e->n_ellipsis, out));
     for (int i = 0; i < out->n; i++) {
-      if (!e->seen[out->label[i]]) return fail(e, "the output has a label that no operand has");
-      if (memchr(out->label, out->label[i], (size_t)i)) return fail(e, "the output repeats a label");
+      char label[4];
+      const char *what = !e->seen[out->label[i]] ? "which no operand has" : memchr(out->label, out->label[i], (size_t)i) ? "twice" : NULL;
+      if (what) return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": the output has label %s, %s", e->spec, label_text(out->label[i], label), what);
     }
   }
   return out->n <= TC_MAX_RANK ? TC_OK : fail(e, "the output has too many axes");
@@ -144,10 +160,12 @@ static void take_diagonals(const einsum *e, operand *x) {
     }
 }
 
-static tc_tensor sum_as(const einsum *e, tc_tensor x, tc_dims axes) {
+// The sum of one operand is tc_sum's, of bools whether any is true; in a product integers keep its type, as in tc_matmul.
+static tc_tensor sum_over(const einsum *e, tc_tensor x, tc_dims axes) {
   tc_type type = tc_dtype_at(x, e->site);
+  if (e->lone) return type == TC_BOOL ? tc_any_at(x, axes, false, e->site) : tc_sum_at(x, axes, false, e->site);
   tc_tensor y = tc_sum_at(x, axes, false, e->site);
-  return tc_dtype_at(y, e->site) == type ? y : tc_cast_at(y, type, e->site);  // integers keep their type, as in NumPy
+  return tc_dtype_at(y, e->site) == type ? y : tc_cast_at(y, type, e->site);
 }
 
 // Sums over the axes whose label nobody needs any more.
@@ -161,7 +179,7 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
       axes.dim[axes.rank++] = i;
   }
   if (axes.rank == 0) return;
-  x->value = sum_as(e, x->value, axes);
+  x->value = sum_over(e, x->value, axes);
   x->axes = kept;
 }
 
@@ -177,9 +195,11 @@ static void spread(const einsum *e, operand *x, const term *order, bool full) {
   if (full) x->value = tc_expand_at(x->value, wide, e->site);
 }
 
+// INT64_MAX where that is too little: operands of such extents were refused before.
 static int64_t extents_of(const einsum *e, const term *s) {
   int64_t n = 1;
-  for (int i = 0; i < s->n; i++) n *= e->extent[s->label[i]];
+  for (int i = 0; i < s->n; i++)
+    if (__builtin_mul_overflow(n, e->extent[s->label[i]], &n)) return INT64_MAX;
   return n;
 }
 
@@ -187,13 +207,12 @@ static void append(term *s, const term *more) {
   for (int i = 0; i < more->n; i++) s->label[s->n++] = more->label[i];
 }
 
-static bool is_float(const einsum *e, tc_tensor x) {
-  tc_type type = tc_dtype_at(x, e->site);
+static bool is_float(tc_type type) {
   return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
 }
 
 // The contraction of a and b; needed: labels of the output and of operands still to come.
-static tc_status contract(const einsum *e, const operand *a, const operand *b, const bool *needed, operand *out) {
+static void contract(const einsum *e, const operand *a, const operand *b, const bool *needed, operand *out) {
   term batch = {0}, shared = {0}, free_a = {0}, free_b = {0};
   for (int i = 0; i < a->axes.n; i++) {
     unsigned char l = a->axes.label[i];
@@ -206,9 +225,7 @@ static tc_status contract(const einsum *e, const operand *a, const operand *b, c
   out->axes = batch;
   append(&out->axes, &free_a);
   append(&out->axes, &free_b);
-  bool product = shared.n == 0 || !(is_float(e, a->value) || is_float(e, b->value));
-  int rank = out->axes.n + (product ? shared.n : 0);
-  if (rank > TC_MAX_RANK) return fail(e, "an intermediate result has too many axes");
+  bool product = shared.n == 0 || !is_float(e->type);
   if (product) {
     term all = out->axes;
     append(&all, &shared);
@@ -217,8 +234,8 @@ static tc_status contract(const einsum *e, const operand *a, const operand *b, c
     out->value = tc_mul_at(x.value, y.value, e->site);
     tc_dims axes = tc_dims_of(0, NULL);
     for (int i = out->axes.n; i < all.n; i++) axes.dim[axes.rank++] = i;
-    if (axes.rank) out->value = sum_as(e, out->value, axes);
-    return TC_OK;
+    if (axes.rank) out->value = sum_over(e, out->value, axes);
+    return;
   }
   term order_a = batch, order_b = batch;
   append(&order_a, &free_a);
@@ -232,15 +249,138 @@ static tc_status contract(const einsum *e, const operand *a, const operand *b, c
   tc_dims shape = tc_dims_of(0, NULL);
   for (int i = 0; i < out->axes.n; i++) shape.dim[shape.rank++] = e->extent[out->axes.label[i]];
   out->value = tc_reshape_at(tc_matmul_at(left, right, e->site), shape, e->site);
+}
+
+// ---- The order of contractions ----
+
+// Labels as bits of a set.
+static uint64_t bit_of(int label) {
+  return UINT64_C(1) << (label >= ELLIPSIS ? 52 + label - (ELLIPSIS) : label >= 'a' ? 26 + label - 'a' : label - 'A');
+}
+
+static uint64_t bits_of(const term *s) {
+  uint64_t bits = 0;
+  for (int i = 0; i < s->n; i++) bits |= bit_of(s->label[i]);
+  return bits;
+}
+
+typedef struct order {
+  double extent[64];  // by bit
+  bool matmul;  // shared labels are a matmul's, not axes of a product that is summed
+} order;
+
+static double elements(const order *o, uint64_t labels) {
+  double n = 1;
+  for (; labels; labels &= labels - 1) n *= o->extent[__builtin_ctzll(labels)];
+  return n;
+}
+
+// Of contracting a with b to a result; infinite where tensors on the way would have too many axes.
+static double cost_of(const order *o, uint64_t a, uint64_t b, uint64_t result) {
+  uint64_t made = o->matmul && (a & b & ~result) ? result : a | b;
+  if (__builtin_popcountll(made) > TC_MAX_RANK) return INFINITY;
+  return elements(o, a | b) + COST_OF_ELEMENT * elements(o, result);
+}
+
+typedef struct best {
+  uint64_t labels;  // of the result
+  double cost, peak;  // peak: elements of results that are held at once
+  unsigned first;  // the part that is made first
+} best;
+
+// The pair that is contracted first in the best order of n operands, n at most EXACT; false: every order has tensors of too many axes.
+static bool first_of_best(const order *o, int n, const uint64_t *xs, uint64_t output, int pair[2]) {
+  best all[1 << EXACT];
+  unsigned whole = (1u << n) - 1;
+  for (unsigned s = 1; s <= whole; s++) {
+    uint64_t in = 0, out = output;
+    for (int i = 0; i < n; i++) *(s >> i & 1 ? &in : &out) |= xs[i];
+    best *b = &all[s];
+    *b = (best){.labels = in & out};
+    if ((s & (s - 1)) == 0) {
+      b->labels = in;
+      continue;
+    }
+    b->cost = b->peak = INFINITY;
+    double made = elements(o, b->labels);
+    for (unsigned part = (s - 1) & s; part; part = (part - 1) & s) {
+      const best *p = &all[part], *q = &all[s & ~part];
+      double hold_p = part & (part - 1) ? elements(o, p->labels) : 0, hold_q = (s & ~part) & ((s & ~part) - 1) ? elements(o, q->labels) : 0;
+      double cost = p->cost + q->cost + cost_of(o, p->labels, q->labels, b->labels);
+      double peak = fmax(p->peak, fmax(hold_p + q->peak, hold_p + hold_q + made));
+      if (cost < b->cost || (cost == b->cost && peak <= b->peak)) b->cost = cost, b->peak = peak, b->first = part;
+    }
+  }
+  if (!isfinite(all[whole].cost)) return false;
+  unsigned s = whole;
+  while (__builtin_popcount(s) > 2) s = all[s].first & (all[s].first - 1) ? all[s].first : s & ~all[s].first;
+  pair[0] = __builtin_ctz(s), pair[1] = __builtin_ctz(s & (s - 1));
+  return true;
+}
+
+// The pair whose result saves the most elements; of equals the one of least cost.
+static bool first_by_size(const order *o, int n, const uint64_t *xs, uint64_t output, int pair[2]) {
+  double least = INFINITY, least_cost = INFINITY;
+  for (int i = 0; i < n; i++)
+    for (int j = i + 1; j < n; j++) {
+      uint64_t needed = output;
+      for (int k = 0; k < n; k++) needed |= k == i || k == j ? 0 : xs[k];
+      uint64_t result = (xs[i] | xs[j]) & needed;
+      double cost = cost_of(o, xs[i], xs[j], result), more = elements(o, result) - elements(o, xs[i]) - elements(o, xs[j]);
+      if (!isfinite(cost) || more > least || (more == least && cost >= least_cost)) continue;
+      least = more, least_cost = cost, pair[0] = i, pair[1] = j;
+    }
+  return isfinite(least_cost);
+}
+
+// ---- The whole ----
+
+// Labels of the output and of xs, but for two of them.
+static void mark_needed(const term *output, const operand *xs, int n, int but, int and_but, bool needed[256]) {
+  memset(needed, 0, 256 * sizeof *needed);
+  for (int i = 0; i < output->n; i++) needed[output->label[i]] = true;
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < xs[k].axes.n && k != but && k != and_but; i++) needed[xs[k].axes.label[i]] = true;
+}
+
+// Contracts pairs until one operand is left, the first.
+static tc_status contract_all(const einsum *e, int n, operand *xs, const term *output) {
+  order o = {.matmul = is_float(e->type)};
+  uint64_t labels[MAX_OPERANDS];
+  bool needed[256];
+  for (int l = 'A'; l < 256; l++)
+    if (e->seen[l]) o.extent[__builtin_ctzll(bit_of(l))] = (double)e->extent[l];
+  for (; n > 1; n--) {
+    int pair[2];
+    for (int i = 0; i < n; i++) labels[i] = bits_of(&xs[i].axes);
+    if (!(n <= EXACT ? first_of_best : first_by_size)(&o, n, labels, bits_of(output), pair))
+      return fail(e, "in every order of contraction an intermediate result has more than 8 axes");
+    operand both = {0};
+    mark_needed(output, xs, n, pair[0], pair[1], needed);
+    contract(e, &xs[pair[0]], &xs[pair[1]], needed, &both);
+    xs[pair[0]] = both;
+    memmove(&xs[pair[1]], &xs[pair[1] + 1], (size_t)(n - pair[1] - 1) * sizeof *xs);
+  }
   return TC_OK;
 }
 
-// Labels of the output and of xs[from..n).
-static void mark_needed(const term *output, const operand *xs, int from, int n, bool needed[256]) {
-  memset(needed, 0, 256 * sizeof *needed);
-  for (int i = 0; i < output->n; i++) needed[output->label[i]] = true;
-  for (int k = from; k < n; k++)
-    for (int i = 0; i < xs[k].axes.n; i++) needed[xs[k].axes.label[i]] = true;
+// The type that a product of all has: that of scalars only where it is of a higher kind, as in other ops.
+static tc_type product_type(const einsum *e, int n, const operand *xs) {
+  tc_type type[2] = {TC_BOOL, TC_BOOL};  // of tensors, of scalars
+  int n_tensors = 0;
+  for (int k = 0; k < n; k++) {
+    tc_type t = tc_dtype_at(xs[k].value, e->site), *of = &type[xs[k].axes.n == 0];
+    *of = tc_promote_types(*of, t), n_tensors += xs[k].axes.n != 0;
+  }
+  bool higher = type[0] == TC_BOOL || (is_float(type[1]) && !is_float(type[0]));
+  return n_tensors == 0 || (higher && type[1] != TC_BOOL) ? type[1] : type[0];
+}
+
+// Whether a label of the operands is not the output's.
+static bool sums(const einsum *e, const term *output) {
+  for (int l = 0; l < 256; l++)
+    if (e->seen[l] && !has(output, l)) return true;
+  return false;
 }
 
 static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc_tensor *out) {
@@ -249,32 +389,24 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
     const char *stop = memchr(p, ',', (size_t)(end - p));
     if ((stop == NULL) != (k == n - 1)) return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\" does not name %d operands", e->spec, n);
     TC_TRY(tc_operand_check("einsum", tensors[k], e->site));
-    TC_TRY(read_operand(e, p, stop ? stop : end, tensors[k], &xs[k]));
+    TC_TRY(read_operand(e, k, p, stop ? stop : end, tensors[k], &xs[k]));
     p = stop ? stop + 1 : end;
   }
   term output;
   bool needed[256];
   TC_TRY(read_output(e, arrow, xs, n, &output));
-  operand acc = xs[0];
+  e->lone = n == 1, e->type = product_type(e, n, xs);
+  if (!e->lone && e->type == TC_BOOL && sums(e, &output))
+    return tc_fail(TC_ERR_DTYPE, "einsum", e->site, "\"%s\": bool has no sums of products, as it has no matmul; cast it first", e->spec);
   for (int k = 0; k < n; k++) {
-    operand x = xs[k];
-    take_diagonals(e, &x);
-    mark_needed(&output, xs, k + 1, n, needed);
-    if (k > 0)
-      for (int i = 0; i < acc.axes.n; i++) needed[acc.axes.label[i]] = true;
-    sum_lone(e, &x, needed);
-    if (k == 0) {
-      acc = x;
-      continue;
-    }
-    mark_needed(&output, xs, k + 1, n, needed);
-    operand both = {0};
-    TC_TRY(contract(e, &acc, &x, needed, &both));
-    acc = both;
-    sum_lone(e, &acc, needed);
+    if (!e->lone) xs[k].value = tc_cast_at(xs[k].value, e->type, e->site);
+    take_diagonals(e, &xs[k]);
+    mark_needed(&output, xs, n, k, k, needed);
+    sum_lone(e, &xs[k], needed);
   }
-  spread(e, &acc, &output, true);
-  *out = acc.value;
+  TC_TRY(contract_all(e, n, xs, &output));
+  spread(e, &xs[0], &output, true);
+  *out = xs[0].value;
   return TC_OK;
 }
 
@@ -282,8 +414,8 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
   TC_CALLED_AS("einsum");
   einsum e = {.spec = spec ? spec : "", .site = site};
-  if (spec == NULL || operands == NULL || n < 1 || n > MAX_OPERANDS)
-    return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; a spec and 1 to %d operands are needed", n, MAX_OPERANDS));
+  if (spec == NULL || operands == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%s NULL", spec ? "operands are" : "the spec is"));
+  if (n < 1 || n > MAX_OPERANDS) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; 1 to %d are needed", n, MAX_OPERANDS));
   operand xs[MAX_OPERANDS];
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};

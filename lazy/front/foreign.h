@@ -13,6 +13,15 @@ tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *str
 // A copy of memory that need not be aligned, dense or with strides as above. A byte of a bool that is neither 0 nor 1 is true.
 tc_tensor tc_foreign_copy(const void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_site site);
 
+// Unsigned integers of so many bytes, which tc lacks, become those of the signed type that holds them: i32, i64, and i64 of 8 bytes, too, of which the rest is
+// refused. TC_N_TYPES: there is none.
+tc_type tc_foreign_unsigned(size_t bytes);
+// count of them, little-endian, as that type, from malloc; NULL with the status and why, of why_bytes.
+void *tc_foreign_widen(const void *data, size_t count, size_t bytes, tc_status *st, char *why, size_t why_bytes);
+// A copy of them as that type, of a shape whose elements fit in memory, dense or with strides as above. Poison with why; "": it was reported.
+tc_tensor tc_foreign_copy_unsigned(const void *data, const tc_dims *shape, const int64_t *strides, size_t bytes, char *why, size_t why_bytes,
+                                   tc_site site);
+
 // Elements of a shape without negative extents; SIZE_MAX where their bytes (of an empty shape, those of its other extents) are more than fit in
 // memory.
 size_t tc_foreign_count(const tc_dims *shape, tc_type type);

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_NEAR_BYTES 128   // of a name that likeness is measured of
-#define MAX_NEAR_NAMES 4096  // that it is measured with
+#include "runtime/edits.h"
+
+#define MAX_NEAR_NAMES 4096  // that likeness is measured with
 
 static uint32_t hash(const char *s) {  // FNV-1a
   uint32_t h = 2166136261u;
@@ -54,23 +55,6 @@ int tc_names_find(const tc_names *names, const char *name) {
   return names->n ? (int)names->table[place(names, name)] - 1 : -1;
 }
 
-// Levenshtein's distance, one row at a time.
-static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
-  size_t row[MAX_NEAR_BYTES + 1];
-  for (size_t j = 0; j <= n_b; j++) row[j] = j;
-  for (size_t i = 1; i <= n_a; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= n_b; j++) {
-      size_t change = diagonal + (a[i - 1] != b[j - 1]), insert = row[j - 1] + 1, drop = row[j] + 1;
-      diagonal = row[j];
-      row[j] = change < insert ? change : insert;
-      if (drop < row[j]) row[j] = drop;
-    }
-  }
-  return row[n_b];
-}
-
 static size_t shared_beginning(const char *a, const char *b) {
   size_t n = 0;
   while (a[n] && a[n] == b[n]) n++;
@@ -80,12 +64,12 @@ static size_t shared_beginning(const char *a, const char *b) {
 const char *tc_names_nearest(const tc_names *names, const char *name, const bool *taken) {
   size_t n = strlen(name), best = n > 3 ? n / 2 + 1 : n;  // beyond half its length it is another word
   const char *found = NULL;
-  for (int i = 0; i < names->n && i < MAX_NEAR_NAMES && n <= MAX_NEAR_BYTES; i++) {
+  for (int i = 0; i < names->n && i < MAX_NEAR_NAMES && n <= TC_EDITS_BYTES; i++) {
     const char *other = names->name[i];
     if (taken && taken[i]) continue;
     size_t m = strlen(other);
     bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
-    size_t d = strcasecmp(other, name) == 0 ? 0 : ends_so ? 1 : m <= MAX_NEAR_BYTES ? distance(name, n, other, m) : best;
+    size_t d = strcasecmp(other, name) == 0 ? 0 : ends_so ? 1 : m <= TC_EDITS_BYTES ? tc_edits(name, n, other, m) : best;
     if (d < best || (d == best && found && shared_beginning(name, other) > shared_beginning(name, found))) best = d, found = other;
   }
   return found;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "lazy/front/file.h"
+#include "lazy/front/foreign.h"
 #include "lazy/front/operand.h"
 
 #define MAX_HEADER_BYTES (1 << 20)
@@ -109,11 +110,6 @@ static const char *parse_shape(const char *p, tc_dims *out, size_t *rank) {
 }
 
 static bool parse_descr(const char *descr, npy *out) {
-  static const struct {
-    const char *descr;
-    tc_type as;
-    size_t bytes;
-  } unsigned_types[] = {{"u2", TC_I32, 2}, {"u4", TC_I64, 4}, {"u8", TC_I64, 8}};
   char order = descr[0];
   if (order != '<' && order != '|' && order != '=' && order != '>') return false;
   out->swapped = order == '>', out->from_unsigned = false;
@@ -122,12 +118,9 @@ static bool parse_descr(const char *descr, npy *out) {
       out->type = (tc_type)i, out->element = tc_type_bytes(out->type);
       return true;
     }
-  for (size_t i = 0; i < sizeof unsigned_types / sizeof *unsigned_types; i++)
-    if (order != '|' && strcmp(unsigned_types[i].descr, descr + 1) == 0) {
-      out->type = unsigned_types[i].as, out->element = unsigned_types[i].bytes, out->from_unsigned = true;
-      return true;
-    }
-  return false;
+  if (order == '|' || descr[1] != 'u' || descr[2] < '0' || descr[2] > '9' || descr[3]) return false;
+  out->element = (size_t)(descr[2] - '0'), out->type = tc_foreign_unsigned(out->element), out->from_unsigned = true;
+  return out->type != TC_N_TYPES;
 }
 
 // Bytes of a file, for a message: those that are not printable as \xff.
@@ -214,8 +207,10 @@ static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *o
     if (!read_whole(f, head + 10, 2, why, why_bytes)) return TC_ERR_IO;
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24, offset = 12;
   }
+  snprintf(why, why_bytes, "its header is of %u bytes; at most %d are read", n, MAX_HEADER_BYTES);
+  if (n > MAX_HEADER_BYTES) return TC_ERR_IO;
   snprintf(why, why_bytes, "a header of %u bytes does not fit the file", n);
-  if (n > MAX_HEADER_BYTES || offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
+  if (offset + (uint64_t)n > file_bytes) return TC_ERR_IO;
   char *header = malloc((size_t)n + 1);
   if (header == NULL) return snprintf(why, why_bytes, "no memory for the header"), TC_ERR_MEMORY;
   bool whole = read_whole(f, header, n, why, why_bytes);
@@ -249,24 +244,6 @@ static unsigned char *read_data(FILE *f, size_t bytes, size_t room) {
   return NULL;
 }
 
-// Unsigned integers as those of h's type, the caller's to free instead of data; on failure NULL, with the status and why.
-static unsigned char *widen(const npy *h, const unsigned char *data, size_t count, tc_status *st, char *why, size_t why_bytes) {
-  size_t wide = tc_type_bytes(h->type);
-  unsigned char *out = malloc(count ? count * wide : 1);
-  if (out == NULL) return *st = TC_ERR_MEMORY, snprintf(why, why_bytes, "no memory for %zu bytes", count * wide), NULL;
-  for (size_t i = 0; i < count; i++) {
-    uint64_t v = 0;  // little-endian, as what is in memory
-    memcpy(&v, data + i * h->element, h->element);
-    if (v > INT64_MAX) {
-      *st = TC_ERR_DTYPE;
-      snprintf(why, why_bytes, "element %zu, %" PRIu64 ", is beyond i64, as which uint64 is read", i, v);
-      return free(out), NULL;
-    }
-    memcpy(out + i * wide, &v, wide);
-  }
-  return out;
-}
-
 static tc_tensor make_tensor(const npy *h, unsigned char *data, size_t bytes, tc_site site) {
   // A byte other than 0 and 1 is no bool; NumPy reads it as true.
   if (h->type == TC_BOOL)
@@ -298,7 +275,7 @@ tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, siz
   }
   if (h.swapped) swap_bytes(data, bytes, h.element);
   if (h.from_unsigned) {
-    unsigned char *wide = widen(&h, data, bytes / h.element, &st, why, why_bytes);
+    unsigned char *wide = tc_foreign_widen(data, bytes / h.element, h.element, &st, why, why_bytes);
     free(data);
     if (wide == NULL) return tc_poison(st);
     data = wide;

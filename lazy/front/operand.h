@@ -8,7 +8,7 @@
 static inline tc_status tc_operand_check(const char *op, tc_tensor t, tc_site site) {
   if (tc_is_valid(t)) return TC_OK;
   if (t.slot >= TC_POISON) return t.gen ? (tc_status)t.gen : TC_ERR_STATE;
-  return tc_fail(TC_ERR_HANDLE, op, site, "an operand is stale or null");
+  return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(t));
 }
 
 #endif

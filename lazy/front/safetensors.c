@@ -1,6 +1,7 @@
 // safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and where its bytes begin and end, and those bytes.
 // Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the
-// bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for.
+// bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for. Unsigned integers of 2, 4 and 8 bytes are read as
+// .npy files' are.
 // Owns: the archive and every tensor borrowed from it each have a reference to the mapping; of an archive that was read tensors are copies. Threads: as
 // io.h says; mappings are counted atomically, because the last reference may go anywhere.
 // Source: huggingface/safetensors, safetensors/src/tensor.rs.
@@ -41,6 +42,7 @@ typedef struct mapping {
 
 typedef struct entry {
   tc_type type;  // TC_N_TYPES: one that tc lacks
+  size_t from_unsigned;  // bytes of an unsigned integer that becomes one of type; 0: it is of that type
   tc_dims shape;
   size_t rank, begin, end;  // begin and end in the data
   tc_tensor taken;  // the copy of one that was read
@@ -94,7 +96,7 @@ static mapping *mapping_create(const char *path, bool own, char *why, size_t why
   else if (!S_ISREG(info.st_mode))
     snprintf(why, why_bytes, "not a file");
   else if (info.st_size <= 8)
-    snprintf(why, why_bytes, "%jd bytes are too few for a safetensors file", (intmax_t)info.st_size);
+    snprintf(why, why_bytes, "not a safetensors file: %jd bytes are too few", (intmax_t)info.st_size);
   else if ((m = malloc(sizeof *m)) == NULL)
     snprintf(why, why_bytes, "no memory");
   if (m) {
@@ -113,12 +115,15 @@ static bool read_size(const json_t *j, size_t *out) {
   return true;
 }
 
-static bool parse_dtype(const json_t *j, tc_type *out) {
+static bool parse_dtype(const json_t *j, entry *out) {
+  static const char *const unsigned_types[] = {"U16", "U32", "U64"};
   const char *word = json_string_value(j);
   if (word == NULL) return false;
-  *out = TC_N_TYPES;
+  out->type = TC_N_TYPES, out->from_unsigned = 0;
   for (int i = 0; i < TC_N_TYPES; i++)
-    if (strcmp(word, dtype_of[i]) == 0) *out = (tc_type)i;
+    if (strcmp(word, dtype_of[i]) == 0) out->type = (tc_type)i;
+  for (size_t i = 0; i < 3; i++)
+    if (strcmp(word, unsigned_types[i]) == 0) out->from_unsigned = (size_t)2 << i, out->type = tc_foreign_unsigned(out->from_unsigned);
   return true;
 }
 
@@ -126,7 +131,7 @@ static bool parse_dtype(const json_t *j, tc_type *out) {
 static bool parse_entry(const json_t *j, size_t data_bytes, entry *out, char *why, size_t why_bytes) {
   const json_t *shape = json_object_get(j, "shape"), *offsets = json_object_get(j, "data_offsets");
   snprintf(why, why_bytes, "is no object with dtype, shape and data_offsets");
-  if (!parse_dtype(json_object_get(j, "dtype"), &out->type) || !json_is_array(shape) || json_array_size(offsets) != 2) return false;
+  if (!parse_dtype(json_object_get(j, "dtype"), out) || !json_is_array(shape) || json_array_size(offsets) != 2) return false;
   snprintf(why, why_bytes, "has an extent that is no whole number");
   out->rank = json_array_size(shape);
   out->shape = tc_dims_of(0, NULL);
@@ -141,9 +146,9 @@ static bool parse_entry(const json_t *j, size_t data_bytes, entry *out, char *wh
   if (out->type == TC_N_TYPES || out->rank > TC_MAX_RANK) return true;
   size_t n = tc_foreign_count(&out->shape, out->type);
   char dims[96];
-  snprintf(why, why_bytes, "has %zu bytes, not those of %s %s", out->end - out->begin, dtype_of[out->type],
+  snprintf(why, why_bytes, "has %zu bytes, not those of %s %s", out->end - out->begin, json_string_value(json_object_get(j, "dtype")),
            tc_dims_text(&out->shape, dims, sizeof dims));
-  return n != SIZE_MAX && n * tc_type_bytes(out->type) == out->end - out->begin;
+  return n != SIZE_MAX && n * (out->from_unsigned ? out->from_unsigned : tc_type_bytes(out->type)) == out->end - out->begin;
 }
 
 typedef struct span {
@@ -214,12 +219,18 @@ static tc_status read_file(tc_archive *a, bool own, tc_site site) {
   if ((s->map = mapping_create(a->path, own, why, sizeof why)) == NULL)
     return tc_fail(errno == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, op, site, "%s: %s", a->path, why);
   for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | s->map->at[i];
-  if (header_bytes > TC_MIN((size_t)MAX_HEADER_BYTES, s->map->bytes - 8))
-    return tc_fail(TC_ERR_IO, op, site, "%s: a header of %" PRIu64 " bytes in a file of %zu", a->path, header_bytes, s->map->bytes);
+  if (header_bytes > s->map->bytes - 8)
+    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or cut short: it begins as with a header of %" PRIu64 " bytes, and has %zu",
+                   a->path, header_bytes, s->map->bytes);
+  if (header_bytes > MAX_HEADER_BYTES)
+    return tc_fail(TC_ERR_IO, op, site, "%s: its header is of %" PRIu64 " bytes; the format's limit is %d", a->path, header_bytes, MAX_HEADER_BYTES);
   json_error_t error;
   s->header = json_loadb((const char *)s->map->at + 8, header_bytes, JSON_REJECT_DUPLICATES, &error);
-  if (s->header == NULL) return tc_fail(TC_ERR_IO, op, site, "%s: the header is no JSON: %s, byte %d", a->path, error.text, error.position);
-  if (!json_is_object(s->header)) return tc_fail(TC_ERR_IO, op, site, "%s: the header is no JSON object", a->path);
+  if (s->header == NULL)
+    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON: %s, byte %d", a->path, error.text,
+                   error.position);
+  if (!json_is_object(s->header))
+    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON object", a->path);
   s->data = 8 + header_bytes;
   return parse_header(a, s->map->bytes - s->data, site);
 }
@@ -230,6 +241,16 @@ static void safetensors_close(tc_archive *a) {
   json_decref(s->header);
   free(s->entry);
   free(s);
+}
+
+// A tensor of unsigned integers that tc lacks, as those of its type.
+static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
+  const safetensors *s = a->state;
+  const entry *e = &s->entry[i];
+  char why[160];
+  tc_tensor t = tc_foreign_copy_unsigned(s->map->at + s->data + e->begin, &e->shape, NULL, e->from_unsigned, why, sizeof why, site);
+  if (why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
+  return t;
 }
 
 // The copy of a tensor that was read; its pages of what was read go, so that the numbers are not there twice. It may be asked for again.
@@ -252,6 +273,7 @@ static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
   }
   if (e->rank > TC_MAX_RANK)
     return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
+  if (e->from_unsigned) return widened(a, i, site);
   if (s->map->own) return take(s, e, site);
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
   return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release, s->map, site);
@@ -363,7 +385,11 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
   alignment_order(n, tensors, order, f->site);
   char *text = header_text(f, n, order, names, tensors, n_meta, meta);
   tc_status st = text ? TC_OK : TC_ERR_ARG;
-  if (text) write_header(f, text);
+  if (text && strlen(text) + 64 > MAX_HEADER_BYTES)
+    st = tc_fail(TC_ERR_ARG, f->op, f->site, "names and metadata make a header of %zu bytes; the format's limit is %d", strlen(text),
+                 MAX_HEADER_BYTES);
+  else if (text)
+    write_header(f, text);
   for (int i = 0; i < n && st == TC_OK; i++) {
     tc_tensor t = tensors[order[i]];
     const void *data;

@@ -146,9 +146,10 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
   for (int i = 0; i < n; i++) out[i] = tc_poison(TC_ERR_STATE);
   TC_TRY(tc_operand_check("split", x, site));
   tc_dims d = tc_shape_at(x, site);
+  if (d.rank == 0) d = TC_SHAPE(1), x = tc_reshape_at(x, d, site);  // a scalar has axis 0
   if (axis < -d.rank || axis >= d.rank) return tc_fail(TC_ERR_ARG, "split", site, "axis %d is out of range for rank %d", axis, d.rank);
   int64_t extent = d.dim[axis < 0 ? axis + d.rank : axis];
-  if (size < 1) return tc_fail(TC_ERR_ARG, "split", site, "size is %lld", (long long)size);
+  if (size < 1) return tc_fail(TC_ERR_ARG, "split", site, "size is %lld; at least 1 is needed", (long long)size);
   int64_t pieces = extent ? (extent - 1) / size + 1 : 1;
   if (pieces != n)
     return tc_fail(TC_ERR_ARG, "split", site, "%lld elements in pieces of %lld are %lld pieces, not %d", (long long)extent, (long long)size,
@@ -163,14 +164,15 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
 
 tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site site) {
   TC_CALLED_AS("meshgrid");
-  if (n < 1 || n > TC_MAX_RANK || xs == NULL || out == NULL)
-    return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
+  if (n < 1 || n > TC_MAX_RANK) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
+  if (xs == NULL || out == NULL) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%s is NULL", xs ? "out" : "xs");
   tc_tensor grids[TC_MAX_RANK];  // out may be xs
   tc_dims full = tc_dims_of(0, NULL);
   for (int i = 0; i < n; i++) {
     TC_TRY(tc_operand_check("meshgrid", xs[i], site));
     tc_dims d = tc_shape_at(xs[i], site);
-    if (d.rank > 1) return tc_fail(TC_ERR_SHAPE, "meshgrid", site, "operand %d has rank %d, not 1", i, d.rank);
+    char text[128];
+    if (d.rank > 1) return tc_fail(TC_ERR_SHAPE, "meshgrid", site, "operand %d is %s; rank 1 is needed", i, tc_dims_text(&d, text, sizeof text));
     full.dim[full.rank++] = d.rank ? d.dim[0] : 1;
   }
   for (int i = 0; i < n; i++) {

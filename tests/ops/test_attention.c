@@ -546,6 +546,7 @@ Test(attention, refuses_what_does_not_fit) {
   expect_refusal(tc_scaled_dot_product_attention(q, tc_cast(one, TC_F16), one, NONE, none), TC_ERR_DTYPE, "one floating type was expected");
   expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(3, 5), TC_BOOL), none), TC_ERR_SHAPE, "the mask is [3, 5]");
   expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(4, 5), TC_I32), none), TC_ERR_DTYPE, "the mask is i32");
-  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.key_length = 6}), TC_ERR_ARG, "key_length is 6 of 5");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.key_length = 6}), TC_ERR_ARG,
+                 "key_length is 6, not within 0 and 5");
   expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.dropout = 2}), TC_ERR_ARG, "dropout is 2");
 }

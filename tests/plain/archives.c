@@ -233,6 +233,59 @@ static void arrays_that_tc_lacks_say_so(void) {
   tc_scope_end(scope);
 }
 
+// As .npy files' do: U16 is read as i32, U32 and U64 as i64. What i64 cannot be is told with the element.
+static void unsigned_integers_become_wider_ones(void) {
+  static const char header[] =
+      "{\"a\":{\"dtype\":\"U16\",\"shape\":[3],\"data_offsets\":[0,6]},\"b\":{\"dtype\":\"U32\",\"shape\":[1,2],\"data_offsets\":[6,14]},"
+      "\"c\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[14,22]},\"d\":{\"dtype\":\"U64\",\"shape\":[2],\"data_offsets\":[22,38]},"
+      "\"e\":{\"dtype\":\"U16\",\"shape\":[0],\"data_offsets\":[38,38]}}";
+  static const uint16_t a[] = {0, 1, 65535};
+  static const uint32_t b[] = {7, UINT32_MAX};
+  static const uint64_t cd[] = {INT64_MAX, 5, (uint64_t)INT64_MAX + 1};
+  unsigned char file[8 + sizeof header + 64] = {(unsigned char)((sizeof header - 1) & 255), (unsigned char)((sizeof header - 1) >> 8)};
+  unsigned char *data = file + 8 + sizeof header - 1;
+  memcpy(file + 8, header, sizeof header - 1);
+  memcpy(data, a, 6), memcpy(data + 6, b, 8), memcpy(data + 14, cd, 24);
+  tc_scope scope = tc_scope_begin();
+  tc_archive *f = tc_safetensors_open(file_in_memory(file, (size_t)(data - file) + 38));
+  tc_tensor x = tc_archive_get(f, "a"), y = tc_archive_get(f, "b"), z = tc_archive_get(f, "c"), i16 = tc_zeros(TC_SHAPE(3), TC_I16);
+  EXPECT_FAILS(tc_archive_get(f, "d"), TC_ERR_DTYPE, "'d': element 1, 9223372036854775808, is beyond i64");
+  EXPECT(tc_numel(tc_archive_get(f, "e")) == 0 && tc_dtype(tc_archive_get(f, "e")) == TC_I32, "empty");
+  EXPECT_OK(tc_archive_load(f, NULL, 1, (const char *[]){"a"}, &i16));
+  tc_archive_close(f);
+  int32_t got_x[3] = {0};
+  int64_t got_y[2] = {0}, got_z = 0;
+  EXPECT(tc_dtype(x) == TC_I32 && tc_dtype(y) == TC_I64 && tc_shape(y).rank == 2 && tc_dtype(z) == TC_I64, "types");
+  EXPECT_OK(tc_to_host(x, got_x, sizeof got_x));
+  EXPECT_OK(tc_to_host(y, got_y, sizeof got_y));
+  EXPECT_OK(tc_item_i64(z, &got_z));
+  EXPECT(got_x[0] == 0 && got_x[1] == 1 && got_x[2] == 65535, "%d %d %d", got_x[0], got_x[1], got_x[2]);
+  EXPECT(got_y[0] == 7 && got_y[1] == UINT32_MAX && got_z == INT64_MAX, "%lld %lld", (long long)got_y[1], (long long)got_z);
+  (void)memcpy(memchr(file + 8, '[', 40), "[2", 2);  // one element fewer than bytes
+  EXPECT_FAILS(tc_safetensors_open(file_in_memory(file, (size_t)(data - file) + 38)), TC_ERR_IO, "'a' has 6 bytes, not those of U16 [2]");
+  tc_scope_end(scope);
+}
+
+// What is no archive of the format, or beyond what it allows, is told as that.
+static void other_files_are_told(void) {
+  static const unsigned char too_long[8] = {1, 0xe1, 0xf5, 5};  // 100,000,001
+  const char *path = files_path("other");
+  tc_tensor x = tc_ones(TC_SHAPE(40), TC_F32);
+  EXPECT_OK(tc_save_npy(path, x));
+  EXPECT_FAILS(tc_safetensors_open(path), TC_ERR_IO, "not a safetensors file");
+  EXPECT_FAILS(tc_checkpoint_load(path, 0, NULL, NULL, NULL, NULL), TC_ERR_IO, "not a safetensors file");
+  EXPECT_FAILS(tc_safetensors_open(file_in_memory("12345678", 8)), TC_ERR_IO, "not a safetensors file: 8 bytes are too few");
+  EXPECT_FAILS(tc_safetensors_open(file_in_memory("\3\0\0\0\0\0\0\0abc", 11)), TC_ERR_IO,
+               "not a safetensors file, or damaged: the header is no JSON");
+  EXPECT_FAILS(tc_load_npy(file_in_memory("12345678", 8)), TC_ERR_IO, "not an .npy file");
+  EXPECT_FAILS(tc_load_npy(file_in_memory("\x93NUMPY\2\0\0\0\0\1", 12)), TC_ERR_IO, "its header is of 16777216 bytes; at most 1048576 are read");
+  EXPECT_FAILS(tc_npz_open(file_in_memory("12345678", 8)), TC_ERR_IO, "ot a zip archive");
+  const char *large = file_in_memory(too_long, sizeof too_long);
+  EXPECT(truncate(large, 100000100) == 0, "truncate");
+  EXPECT_FAILS(tc_safetensors_open(large), TC_ERR_IO, "its header is of 100000001 bytes; the format's limit is 100000000");
+  EXPECT(unlink(path) == 0, "unlink");
+}
+
 // Of both formats, which libraries write that differ in what they take. The message has none of the name's bytes.
 static void names_are_utf8(void) {
   static const char *const bad[] = {"\xff",
@@ -282,7 +335,7 @@ static void wrong_calls_say_what_is_wrong(void) {
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){NULL}, two), TC_ERR_ARG, "name 0 is NULL");
   EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"__metadata__"}, two), TC_ERR_ARG, "taken");
   EXPECT_FAILS(tc_safetensors_save(path, -1, NULL, NULL), TC_ERR_ARG, "-1 tensors");
-  EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"x"}, &(tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
+  EXPECT_FAILS(tc_safetensors_save(path, 1, (const char *[]){"x"}, &(tc_tensor){0, 0}), TC_ERR_HANDLE, "null tensor");
   EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 1, (const char *[]){"k", "\xff"}), TC_ERR_ARG, "metadata");
   EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, 1, NULL), TC_ERR_ARG, "1 pairs of metadata at a null pointer");
   EXPECT_FAILS(tc_safetensors_save_with(path, 1, (const char *[]){"x"}, two, -1, NULL), TC_ERR_ARG, "-1 pairs of metadata");
@@ -322,6 +375,8 @@ int main(void) {
   training_leaves_the_file_alone(true);
   loading_takes_all_or_nothing();
   arrays_that_tc_lacks_say_so();
+  unsigned_integers_become_wider_ones();
+  other_files_are_told();
   names_are_utf8();
   wrong_calls_say_what_is_wrong();
   files_stay_as_they_are_named();

@@ -145,6 +145,37 @@ static void what_tc_lacks_is_refused(void) {
   tc_clear_error();
 }
 
+// As in files: what is unsigned and of more than a byte becomes wider, dense or strided; what no i64 is is refused.
+static void unsigned_integers_become_wider_ones(void) {
+  uint16_t u16[6] = {0, 1, 2, 65533, 65534, 65535};
+  uint32_t u32[2] = {5, UINT32_MAX};
+  uint64_t u64[2] = {INT64_MAX, (uint64_t)INT64_MAX + 1};
+  int64_t shape[2] = {3, 2}, transposed[2] = {1, 3}, one = 1, two = 2, none = 0;
+  int32_t got[6];
+  n_deleted = 0;
+  DLManagedTensorVersioned m = foreign(u16, 2, shape, NULL, (DLDataType){kDLUInt, 16, 1});
+  tc_tensor x = tc_from_dlpack(&m);
+  EXPECT(tc_dtype(x) == TC_I32 && n_deleted == 1, "type %s, deleted %d", tc_type_name(tc_dtype(x)), n_deleted);
+  EXPECT_OK(tc_to_host(x, got, sizeof got));
+  for (int i = 0; i < 6; i++) EXPECT(got[i] == u16[i], "element %d is %d", i, got[i]);
+  m = foreign(u16, 2, shape, transposed, (DLDataType){kDLUInt, 16, 1});
+  EXPECT_OK(tc_to_host(tc_from_dlpack(&m), got, sizeof got));
+  for (int i = 0; i < 6; i++) EXPECT(got[i] == u16[i / 2 + i % 2 * 3], "element %d is %d", i, got[i]);
+  m = foreign(u32, 1, &two, NULL, (DLDataType){kDLUInt, 32, 1});
+  int64_t wide[2];
+  EXPECT_OK(tc_to_host(tc_from_dlpack(&m), wide, sizeof wide));
+  EXPECT(wide[0] == 5 && wide[1] == UINT32_MAX, "%lld", (long long)wide[1]);
+  m = foreign(u64, 1, &one, NULL, (DLDataType){kDLUInt, 64, 1});
+  EXPECT_OK(tc_item_i64(tc_reshape(tc_from_dlpack(&m), TC_SCALAR), wide));
+  EXPECT(wide[0] == INT64_MAX, "%lld", (long long)wide[0]);
+  m = foreign(NULL, 1, &none, NULL, (DLDataType){kDLUInt, 16, 1});
+  EXPECT(tc_numel(tc_from_dlpack(&m)) == 0, "empty");
+  m = foreign(u64, 1, &two, NULL, (DLDataType){kDLUInt, 64, 1});
+  EXPECT_REFUSED(&m, TC_ERR_DTYPE, "element 1, 9223372036854775808, is beyond i64");
+  m = foreign(u64, 1, &one, NULL, (DLDataType){kDLUInt, 128, 1});
+  EXPECT_REFUSED(&m, TC_ERR_DTYPE, "code 1 with 128 bits");
+}
+
 static void every_type_comes_back(void) {
   for (int k = 0; k < TC_N_TYPES; k++) {
     tc_scope scope = tc_scope_begin();
@@ -183,6 +214,7 @@ int main(void) {
   what_is_borrowed_is_the_owners();
   odd_memory_is_copied();
   what_tc_lacks_is_refused();
+  unsigned_integers_become_wider_ones();
   every_type_comes_back();
   deleters_run_anywhere();
   tc_shutdown();

@@ -243,7 +243,7 @@ static void test_copies_later(void) {
   EXPECT(tc_sync(NULL) == TC_OK && out[1][0] == 2 && out[2][3] == 3, "%g %g", out[1][0], out[2][3]);
   out[0][0] = 0;
   EXPECT(tc_to_host_async(state, out[0], sizeof out[0]) == TC_OK && tc_sync("tc:cuda") == TC_OK && out[0][0] == 300, "%g", out[0][0]);
-  EXPECT_FAILS(tc_to_host_async(state, out[0], 3), TC_ERR_ARG, "the tensor has 16 bytes, the buffer 3");
+  EXPECT_FAILS(tc_to_host_async(state, out[0], 3), TC_ERR_ARG, "of 16 bytes, the buffer has 3");
   EXPECT_FAILS(tc_to_host_async(state, NULL, 16), TC_ERR_ARG, "out is NULL");
   EXPECT_FAILS(tc_to_host_async((tc_tensor){0, 0}, out[0], 16), TC_ERR_HANDLE, "null tensor");
   EXPECT(tc_to_host_async(tc_zeros(TC_SHAPE(0), TC_F32), NULL, 0) == TC_OK, "nothing: %s", tc_last_error()->message);

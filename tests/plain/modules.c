@@ -175,7 +175,7 @@ static void names_are_checked(void) {
   EXPECT_FAILS(tc_nn_add(p, "layer.3.weight", x), TC_ERR_ARG, "the name 'layer.3.weight' is taken");
   EXPECT_FAILS(tc_nn_add(p, "", x), TC_ERR_ARG, "without a name");
   EXPECT_FAILS(tc_nn_add(NULL, "x", x), TC_ERR_ARG, "no list");
-  EXPECT_FAILS(tc_nn_add(p, "x", (tc_tensor){0, 0}), TC_ERR_HANDLE, "stale or null");
+  EXPECT_FAILS(tc_nn_add(p, "x", (tc_tensor){0, 0}), TC_ERR_HANDLE, "null tensor");
   EXPECT_FAILS(tc_nn_get(p, "layer.3.wieght"), TC_ERR_ARG, "no parameter 'layer.3.wieght'; the nearest is 'layer.3.weight'");
   EXPECT_FAILS(tc_nn_get(p, "x"), TC_ERR_ARG, "no parameter 'x', nor anything like it among 1");
   EXPECT_FAILS(tc_nn_linear(p, "layer.4", x), TC_ERR_ARG, "no parameter 'layer.4.weight'");

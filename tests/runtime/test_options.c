@@ -188,3 +188,24 @@ Test(options, table_lists_every_variable) {
 #include "runtime/options.def"
 #undef TC_OPTION
 }
+
+Test(options, misspelt_variable_is_told_once_with_the_nearest_name) {
+  static const char *const unlike[] = {"TC_FOO", "TC_TEST_PLANTS", "TC_SIM_ISA", "TC_VERSION", "TC_PROFILE_OF_MINE", "XTC_LOG", "TC_"};
+  unsetenv("TC_PROFILE");
+  for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) setenv(unlike[i], "1", 1);
+  tc_set_log(keep_line, NULL);
+  lines[0] = 0;
+  tc_options_reload();
+  cr_expect_str_empty(lines, "%s", lines);
+  setenv("TC_PROFIL", "1", 1);
+  setenv("TC_NUM_TRHEADS", "2", 1);
+  setenv("TC_LGO", "plan", 1);
+  tc_options_reload();
+  cr_expect_not_null(strstr(lines, "tc[warn] TC_PROFIL is no variable of tc and has no effect; the nearest is TC_PROFILE ("), "%s", lines);
+  cr_expect_not_null(strstr(lines, "TC_NUM_TRHEADS is no variable of tc and has no effect; the nearest is TC_NUM_THREADS ("), "%s", lines);
+  cr_expect_not_null(strstr(lines, "TC_LGO is no variable of tc and has no effect; the nearest is TC_LOG ("), "%s", lines);
+  cr_expect_eq(tc_options_get()->profile, 0);
+  lines[0] = 0;
+  tc_options_reload();
+  cr_expect_str_empty(lines, "%s", lines);
+}
