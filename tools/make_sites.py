@@ -87,19 +87,51 @@ MACROS_HEAD = """
 #ifndef TC_NO_SITES
 """
 
-BINARY_HEAD = """
+# Of a macro of a system header gcc tells what is wrong at the line that uses it, and nothing that is a warning: so the macros of functions whose result must be
+# used stand before. Both compilers take __VA_OPT__ and named variable arguments there, whatever the standard.
+SYSTEM_HEADER = """
+// What is wrong in a call is told at the caller's line.
+#pragma GCC system_header
+"""
+
+OPERANDS_HEAD = """
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
 }
-#define TC_OPERAND_(b) _Generic((b), tc_tensor: tc_operand_tensor_, float: tc_num_float, double: tc_num_float, default: tc_num_int)(b)
+static inline tc_num tc_operand_unsigned_(unsigned long long v) {
+  tc_num n = tc_num_int((int64_t)v);
+  n.f = (double)v;
+  return n;
+}
+#define TC_INTEGERS_(r) \\
+  _Bool: r, char: r, signed char: r, unsigned char: r, short: r, unsigned short: r, int: r, unsigned: r, long: r, long long: r
+#define TC_WIDE_(r) unsigned long: r, unsigned long long: r
+#define TC_FLOATS_(r) float: r, double: r, long double: r
+#define TC_IS_TENSOR_(a) _Generic((a), tc_tensor: 1, default: 0)
+#define TC_IS_OPERAND_(b) _Generic((b), tc_tensor: 1, TC_INTEGERS_(1), TC_WIDE_(1), TC_FLOATS_(1), default: 0)
+#define TC_OPERAND_(b) \\
+  _Generic((b), tc_tensor: tc_operand_tensor_, TC_FLOATS_(tc_num_float), TC_WIDE_(tc_operand_unsigned_), default: tc_num_int)(b)
 // Each operand is written once: nested calls stay linear in size, and a mistake is reported once. id makes the names new at every depth.
-#define TC_BINARY_(tensors, number, a, b, id) TC_BINARY_AT_(tensors, number, a, b, id)
-#define TC_BINARY_AT_(tensors, number, a, b, id) \\
+#define TC_BINARY_(name, a, b, id) TC_BINARY_AT_(name, a, b, id)
+#define TC_BINARY_AT_(name, a, b, id) \\
   __extension__({ \\
-    tc_tensor tc_a_##id = (a); \\
+    __auto_type tc_a_##id = (a); \\
     __auto_type tc_b_##id = (b); \\
-    _Generic(tc_b_##id, tc_tensor: tensors, default: number)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
+    _Static_assert(TC_IS_TENSOR_(tc_a_##id), "the first operand of " #name " is not a tensor; numbers come second, as in tc_rsub(x, 1)"); \\
+    _Static_assert(TC_IS_OPERAND_(tc_b_##id), "the second operand of " #name " is neither a tensor nor a number"); \\
+    _Generic(tc_b_##id, tc_tensor: name##_at, default: name##_num_at)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
+  })
+#define TC_SELECT_(name, cond, a, b, id) TC_SELECT_AT_(name, cond, a, b, id)
+#define TC_SELECT_AT_(name, cond, a, b, id) \\
+  __extension__({ \\
+    __auto_type tc_a_##id = (a); \\
+    __auto_type tc_b_##id = (b); \\
+    _Static_assert(TC_IS_OPERAND_(tc_a_##id), "the second operand of " #name " is neither a tensor nor a number"); \\
+    _Static_assert(TC_IS_OPERAND_(tc_b_##id), "the third operand of " #name " is neither a tensor nor a number"); \\
+    _Generic(tc_a_##id, tc_tensor: _Generic(tc_b_##id, tc_tensor: name##_at, default: name##_tensor_num_at), \\
+             default: _Generic(tc_b_##id, tc_tensor: name##_num_tensor_at, default: name##_num_num_at)) \\
+        (cond, TC_OPERAND_(tc_a_##id), TC_OPERAND_(tc_b_##id), TC_HERE); \\
   })
 """
 
@@ -157,22 +189,36 @@ def declare(result, name, params, end):
     return "\n".join(textwrap.wrap(stays, 150, subsequent_indent=" " * len(start), break_on_hyphens=False)).replace("\0", " ") + "\n"
 
 
+def macro(name, params, is_system):
+    """Names the parameters, for editors. The last one takes all that is left, so that commas of a compound literal, wherever it stands, are passed on as they
+    are. Where it is left out the compiler says that name_at has too few arguments."""
+    names = [param_name(p) for p in params]
+    if is_system:
+        first = "".join(n + ", " for n in names[:-1])
+        return f"#define {name}({first}{names[-1]}...) {name}_at({first}__VA_OPT__({names[-1]},) TC_HERE)\n"
+    return f"#define {name}({', '.join(names[:-1] + ['...'])}) {name}_at({', '.join(names[:-1] + ['__VA_ARGS__', 'TC_HERE'])})\n"
+
+
 def make_sites(header, ops, calls):
     guard = "TC_" + HEADERS[header].upper().replace(".", "_")
-    numbers = " In C a number as second operand chooses the _num form." if ops else ""
+    numbers = " In C a number as an operand chooses the _num form." if ops else ""
     out = [SITES_HEAD.replace("HEADER", header).replace("GUARD", guard).replace("NUMBERS", numbers)]
     for result, name, params, must in calls:
         out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
-    out.append(MACROS_HEAD)
+    out.append(MACROS_HEAD + "\n")
+    out += [macro(name, params, False) for _, name, params, must in calls if must]
+    out.append(SYSTEM_HEADER)
     with_number = [op for op in ops if op + "_num" in ops]
-    if with_number:
-        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n"]
+    selects = [op for op in ops if op + "_num_num" in ops]
+    if ops:
+        out.append(OPERANDS_HEAD)
+        out += [f"#define {op}(a, b) TC_BINARY_({op}, a, b, __COUNTER__)\n" for op in with_number]
+        out += [f"#define {op}(cond, a, b) TC_SELECT_({op}, cond, a, b, __COUNTER__)\n" for op in selects]
+        out.append("#endif\n")
     out.append("\n")
-    for name in [op for op in ops if op not in with_number] + [name for _, name, params, _ in calls if params]:
-        out.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
-    for _, name, params, _ in calls:
-        if not params:
-            out.append(f"#define {name}() {name}_at(TC_HERE)\n")
+    out += [macro(op, params, True) for op, params in ops.items() if op not in with_number + selects]
+    out += [macro(name, params, True) for _, name, params, must in calls if not must and params]
+    out += [f"#define {name}() {name}_at(TC_HERE)\n" for _, name, params, _ in calls if not params]
     out.append("\n#endif\n\n#endif\n")
     return "".join(out)
 
@@ -200,11 +246,12 @@ def plain_calls(names):
 
 
 def main():
-    ops = re.findall(r"^TC_FN\((tc_\w+),", (INCLUDE / "api.def").read_text(), re.M)
+    rows = re.findall(r"^TC_FN\((tc_\w+),\s*\((.*?)\),\s*\([^()]*\)\)$", (INCLUDE / "api.def").read_text(), re.M)
+    ops = {name: split_params(params) for name, params in rows}
     public = {header: list(functions(header)) for header in HEADERS}
     calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
     all_calls = sum(calls.values(), [])
-    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else [], calls[header]) for header in HEADERS}
+    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else {}, calls[header]) for header in HEADERS}
     made[PLAIN] = make_plain(all_calls)
     if sys.argv[1:] != ["--check"]:
         for path, text in made.items():
@@ -212,7 +259,7 @@ def main():
         return 0
     wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if not path.exists() or path.read_text() != text]
     wrong += [f"tools/make_sites.py: WITHOUT names {name}, which no header has" for name in sorted(set(WITHOUT) - {f[1] for found in public.values() for f in found})]
-    wrong += plain_calls(ops + [f[1] for f in all_calls])
+    wrong += plain_calls(list(ops) + [f[1] for f in all_calls])
     print("".join(line + "\n" for line in wrong), end="")
     return 1 if wrong else 0
 
