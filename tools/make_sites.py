@@ -90,8 +90,17 @@ MACROS_HEAD = """
 # Of a macro of a system header gcc tells what is wrong at the line that uses it, and nothing that is a warning: so the macros of functions whose result must be
 # used stand before. Both compilers take __VA_OPT__ and named variable arguments there, whatever the standard.
 SYSTEM_HEADER = """
+#endif
+
 // What is wrong in a call is told at the caller's line.
 #pragma GCC system_header
+HERE
+#ifndef TC_NO_SITES
+"""
+HERE = """
+// The site of a call.
+#define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
+
 """
 
 OPERANDS_HEAD = """
@@ -207,7 +216,7 @@ def make_sites(header, ops, calls):
         out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
     out.append(MACROS_HEAD + "\n")
     out += [macro(name, params, False) for _, name, params, must in calls if must]
-    out.append(SYSTEM_HEADER)
+    out.append(SYSTEM_HEADER.replace("HERE\n", HERE if ops else "\n"))
     with_number = [op for op in ops if op + "_num" in ops]
     selects = [op for op in ops if op + "_num_num" in ops]
     if ops:

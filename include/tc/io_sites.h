@@ -39,8 +39,12 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 #define tc_checkpoint_save(path, n, names, params, opt, ...) tc_checkpoint_save_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
 #define tc_checkpoint_load(path, n, names, params, opt, ...) tc_checkpoint_load_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
 
+#endif
+
 // What is wrong in a call is told at the caller's line.
 #pragma GCC system_header
+
+#ifndef TC_NO_SITES
 
 #define tc_safetensors_open(path...) tc_safetensors_open_at(__VA_OPT__(path,) TC_HERE)
 #define tc_npz_open(path...) tc_npz_open_at(__VA_OPT__(path,) TC_HERE)

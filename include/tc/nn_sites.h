@@ -50,8 +50,12 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)
 #define tc_nn_save(p, ...) tc_nn_save_at(p, __VA_ARGS__, TC_HERE)
 
+#endif
+
 // What is wrong in a call is told at the caller's line.
 #pragma GCC system_header
+
+#ifndef TC_NO_SITES
 
 #define tc_nn_add(p, name, init...) tc_nn_add_at(p, name, __VA_OPT__(init,) TC_HERE)
 #define tc_nn_add_buffer(p, name, init...) tc_nn_add_buffer_at(p, name, __VA_OPT__(init,) TC_HERE)

@@ -94,8 +94,15 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 #define tc_save_npy(path, ...) tc_save_npy_at(path, __VA_ARGS__, TC_HERE)
 #define tc_allclose(a, b, rtol, atol, ...) tc_allclose_at(a, b, rtol, atol, __VA_ARGS__, TC_HERE)
 
+#endif
+
 // What is wrong in a call is told at the caller's line.
 #pragma GCC system_header
+
+// The site of a call.
+#define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
+
+#ifndef TC_NO_SITES
 
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
