@@ -89,10 +89,10 @@ def knows(compiler, standard):
     return compile_text(compiler, standard, "int main(void) {\n  return 0;\n}\n", "-fsyntax-only")[0] == 0
 
 
-def check_clean(language, compiler, standard):
+def check_clean(language, compiler, standard, cpp):
     texts = [f"#include <{header}>\n" for header in HEADERS] + ["".join(f"#include <{header}>\n" for header in reversed(HEADERS))]
     texts += ["#define TC_NO_SITES\n" + texts[2], CALLS_OF_C if language == "c" else CALLS]
-    for text in texts + ([CPP] if language == "c++" else []):
+    for text in texts + (cpp if language == "c++" else []):
         rc, said = compile_text(compiler, standard, text, "-fsyntax-only", *WARNINGS)
         assert rc == 0 and not said, f"{compiler} -std={standard}\n{text}\n{said}"
     return len(texts)
@@ -126,13 +126,14 @@ def check(language):
         seen.add(path)
         standards = [s for s in STANDARDS[language] if knows(compiler, s)]
         for standard in standards:
-            check_clean(language, compiler, standard)
+            check_clean(language, compiler, standard, CPP if standard in (standards[0], standards[-1]) else CPP[:1])
         check_errors(language, compiler, standards[0])
         check_must_use(language, compiler, standards[0])
         print(f"{compiler}: {' '.join(standards)}")
 
 
-CPP = "#include <tc/nn.h>\n"
+# tc.hpp: each function once, beside C's headers and with exceptions.
+CPP = ["#include <tc/tc.hpp>\n#include <tc/nn.h>\n", "#include <tc/nn.h>\n#define TC_EXCEPTIONS\n#include <tc/tc.hpp>\n", "#define TC_NO_SITES\n#include <tc/tc.hpp>\n"]
 with tempfile.TemporaryDirectory(prefix="tc-headers-") as FOLDER:
     check("c")
     check("c++")

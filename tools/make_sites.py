@@ -2,7 +2,7 @@
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
 From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
-names to them, and lazy/plain.c, the plain symbols for who does without macros. A form that is not written does not link.
+names to them, lazy/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
 import pathlib
@@ -144,6 +144,32 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
   })
 """
 
+CPP_HEAD = """\
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this. Made by tools/make_sites.py.
+#ifndef TC_OPS_HPP
+#define TC_OPS_HPP
+
+namespace tc {
+"""
+# Functions of tc.h beside api.def's rows that have one; what arguments are where a call leaves them out.
+CPP_OF_TC_H = {"tc_nonzero", "tc_masked_select", "tc_unique", "tc_einsum", "tc_load_npy", "tc_clip_grad_norm"}
+CPP_WITHOUT_DEFAULTS = {"tc_cast", "tc_arange", "tc_randint", "tc_full_int"}
+CPP_DEFAULTS = {
+    "tc_dims axes": "TC_ALL",
+    "bool keepdim": "false",
+    "bool descending": "false",
+    "bool right": "false",
+    "double correction": "1",
+    "tc_type type": "TC_F32",
+    "tc_tensor bias": "tensor()",
+    "tc_tensor mask": "tensor()",
+    "tc_conv_options options": "tc_conv_options()",
+    "tc_pool_options options": "tc_pool_options()",
+    "tc_attention_options options": "tc_attention_options()",
+    "tc_interpolate_options options": "tc_interpolate_options()",
+    "tc_rotary_options options": "tc_rotary_options()",
+}
+
 PLAIN_HEAD = """\
 // The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
@@ -232,6 +258,39 @@ def make_sites(header, ops, calls):
     return "".join(out)
 
 
+def cpp_param(param, has_default):
+    """A parameter of tc.h in tc.hpp's types, and its default where all behind it have one."""
+    kind, name = param[: -len(param_name(param))].strip(), param_name(param)
+    kinds = {"tc_tensor": "const tensor &", "tc_dims": "const dims &", "tc_num": "const number &", "list": "const tensors &"}
+    default = CPP_DEFAULTS.get(param) if has_default else None
+    return kinds.get(kind, kind + ("" if kind.endswith("*") else " ")) + name + (f" = {default}" if default else ""), default is not None
+
+
+def make_cpp(name, params):
+    """The function of tc.hpp for one of tc.h: a list of tensors and its length are one parameter."""
+    joined = re.sub(r"int n, const tc_tensor \*(\w+)|const tc_tensor \*(\w+), int n", lambda m: "list " + (m[1] or m[2]), ", ".join(params))
+    shown, has_default = [], True
+    for param in reversed(split_params(joined)):
+        text, has_default = cpp_param(param, has_default and name not in CPP_WITHOUT_DEFAULTS)
+        shown.insert(0, text)
+    lists = re.findall(r"list (\w+)", joined)
+    args = []
+    for p in params:
+        passed = param_name(p)
+        if lists and p == "int n":
+            passed = f"{lists[0]}.n()"
+        elif passed in lists:
+            passed += ".data()"
+        args.append(passed)
+    plain = re.sub(r"_(tensor_num|num_tensor|num_num|num)$", "", name)[3:]
+    return f"inline tensor {plain}({', '.join(shown + ['location at = location()'])}) {{\n  recording r(at);\n  return r.take({name}_at({', '.join(args + ['r.site'])}));\n}}\n"
+
+
+def make_ops_hpp(ops, calls):
+    of_tc_h = {name: params for _, name, params, _ in calls if name in CPP_OF_TC_H}
+    return CPP_HEAD + "\n" + "".join(make_cpp(name, params) for name, params in {**ops, **of_tc_h}.items()) + "\n}  // namespace tc\n\n#endif\n"
+
+
 def make_plain(calls):
     out = [PLAIN_HEAD]
     for result, name, params, _ in calls:
@@ -262,6 +321,7 @@ def main():
     all_calls = sum(calls.values(), [])
     made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else {}, calls[header]) for header in HEADERS}
     made[PLAIN] = make_plain(all_calls)
+    made[INCLUDE / "ops.hpp"] = make_ops_hpp(ops, calls["tc.h"])
     if sys.argv[1:] != ["--check"]:
         for path, text in made.items():
             path.write_text(text)
