@@ -28,6 +28,7 @@ def run_in(environment, program, *args):
     environment = {**os.environ, **environment}
     done = subprocess.run([program, *args], env=environment, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert "\r" not in done.stdout + done.stderr, "lines that are written over are for terminals"
     return done.stdout, done.stderr
 
 

@@ -83,13 +83,14 @@ class Installed:
         return "\n".join(line for line in log.splitlines() if not any(words in line for words in quiet)) + "\n"
 
 
+TRACE = sorted(glob.glob("tests/traces/*.trace"))[0]
 CMAKE = """
 cmake_minimum_required(VERSION 3.10)
 project(use C)
 find_package(tc VERSION REQUIRED)
-add_executable(use use.c)
+add_executable(use program.c)
 target_link_libraries(use PRIVATE tc::tc)
-add_executable(use-static use.c)
+add_executable(use-static program.c)
 target_link_libraries(use-static PRIVATE tc::static)
 """
 
@@ -100,7 +101,7 @@ def check_cmake(lib, text):
         return
     source, build = os.path.join(lib.root, "cmake"), os.path.join(lib.root, "cmake-build")
     os.mkdir(source)
-    with open(os.path.join(source, "use.c"), "w") as f:
+    with open(os.path.join(source, "program.c"), "w") as f:
         f.write(text)
     prefix = os.path.dirname(os.path.dirname(run("find", lib.root, "-path", "*/include/tc").strip()))
     for version, fits in ("0.2", False), ("1", False), ("0.1", True), ("", True):
@@ -144,7 +145,11 @@ def check_tools(lib):
         for words in ["--nothing"], ["-x"], ["more", "words"]:
             done = subprocess.run([program, *words], env={**os.environ, **env}, capture_output=True, text=True)
             assert done.returncode == 2 and any(word in done.stderr for word in words) and not done.stdout, (words, done)
-    run("find", lib.root, "-path", "*/man3/tc.3")
+    tool = run("find", lib.root, "-path", "*/bin/tc-run").strip()
+    for words, rc, says in (["-t", "99"], 1, "there is no trace 99; the file has"), (["-n", "many"], 2, "'many'"), (["--trace=1", "--times=2"], 0, ""):
+        done = subprocess.run([tool, *words, TRACE], env={**os.environ, **env}, capture_output=True, text=True)
+        assert done.returncode == rc and says in done.stderr, (words, done)
+    assert run("find", lib.root, "-path", "*/man3/tc.3")
     short, full = run(program, env=env).splitlines(), run(program, "--all", env=env).splitlines()
     assert len(short) <= 18 and short[0].startswith("tc 0.") and any(line.split()[0] == "tc:cpu" for line in short), short
     assert len(full) > len(short) + 30 and any(line.startswith("TC_NUM_THREADS ") for line in full), full

@@ -84,6 +84,7 @@ MACROS_HEAD = """
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 """
 
@@ -149,6 +150,7 @@ CPP_HEAD = """\
 #ifndef TC_OPS_HPP
 #define TC_OPS_HPP
 
+// clang-format off
 namespace tc {
 """
 # Functions of tc.h beside api.def's rows that have one; what arguments are where a call leaves them out.

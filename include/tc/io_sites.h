@@ -30,6 +30,7 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 
 #define tc_archive_load(a, prefix, n, names, ...) tc_archive_load_at(a, prefix, n, names, __VA_ARGS__, TC_HERE)

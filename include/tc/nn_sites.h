@@ -45,6 +45,7 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 
 #define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)

@@ -2,6 +2,7 @@
 #ifndef TC_OPS_HPP
 #define TC_OPS_HPP
 
+// clang-format off
 namespace tc {
 
 inline tensor zeros(const dims &shape, tc_type type = TC_F32, location at = location()) {

@@ -76,6 +76,7 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
