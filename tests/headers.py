@@ -117,6 +117,13 @@ def check_must_use(language, compiler, standard):
         assert "-Wunused-result" in said, f"{compiler} -std={standard}: {call} may be ignored\n{said}"
 
 
+def check_arguments(language, compiler, standard):
+    """What is doubtful in an argument is told as in any other call."""
+    text = "#include <tc/nn.h>\ntc_tensor f(tc_tensor x, double d);\ntc_tensor f(tc_tensor x, double d) {\n  return tc_slice(x, 0, d, 2, 1);\n}\n"
+    _, said = compile_text(compiler, standard, text, "-Wconversion", "-fsyntax-only")
+    assert re.search(r":4:\d+: warning: .*conver", said), f"{compiler} -std={standard}\n{said}"
+
+
 def check(language):
     seen = set()
     for compiler in COMPILERS[language]:
@@ -129,6 +136,7 @@ def check(language):
             check_clean(language, compiler, standard, CPP if standard in (standards[0], standards[-1]) else CPP[:1])
         check_errors(language, compiler, standards[0])
         check_must_use(language, compiler, standards[0])
+        check_arguments(language, compiler, standards[0])
         print(f"{compiler}: {' '.join(standards)}")
 
 

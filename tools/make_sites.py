@@ -89,12 +89,19 @@ MACROS_HEAD = """
 """
 
 # Of a macro of a system header gcc tells what is wrong at the line that uses it, and nothing that is a warning: so the macros of functions whose result must be
-# used stand before. Both compilers take __VA_OPT__ and named variable arguments there, whatever the standard.
+# used stand before. Both compilers take __VA_OPT__ and named variable arguments there, whatever the standard. For clang it is none: it would leave out warnings of
+# arguments, too.
 SYSTEM_HEADER = """
 #endif
 
-// What is wrong in a call is told at the caller's line.
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
 #pragma GCC system_header
+#endif
 HERE
 #ifndef TC_NO_SITES
 """
@@ -143,6 +150,14 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
              default: _Generic(tc_b_##id, tc_tensor: name##_num_tensor_at, default: name##_num_num_at)) \\
         (cond, TC_OPERAND_(tc_a_##id), TC_OPERAND_(tc_b_##id), TC_HERE); \\
   })
+"""
+
+SITES_FOOT = """
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+
+#endif
 """
 
 CPP_HEAD = """\
@@ -256,7 +271,7 @@ def make_sites(header, ops, calls):
     out += [macro(op, params, True) for op, params in ops.items() if op not in with_number + selects]
     out += [macro(name, params, True) for _, name, params, must in calls if not must and params]
     out += [f"#define {name}() {name}_at(TC_HERE)\n" for _, name, params, _ in calls if not params]
-    out.append("\n#endif\n\n#endif\n")
+    out.append("\n#endif\n" + SITES_FOOT)
     return "".join(out)
 
 

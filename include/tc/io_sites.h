@@ -42,8 +42,14 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 
 #endif
 
-// What is wrong in a call is told at the caller's line.
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
 #pragma GCC system_header
+#endif
 
 #ifndef TC_NO_SITES
 
@@ -55,6 +61,10 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 #define tc_from_dlpack(m...) tc_from_dlpack_at(__VA_OPT__(m,) TC_HERE)
 #define tc_from_dlpack_legacy(m...) tc_from_dlpack_legacy_at(__VA_OPT__(m,) TC_HERE)
 
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 #endif

@@ -53,8 +53,14 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 
 #endif
 
-// What is wrong in a call is told at the caller's line.
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
 #pragma GCC system_header
+#endif
 
 #ifndef TC_NO_SITES
 
@@ -87,6 +93,10 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_kaiming_uniform(shape, a...) tc_nn_kaiming_uniform_at(shape, __VA_OPT__(a,) TC_HERE)
 #define tc_nn_params_create() tc_nn_params_create_at(TC_HERE)
 
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 #endif

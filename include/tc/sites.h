@@ -97,8 +97,14 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 
 #endif
 
-// What is wrong in a call is told at the caller's line.
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
 #pragma GCC system_header
+#endif
 
 // The site of a call.
 #define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
@@ -424,6 +430,10 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
 
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 #endif
