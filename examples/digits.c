@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tc/tc.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SIDE = 8, PIXELS = 64, CLASSES = 10, ROWS = 1797, HELD_OUT = 360, COPIES = 5, BATCH = 64 };
 enum { NO_INDEX = -1 };  // a class that no row has: none is ignored
@@ -155,6 +156,7 @@ int main(int argc, char **argv) {
   tc_tensor x = tc_from_host(train_x, TC_SHAPE(TRAIN, PIXELS), TC_F32), y = tc_from_host(train_y, TC_SHAPE(TRAIN), TC_I64);
   tc_tensor hx = tc_from_host(held_x, TC_SHAPE(n_held, PIXELS), TC_F32), hy = tc_from_host(held_y, TC_SHAPE(n_held), TC_I64);
 
+  bool screen = isatty(STDOUT_FILENO);
   tc_cache_info warm = {0};
   double sum = 0, start = now_s();
   for (int seed = 1; seed <= n_seeds; seed++) {
@@ -165,7 +167,9 @@ int main(int argc, char **argv) {
       check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / n_epochs)) / 2));  // an argument of the plan: never a new one
       float loss = train_epoch(&m, x, y, (uint64_t)(seed * n_epochs + epoch));
       right = accuracy(&m, hx, hy);
-      printf("\rseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", seed, epoch, (double)loss, 100 * right);
+      // On a terminal each epoch takes the line of the one before; elsewhere the last one of a seed is told.
+      if (screen || epoch == n_epochs)
+        printf("%sseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", screen ? "\r" : "", seed, epoch, (double)loss, 100 * right);
       fflush(stdout);
       if (seed == 1 && epoch == 2) warm = tc_cache_stats();
     }

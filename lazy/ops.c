@@ -153,6 +153,22 @@ NUMBER(LE, le)
 NUMBER(GT, gt)
 NUMBER(GE, ge)
 
+// The same with the operands turned, as of a number that comes first.
+#define TURNED(NAME, name) \
+  tc_tensor tc_r##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
+    tc_trace *t = tc_op_begin("r" #name, site); \
+    tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b); \
+    return tc_op_end(t, tc_rec_binary(t, TC_OP_##NAME, nb, na)); \
+  } \
+  tc_tensor tc_r##name##_num_at(tc_tensor a, tc_num b, tc_site site) { \
+    tc_trace *t = tc_op_begin("r" #name, site); \
+    tc_node na = tc_op_in(t, a); \
+    return tc_op_end(t, tc_rec_num_first(t, TC_OP_##NAME, b, na)); \
+  }
+TURNED(SUB, sub)
+TURNED(DIV, div)
+TURNED(POW, pow)
+
 tc_tensor tc_cast_at(tc_tensor x, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("cast", site);
   tc_node a = tc_op_in(t, x);
@@ -176,6 +192,25 @@ tc_tensor tc_where_at(tc_tensor cond, tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("where", site);
   tc_node nc = tc_op_in(t, cond), na = tc_op_in(t, a), nb = tc_op_in(t, b);
   return tc_op_end(t, tc_rec_where(t, nc, na, nb));
+}
+
+tc_tensor tc_where_tensor_num_at(tc_tensor cond, tc_tensor a, tc_num b, tc_site site) {
+  tc_trace *t = tc_op_begin("where", site);
+  tc_node nc = tc_op_in(t, cond), na = tc_op_in(t, a);
+  return tc_op_end(t, tc_rec_where(t, nc, na, tc_rec_num_beside(t, b, na)));
+}
+
+tc_tensor tc_where_num_tensor_at(tc_tensor cond, tc_num a, tc_tensor b, tc_site site) {
+  tc_trace *t = tc_op_begin("where", site);
+  tc_node nc = tc_op_in(t, cond), nb = tc_op_in(t, b);
+  return tc_op_end(t, tc_rec_where(t, nc, tc_rec_num_beside(t, a, nb), nb));
+}
+
+tc_tensor tc_where_num_num_at(tc_tensor cond, tc_num a, tc_num b, tc_site site) {
+  tc_trace *t = tc_op_begin("where", site);
+  tc_node nc = tc_op_in(t, cond);
+  bool floating = !a.is_int || !b.is_int;
+  return tc_op_end(t, tc_rec_where(t, nc, tc_rec_num_alone(t, a, floating, nc), tc_rec_num_alone(t, b, floating, nc)));
 }
 
 // ---- Reductions and scans ----

@@ -353,17 +353,40 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   return tc_trace_append_plain(t, op, tc_op_rule[op] == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
 }
 
+// The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating one whatever they are.
+static tc_type promote_num(tc_type type, tc_num b, bool real) {
+  if ((!b.is_int || real) && kind_of[type] != KIND_FLOAT) return TC_F32;
+  return b.is_int && type == TC_BOOL ? TC_I64 : type;
+}
+
+static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device) {
+  if (type != TC_I64 && !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
+  return scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
+}
+
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
-  tc_type type = type_of(t, a);
-  if ((!b.is_int || is_real(op)) && kind_of[type] != KIND_FLOAT) type = TC_F32;  // before the number is put into the tensor's type
-  if (b.is_int && type == TC_BOOL) type = TC_I64;
-  if (type != TC_I64 && !holds_number(type, b.f)) {
-    if (tc_op_rule[op] != TC_RULE_compare) return refuse_number(t, type, b.f), TC_NODE_ERR;
-    type = TC_I64;  // which side of all of the type it is on
-  }
-  tc_node n = scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, (tc_device)t->dev[a]);
+  tc_type type = promote_num(type_of(t, a), b, is_real(op));  // before the number is put into the tensor's type
+  if (tc_op_rule[op] == TC_RULE_compare && !holds_number(type, b.f)) type = TC_I64;  // which side of all of the type it is on
+  tc_node n = num_of_type(t, type, b, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
+}
+
+tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b) {
+  if (!ok(t, b)) return TC_NODE_ERR;
+  tc_type type = promote_num(type_of(t, b), a, is_real(op));
+  tc_node n = num_of_type(t, type, a, (tc_device)t->dev[b]);
+  return tc_rec_binary(t, op, n, tc_rec_cast(t, b, type));
+}
+
+tc_node tc_rec_num_beside(tc_trace *t, tc_num b, tc_node a) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_type type = promote_num(type_of(t, a), b, false);
+  return num_of_type(t, type, b, (tc_device)t->dev[a]);
+}
+
+tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at) {
+  return ok(t, at) ? num_of_type(t, floating ? TC_F32 : TC_I64, b, (tc_device)t->dev[at]) : TC_NODE_ERR;
 }
 
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b) {

@@ -71,6 +71,10 @@ tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type);  // a itself if it ha
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a,
                       tc_node b);  // promotes, broadcasts (operands are recorded unexpanded); DIV of integers is f32
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b);  // a op number, promoted as PyTorch promotes Python scalars
+tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b);  // number op b, likewise
+// A number of rank 0 that stands beside a, in the type they are promoted to; TC_ERR_ARG if an integer type does not hold it. alone: f32 or i64, where at is.
+tc_node tc_rec_num_beside(tc_trace *t, tc_num b, tc_node a);
+tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at);
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b);
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape);  // one extent may be -1; a itself if equal
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes);

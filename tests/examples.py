@@ -28,6 +28,7 @@ def run_in(environment, program, *args):
     environment = {**os.environ, **environment}
     done = subprocess.run([program, *args], env=environment, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert "\r" not in done.stdout + done.stderr, "lines that are written over are for terminals"
     return done.stdout, done.stderr
 
 
@@ -40,9 +41,9 @@ def last_plan_steps(log):
     return int(re.findall(r"\w+: \d+ nodes, (\d+) steps", log)[-1])
 
 
-def training_settles(log):
+def training_settles(log, cause="landmark"):
     """From the third step on no plan is made and nothing compiled."""
-    steps = re.findall(r"\[sync\] landmark at .*?, (hit|new), (\d+) compiled", log)
+    steps = re.findall(rf"\[sync\] {cause} at .*?, (hit|new), (\d+) compiled", log)
     late = [step for step in steps[4:] if step != ("hit", "0")]
     assert len(steps) > 10 and not late, (len(steps), late)
 
@@ -62,6 +63,16 @@ def linear_relu(program, way):
     got = numbers(out)
     assert len(got) == 40 and min(got) == 0 and 0.2 < max(got) < 3, out
     assert way == "ref" or last_plan_steps(log) <= 2, log
+
+
+def line_fit(program, way):
+    out, log = run(program, way)
+    training_settles(log, "item")
+    losses = [float(x) for x in re.findall(r"^step \d+: loss (\S+)$", out, re.M)]
+    assert len(losses) == 5 and losses[0] > 20 and losses[-1] < 1e-9, out
+    weights, offset = numbers(re.search(r"^weights (.*)$", out, re.M)[1]), numbers(re.search(r"^offset (.*)$", out, re.M)[1])
+    assert len(weights) == 4 and all(abs(w - k - 1) < 1e-4 for k, w in enumerate(weights)) and abs(offset[0] + 0.5) < 1e-4, out
+    assert re.search(r"\[sync\] item at \S*examples/line_fit\.cpp:\d+: ok", log), log[-4000:]
 
 
 def mlp_regression(program, way):

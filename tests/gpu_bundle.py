@@ -31,7 +31,7 @@ def main():
         assert files == FILES, files ^ FILES
         n_bytes = sum(os.path.getsize(os.path.join(bundle, name)) for name in files)
         assert n_bytes <= MOST_BYTES, n_bytes
-        info = run(directory, os.path.join(bundle, "tc-info"))
+        info = run(directory, os.path.join(bundle, "tc-info"), "--all")
         assert "  LLVM " in info and "simulated" in info, info
         rows = []
         for words, fewest in (["a", "--only", "example"], 10), (["b"], 6):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Installs the library into an empty directory and uses it as README.md says: installed.py BUILD_DIR, from the root of the sources.
 
-README's programs are compiled against the installed headers with pkg-config, shared and static, as C and as C++; what they print is checked. The
-shared library has its soname and exports only tc_ names.
+README's programs are compiled against the installed headers with pkg-config and CMake, shared and static, as C and as C++; what they print is checked. The
+installed examples compile where they are, the tools tell wrong options, and manual pages name the right ones. The shared library has its soname and exports only tc_ names.
 """
+import glob
 import os
 import re
 import shutil
@@ -82,6 +83,78 @@ class Installed:
         return "\n".join(line for line in log.splitlines() if not any(words in line for words in quiet)) + "\n"
 
 
+TRACE = sorted(glob.glob("tests/traces/*.trace"))[0]
+CMAKE = """
+cmake_minimum_required(VERSION 3.10)
+project(use C)
+find_package(tc VERSION REQUIRED)
+add_executable(use program.c)
+target_link_libraries(use PRIVATE tc::tc)
+add_executable(use-static program.c)
+target_link_libraries(use-static PRIVATE tc::static)
+"""
+
+
+def check_cmake(lib, text):
+    """Returns what the program prints, linked both ways; another version than the installed one is refused."""
+    if not shutil.which("cmake"):
+        return
+    source, build = os.path.join(lib.root, "cmake"), os.path.join(lib.root, "cmake-build")
+    os.mkdir(source)
+    with open(os.path.join(source, "program.c"), "w") as f:
+        f.write(text)
+    prefix = os.path.dirname(os.path.dirname(run("find", lib.root, "-path", "*/include/tc").strip()))
+    for version, fits in ("0.2", False), ("1", False), ("0.1", True), ("", True):
+        with open(os.path.join(source, "CMakeLists.txt"), "w") as f:
+            f.write(CMAKE.replace("VERSION REQ", version + " REQ"))
+        words = ["cmake", "-S", source, "-B", build, "-DCMAKE_PREFIX_PATH=" + prefix, f"-DCMAKE_LIBRARY_ARCHITECTURE={os.path.basename(lib.libdir)}"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert (done.returncode == 0) == fits, (version, done.stdout, done.stderr)
+    run("cmake", "--build", build)
+    for name in "use", "use-static":
+        out = run(os.path.join(build, name))  # linked statically it looks for the plug-in where it would have been installed, and says so
+        check_first_program("\n".join(line for line in out.splitlines() if not line.startswith("tc[warn]")))
+
+
+def check_examples(lib):
+    """Each installed example compiles where it was installed, with the installed headers; one in C and one in C++ run."""
+    home = os.path.dirname(run("find", lib.root, "-path", "*/doc/tc/examples").strip())
+    models = sorted(glob.glob(home + "/examples/models/*.c"))
+    for path in sorted(glob.glob(home + "/examples/*.c") + glob.glob(home + "/examples/*.cpp")):
+        compiler = ["cc", "-std=gnu11"] if path.endswith(".c") else ["g++", "-std=c++11"]
+        with open(path) as f:
+            text = f.read()
+        more = models if "examples/models/" in text else []
+        run(*compiler, "-I" + home, *lib.flags("--cflags"), path, *more, *lib.flags("--libs"), "-lm", "-o", path + ".out")
+    for name, words in ("sin_cos.c", "[[ 1.          1.327"), ("line_fit.cpp", "weights ["):
+        assert words in run(f"{home}/examples/{name}.out", env={"LD_LIBRARY_PATH": lib.libdir})
+    for name in "README.md", "LICENSE", "docs/design.md", "docs/gpu.md", "examples/data/digits.csv":
+        assert os.path.exists(os.path.join(home, name)), name
+
+
+def check_tools(lib):
+    """Manual pages are there, and name every option that the tools know; a wrong word is told, with exit status 2."""
+    env = {"LD_LIBRARY_PATH": lib.libdir, "TC_LLVM_PATH": ""}
+    for name in "tc-run", "tc-info":
+        program = run("find", lib.root, "-path", "*/bin/" + name).strip()
+        with open(run("find", lib.root, "-path", f"*/man1/{name}.1").strip()) as f:
+            page = f.read()
+        said = run(program, "--help", env=env)
+        options = re.findall(r"--(\w+)", said)
+        assert options and all(f"-{option}" in page for option in options), (options, page)
+        for words in ["--nothing"], ["-x"], ["more", "words"]:
+            done = subprocess.run([program, *words], env={**os.environ, **env}, capture_output=True, text=True)
+            assert done.returncode == 2 and any(word in done.stderr for word in words) and not done.stdout, (words, done)
+    tool = run("find", lib.root, "-path", "*/bin/tc-run").strip()
+    for words, rc, says in (["-t", "99"], 1, "there is no trace 99; the file has"), (["-n", "many"], 2, "'many'"), (["--trace=1", "--times=2"], 0, ""):
+        done = subprocess.run([tool, *words, TRACE], env={**os.environ, **env}, capture_output=True, text=True)
+        assert done.returncode == rc and says in done.stderr, (words, done)
+    assert run("find", lib.root, "-path", "*/man3/tc.3")
+    short, full = run(program, env=env).splitlines(), run(program, "--all", env=env).splitlines()
+    assert len(short) <= 18 and short[0].startswith("tc 0.") and any(line.split()[0] == "tc:cpu" for line in short), short
+    assert len(full) > len(short) + 30 and any(line.startswith("TC_NUM_THREADS ") for line in full), full
+
+
 def check_library(lib):
     so = os.path.join(lib.libdir, "libtc.so")
     assert re.search(r"SONAME.*\[libtc\.so\.0\]", run("readelf", "-d", so))
@@ -133,6 +206,9 @@ def main():
         first, values, resumes, model = blocks("c")
         for static in (False, True):
             check_first_program(lib.program(["cc", "-Wpedantic", "-std=c11"], "first.c", first, static))
+        check_cmake(lib, first)
+        check_tools(lib)
+        check_examples(lib)
         body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
         assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
         check_resuming(lib, resumes)
@@ -140,6 +216,8 @@ def main():
         body = '#include <stdio.h>\n#include "resnet.h"\nint use(void);\nint use(void) {\n' + model + "return 0;\n}\nint main(void) {\n  return 0;\n}\n"
         lib.program(["cc", "-I" + os.getcwd(), "-I" + models] + [os.path.join(models, f) for f in ("resnet.c", "weights.c")], "model.c", body, more=["-lm"])
         lib.program(["cc", "-Wno-unused-parameter", "-Wno-unused-result"], "table.c", table_program())
+        (fit,) = blocks("cpp")
+        assert re.fullmatch(r"loss \S+e-\d+\n\[2\. +3\.\]\n", lib.program(["g++", "-std=c++11", "-Wpedantic"], "readme.cc", fit))
         for standard in ("c++11", "c++20"):
             assert lib.program(["g++", "-Wpedantic", "-std=" + standard], "use.cc", CPP).startswith("3.5 12.5 gradient"), standard
     finally:

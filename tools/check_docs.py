@@ -13,6 +13,7 @@ WORD = re.compile(r"(?<![\w./<-])((?:[\w*-]+/)*[\w*-]+\." + EXTENSIONS + r")(?![
 NAME = re.compile(r"\b(?:tc|TC)_\w*\w\b(?![*<])")
 # Made by a command that the text shows, the caller's own, or of another project.
 ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check)\.json|(program|peer)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph|miopen)\.h")
+PROSE = (".md", ".1", ".3")
 DIRS = ["", "include/", "bench/", "bench/peers/", "tests/", "lazy/", "lowering/", "runtime/", "device/", "kernels/", "kernels/ref/", "lowering/llvm/", "lazy/front/", "tools/",
         "include/tc/", "tests/golden/"]
 
@@ -28,12 +29,12 @@ def main():
     for folder, folders, found in os.walk("."):
         folders[:] = [d for d in folders if not d.startswith((".", "build", "__pycache__"))]
         files += [os.path.relpath(os.path.join(folder, f)) for f in found]
-    texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".def", ".py", ".md")) or f in ("dev", "meson.build")}
-    code = "\n".join(re.sub(r"//.*", "", t) for f, t in texts.items() if not f.endswith(".md"))
+    texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".hpp", ".cpp", ".def", ".py", ".md", ".1", ".3")) or f in ("dev", "meson.build")}
+    code = "\n".join(re.sub(r"//.*", "", t) for f, t in texts.items() if not f.endswith(PROSE))
     names = set(NAME.findall(code))
     wrong = []
     for f, text in texts.items():
-        doc = text if f.endswith(".md") else comments(f, text)
+        doc = text if f.endswith(PROSE) else comments(f, text)
         for line in doc.splitlines():
             if "#include" in line:
                 continue

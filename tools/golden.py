@@ -313,7 +313,25 @@ def binary():
         x = tensor([0, 1, 2, 5], ty)
         for v in (0, 1, 2, 3):
             case("tc_pow_num", [num(v)], [x], torch.pow(x, v), ulps(0))
+    turned = {"rsub": lambda a, b: b - a, "rdiv": lambda a, b: b / a, "rpow": lambda a, b: b**a}
+    for name, fn in turned.items():
+        for ty in ("f32", "f64", "f16", "bf16", "i32", "u8", "i64"):
+            x = tensor([1, 3, 5, 8], ty)
+            for b in (tensor([2, 4, 1, 3], ty), 2, 2.5):
+                want = fn(x, b)
+                if want.dtype.is_floating_point:
+                    want = fn(x.double(), b if isinstance(b, (int, float)) else b.double()).to(want.dtype)
+                attrs, xs = ([num(b)], [x]) if isinstance(b, (int, float)) else ([], [x, b])
+                case("tc_%s%s" % (name, "_num" if attrs else ""), attrs, xs, want, ulps(4 if name == "rpow" else 0))
     group("select")
+    c = tensor([True, False, True], "bool")
+    for ty in ("f32", "f64", "f16", "bf16", "i32", "u8", "i64", "bool"):
+        x = tensor([0, 1, 1], "bool") if ty == "bool" else tensor([5, 3, 8], ty)
+        for v in (2, 2.5):
+            case("tc_where_tensor_num", [num(v)], [c, x], torch.where(c, x, v), "bits")
+            case("tc_where_num_tensor", [num(v)], [c, x], torch.where(c, v, x), "bits")
+    for a, b in ((1, 0), (1.5, 0), (-1, 0.25)):
+        case("tc_where_num_num", [num(a), num(b)], [c], torch.where(c, a, b), "bits")
     for (sc, sa, sb) in (([5], [5], [5]), ([2, 3], [3], [2, 1]), ([], [3], [3]), ([3], [], [2, 1]), ([0], [1], [1])):
         for ty in ("f32", "i64", "bool"):
             c, a, b = randn(sc, "bool"), randn(sa, ty), randn(sb, ty)

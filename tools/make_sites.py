@@ -2,7 +2,7 @@
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
 From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
-names to them, and lazy/plain.c, the plain symbols for who does without macros. A form that is not written does not link.
+names to them, lazy/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
 import pathlib
@@ -85,24 +85,108 @@ MACROS_HEAD = """
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 """
 
-BINARY_HEAD = """
+# Of a macro of a system header gcc tells what is wrong at the line that uses it, and nothing that is a warning: so the macros of functions whose result must be
+# used stand before. Both compilers take __VA_OPT__ and named variable arguments there, whatever the standard. For clang it is none: it would leave out warnings of
+# arguments, too.
+SYSTEM_HEADER = """
+#endif
+
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
+#pragma GCC system_header
+#endif
+HERE
+#ifndef TC_NO_SITES
+"""
+HERE = """
+// The site of a call.
+#define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
+
+"""
+
+OPERANDS_HEAD = """
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
 }
-#define TC_OPERAND_(b) _Generic((b), tc_tensor: tc_operand_tensor_, float: tc_num_float, double: tc_num_float, default: tc_num_int)(b)
+static inline tc_num tc_operand_unsigned_(unsigned long long v) {
+  tc_num n = tc_num_int((int64_t)v);
+  n.f = (double)v;
+  return n;
+}
+#define TC_INTEGERS_(r) \\
+  _Bool: r, char: r, signed char: r, unsigned char: r, short: r, unsigned short: r, int: r, unsigned: r, long: r, long long: r
+#define TC_WIDE_(r) unsigned long: r, unsigned long long: r
+#define TC_FLOATS_(r) float: r, double: r, long double: r
+#define TC_IS_TENSOR_(a) _Generic((a), tc_tensor: 1, default: 0)
+#define TC_IS_OPERAND_(b) _Generic((b), tc_tensor: 1, TC_INTEGERS_(1), TC_WIDE_(1), TC_FLOATS_(1), default: 0)
+#define TC_OPERAND_(b) \\
+  _Generic((b), tc_tensor: tc_operand_tensor_, TC_FLOATS_(tc_num_float), TC_WIDE_(tc_operand_unsigned_), default: tc_num_int)(b)
 // Each operand is written once: nested calls stay linear in size, and a mistake is reported once. id makes the names new at every depth.
-#define TC_BINARY_(tensors, number, a, b, id) TC_BINARY_AT_(tensors, number, a, b, id)
-#define TC_BINARY_AT_(tensors, number, a, b, id) \\
+#define TC_BINARY_(name, a, b, id) TC_BINARY_AT_(name, a, b, id)
+#define TC_BINARY_AT_(name, a, b, id) \\
   __extension__({ \\
-    tc_tensor tc_a_##id = (a); \\
+    __auto_type tc_a_##id = (a); \\
     __auto_type tc_b_##id = (b); \\
-    _Generic(tc_b_##id, tc_tensor: tensors, default: number)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
+    _Static_assert(TC_IS_TENSOR_(tc_a_##id), "the first operand of " #name " is not a tensor; numbers come second, as in tc_rsub(x, 1)"); \\
+    _Static_assert(TC_IS_OPERAND_(tc_b_##id), "the second operand of " #name " is neither a tensor nor a number"); \\
+    _Generic(tc_b_##id, tc_tensor: name##_at, default: name##_num_at)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
+  })
+#define TC_SELECT_(name, cond, a, b, id) TC_SELECT_AT_(name, cond, a, b, id)
+#define TC_SELECT_AT_(name, cond, a, b, id) \\
+  __extension__({ \\
+    __auto_type tc_a_##id = (a); \\
+    __auto_type tc_b_##id = (b); \\
+    _Static_assert(TC_IS_OPERAND_(tc_a_##id), "the second operand of " #name " is neither a tensor nor a number"); \\
+    _Static_assert(TC_IS_OPERAND_(tc_b_##id), "the third operand of " #name " is neither a tensor nor a number"); \\
+    _Generic(tc_a_##id, tc_tensor: _Generic(tc_b_##id, tc_tensor: name##_at, default: name##_tensor_num_at), \\
+             default: _Generic(tc_b_##id, tc_tensor: name##_num_tensor_at, default: name##_num_num_at)) \\
+        (cond, TC_OPERAND_(tc_a_##id), TC_OPERAND_(tc_b_##id), TC_HERE); \\
   })
 """
+
+SITES_FOOT = """
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+
+#endif
+"""
+
+CPP_HEAD = """\
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this. Made by tools/make_sites.py.
+#ifndef TC_OPS_HPP
+#define TC_OPS_HPP
+
+// clang-format off
+namespace tc {
+"""
+# Functions of tc.h beside api.def's rows that have one; what arguments are where a call leaves them out.
+CPP_OF_TC_H = {"tc_nonzero", "tc_masked_select", "tc_unique", "tc_einsum", "tc_load_npy", "tc_clip_grad_norm"}
+CPP_WITHOUT_DEFAULTS = {"tc_cast", "tc_arange", "tc_randint", "tc_full_int"}
+CPP_DEFAULTS = {
+    "tc_dims axes": "TC_ALL",
+    "bool keepdim": "false",
+    "bool descending": "false",
+    "bool right": "false",
+    "double correction": "1",
+    "tc_type type": "TC_F32",
+    "tc_tensor bias": "tensor()",
+    "tc_tensor mask": "tensor()",
+    "tc_conv_options options": "tc_conv_options()",
+    "tc_pool_options options": "tc_pool_options()",
+    "tc_attention_options options": "tc_attention_options()",
+    "tc_interpolate_options options": "tc_interpolate_options()",
+    "tc_rotary_options options": "tc_rotary_options()",
+}
 
 PLAIN_HEAD = """\
 // The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
@@ -158,24 +242,71 @@ def declare(result, name, params, end):
     return "\n".join(textwrap.wrap(stays, 150, subsequent_indent=" " * len(start), break_on_hyphens=False)).replace("\0", " ") + "\n"
 
 
+def macro(name, params, is_system):
+    """Names the parameters, for editors. The last one takes all that is left, so that commas of a compound literal, wherever it stands, are passed on as they
+    are. Where it is left out the compiler says that name_at has too few arguments."""
+    names = [param_name(p) for p in params]
+    if is_system:
+        first = "".join(n + ", " for n in names[:-1])
+        return f"#define {name}({first}{names[-1]}...) {name}_at({first}__VA_OPT__({names[-1]},) TC_HERE)\n"
+    return f"#define {name}({', '.join(names[:-1] + ['...'])}) {name}_at({', '.join(names[:-1] + ['__VA_ARGS__', 'TC_HERE'])})\n"
+
+
 def make_sites(header, ops, calls):
     guard = "TC_" + HEADERS[header].upper().replace(".", "_")
-    numbers = " In C a number as second operand chooses the _num form." if ops else ""
+    numbers = " In C a number as an operand chooses the _num form." if ops else ""
     out = [SITES_HEAD.replace("HEADER", header).replace("GUARD", guard).replace("NUMBERS", numbers)]
     for result, name, params, must in calls:
         out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
-    out.append(MACROS_HEAD)
+    out.append(MACROS_HEAD + "\n")
+    out += [macro(name, params, False) for _, name, params, must in calls if must]
+    out.append(SYSTEM_HEADER.replace("HERE\n", HERE if ops else "\n"))
     with_number = [op for op in ops if op + "_num" in ops]
-    if with_number:
-        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n"]
+    selects = [op for op in ops if op + "_num_num" in ops]
+    if ops:
+        out.append(OPERANDS_HEAD)
+        out += [f"#define {op}(a, b) TC_BINARY_({op}, a, b, __COUNTER__)\n" for op in with_number]
+        out += [f"#define {op}(cond, a, b) TC_SELECT_({op}, cond, a, b, __COUNTER__)\n" for op in selects]
+        out.append("#endif\n")
     out.append("\n")
-    for name in [op for op in ops if op not in with_number] + [name for _, name, params, _ in calls if params]:
-        out.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
-    for _, name, params, _ in calls:
-        if not params:
-            out.append(f"#define {name}() {name}_at(TC_HERE)\n")
-    out.append("\n#endif\n\n#endif\n")
+    out += [macro(op, params, True) for op, params in ops.items() if op not in with_number + selects]
+    out += [macro(name, params, True) for _, name, params, must in calls if not must and params]
+    out += [f"#define {name}() {name}_at(TC_HERE)\n" for _, name, params, _ in calls if not params]
+    out.append("\n#endif\n" + SITES_FOOT)
     return "".join(out)
+
+
+def cpp_param(param, has_default):
+    """A parameter of tc.h in tc.hpp's types, and its default where all behind it have one."""
+    kind, name = param[: -len(param_name(param))].strip(), param_name(param)
+    kinds = {"tc_tensor": "const tensor &", "tc_dims": "const dims &", "tc_num": "const number &", "list": "const tensors &"}
+    default = CPP_DEFAULTS.get(param) if has_default else None
+    return kinds.get(kind, kind + ("" if kind.endswith("*") else " ")) + name + (f" = {default}" if default else ""), default is not None
+
+
+def make_cpp(name, params):
+    """The function of tc.hpp for one of tc.h: a list of tensors and its length are one parameter."""
+    joined = re.sub(r"int n, const tc_tensor \*(\w+)|const tc_tensor \*(\w+), int n", lambda m: "list " + (m[1] or m[2]), ", ".join(params))
+    shown, has_default = [], True
+    for param in reversed(split_params(joined)):
+        text, has_default = cpp_param(param, has_default and name not in CPP_WITHOUT_DEFAULTS)
+        shown.insert(0, text)
+    lists = re.findall(r"list (\w+)", joined)
+    args = []
+    for p in params:
+        passed = param_name(p)
+        if lists and p == "int n":
+            passed = f"{lists[0]}.n()"
+        elif passed in lists:
+            passed += ".data()"
+        args.append(passed)
+    plain = re.sub(r"_(tensor_num|num_tensor|num_num|num)$", "", name)[3:]
+    return f"inline tensor {plain}({', '.join(shown + ['location at = location()'])}) {{\n  recording r(at);\n  return r.take({name}_at({', '.join(args + ['r.site'])}));\n}}\n"
+
+
+def make_ops_hpp(ops, calls):
+    of_tc_h = {name: params for _, name, params, _ in calls if name in CPP_OF_TC_H}
+    return CPP_HEAD + "\n" + "".join(make_cpp(name, params) for name, params in {**ops, **of_tc_h}.items()) + "\n}  // namespace tc\n\n#endif\n"
 
 
 def make_plain(calls):
@@ -201,19 +332,21 @@ def plain_calls(names):
 
 
 def main():
-    ops = re.findall(r"^TC_FN\((tc_\w+),", (INCLUDE / "api.def").read_text(), re.M)
+    rows = re.findall(r"^TC_FN\((tc_\w+),\s*\((.*?)\),\s*\([^()]*\)\)$", (INCLUDE / "api.def").read_text(), re.M)
+    ops = {name: split_params(params) for name, params in rows}
     public = {header: list(functions(header)) for header in HEADERS}
     calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
     all_calls = sum(calls.values(), [])
-    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else [], calls[header]) for header in HEADERS}
+    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else {}, calls[header]) for header in HEADERS}
     made[PLAIN] = make_plain(all_calls)
+    made[INCLUDE / "ops.hpp"] = make_ops_hpp(ops, calls["tc.h"])
     if sys.argv[1:] != ["--check"]:
         for path, text in made.items():
             path.write_text(text)
         return 0
     wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if not path.exists() or path.read_text() != text]
     wrong += [f"tools/make_sites.py: WITHOUT names {name}, which no header has" for name in sorted(set(WITHOUT) - {f[1] for found in public.values() for f in found})]
-    wrong += plain_calls(ops + [f[1] for f in all_calls])
+    wrong += plain_calls(list(ops) + [f[1] for f in all_calls])
     print("".join(line + "\n" for line in wrong), end="")
     return 1 if wrong else 0
 

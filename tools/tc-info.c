@@ -1,4 +1,5 @@
-// tc-info: what this build of tc is, what it found on this machine, whether a kernel can be compiled on each device, and the environment variables it knows.
+// tc-info: what this build of tc is, what it found on this machine and whether a kernel can be compiled on each device: a line each.
+//   tc-info [--all | --help]      --all: also each GPU's libraries and a trial on it, caches, the environment variables, the topics of TC_LOG
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +7,19 @@
 #include "device/gpu.h"
 #include "device/gpu/ranges.h"
 #include "lowering/compiler.h"
+#include "runtime/disk.h"
+#include "runtime/files.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/topology.h"
+
+static const char help[] =
+    "usage: tc-info [--all]\n"
+    "says what this build of tc is, and what it found: devices, machine, compiler, cache\n"
+    "  --all    also each GPU's libraries and a trial on it, the environment variables and the topics of TC_LOG\n"
+    "exit status: 0, or 1 where a trial kernel does not work on the processor\n";
+
+typedef enum detail { IN_SHORT, IN_FULL } detail;
 
 // Of a GPU that is there: its vendor's libraries, or why none is used. No run of one of AMD's on hardware is known to this version.
 static void print_libraries(tc_device d) {
@@ -42,9 +53,10 @@ static bool print_trial(const char *before) {
   return true;
 }
 
-static void print_gpu(tc_device d) {
+static void print_gpu(tc_device d, detail how) {
   char before[16];
   printf("  %-10s fused kernels on %s\n", tc_device_name(d), tc_gpu_sentence(d));
+  if (how == IN_SHORT) return;
   print_libraries(d);
   snprintf(before, sizeof before, "  %-10s ", "");
   if (tc_push_device(tc_device_name(d)) != TC_OK) {
@@ -56,7 +68,7 @@ static void print_gpu(tc_device d) {
   tc_clear_error();
 }
 
-static void print_devices(void) {
+static void print_devices(detail how) {
   static const char *const kinds[] = {[TC_DEVICE_KERNELS] = "fused kernels",
                                       [TC_DEVICE_ROWS] = "reference kernels, op by op",
                                       [TC_DEVICE_ZEROS] = "computes nothing, every result is zeros"};
@@ -69,7 +81,7 @@ static void print_devices(void) {
     }
     // Why there is none, or as many as there are.
     if (tc_gpu_absent(d)) printf("  %-10s absent: %s\n", tc_device_name(d), tc_gpu_sentence(d));
-    for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++) print_gpu(tc_device_of_row(d, i));
+    for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++) print_gpu(tc_device_of_row(d, i), how);
   }
 }
 
@@ -85,21 +97,32 @@ static void print_topology(void) {
   if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
 }
 
-static bool print_cache(void) {
-  printf("compiler\n  %s\n", tc_compiler_sentence());
-  bool works = print_trial("  ");
+static void print_cache(detail how) {
+  char dir[TC_DIR_BYTES];
+  bool kept = tc_disk_is_on() && tc_files_dir(dir);
+  printf("cache\n  %s\n", kept ? dir : "nothing is kept on the disk: TC_CACHE_BYTES is 0, or there is no directory for it");
+  if (how == IN_SHORT) return;
   tc_cache_info c = tc_cache_stats();
-  printf("caches of this process\n  plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
+  printf("  of this process: plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
          (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,
          (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
-  return works;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  detail how = argc > 1 && strcmp(argv[1], "--all") == 0 ? IN_FULL : IN_SHORT;
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) return fputs(help, stdout), 0;
+  if (argc > 2 || (argc == 2 && how == IN_SHORT))
+    return fprintf(stderr, "tc-info: there is no '%s'\n%s", argv[argc > 2 && how == IN_FULL ? 2 : 1], help), 2;
   printf("tc %s\n", tc_version());
-  print_devices();
+  print_devices(how);
   print_topology();
-  bool works = print_cache();
+  printf("compiler\n  %s\n", tc_compiler_sentence());
+  bool works = print_trial("  ");
+  print_cache(how);
+  if (how == IN_SHORT) {
+    printf("tc-info --all: GPUs' libraries, environment variables, topics of TC_LOG\n");
+    return !works;
+  }
   printf("environment\n");
   tc_options_print(stdout);
   printf("topics of TC_LOG\n");

@@ -1,6 +1,8 @@
 // tc-run: reads traces (lazy/text.h) from a file, such as the log of a program run with TC_LOG=trace, and runs them again.
-//   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input
+//   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so that two runs see the same values.
+#include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +23,19 @@ typedef struct options {
 static const char help[] =
     "usage: tc-run [options] FILE\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
-    "  -d DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
-    "  -t NUMBER   only the trace of this number in the file, from 1\n"
-    "  -n TIMES    runs each so often and tells the fastest (1)\n"
-    "  -s SEED     of the formula that fills leaves whose data are not in the file (1)\n"
-    "  -v          compares with the reference, as TC_VERIFY=1\n"
-    "  -p          prints the trace as it was read\n";
+    "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
+    "  -t, --trace NUMBER    only the trace of this number in the file, from 1\n"
+    "  -n, --times TIMES     runs each so often and tells the fastest (1)\n"
+    "  -s, --seed SEED       of the formula that fills leaves whose data are not in the file (1)\n"
+    "  -v, --verify          compares with the reference, as TC_VERIFY=1\n"
+    "  -p, --print           prints the trace as it was read\n"
+    "  -h, --help            this text\n"
+    "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
+
+static const struct option words[] = {{"device", required_argument, NULL, 'd'}, {"trace", required_argument, NULL, 't'},
+                                      {"times", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
+                                      {"verify", no_argument, NULL, 'v'},       {"print", no_argument, NULL, 'p'},
+                                      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
 
 static char *read_all(const char *path) {
   FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
@@ -136,28 +145,64 @@ static int run_all(const char *text, const options *o) {
     tc_text_fini(&x);
     n_failed += st != TC_OK;
     if (none || unread) {
-      if (k == 1 && none) fprintf(stderr, "tc-run: the file has no trace; TC_LOG=trace writes them\n");
-      return n_failed || k == 1;
+      bool missing = none && o->which >= k;
+      if (k == 1 && none)
+        fprintf(stderr, "tc-run: the file has no trace; TC_LOG=trace writes them\n");
+      else if (missing)
+        fprintf(stderr, "tc-run: there is no trace %d; the file has %d\n", o->which, k - 1);
+      return n_failed || k == 1 || missing;
     }
   }
 }
 
+__attribute__((format(printf, 1, 0))) static int wrong_line(const char *fmt, const char *word) {
+  fputs("tc-run: ", stderr);
+  fprintf(stderr, fmt, word);
+  fputs("; tc-run --help says what there is\n", stderr);
+  return 2;
+}
+
+// A whole number of at least so much, in decimal or after 0x.
+static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoull(text, &end, 0);
+  return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && *out >= least && *out <= most;
+}
+
 int main(int argc, char **argv) {
   options o = {.times = 1, .seed = 1};
-  for (int c; (c = getopt(argc, argv, "d:t:n:s:vph")) != -1;) {
+  uint64_t n;
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {
+    const char *given = argv[optind - 1];
     switch (c) {
       case 'd': o.device = optarg; break;
-      case 't': o.which = atoi(optarg); break;
-      case 'n': o.times = TC_MAX_OF(atoi(optarg), 1); break;
-      case 's': o.seed = strtoull(optarg, NULL, 0); break;
+      case 't':
+        if (!parse_number(optarg, 1, INT32_MAX, &n)) return wrong_line("-t takes the number of a trace, from 1, not '%s'", optarg);
+        o.which = (int)n;
+        break;
+      case 'n':
+        if (!parse_number(optarg, 1, INT32_MAX, &n)) return wrong_line("-n takes how often, at least 1, not '%s'", optarg);
+        o.times = (int)n;
+        break;
+      case 's':
+        if (!parse_number(optarg, 0, UINT64_MAX, &o.seed)) return wrong_line("-s takes a number, not '%s'", optarg);
+        break;
       case 'v': setenv("TC_VERIFY", "1", 1); break;
       case 'p': o.print = true; break;
-      default: return fputs(help, c == 'h' ? stdout : stderr), c != 'h';
+      case 'h': return fputs(help, stdout), 0;
+      case ':': return wrong_line("'%s' wants a value", given);
+      default: {
+        const char letter[] = {'-', (char)optopt, 0};
+        return wrong_line("there is no option '%s'", optopt ? letter : given);
+      }
     }
   }
-  if (optind != argc - 1) return fputs(help, stderr), 1;
+  if (optind == argc) return wrong_line("%s", "no file is named");
+  if (optind < argc - 1) return wrong_line("one file at a time: '%s' is too many", argv[optind + 1]);
   char *text = read_all(argv[optind]);
-  if (!text) return fprintf(stderr, "tc-run: %s cannot be read\n", argv[optind]), 1;
+  if (!text) return fprintf(stderr, "tc-run: %s cannot be read: %s\n", argv[optind], strerror(errno)), 1;
   int failed = run_all(text, &o);
   free(text);
   return failed;

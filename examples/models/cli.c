@@ -271,10 +271,10 @@ void cli_progress(const char *what, int64_t done, int64_t n) {
   static double start, told;
   static bool shown;
   double now = now_s();
-  bool screen = isatty(STDERR_FILENO);
+  if (!isatty(STDERR_FILENO)) return;
   if (start == 0) start = told = now;
-  if (now - start > 1 && (now - told > (screen ? 0.1 : 5) || (done == n && shown))) {
-    fprintf(stderr, screen ? "\r%s: %lld of %lld%s" : "%s: %lld of %lld%s", what, (long long)done, (long long)n, screen && done < n ? "" : "\n");
+  if (now - start > 1 && (now - told > 0.1 || (done == n && shown))) {
+    fprintf(stderr, "\r%s: %lld of %lld%s", what, (long long)done, (long long)n, done < n ? "" : "\n");
     told = now, shown = true;
   }
 }

@@ -41,7 +41,7 @@ typedef tc_tensor (*cli_rows_fn)(void *arg, int64_t first, int64_t n);
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg);
 // --train steps, each on the next --batch rows; prints the losses, one a line.
 void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss, void *arg);
-// One line on standard error, from a second after the first call on, which is made before the work: "what: done of n".
+// One line on standard error, if that is a terminal, from a second after the first call on, which is made before the work: "what: done of n".
 void cli_progress(const char *what, int64_t done, int64_t n);
 
 #endif

@@ -45,39 +45,58 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 }
 #endif
 
+// clang-format off
 #ifndef TC_NO_SITES
 
-#define tc_nn_add(...) tc_nn_add_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_buffer(...) tc_nn_add_buffer_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_get(...) tc_nn_get_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_cast(...) tc_nn_cast_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_load(...) tc_nn_load_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_save(...) tc_nn_save_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_linear(...) tc_nn_add_linear_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_linear(...) tc_nn_linear_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_embedding(...) tc_nn_add_embedding_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_embedding(...) tc_nn_embedding_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_layer_norm(...) tc_nn_add_layer_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_layer_norm(...) tc_nn_layer_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_rms_norm(...) tc_nn_add_rms_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_rms_norm(...) tc_nn_rms_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_group_norm(...) tc_nn_add_group_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_group_norm(...) tc_nn_group_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_batch_norm(...) tc_nn_add_batch_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_batch_norm(...) tc_nn_batch_norm_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_conv2d(...) tc_nn_add_conv2d_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_conv2d(...) tc_nn_conv2d_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_add_multihead_attention(...) tc_nn_add_multihead_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_multihead_attention(...) tc_nn_multihead_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_attention(...) tc_nn_attention_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_dropout(...) tc_nn_dropout_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_uniform(...) tc_nn_uniform_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_normal(...) tc_nn_normal_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_xavier_uniform(...) tc_nn_xavier_uniform_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_xavier_normal(...) tc_nn_xavier_normal_at(__VA_ARGS__, TC_HERE)
-#define tc_nn_kaiming_uniform(...) tc_nn_kaiming_uniform_at(__VA_ARGS__, TC_HERE)
+#define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)
+#define tc_nn_save(p, ...) tc_nn_save_at(p, __VA_ARGS__, TC_HERE)
+
+#endif
+
+// What is wrong in a call is told at the caller's line: by clang always, by gcc where the macro is a system header's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic ignored "-Wvariadic-macros"
+#else
+#pragma GCC system_header
+#endif
+
+#ifndef TC_NO_SITES
+
+#define tc_nn_add(p, name, init...) tc_nn_add_at(p, name, __VA_OPT__(init,) TC_HERE)
+#define tc_nn_add_buffer(p, name, init...) tc_nn_add_buffer_at(p, name, __VA_OPT__(init,) TC_HERE)
+#define tc_nn_get(p, name...) tc_nn_get_at(p, __VA_OPT__(name,) TC_HERE)
+#define tc_nn_cast(p, type...) tc_nn_cast_at(p, __VA_OPT__(type,) TC_HERE)
+#define tc_nn_add_linear(p, path, in, out, bias...) tc_nn_add_linear_at(p, path, in, out, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_linear(p, path, x...) tc_nn_linear_at(p, path, __VA_OPT__(x,) TC_HERE)
+#define tc_nn_add_embedding(p, path, n, dim...) tc_nn_add_embedding_at(p, path, n, __VA_OPT__(dim,) TC_HERE)
+#define tc_nn_embedding(p, path, ids...) tc_nn_embedding_at(p, path, __VA_OPT__(ids,) TC_HERE)
+#define tc_nn_add_layer_norm(p, path, dim...) tc_nn_add_layer_norm_at(p, path, __VA_OPT__(dim,) TC_HERE)
+#define tc_nn_layer_norm(p, path, x, eps...) tc_nn_layer_norm_at(p, path, x, __VA_OPT__(eps,) TC_HERE)
+#define tc_nn_add_rms_norm(p, path, dim...) tc_nn_add_rms_norm_at(p, path, __VA_OPT__(dim,) TC_HERE)
+#define tc_nn_rms_norm(p, path, x, eps...) tc_nn_rms_norm_at(p, path, x, __VA_OPT__(eps,) TC_HERE)
+#define tc_nn_add_group_norm(p, path, channels...) tc_nn_add_group_norm_at(p, path, __VA_OPT__(channels,) TC_HERE)
+#define tc_nn_group_norm(p, path, x, groups, eps...) tc_nn_group_norm_at(p, path, x, groups, __VA_OPT__(eps,) TC_HERE)
+#define tc_nn_add_batch_norm(p, path, channels...) tc_nn_add_batch_norm_at(p, path, __VA_OPT__(channels,) TC_HERE)
+#define tc_nn_batch_norm(p, path, x, momentum, eps...) tc_nn_batch_norm_at(p, path, x, momentum, __VA_OPT__(eps,) TC_HERE)
+#define tc_nn_add_conv2d(p, path, in, out, size, groups, bias...) tc_nn_add_conv2d_at(p, path, in, out, size, groups, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_conv2d(p, path, x, options...) tc_nn_conv2d_at(p, path, x, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_add_multihead_attention(p, path, dim, bias...) tc_nn_add_multihead_attention_at(p, path, dim, __VA_OPT__(bias,) TC_HERE)
+#define tc_nn_multihead_attention(p, path, query, key, value, options...) tc_nn_multihead_attention_at(p, path, query, key, value, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_attention(query, key, value, options...) tc_nn_attention_at(query, key, value, __VA_OPT__(options,) TC_HERE)
+#define tc_nn_dropout(p, x, probability...) tc_nn_dropout_at(p, x, __VA_OPT__(probability,) TC_HERE)
+#define tc_nn_uniform(shape, low, high...) tc_nn_uniform_at(shape, low, __VA_OPT__(high,) TC_HERE)
+#define tc_nn_normal(shape, mean, std...) tc_nn_normal_at(shape, mean, __VA_OPT__(std,) TC_HERE)
+#define tc_nn_xavier_uniform(shape, gain...) tc_nn_xavier_uniform_at(shape, __VA_OPT__(gain,) TC_HERE)
+#define tc_nn_xavier_normal(shape, gain...) tc_nn_xavier_normal_at(shape, __VA_OPT__(gain,) TC_HERE)
+#define tc_nn_kaiming_uniform(shape, a...) tc_nn_kaiming_uniform_at(shape, __VA_OPT__(a,) TC_HERE)
 #define tc_nn_params_create() tc_nn_params_create_at(TC_HERE)
 
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 #endif

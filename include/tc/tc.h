@@ -67,7 +67,6 @@ typedef uint64_t tc_site;
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
 // Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h (io.h's and nn.h's: io_sites.h, nn_sites.h).
-#define TC_HERE ((tc_site)(uintptr_t)(__FILE__ ":" TC_STR(__LINE__)))
 
 #ifdef __cplusplus
 #define TC_DIMS_(...) tc_dims_list_(__VA_ARGS__)

@@ -162,7 +162,8 @@ static tc_interpolate_options take_resize(call *c) {
   ROW(ATTENTION, (T, T, T, T, tc_attention_options))                                                                                         \
   ROW(CONV, (T, T, T, tc_conv_options)) ROW(POOL, (T, tc_dims, tc_pool_options)) ROW(BATCH_NORM, (T, T, T, T, T, tc_batch_norm_options))     \
   ROW(T_I_A_B, (T, int64_t, int, bool)) ROW(T2_B, (T, T, bool)) ROW(ROTARY, (T, T, T, tc_rotary_options)) ROW(I2_F, (int64_t, int64_t, double))               \
-  ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))
+  ROW(T_I_T2_F, (T, int64_t, T, T, double)) ROW(RESIZE, (T, tc_dims, tc_interpolate_options)) ROW(I_T, (int64_t, T))    \
+  ROW(T2_NUM, (T, T, tc_num)) ROW(T_NUM_T, (T, tc_num, T)) ROW(T_NUM2, (T, tc_num, tc_num))
 // clang-format on
 
 enum signature {
@@ -195,6 +196,7 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
   any_fn *f = op->fn;
   tc_tensor a, b, d, e, h;
   tc_dims s, s2;
+  tc_num m;
   double x, y, z;
   int64_t i, j, k;
   switch (op->signature) {
@@ -214,6 +216,9 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T_TYPE: a = take_tensor(c); return ((fn_T_TYPE *)f)(a, take_type(c));
     case SIG_T2: a = take_tensor(c); return ((fn_T2 *)f)(a, take_tensor(c));
     case SIG_T_NUM: a = take_tensor(c); return ((fn_T_NUM *)f)(a, take_num(c));
+    case SIG_T2_NUM: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_NUM *)f)(a, b, take_num(c));
+    case SIG_T_NUM_T: a = take_tensor(c), m = take_num(c); return ((fn_T_NUM_T *)f)(a, m, take_tensor(c));
+    case SIG_T_NUM2: a = take_tensor(c), m = take_num(c); return ((fn_T_NUM2 *)f)(a, m, take_num(c));
     case SIG_T3: a = take_tensor(c), b = take_tensor(c); return ((fn_T3 *)f)(a, b, take_tensor(c));
     case SIG_T_F2: a = take_tensor(c), x = take_float(c); return ((fn_T_F2 *)f)(a, x, take_float(c));
     case SIG_T2_F: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_F *)f)(a, b, take_float(c));

@@ -1,159 +1,115 @@
-// A number of the caller's that an integer tensor cannot hold is refused by every op, with the number, the type and what that holds; its nearest neighbours
-// are taken. Comparisons are right with any number, and bounds that lie beyond the type bind nothing.
+// Numbers as operands: first, second, both of tc_where's, and of every C type; their types, values, gradients and errors.
 #include <math.h>
+#include <tc/tc.h>
 
 #include "tests/plain/expect.h"
 
-typedef struct range {
-  tc_type type;
-  double low, high;
-} range;
+#define EXPECT_IS(condition) EXPECT(condition, "is not so")
 
-static const range ranges[] = {
-    {TC_U8, 0, 255}, {TC_I8, -128, 127}, {TC_I16, -32768, 32767}, {TC_I32, -2147483648.0, 2147483647}, {TC_I64, -0x1p63, 0x1p63},
-};
-
-static tc_tensor of(double v, tc_type type) {
-  return tc_cast(tc_full(TC_SHAPE(2), v, TC_F64), type);
+static double value_of(tc_tensor t) {
+  double v = NAN;
+  EXPECT_OK(tc_item_f64(t, &v));
+  return v;
 }
 
-typedef tc_tensor maker(double v, const range *r);
-
-static tc_tensor full(double v, const range *r) {
-  return tc_full(TC_SHAPE(2), v, r->type);
-}
-static tc_tensor full_of_none(double v, const range *r) {
-  return tc_full(TC_SHAPE(0), v, r->type);
-}
-static tc_tensor full_like(double v, const range *r) {
-  return tc_full_like(of(0, r->type), v);
-}
-static tc_tensor pad(double v, const range *r) {
-  return tc_slice(tc_pad(of(0, r->type), TC_SHAPE(2), TC_SHAPE(0), v), 0, 0, 2, 1);
-}
-static tc_tensor masked_fill(double v, const range *r) {
-  return tc_masked_fill(of(0, r->type), tc_ones(TC_SHAPE(2), TC_BOOL), v);
-}
-static tc_tensor arange_from(double v, const range *r) {
-  double step = fmax(1, fabs(v));
-  return tc_arange(v, v + step, step, r->type);
-}
-// A fraction at the end makes it another road.
-static tc_tensor arange_to(double v, const range *r) {
-  if (!(fabs(v) < 0x1p50)) return arange_from(v, r);
-  double by = v > 0 ? 1.5 : -1.5;
-  tc_tensor x = tc_arange(v - by, v + by / 4, by, r->type);
-  return tc_is_valid(x) ? tc_slice(x, 0, 1, 2, 1) : x;
-}
-static tc_tensor linspace_from(double v, const range *r) {
-  return tc_slice(tc_linspace(v, 1, 3, r->type), 0, 0, 1, 1);
-}
-static tc_tensor linspace_to(double v, const range *r) {
-  return tc_slice(tc_linspace(1, v, 3, r->type), 0, 2, 3, 1);
+static tc_tensor one(double v, tc_type type) {
+  return tc_full(TC_SHAPE(1), v, type);
 }
 
-static void check_makers(void) {
-  static const struct {
-    const char *name;
-    maker *make;
-  } makers[] = {{"full", full},        {"full", full_of_none},       {"full_like", full_like},
-                {"pad", pad},          {"masked_fill", masked_fill}, {"arange", arange_from},
-                {"arange", arange_to}, {"linspace", linspace_from},  {"linspace", linspace_to}};
-  for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-    for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
-      const range *r = &ranges[k];
-      const bool is_wide = r->type == TC_I64;
-      const double good[] = {r->low, is_wide ? 0x1p62 : r->high},
-                   bad[] = {is_wide ? -0x1.1p63 : r->low - 1, is_wide ? r->high : r->high + 1, 1e300, NAN};
-      const char *name = makers[i].name, *type = tc_type_name(r->type);
-      tc_scope s = tc_scope_begin();
-      for (int j = 0; j < 2; j++) {
-        double v[2] = {NAN, NAN};
-        tc_tensor x = makers[i].make(good[j], r);
-        int64_t n = tc_numel(x);
-        EXPECT_OK(tc_to_host(tc_cast(x, TC_F64), v, (size_t)n * sizeof v[0]));
-        EXPECT(tc_dtype(x) == r->type && (n == 0 || v[0] == good[j]), "%s %s %g: %g", name, type, good[j], v[0]);
-      }
-      for (int j = 0; j < 4; j++) {
-        tc_clear_error();
-        EXPECT(!tc_is_valid(makers[i].make(bad[j], r)), "%s %s %g", name, type, bad[j]);
-        const tc_error *e = tc_last_error();
-        EXPECT(e->status == TC_ERR_ARG && strstr(e->message, name), "%s %s %g", name, type, bad[j]);
-        if (strcmp(name, "arange") != 0 || isfinite(bad[j])) EXPECT(strstr(e->message, type), "%s %s %g", name, type, bad[j]);
-        tc_clear_error();
-      }
-      tc_scope_end(s);
-    }
+static void test_number_first(void) {
+  tc_tensor x = one(4, TC_F32), i = one(4, TC_I32);
+  EXPECT_IS(value_of(tc_rsub(x, 1)) == -3);
+  EXPECT_IS(value_of(tc_rdiv(x, 2)) == 0.5);
+  EXPECT_IS(value_of(tc_rpow(x, 3)) == 81);
+  EXPECT_IS(value_of(tc_rsub(i, 1)) == -3);
+  EXPECT_IS(tc_dtype(tc_rsub(i, 1)) == TC_I32);
+  EXPECT_IS(tc_dtype(tc_rsub(i, 1.0)) == TC_F32);
+  EXPECT_IS(value_of(tc_rdiv(i, 2)) == 0.5);
+  EXPECT_IS(tc_dtype(tc_rdiv(i, 2)) == TC_F32);
+  EXPECT_IS(value_of(tc_rsub(x, one(1, TC_F32))) == -3);
+  EXPECT_IS(value_of(tc_rdiv(x, one(2, TC_F32))) == 0.5);
+  EXPECT_IS(tc_dtype(tc_rsub(one(1, TC_F16), 1)) == TC_F16);
+  EXPECT_IS(tc_dtype(tc_rdiv(one(1, TC_BF16), 2.5)) == TC_BF16);
+  EXPECT_IS(tc_dtype(tc_rsub(one(1, TC_BOOL), 1)) == TC_I64);
 }
 
-static void check_operands(void) {
-  tc_tensor u = of(200, TC_U8), i = of(-5, TC_I8);
-#define REFUSED(call, words) EXPECT_FAILS(call, TC_ERR_ARG, words)
-  REFUSED(tc_add(u, 300), "add: 300 is not a number of u8, which holds 0 to 255");
-  REFUSED(tc_add(u, -1), "add: -1 is not a number of u8");
-  REFUSED(tc_sub(u, 256), "sub: 256 is not a number of u8");
-  REFUSED(tc_mul(i, 128), "mul: 128 is not a number of i8, which holds -128 to 127");
-  REFUSED(tc_pow(i, -200), "pow: -200 is not a number of i8");
-  REFUSED(tc_maximum(i, 1000), "maximum: 1000 is not a number of i8");
-  REFUSED(tc_minimum(u, -2), "minimum: -2 is not a number of u8");
-  REFUSED(tc_fmod(i, 200), "fmod: 200 is not a number of i8");
-  REFUSED(tc_remainder(i, 200), "remainder: 200 is not a number of i8");
-  REFUSED(tc_floor_divide(i, 200), "floor_divide: 200 is not a number of i8");
-  REFUSED(tc_add(tc_cast(u, TC_I32), INT64_C(1) << 31), "add: 2147483648 is not a number of i32");
-  REFUSED(tc_full_int(TC_SHAPE(2), 300, TC_U8), "full_int: 300 is not a number of u8");
-  REFUSED(tc_full_int(TC_SHAPE(2), -1, TC_U8), "full_int: -1 is not a number of u8");
-  REFUSED(tc_randint(0, 257, TC_SHAPE(2), TC_U8), "randint: 256 is not a number of u8");
-  REFUSED(tc_randint(-1, 5, TC_SHAPE(2), TC_U8), "randint: -1 is not a number of u8");
-  REFUSED(tc_randint(0, INT64_MAX, TC_SHAPE(2), TC_I64), "more than 2^32");
-  REFUSED(tc_randint(5, 5, TC_SHAPE(2), TC_I64), "low must be less than high");
-  // What the type holds is added, and wraps as the type does; a fraction makes a float of it.
-  int64_t v[2] = {0, 0};
-  EXPECT_OK(tc_to_host(tc_cast(tc_add(u, 100), TC_I64), v, sizeof v));
-  EXPECT(v[0] == 44, "%lld", (long long)v[0]);
-  EXPECT(tc_dtype(tc_add(u, 300.0)) == TC_F32 && tc_dtype(tc_div(u, 300)) == TC_F32, "type");
-  EXPECT(tc_dtype(tc_add(tc_ones(TC_SHAPE(1), TC_BOOL), 300)) == TC_I64, "type");
-  EXPECT_OK(tc_to_host(tc_full_int(TC_SHAPE(2), INT64_MAX, TC_I64), v, sizeof v));
-  EXPECT(v[0] == INT64_MAX, "%lld", (long long)v[0]);
-  tc_tensor same = tc_add(tc_zeros(TC_SHAPE(2), TC_I64), INT64_MAX);
-  EXPECT_OK(tc_to_host(same, v, sizeof v));
-  EXPECT(v[0] == INT64_MAX, "%lld", (long long)v[0]);
+// 16777217 has no float, 1e-300 none either: neither may pass through one. A number beyond int64_t keeps its value in floating tensors.
+static void test_every_c_type(void) {
+  tc_tensor x = one(0, TC_F64);
+  EXPECT_IS(value_of(tc_add(x, (char)3)) == 3);
+  EXPECT_IS(value_of(tc_add(x, (unsigned short)3)) == 3);
+  EXPECT_IS(value_of(tc_add(x, true)) == 1);
+  EXPECT_IS(value_of(tc_add(x, 16777217)) == 16777217);
+  EXPECT_IS(value_of(tc_add(x, -5LL)) == -5);
+  EXPECT_IS(value_of(tc_add(x, 7u)) == 7);
+  EXPECT_IS(value_of(tc_add(x, 1e-300)) == 1e-300);
+  EXPECT_IS(value_of(tc_add(x, 2.5f)) == 2.5);
+  EXPECT_IS(value_of(tc_add(x, 2.5L)) == 2.5);
+  EXPECT_IS(value_of(tc_add(x, UINT64_C(18446744073709551615))) == 0x1p64);
+  const tc_tensor held = x;
+  const double number = 2.5;
+  EXPECT_IS(value_of(tc_add(held, number)) == 2.5);
+  EXPECT_IS(value_of(tc_add(held, held)) == 0);
 }
 
-static void expect_all(const char *what, tc_tensor t, bool right) {
-  bool v[2] = {!right, !right};
-  EXPECT(tc_dtype(t) == TC_BOOL, "%s", what);
-  EXPECT_OK(tc_to_host(t, v, sizeof v));
-  EXPECT(v[0] == right && v[1] == right, "%s", what);
+static void test_where(void) {
+  tc_tensor yes = one(1, TC_BOOL), no = one(0, TC_BOOL), x = one(4, TC_F32), i = one(4, TC_I32);
+  EXPECT_IS(value_of(tc_where(yes, x, 0)) == 4);
+  EXPECT_IS(value_of(tc_where(no, x, 0)) == 0);
+  EXPECT_IS(value_of(tc_where(yes, -2.5, x)) == -2.5);
+  EXPECT_IS(value_of(tc_where(no, 1, -1)) == -1);
+  EXPECT_IS(value_of(tc_where(yes, x, i)) == 4);
+  EXPECT_IS(tc_dtype(tc_where(yes, x, 0)) == TC_F32);
+  EXPECT_IS(tc_dtype(tc_where(yes, i, 0)) == TC_I32);
+  EXPECT_IS(tc_dtype(tc_where(yes, i, 0.5)) == TC_F32);
+  EXPECT_IS(tc_dtype(tc_where(yes, one(1, TC_F16), 0.5)) == TC_F16);
+  EXPECT_IS(tc_dtype(tc_where(yes, 1, no)) == TC_I64);
+  EXPECT_IS(tc_dtype(tc_where(yes, 1, 0)) == TC_I64);
+  EXPECT_IS(tc_dtype(tc_where(yes, 1, 0.0)) == TC_F32);
+  EXPECT_IS(value_of(tc_where(yes, INT64_C(9007199254740993), one(0, TC_I64))) == 9007199254740992.0);  // as a double; the bits are below
+  int64_t whole;
+  EXPECT_IS(tc_item_i64(tc_where(yes, INT64_C(9007199254740993), one(0, TC_I64)), &whole) == TC_OK);
+  EXPECT_IS(whole == INT64_C(9007199254740993));
+  tc_dims d = tc_shape(tc_where(tc_ones(TC_SHAPE(2, 1), TC_BOOL), tc_ones(TC_SHAPE(3), TC_F32), 0));
+  EXPECT_IS(d.rank == 2);
+  EXPECT_IS(d.dim[0] == 2);
+  EXPECT_IS(d.dim[1] == 3);
 }
 
-static void check_comparisons(void) {
-  for (size_t k = 0; k < sizeof ranges / sizeof *ranges - 1; k++) {
-    const range *r = &ranges[k];
-    for (int high = 0; high < 2; high++) {
-      tc_tensor x = of(high ? r->low : r->high, r->type);
-      int64_t beyond = (int64_t)(high ? r->high + 1 : r->low - 1);
-      expect_all("lt", tc_lt(x, beyond), high), expect_all("le", tc_le(x, beyond), high);
-      expect_all("gt", tc_gt(x, beyond), !high), expect_all("ge", tc_ge(x, beyond), !high);
-      expect_all("eq", tc_eq(x, beyond), false), expect_all("ne", tc_ne(x, beyond), true);
-    }
-    tc_tensor x = of(r->high, r->type);
-    expect_all("clamp", tc_eq(tc_clamp(x, r->low - 1e6, r->high + 1e6), x), true);
-    expect_all("clamp", tc_eq(tc_clamp(x, -INFINITY, INFINITY), x), true);
+// d(1 - x) = -1, d(2 / x) = -2 / x^2, d(3^x) = 3^x log 3, at x = 2; of tc_where the gradient is the condition's.
+static void test_gradients(void) {
+  tc_tensor x = tc_param(tc_scalar(2)), dx;
+  tc_tensor y[] = {tc_rsub(x, 1), tc_rdiv(x, 2), tc_rpow(x, 3), tc_where(tc_gt(x, 0), x, 0), tc_where(tc_gt(x, 0), 0, x)};
+  const double want[] = {-1, -0.5, 9.88751059801299, 1, 0};
+  for (int k = 0; k < 5; k++) {
+    EXPECT_OK(tc_grads_of(y[k], &x, 1, &dx, TC_RETAIN));
+    EXPECT_IS(fabs(value_of(dx) - want[k]) < 1e-5);
   }
-  EXPECT_FAILS(tc_clamp(of(1, TC_I32), NAN, 1), TC_ERR_ARG, "clamp: bounds are nan and 1");
+  EXPECT_IS(tc_grads_of(tc_rdiv(x, 2), &x, 1, &dx, TC_CREATE_GRAPH) == TC_OK);
+  EXPECT_IS(tc_grads_of(dx, &x, 1, &dx, 0) == TC_OK);
+  EXPECT_IS(fabs(value_of(dx) - 0.5) < 1e-6);  // 4 / x^3
+  tc_release(x);
+}
+
+static void test_errors(void) {
+  tc_tensor flag = one(1, TC_BOOL), x = one(1, TC_F32), u = one(1, TC_U8);
+  EXPECT_FAILS(tc_rsub(flag, flag), TC_ERR_DTYPE, "rsub: bool has no sub");
+  EXPECT_FAILS(tc_rsub(tc_zeros(TC_SHAPE(2), TC_F32), tc_zeros(TC_SHAPE(3), TC_F32)), TC_ERR_SHAPE, "rsub: shapes [3] and [2] do not broadcast");
+  EXPECT_FAILS(tc_where(x, x, 0), TC_ERR_DTYPE, "where: the condition is f32; bool was expected");
+  EXPECT_FAILS(tc_where(x, 1, 0), TC_ERR_DTYPE, "where: the condition is f32; bool was expected");
+  EXPECT_FAILS(tc_where(flag, u, 300), TC_ERR_ARG, "where: 300 is not a number of u8");
+  EXPECT_FAILS(tc_rsub(u, 300), TC_ERR_ARG, "rsub: 300 is not a number of u8");
+  EXPECT_FAILS(tc_where(flag, 300, u), TC_ERR_ARG, "where: 300 is not a number of u8");
+  tc_tensor poison = tc_matmul(x, tc_zeros(TC_SHAPE(2, 2), TC_F32));  // silent from here on
+  tc_clear_error();
+  EXPECT(!tc_is_valid(tc_where(flag, poison, 0)) && !tc_is_valid(tc_rdiv(poison, 2)) && tc_last_error()->status == TC_OK, "poison is told once");
 }
 
 int main(void) {
-  check_makers();
-  check_operands();
-  check_comparisons();
-  // Floats and bools become what is nearest.
-  EXPECT_FAILS(tc_arange(0, 2, 1, TC_BOOL), TC_ERR_DTYPE, "bool has no ranges");
-  EXPECT_FAILS(tc_arange(0, 2, 0.5, TC_BOOL), TC_ERR_DTYPE, "bool has no ranges");
-  EXPECT_FAILS(tc_linspace(0, 2, 5, TC_BOOL), TC_ERR_DTYPE, "bool has no ranges");
-  expect_all("f16", tc_isinf(tc_full(TC_SHAPE(2), 1e30, TC_F16)), true);
-  expect_all("bool", tc_full(TC_SHAPE(2), -3, TC_BOOL), true);
-  // No numbers, so none to hold.
-  EXPECT(tc_numel(tc_arange(300, 300, 1, TC_U8)) == 0 && tc_numel(tc_linspace(300, 400, 0, TC_U8)) == 0, "empty");
+  test_number_first();
+  test_every_c_type();
+  test_where();
+  test_gradients();
+  test_errors();
   return expect_done("numbers");
 }

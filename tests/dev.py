@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""./dev tells a wrong word and the nearest right one, and prints its help where it is asked: dev.py, from the root of the sources."""
+import re
+import subprocess
+
+
+def dev(*words):
+    done = subprocess.run(["./dev", *words], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def main():
+    helps = {dev(*words) for words in ([], ["help"], ["--help"], ["-h"])}
+    assert len(helps) == 1, helps
+    rc, out, err = helps.pop()
+    commands = list(dict.fromkeys(re.findall(r"^ +\./dev (\w+)", out, re.M)))
+    assert rc == 0 and not err and {"build", "test", "lint", "bench"} <= set(commands), (rc, out, err)
+    for word, near in ("tset", "test"), ("biuld", "build"), ("--format", "format"), ("xyzzy", None):
+        rc, out, err = dev(word)
+        assert rc == 2 and not out and f"'{word}'" in err and all(command in err for command in commands), (rc, out, err)
+        assert (f"nearest is '{near}'" in err) if near else "nearest" not in err, err
+    rc, out, err = dev("test", "gppu")
+    assert rc == 2 and not out and "'gppu'" in err, (rc, out, err)
+
+
+main()
