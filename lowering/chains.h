@@ -1,0 +1,26 @@
+// The order in which a product adds its terms, which follows from the number of its steps alone; every way to make a product keeps to it.
+//
+// Up to TC_CHAIN_WHOLE steps are one chain from zero, in k order. More are chains of TC_CHAIN steps, each from zero, whose results are added one after
+// another in groups of TC_CHAIN_GROUP steps, and so are the groups' results. One chain would lose digits in proportion to its length: of equal terms, whose
+// roundings all go the same way, by up to 2^-26 a step.
+// Measured, FMA in f32, 100 pairs of constants, 2^16 to 2^25 steps, greatest relative error: chains of 512 1.1e-5, of 1024 2.2e-5, of 4096 5.7e-5, of 16384 2.4e-4.
+#ifndef TC_LOWERING_CHAINS_H
+#define TC_LOWERING_CHAINS_H
+
+#include <stdint.h>
+
+#define TC_CHAIN_WHOLE 4096
+#define TC_CHAIN 512
+#define TC_CHAIN_GROUP 131072
+
+// Steps of each chain but the last; k: there is one.
+static inline int64_t tc_chain_of(int64_t k) {
+  return k > TC_CHAIN_WHOLE ? TC_CHAIN : k;
+}
+
+// Whether the chains' results are added in more than one group.
+static inline int tc_chain_groups(int64_t k) {
+  return k > TC_CHAIN_GROUP;
+}
+
+#endif
