@@ -9,6 +9,7 @@
 #ifndef TC_LOWERING_CHAINS_H
 #define TC_LOWERING_CHAINS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TC_CHAIN_WHOLE 4096
@@ -16,6 +17,8 @@
 #define TC_CHAIN_GROUP 131072
 #define TC_FOLD_WHOLE 64
 #define TC_FOLD_CHAIN 32
+#define TC_FOLD_ROW 16384  // elements of a row that are folded in one go, about; those of more than four times as many are split
+#define TC_FOLD_COLUMN 256  // the same over outer axes, of more than twice as many
 
 // Steps of each chain but the last; k: there is one.
 static inline int64_t tc_chain_of(int64_t k) {
@@ -23,8 +26,23 @@ static inline int64_t tc_chain_of(int64_t k) {
 }
 
 // Whether the chains' results are added in more than one group.
-static inline int tc_chain_groups(int64_t k) {
+static inline bool tc_chain_groups(int64_t k) {
   return k > TC_CHAIN_GROUP;
+}
+
+// Additions that a term of a product goes through, at most: what bounds are in proportion to.
+static inline int64_t tc_chain_additions(int64_t k) {
+  if (k <= TC_CHAIN_WHOLE) return k;
+  return TC_CHAIN + (tc_chain_groups(k) ? TC_CHAIN_GROUP : k) / TC_CHAIN + k / TC_CHAIN_GROUP + 2;
+}
+
+// The same of a sum over a run of axes, inside which there are `inner` elements: a chain a lane and the lanes by halves, or a chain an element; parts of a
+// quarter of the usual length at least.
+static inline int64_t tc_fold_additions(int64_t run, int64_t inner) {
+  const int64_t lanes = 16, most = inner == 1 ? TC_FOLD_WHOLE + lanes : 2 * TC_FOLD_COLUMN;
+  int64_t sum = 0, whole = inner == 1 ? 4 * TC_FOLD_ROW : most, least = (inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN) / 4;
+  for (; run > whole; run = run / least + 1) sum += most;
+  return sum + (run < most ? run : most);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lazy/text.h"
+#include "lowering/chains.h"
 #include "lowering/conv.h"
 #include "lowering/gpu/split.h"
 #include "lowering/gpu/vendor_conv.h"
@@ -14,8 +15,6 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 
-#define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
-#define FOLD_ROWS 256      // the same for folds over outer axes
 #define SMALL_PART 4        // of a tensor: at most one in so many of its elements
 
 static const uint8_t kind_of[TC_N_OP_ROWS] = {
@@ -220,7 +219,7 @@ static uint32_t reshape_as(tc_graph *g, uint32_t x, const tc_dims *d) {
 static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   const tc_dims d = g->node[x].shape->d;
   int64_t outer = d.dim[0], run = d.dim[1], inner = d.dim[2];
-  int64_t want = inner == 1 ? FOLD_CHUNK : FOLD_ROWS, limit = inner == 1 ? 4 * FOLD_CHUNK : 2 * FOLD_ROWS;
+  int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
   bool held = inner == 1 && tc_target_clusters(&g->target, outer, run), splits = is_foldable_in_parts(like->op) && run > limit && !held;
   int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want * 2) : 0;
   if (part) {
