@@ -14,6 +14,7 @@
 #include "lowering/expand_fold.h"
 #include "lowering/compiler.h"
 #include "lowering/host.h"
+#include "runtime/options.h"
 #include "runtime/topology.h"
 
 // Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with whole vectors of 64 bytes: cross entropy over
@@ -226,7 +227,7 @@ static bool asks_far(const tc_ex *s) {
 
 // Whether sums along the row are several chains.
 static bool in_chains(const tc_ex *s) {
-  return s->gp->kind == TC_GROUP_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes;
+  return s->gp->kind == TC_GROUP_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
 }
 
 static void end_chains(tc_ex *s, const tc_fold *folds, int n_folds) {

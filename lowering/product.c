@@ -16,6 +16,8 @@
 // blocking, and on the instruction set only in whether it has a fused multiply-add and that dot product.
 #include "lowering/product.h"
 
+#include "runtime/options.h"
+
 #define E (&p->s->e)
 
 static void unit_of(tc_product *p, tc_product_unit *u) {
@@ -212,7 +214,7 @@ void tc_ex_product(tc_ex *s) {
   }
   p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
-  p->chain = tc_chain_of(p->of.k);
+  p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;
   p->direct &= !p->chunks && !p->chains;
   make_tiles(p);

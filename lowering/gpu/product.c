@@ -100,7 +100,9 @@ static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) || shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (!is_given(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
+        shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least))
+      continue;
     best = &cut[i], least = time;
   }
   return best;

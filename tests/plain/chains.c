@@ -80,8 +80,10 @@ static void has_the_documented_bits(const problem *p) {
   int n_wrong = 0;
   for (int64_t i = 0; i < p->m; i++)
     for (int64_t j = 0; j < p->n; j++) {
-      float want = sum_of(a + (p->a_turned ? i : i * p->k), p->a_turned ? p->m : 1, b + (p->b_turned ? j * p->k : j), p->b_turned ? 1 : p->n, p->k, fused);
-      if (want != got[i * p->n + j] && n_wrong++ == 0) printf("%s [%d, %d]: %.9g, not %.9g\n", p->name, (int)i, (int)j, (double)got[i * p->n + j], (double)want);
+      float want =
+          sum_of(a + (p->a_turned ? i : i * p->k), p->a_turned ? p->m : 1, b + (p->b_turned ? j * p->k : j), p->b_turned ? 1 : p->n, p->k, fused);
+      if (want != got[i * p->n + j] && n_wrong++ == 0)
+        printf("%s [%d, %d]: %.9g, not %.9g\n", p->name, (int)i, (int)j, (double)got[i * p->n + j], (double)want);
     }
   EXPECT(n_wrong == 0, "%s: %d of %d", p->name, n_wrong, (int)(p->m * p->n));
   tc_scope_end(s);
