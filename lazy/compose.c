@@ -268,12 +268,29 @@ tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim
   return f_num(t, TC_OP_DIV, tc_rec_fold(t, TC_OP_SUM, a, axes_mask, keepdim), tc_compose_count(t, a, axes_mask));
 }
 
-// Two passes; fewer elements than the correction asks for give 0 / 0 or x / 0, as in PyTorch.
+// Two passes. A mean is rounded, of a large one by more than the deviations may be, so it is corrected by the mean of the deviations, and their squares by
+// that one's: the corrected two-pass algorithm of Chan, Golub and LeVeque (1983). In exact arithmetic the corrections are zero whatever the elements are, and
+// so are their derivatives: they have no history. Squares stay at least 0, and infinite ones infinite.
+tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask) {
+  if (a == TC_NODE_ERR) return (tc_moments){a, a, a};
+  tc_node mean = tc_compose_mean(t, a, axes_mask, true), d = f_sub(t, a, mean);
+  tc_node squares = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, d), axes_mask, true);
+  bool tape = tc_rec_tape(t, false);
+  tc_node off = tc_compose_mean(t, d, axes_mask, true);
+  tc_node excess = f_mul(t, off, f_num(t, TC_OP_MUL, off, tc_compose_count(t, a, axes_mask)));
+  excess = f_fill(t, f_num(t, TC_OP_EQ, squares, INFINITY), 0, tc_rec_binary(t, TC_OP_MINIMUM, excess, squares));
+  tc_rec_tape(t, tape);
+  return (tc_moments){f_add(t, mean, off), f_sub(t, d, off), f_sub(t, squares, excess)};
+}
+
+// Fewer elements than the correction asks for give 0 / 0 or x / 0, as in PyTorch.
 tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim) {
-  if (a == TC_NODE_ERR) return a;
-  tc_node d = f_sub(t, a, tc_compose_mean(t, a, axes_mask, true));
-  tc_node sum = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, d), axes_mask, keepdim);
-  return f_num(t, TC_OP_DIV, sum, fmax(0.0, tc_compose_count(t, a, axes_mask) - correction));
+  tc_node squares = tc_compose_moments(t, a, axes_mask).squares;
+  if (squares == TC_NODE_ERR) return squares;
+  tc_dims d = {.rank = 0};
+  for (int i = 0; i < tc_node_dims(t, a)->rank; i++)
+    if (keepdim || !(axes_mask >> i & 1)) d.dim[d.rank++] = tc_node_dims(t, squares)->dim[i];
+  return f_num(t, TC_OP_DIV, tc_rec_reshape(t, squares, &d), fmax(0.0, tc_compose_count(t, a, axes_mask) - correction));
 }
 
 // Opens an op over axes of a floating (or widened) operand.

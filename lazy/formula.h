@@ -63,6 +63,11 @@ tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result)
 // Shared by compositions (lazy/compose.c).
 tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim);
 tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
+// Of the elements that the axes hold together: their mean, each less the mean, and the sum of the squares of those. The axes are kept.
+typedef struct tc_moments {
+  tc_node mean, centred, squares;
+} tc_moments;
+tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask);
 // min(x, 0) - log(1 + exp(-|x|)), with slope 1/2 at zero (lazy/activations.c).
 tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
 // Zero with probability p, else a / (1 - p); a is floating (lazy/activations.c).

@@ -49,8 +49,8 @@ static tc_node scaled(tc_trace *t, tc_node centred, tc_node var, double eps) {
 static tc_node normalised(tc_trace *t, tc_node a, double eps) {
   if (a == TC_NODE_ERR) return a;
   uint32_t last = UINT32_C(1) << (tc_node_dims(t, a)->rank - 1);
-  tc_node centred = f_sub(t, a, tc_compose_mean(t, a, last, true));
-  return scaled(t, centred, tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, centred), last, true), eps);
+  tc_moments m = tc_compose_moments(t, a, last);
+  return scaled(t, m.centred, f_num(t, TC_OP_DIV, m.squares, tc_compose_count(t, a, last)), eps);
 }
 
 tc_tensor tc_layer_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
@@ -116,12 +116,6 @@ static void update(tc_trace *t, tc_tensor handle, tc_node running, tc_node value
   tc_rec_tape(t, tape);
 }
 
-// Mean and variance over the rows of [rows, c], as [1, c].
-static void batch_statistics(tc_trace *t, tc_node seen, tc_node *out_mean, tc_node *out_var) {
-  *out_mean = tc_compose_mean(t, seen, 1, true);
-  *out_var = tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, f_sub(t, seen, *out_mean)), 1, true);
-}
-
 // [n, c, ..] as [n * positions, c] and back: how images lie in memory where they come from convolutions, so that sums over a batch, those of the gradient
 // too, read it in order.
 static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
@@ -159,11 +153,12 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
     return tc_op_end(
         t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; one value for each channel has no variance to train with", tc_dims_text(&d, text, sizeof text)));
   a = rows_of(t, a, rows, n);
-  batch_statistics(t, a, &mean, &var);
+  tc_moments m = tc_compose_moments(t, a, 1);  // over the rows, [1, c]
+  var = f_num(t, TC_OP_DIV, m.squares, (double)rows);
   if (rows > 0) {  // an empty batch says nothing
-    update(t, running_mean, old_mean, mean, options.momentum);
+    update(t, running_mean, old_mean, m.mean, options.momentum);
     update(t, running_var, old_var, f_num(t, TC_OP_MUL, var, (double)rows / (double)(rows - 1)), options.momentum);
   }
-  tc_node y = affine(t, scaled(t, f_sub(t, a, mean), var, options.eps), w, b);
+  tc_node y = affine(t, scaled(t, m.centred, var, options.eps), w, b);
   return tc_op_end(t, f_narrow(t, from_rows(t, y, &d), type));
 }

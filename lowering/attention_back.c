@@ -3,7 +3,7 @@
 // [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up
 //   over the blocks;
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
-// Order: over keys or rows in order (attention.c).
+// Order: over a block of keys or rows in order, from zero, and blocks one after another (attention.c): no chain is longer than a block.
 #include "lowering/attention_blocks.h"
 
 #define BLOCK_ROWS 96  // of a block of rows, backward
@@ -51,17 +51,14 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   int rows = (int)p->rows;
   for (tc_att_panels x = {.columns = p->e}; tc_att_next_panel(p, &x);) {
     tc_val acc[TC_ATT_ROWS], so_far = TC_NONE;
-    if (p->one_block) {
-      tc_att_clear(p, rows, x.lanes, acc);
-    } else {
-      so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
-      for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, load(p, b->dq, p->acc, x.lanes, plus(p, so_far, i * b->e), TC_NONE));
-    }
+    tc_att_clear(p, rows, x.lanes, acc);
+    if (!p->one_block) so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
     tc_att_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), i64(p->s, 0), count, acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i);
       if (!p->one_block) {
-        store(p, b->dq, plus(p, so_far, i * b->e), acc[i]);
+        tc_val at_row = plus(p, so_far, i * b->e), before = load(p, b->dq, p->acc, x.lanes, at_row, TC_NONE);
+        store(p, b->dq, at_row, add(p->s, before, acc[i]));
         continue;
       }
       begin_if(p, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
@@ -78,9 +75,12 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
   if (p->causal) first = most(p, first, sub(p->s, sub(p->s, add(p->s, b->k0, key), p->first_seen), b->row0));
   for (tc_att_panels x = {.columns = columns}; tc_att_next_panel(p, &x);) {
     tc_val acc[TC_ATT_ROWS], at = add(p->s, times(p->s, key, pitch), x.at);
-    for (int i = 0; i < TC_ATT_ROWS; i++) acc[i] = tc_emit_var(E, load(p, sums, p->acc, x.lanes, plus(p, at, i * pitch), TC_NONE));
+    tc_att_clear(p, TC_ATT_ROWS, x.lanes, acc);
     tc_att_multiply(p, TC_ATT_ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
-    for (int i = 0; i < TC_ATT_ROWS; i++) store(p, sums, plus(p, at, i * pitch), acc[i]);
+    for (int i = 0; i < TC_ATT_ROWS; i++) {
+      tc_val at_row = plus(p, at, i * pitch), before = load(p, sums, p->acc, x.lanes, at_row, TC_NONE);
+      store(p, sums, at_row, add(p->s, before, acc[i]));
+    }
   }
 }
 

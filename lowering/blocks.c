@@ -1,6 +1,7 @@
 // The model by which products are cut, with the measurements behind its numbers. See blocks.h.
 #include "lowering/blocks.h"
 
+#include "lowering/chains.h"
 #include "lowering/expand_state.h"
 #include "lowering/host.h"
 #include "lowering/compiler.h"
@@ -260,8 +261,9 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
   bool again = b->pack || (far && !(right->panel && b->tiles == 1));  // rows of b are read by several tiles
   bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * most) || (again && of->k > 2 * deep);
   if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
-  int64_t step = TC_MIN(most, 16);
-  b->chunk = tc_ceil_div(tc_ceil_div(of->k, tc_ceil_div(of->k, most)), step) * step;
+  int64_t step = TC_MIN(most, 16), k = tc_chain_of(of->k);
+  b->chunk = tc_ceil_div(tc_ceil_div(k, tc_ceil_div(k, most)), step) * step;
+  if (k < of->k) return;
   int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
   b->chunk = TC_MIN(TC_MAX_OF(b->chunk / piece, 1) * piece, of->k);
 }
@@ -312,7 +314,8 @@ static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operan
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
   b->unroll = longer || in_halves(right) ? tc_blocks_unrolled() : 1;
   while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
-  if (reads_rows(b, of) && of->k % b->chunk == 0 && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
+  bool whole = of->k % b->chunk == 0 && tc_chain_of(of->k) % b->chunk == 0;
+  if (reads_rows(b, of) && whole && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
@@ -382,7 +385,8 @@ static bool is_sane(const tc_product_facts *f, const tc_cut *given) {
 
 static int64_t scratch_bytes(const tc_blocks *b, int64_t k, int64_t size) {
   int64_t packed = b->pack ? b->unit_panels * b->chunk * b->lanes : 0, a = b->pack_a || b->widen_a ? b->a_tiles * b->rows * (b->chunk + 16) : 0;
-  int64_t sums = b->chunk < k ? b->unit_tiles * b->rows * b->unit_panels * b->lanes : 0;
+  int64_t chain = tc_chain_of(k), sums = b->chunk < k ? b->unit_tiles * b->rows * b->unit_panels * b->lanes : 0;
+  if (chain < k) sums *= 1 + (b->chunk < chain) + tc_chain_groups(k);
   return (packed + a + sums) * size;
 }
 
@@ -392,7 +396,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
   int64_t piece = left->segment < f->of.k ? left->segment : 1;
-  bool in_place = right->panel || right->col == 1 || f->of.n == 1;
+  bool in_place = right->panel || right->col == 1 || f->of.n == 1, chains = tc_chain_of(f->of.k) < f->of.k;
   if (of_words(right, f->acc) && (!(b->pack || right->panel) || (left->col != 1 && !b->pack_a))) return false;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
@@ -404,7 +408,8 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_read_once(b, right)) return false;
-  if (b->chunk < f->of.k && (b->chunk % piece || (in_halves(right) && b->chunk % 2))) return false;
+  if (b->chunk < f->of.k && ((!chains && b->chunk % piece) || (in_halves(right) && b->chunk % 2))) return false;
+  if (chains && b->chunk > TC_CHAIN && (b->chunk < f->of.k || b->pack || b->pack_a || b->by_panel)) return false;
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }
 

@@ -8,6 +8,7 @@
 // Order: as of that product, one chain over (kh, kw, c) from zero.
 #include "lowering/direct.h"
 
+#include "lowering/chains.h"
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
 #include "lowering/compiler.h"
@@ -79,7 +80,8 @@ bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images) {
   if ((type != TC_F32 && type != TC_F64) || !find_convolution(g, n, &c)) return false;
   const tc_dims *d = &g->node[c.image].shape->d;
   int64_t channels = d->dim[3];
-  return d->dim[0] == images && channels <= MOST_CHANNELS && channels * c.size[1] <= MOST_TAPS && c.stride[1] <= MOST_STEP && c.q >= LEAST_PIXELS;
+  return d->dim[0] == images && channels <= MOST_CHANNELS && channels * c.size[1] <= MOST_TAPS &&
+         channels * c.size[0] * c.size[1] <= TC_CHAIN_WHOLE && c.stride[1] <= MOST_STEP && c.q >= LEAST_PIXELS;
 }
 
 uint32_t tc_direct_add(tc_graph *g, uint32_t n) {

@@ -49,12 +49,13 @@ static tc_nest_op combine(tc_op op) {
   }
 }
 
-void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n) {
+void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n, bool chains) {
   const tc_gnode *x = &s->g->node[n];
   tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
-  *f = (tc_fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type, .tile = s->gr->level[n] == TC_LEVEL_COLUMN ? s->stash[n] : -1};
+  *f = (tc_fold){.node = n, .total = TC_NONE, .type = type == TC_BOOL ? TC_I32 : type, .tile = s->gr->level[n] == TC_LEVEL_COLUMN ? s->stash[n] : -1};
   if (f->tile >= 0) return;
   f->acc = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_fold_identity(s, x->op, f->type), s->lanes));
+  if (chains && x->op == TC_OP_SUM && tc_type_is_float(f->type)) f->total = tc_emit_var(&s->e, f->acc);
   if (is_arg(x->op)) f->index = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_ex_i64(s, INT64_MAX), s->lanes));
 }
 
@@ -103,6 +104,12 @@ void tc_fold_step(tc_ex *s, tc_fold *f) {
   tc_emit_set(&s->e, f->acc, best);
 }
 
+void tc_fold_end_chain(tc_ex *s, const tc_fold *f) {
+  if (f->total == TC_NONE) return;
+  tc_emit_set(&s->e, f->total, tc_emit_bin(&s->e, TC_N_ADD, f->total, f->acc));
+  tc_emit_set(&s->e, f->acc, tc_fold_identity(s, TC_OP_SUM, f->type));
+}
+
 static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_nest_op op) {
   return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_N_HREDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
 }
@@ -111,7 +118,7 @@ void tc_fold_end(tc_ex *s, const tc_fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
   if (f->tile >= 0) return;
   bool along = s->vector == TC_RANGE_F;
-  tc_val v = f->acc;
+  tc_val v = f->total == TC_NONE ? f->acc : f->total;
   if (is_arg(x->op)) {
     v = f->index;
     if (along) {
@@ -125,7 +132,7 @@ void tc_fold_end(tc_ex *s, const tc_fold *f) {
       v = reduce_lanes(s, tc_emit_select(&s->e, hit, f->index, tc_ex_i64(s, INT64_MAX)), TC_N_MIN);
     }
   } else if (along) {
-    v = reduce_lanes(s, f->acc, combine(x->op));
+    v = reduce_lanes(s, v, combine(x->op));
   }
   v = tc_emit_cast(&s->e, v, x->type == TC_BOOL ? TC_BOOL : tc_ex_compute_type(x->type));
   tc_ex_remember(s, f->node, tc_ex_rounded(s, v, x->type));

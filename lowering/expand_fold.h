@@ -9,13 +9,17 @@
 typedef struct tc_fold {
   uint32_t node;
   tc_val acc, index;  // variables; index for argmax and argmin
+  tc_val total;  // likewise: of the chains that ended (chains.h); TC_NONE if there is one
   int tile;  // of a COLUMN member: where its sums are while rows go by, or -1
   tc_type type;
 } tc_fold;
 
-void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n);
+// chains: whether a sum of floats is several chains.
+void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n, bool chains);
 // Takes the operand's value at the present iteration.
 void tc_fold_step(tc_ex *s, tc_fold *f);
+// The chain of a sum that has several ends here; nothing for other folds.
+void tc_fold_end_chain(tc_ex *s, const tc_fold *f);
 // The fold's value at its row is remembered: lanes combined where they ran along F.
 void tc_fold_end(tc_ex *s, const tc_fold *f);
 // What leaves the fold unchanged. Bools fold as I32.

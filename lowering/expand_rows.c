@@ -10,9 +10,11 @@
 #include <limits.h>
 #include <string.h>
 
+#include "lowering/chains.h"
 #include "lowering/expand_fold.h"
 #include "lowering/compiler.h"
 #include "lowering/host.h"
+#include "runtime/options.h"
 #include "runtime/topology.h"
 
 // Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with whole vectors of 64 bytes: cross entropy over
@@ -223,18 +225,36 @@ static bool asks_far(const tc_ex *s) {
   return s->ahead >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
 }
 
+// Whether sums along the row are several chains.
+static bool in_chains(const tc_ex *s) {
+  return s->gp->kind == TC_GROUP_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
+}
+
+static void end_chains(tc_ex *s, const tc_fold *folds, int n_folds) {
+  for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
+}
+
 // Runs body over F with lanes along it (ROW) or one element at a time (COL).
 static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
   int64_t step = s->gp->kind == TC_GROUP_ROW ? s->lanes : 1;
+  bool chains = false;
+  for (int i = 0; i < n_folds; i++) chains |= folds[i].total != TC_NONE;
   s->bound[TC_RANGE_F] = true;
   if (whole > 0) {
-    s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, whole), step);
+    tc_val from = tc_ex_i64(s, 0), to = tc_ex_i64(s, whole);
+    if (chains) {
+      from = tc_ex_loop(s, from, to, TC_FOLD_CHAIN * step);
+      to = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
+    }
+    s->at[TC_RANGE_F] = tc_ex_loop(s, from, to, step);
     s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
     s->far = asks_far(s);
     pass_body(s, d, folds, n_folds);
     s->stream = false, s->ahead = 0, s->far = false;
     tc_ex_end_loop(s);
+    end_chains(s, folds, n_folds);
+    if (chains) tc_ex_end_loop(s);
   }
   if (whole < f) {
     // A loop of one round, so that what it computes stays inside.
@@ -243,6 +263,7 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
     pass_body(s, d, folds, n_folds);
     s->mask = TC_NONE;
     tc_ex_end_loop(s);
+    end_chains(s, folds, n_folds);
   }
   s->bound[TC_RANGE_F] = false;
 }
@@ -269,7 +290,7 @@ static int begin_folds(tc_ex *s, uint8_t d, tc_fold *folds) {
     uint32_t n = s->gp->member[i];
     if (!is_fold(s, n) || s->fold_depth[n] != d + 1) continue;
     if (n_folds == MAX_FOLDS) return (void)tc_ex_fail(s, TC_ERR_STATE, "too many folds in one pass"), 0;
-    tc_fold_begin(s, &folds[n_folds++], n);
+    tc_fold_begin(s, &folds[n_folds++], n, in_chains(s));
   }
   return n_folds;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lazy/text.h"
+#include "lowering/chains.h"
 #include "lowering/conv.h"
 #include "lowering/gpu/split.h"
 #include "lowering/gpu/vendor_conv.h"
@@ -14,8 +15,6 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 
-#define FOLD_CHUNK 16384   // elements of a row folded in one go; longer rows are split, by shape only
-#define FOLD_ROWS 512      // the same for folds over outer axes
 #define SMALL_PART 4        // of a tensor: at most one in so many of its elements
 
 static const uint8_t kind_of[TC_N_OP_ROWS] = {
@@ -193,44 +192,79 @@ static bool last_run(const tc_dims *d, uint32_t mask, int *first, int *last) {
   return true;
 }
 
-// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the middle), and long runs as two folds.
-// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree.
+// Elements [start, start + n) of the run of x, [outer, run, inner].
+static uint32_t piece_of_run(tc_graph *g, uint32_t x, int64_t start, int64_t n) {
+  tc_gnode like = g->node[x];
+  tc_dims d = like.shape->d;
+  uint64_t attr[6] = {1, 1, 1, 0, (uint64_t)start, 0};
+  d.dim[1] = n;
+  return tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &x, 6, attr);
+}
+
+// The fold of the type and kind of `like` over an axis, which is kept.
+static uint32_t fold_axis(tc_graph *g, const tc_gnode *like, uint32_t x, int axis) {
+  tc_dims d = g->node[x].shape->d;
+  uint64_t over_nan = like->attr[0] & TC_MAX_OVER_NAN;
+  d.dim[axis] = 1;
+  return tc_graph_add(g, like, like->op, &d, 1, &x, 1, UINT64_C(1) << axis | 1u << 8 | over_nan);
+}
+
+static uint32_t reshape_as(tc_graph *g, uint32_t x, const tc_dims *d) {
+  tc_gnode like = g->node[x];
+  return tc_graph_add(g, &like, TC_OP_RESHAPE, d, 1, &x, 0, 0);
+}
+
+// Folds the run of x [outer, run, inner]: a long one in parts of one length, whose results are folded likewise, and, of a sum that has no such length, a rest.
+// UINT32_MAX without memory.
+static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
+  const tc_dims d = g->node[x].shape->d;
+  int64_t outer = d.dim[0], run = d.dim[1], inner = d.dim[2];
+  int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
+  bool held = inner == 1 && tc_target_clusters(&g->target, outer, run),
+       splits = is_foldable_in_parts(like->op) && run > limit && !held && !tc_planted("chain");
+  int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want * 2) : 0;
+  if (part) {
+    tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {3, {outer, run / part, inner}};
+    x = reshape_as(g, x, &parts);
+    if (x != UINT32_MAX) x = fold_axis(g, like, x, 2);
+    if (x != UINT32_MAX) x = reshape_as(g, x, &kept);
+    return x == UINT32_MAX ? x : fold_run(g, like, x);
+  }
+  if (!splits || like->op != TC_OP_SUM || !tc_type_is_float(like->type)) return fold_axis(g, like, x, 1);
+  int64_t whole = run / want * want;
+  uint32_t in[2] = {piece_of_run(g, x, 0, whole), piece_of_run(g, x, whole, run - whole)};
+  for (int i = 0; i < 2; i++)
+    if (in[i] == UINT32_MAX || (in[i] = fold_run(g, like, in[i])) == UINT32_MAX) return UINT32_MAX;
+  tc_dims one = {3, {outer, 1, inner}};
+  return tc_graph_add(g, like, TC_OP_ADD, &one, 2, in, 0, 0);
+}
+
+// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the middle), and long runs as several folds.
+// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree. Between folds sums of halves are f32.
 static bool split_fold(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
-  uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0];
+  uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0], before = g->n;
   tc_dims d = g->node[x].shape->d;
-  tc_gnode typed = like;
-  uint64_t over_nan = like.attr[0] & TC_MAX_OVER_NAN;
+  tc_type type = like.type;
   if (mask == 0) return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
-  bool in_parts = is_foldable_in_parts(like.op);
-  int first, last;
+  if (like.op == TC_OP_SUM && (type == TC_F16 || type == TC_BF16)) like.type = TC_F32;
+  int first, last, runs = 0;
   while (last_run(&d, mask, &first, &last)) {
     int64_t outer = 1, run = 1, inner = 1;
     for (int i = 0; i < d.rank; i++) *(i < first ? &outer : i <= last ? &run : &inner) *= d.dim[i];
     // All the folded axes must lie in this run for an arg fold: record_fold.c folds one axis or all.
-    tc_dims shape = {3, {outer, run, inner}}, left = {3, {outer, 1, inner}};
-    uint32_t r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
-    if (r == UINT32_MAX) return false;
-    g->node[r].type = g->node[x].type;
-    int64_t limit = inner == 1 ? 4 * FOLD_CHUNK : 2 * FOLD_ROWS, want = inner == 1 ? FOLD_CHUNK : FOLD_ROWS;
-    bool held = inner == 1 && tc_target_clusters(&g->target, outer, run);
-    int64_t part = in_parts && run > limit && !held ? divisor_near(run, want, want / 4, want * 4) : 0;
-    if (part) {
-      tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {4, {outer, run / part, 1, inner}};
-      uint32_t s = tc_graph_add(g, &typed, TC_OP_RESHAPE, &parts, 1, &x, 0, 0);
-      if (s == UINT32_MAX) return false;
-      g->node[s].type = g->node[x].type;
-      x = tc_graph_add(g, &typed, like.op, &kept, 1, &s, 1, 1u << 2 | 1u << 8 | over_nan);
-      if (x == UINT32_MAX) return false;
-      shape.dim[1] = run / part;
-      r = tc_graph_add(g, &typed, TC_OP_RESHAPE, &shape, 1, &x, 0, 0);
-      if (r == UINT32_MAX) return false;
-    }
-    x = tc_graph_add(g, &typed, like.op, &left, 1, &r, 1, 1u << 1 | 1u << 8 | over_nan);
-    if (x == UINT32_MAX) return false;
+    tc_dims shape = {3, {outer, run, inner}};
+    x = reshape_as(g, x, &shape);
+    before = g->n;
+    if (x == UINT32_MAX || (x = fold_run(g, &like, x)) == UINT32_MAX) return false;
+    runs++;
     for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
   }
-  return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+  if (like.type == type) return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+  if (runs == 1 && g->n == before + 1) return g->node[x].type = type, become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+  d = g->node[n].shape->d;
+  x = reshape_as(g, x, &d);
+  return x != UINT32_MAX && (become(&g->node[n], TC_OP_CAST, x, 0, 1), true);
 }
 
 // A product that is only read transposed is the product of the transposed operands, in the other order: the same sums in the same order. What follows it

@@ -12,9 +12,11 @@
 // (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
 // starts one only every 2.3 cycles where it starts two multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
 // twice as many. It takes denormals for zeros, so TC_STRICT does without.
-// Order: an element is one chain over k from zero, of pairs the second before the first, so its bits depend on no blocking, and on the instruction set only
-// in whether it has a fused multiply-add and that dot product.
+// Order: an element is one chain over k from zero, or several where k is long (chains.h), of pairs the second before the first, so its bits depend on no
+// blocking, and on the instruction set only in whether it has a fused multiply-add and that dot product.
 #include "lowering/product.h"
+
+#include "runtime/options.h"
 
 #define E (&p->s->e)
 
@@ -25,14 +27,17 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
     tc_product_multiply_few(p, u);
     return;
   }
+  bool chains = p->chains && p->chunks;
+  u->chain = u->k0, u->chain_end = u->k1;
+  if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
   if (p->chunks) {
-    tc_val all = u->k1;
-    u->k0 = loop(p->s, u->k0, all, p->by.chunk);
-    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), all);
+    u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
+    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
   }
   if (p->by.pack) tc_product_pack(p, u);
   tc_product_multiply_unit(p, u);
   if (p->chunks) end(p->s);
+  if (chains) end(p->s);
 }
 
 static bool find_product(tc_product *p) {
@@ -102,8 +107,11 @@ static void make_tiles(tc_product *p) {
   p->a_pitch = by->chunk + 16;
   if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
   if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
-  if (!p->direct || by->turn || by->stream)
-    p->sums = tc_ex_tile(p->s, p->acc, p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile);
+  int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
+  bool waits = p->chains ? by->turn || by->chunk < p->chain : !p->direct || by->turn || by->stream;
+  if (waits) p->sums = tc_ex_tile(p->s, p->acc, sums);
+  if (p->chains) p->totals = tc_ex_tile(p->s, p->acc, sums);
+  if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_ex_tile(p->s, p->acc, sums);
 }
 
 // [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
@@ -147,7 +155,7 @@ static void find_read(tc_product *p) {
   tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
-  if (p->chunks || s->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
+  if (p->chunks || p->chains || s->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {
@@ -206,7 +214,9 @@ void tc_ex_product(tc_ex *s) {
   }
   p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
   p->chunks = p->by.chunk < p->of.k;
-  p->direct &= !p->chunks;
+  p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
+  p->chains = p->chain < p->of.k;
+  p->direct &= !p->chunks && !p->chains;
   make_tiles(p);
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;

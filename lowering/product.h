@@ -4,6 +4,7 @@
 #define TC_LOWERING_PRODUCT_H
 
 #include "lowering/blocks.h"
+#include "lowering/chains.h"
 #include "lowering/compiler.h"
 #include "lowering/expand_short.h"
 #include "lowering/factor.h"
@@ -21,8 +22,11 @@ typedef struct tc_product {
   tc_blocks by;
   bool fused;  // multiply-add in one rounding
   bool chunks;  // sums wait in memory between chunks of k
+  int64_t chain;  // steps of a chain (chains.h); of.k if there is one
+  bool chains;  // there are more: their results are added in memory
   bool direct;  // one store follows, in the accumulators' type
   int packed, packed_a, sums, turned;  // tiles
+  int totals, groups;  // likewise: what chains, and groups of chains, add up to
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_factor a, b;
   int n_read, read[TC_PRODUCT_READ];  // buffers with an element for each of the product, which what follows it reads from memory
@@ -33,6 +37,7 @@ typedef struct tc_product_unit {
   tc_val t0, t1, p0, p1;  // tiles of rows, panels
   tc_val row, end;  // rows; end: where their number is an argument, which has no tiles
   tc_val k0, k1;  // chunk
+  tc_val chain, chain_end;  // steps of the chain that the chunk is in, where there are several
 } tc_product_unit;
 
 // The rows being multiplied: where they are, and where their sums wait.
@@ -66,6 +71,10 @@ static inline tc_val load_tile(tc_product *p, int tile, tc_val at) {
 }
 static inline void store_tile(tc_product *p, int tile, tc_val at, tc_val v) {
   (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, tile);
+}
+// Where the chain that begins at step `chain` ends.
+static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
+  return tc_emit_bin(&p->s->e, TC_N_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
 }
 static inline void prefetch(tc_product *p, int buf, tc_val at) {
   tc_emit_prefetch(&p->s->e, buf, at, false);
@@ -125,9 +134,13 @@ tc_val tc_product_load_a(tc_product *p, tc_val at);
 tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum);
 // Adds k0 to k1 to the accumulators, of the present panel.
 void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc);
-// rows x lanes elements, at the present panel, and what follows them. so_far: whether their sums so far are in memory; TC_NONE: no.
+// Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before k0 are in memory; TC_NONE: no.
+void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc);
+// Adds n vectors, the results of the chain that begins at step `chain`, to those of the chains before, which are in memory at `at`, `apart` elements apart.
+void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n);
+// rows x lanes elements, at the present panel, and what follows them. so_far: as above.
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far);
-// What follows `rows` rows at the present panel, whose sums are in memory.
+// What follows `rows` rows at the present panel, whose sums over all of k are in memory.
 void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums);
 // The unit's rows by its panels, at its chunk.
 void tc_product_multiply_unit(tc_product *p, const tc_product_unit *u);

@@ -76,18 +76,21 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
 static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
-  tc_val acc[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes / parts);
+  tc_val acc[64], sum[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
+  if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
   for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val whole = whole_rows(p, u->k0, u->k1, STREAM_ROWS), k = loop(p->s, u->k0, whole, STREAM_ROWS);
+  tc_val whole = whole_rows(p, k0, k1, STREAM_ROWS), k = loop(p->s, k0, whole, STREAM_ROWS);
   stream_rows(p, r, panel, k, STREAM_ROWS, acc);
   end(p->s);
-  k = loop(p->s, whole, u->k1, 1);
+  k = loop(p->s, whole, k1, 1);
   stream_rows(p, r, panel, k, 1, acc);
   end(p->s);
   for (int i = 0; i < n_acc; i++) {
-    tc_val sum = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
-    store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum);
+    sum[i] = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
+    if (p->chains && parts == 2) sum[i] = tc_emit_var(E, sum[i]);
+    if (!p->chains) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
   }
+  if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
   tc_val g = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
   s->at[TC_RANGE_K] = times(p->s, add(p->s, panel, g), lanes);
   tc_product_finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
@@ -136,18 +139,34 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
   for (int i = 0; i < r->n; i++) store_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
 
+// Zeros for the sums of all the unit's panels.
+static void clear_sums(tc_product *p, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  tc_val zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
+  for (int i = 0; i < p->by.rows; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+  end(s);
+}
+
+// The sums of all the unit's panels are a chain's results.
+static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
+  tc_ex *s = p->s;
+  tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
+  for (int i = 0; i < p->by.rows; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
+  tc_product_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
+  end(s);
+}
+
 // The sums wait in memory, zeros at first. A pass of their own for these and one for what follows leave nothing to be asked of each chunk at each panel.
 static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  tc_val zero = i64(s, 0), zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
+  tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
   tc_product_rows r = all_rows(p);
   tc_product_unit chunk = *u;
-  tc_val panel = loop(s, u->p0, u->p1, 1);
-  for (int i = 0; i < r.n; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
-  end(s);
-  r.k0 = chunk.k0 = loop(s, u->k0, u->k1, p->by.chunk);
+  if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
+  clear_sums(p, u);
+  r.k0 = chunk.k0 = loop(s, k0, k1, p->by.chunk);
   chunk.k1 = add(s, chunk.k0, i64(s, p->by.chunk));
-  if (p->of.k % p->by.chunk) chunk.k1 = tc_emit_bin(E, TC_N_MIN, chunk.k1, u->k1);
+  if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = tc_emit_bin(E, TC_N_MIN, chunk.k1, k1);
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
   panel = loop(s, u->p0, u->p1, 1);
   tc_product_enter_panel(p, panel);
@@ -156,6 +175,7 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   multiply_chunk(p, &r, &chunk, panel);
   end(s);
   end(s);
+  if (p->chains) end_chains(p, u, k0), end(s);
   panel = loop(s, u->p0, u->p1, 1);
   tc_product_enter_panel(p, panel);
   tc_product_finish_rows(p, zero, p->by.rows, chunk_sums(p, u, panel));
@@ -191,7 +211,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
-  tc_val k = loop(p->s, u->k0, k1, rows);
+  tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
   tc_product_asked ask = ask_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_ex_i64(s, c * size));
@@ -229,9 +249,19 @@ static void turned_panels(tc_product *p, const tc_product_unit *u) {
   tc_val panel = loop(p->s, u->p0, whole, 1);
   tc_product_enter_panel(p, panel);
   s->mask = TC_NONE;
-  rest.k0 = whole_rows(p, u->k0, u->k1, turned_rows(p, vector_lanes(p)));
-  multiply_turned(p, &r, u, rest.k0);
-  tc_product_multiply(p, &r, &rest, panel, tc_emit_bin(E, TC_N_EQ, zero, zero));
+  tc_val so_far = tc_emit_bin(E, TC_N_EQ, zero, zero), acc[32];
+  tc_product_unit part = *u;
+  if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
+  rest.k0 = whole_rows(p, part.k0, rest.k1, turned_rows(p, vector_lanes(p)));
+  multiply_turned(p, &r, &part, rest.k0);
+  if (p->chains) {
+    tc_product_sum(p, &r, &rest, panel, so_far, acc);
+    tc_product_end_chain(p, part.k0, r.sums, p->by.lanes, acc, r.n);
+    end(s);
+    tc_product_finish_rows(p, r.row, r.n, r.sums);
+  } else {
+    tc_product_multiply(p, &r, &rest, panel, so_far);
+  }
   end(p->s);
   if (p->of.n % p->by.lanes == 0) return;
   panel = loop(p->s, whole, u->p1, 1);

@@ -2,7 +2,7 @@
 //
 // Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each panel stays in the cache for several tiles. Meanwhile memory
 // is asked for what comes next: the next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
-// An element's sum is one chain over k from zero (product.c); where k goes in chunks, it waits in a tile between them.
+// An element's sum is one chain over k from zero, or several (chains.h); where k goes in chunks, it waits in a tile between them.
 #include <limits.h>
 
 #include "lowering/product.h"
@@ -41,7 +41,8 @@ static void finish_row(tc_product *p, tc_val row, tc_val sum) {
 
 void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, rows), 1);
-  finish_row(p, add(p->s, row, i), load_tile(p, p->sums, add(p->s, sums, times(p->s, i, p->by.lanes))));
+  int tile = !p->chains ? p->sums : tc_chain_groups(p->of.k) ? p->groups : p->totals;
+  finish_row(p, add(p->s, row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
   end(p->s);
 }
 
@@ -183,9 +184,12 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
   bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
   if (pieces) {
-    segment = loop(p->s, u->k0, u->k1, p->a.segment);
+    bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
+    tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_N_REM, u->k0, i64(s, p->a.segment)));
+    segment = loop(p->s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
-    k = loop(p->s, segment, add(p->s, segment, tc_ex_i64(s, p->a.segment)), p->by.unroll);
+    tc_val from = whole ? segment : bin(s, TC_N_MAX, segment, u->k0), to = add(p->s, segment, tc_ex_i64(s, p->a.segment));
+    k = loop(p->s, from, whole ? to : bin(s, TC_N_MIN, to, u->k1), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
     k = one_turn ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
@@ -204,9 +208,8 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
   if (pieces) end(p->s);
 }
 
-void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
-  tc_ex *s = p->s;
-  tc_val acc[32], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
+void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+  tc_val zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
   if (so_far != TC_NONE) {
     (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, so_far, TC_NONE, TC_NONE, 0);
@@ -214,11 +217,77 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     tc_emit_end(E, TC_N_ENDIF);
   }
   tc_product_accumulate(p, r, u, panel, acc);
+}
+
+static void begin_if(tc_product *p, tc_val cond) {
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+}
+
+// sum[i] += what is in the tile, where there is something, which goes back there.
+static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
+  tc_ex *s = p->s;
+  begin_if(p, tc_emit_un(E, TC_N_NOT, is_first));
+  for (int i = 0; i < n; i++) {
+    tc_val before = tc_emit_raw(E, TC_N_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
+    tc_emit_set(E, sum[i], bin(s, TC_N_ADD, before, sum[i]));
+  }
+  tc_emit_end(E, TC_N_ENDIF);
+  for (int i = 0; i < n; i++) store_tile(p, tile, add(s, at, i64(s, i * apart)), sum[i]);
+}
+
+void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
+  tc_ex *s = p->s;
+  tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
+  bool groups = tc_chain_groups(p->of.k);
+  add_to_tile(p, p->totals, bin(s, TC_N_EQ, groups ? bin(s, TC_N_REM, chain, group) : chain, zero), at, apart, acc, n);
+  if (!groups) return;
+  begin_if(p, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
+  add_to_tile(p, p->groups, bin(s, TC_N_LT, chain, group), at, apart, acc, n);
+  tc_emit_end(E, TC_N_ENDIF);
+}
+
+// The present panel's sums over all of k, which is not in chunks, chain by chain.
+static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+  tc_ex *s = p->s;
+  tc_product_rows rows = *r;
+  tc_product_unit part = *u;
+  part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
+  if (r->ahead != TC_NONE) rows.ahead = add(s, r->ahead, times(s, sub(s, part.k0, u->k0), share_of(p)));
+  tc_product_sum(p, &rows, &part, panel, TC_NONE, acc);
+  tc_product_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
+  end(s);
+}
+
+// The same of a chunk, and what follows the last one.
+static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+  tc_ex *s = p->s;
+  bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
+  tc_val ends = bin(s, TC_N_EQ, u->k1, u->chain_end);
+  tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
+  if (waits) {
+    begin_if(p, tc_emit_un(E, TC_N_NOT, ends));
+    for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
+    tc_emit_end(E, TC_N_ENDIF);
+    begin_if(p, ends);
+  }
+  tc_product_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
+  if (waits) tc_emit_end(E, TC_N_ENDIF);
+}
+
+void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
+  tc_ex *s = p->s;
+  tc_val acc[32];
+  if (p->chains && p->chunks)
+    sum_chunk(p, r, u, panel, so_far, acc);
+  else if (p->chains)
+    sum_chains(p, r, u, panel, acc);
+  else
+    tc_product_sum(p, r, u, panel, so_far, acc);
   if (p->direct) {
     for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
     return;
   }
-  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
+  for (int i = 0; i < r->n && !p->chains; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
   if (p->chunks) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
   tc_product_finish_rows(p, r->row, r->n, r->sums);
   if (p->chunks) tc_emit_end(E, TC_N_ENDIF);
@@ -226,8 +295,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
 
 // What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.
 static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
-  tc_ex *s = p->s;
-  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, tc_ex_i64(s, 0)) : TC_NONE;
+  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
     int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
     int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;

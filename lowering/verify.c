@@ -7,6 +7,7 @@
 
 #include "device/gpu.h"
 #include "kernels/ref/ref.h"
+#include "lowering/chains.h"
 #include "lowering/compiler.h"
 #include "lowering/graph.h"
 #include "lowering/program.h"
@@ -95,6 +96,26 @@ typedef struct bound {
   double of_greatest;  // relative to the greatest element of the result: what Winograd's algorithm rounds is a tile's
 } bound;
 
+// Additions that an element of a sum over the mask's axes goes through, as the graph is built (graph.c): of each run of axes.
+static double additions_of_sum(const tc_dims *d, uint32_t mask) {
+  double sum = 0;
+  int64_t run = 1, inner = 1;
+  for (int i = d->rank - 1; i >= -1; i--) {
+    bool folded = i >= 0 && mask >> i & 1;
+    if (folded) run *= d->dim[i];
+    if (i >= 0 && (folded || d->dim[i] == 1)) continue;
+    sum += (double)tc_fold_additions(run, inner);
+    if (i >= 0) inner *= run * d->dim[i], run = 1;
+  }
+  return sum;
+}
+
+// A sum over rows or keys in attention: of a GPU one chain, else blocks of some dozens to hundreds, which are added one after another.
+static double additions_in_attention(const tc_plan *p, uint32_t node, int64_t n) {
+  const int64_t block = 512, least_block = 96;
+  return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU ? (double)n : (double)(TC_MIN(n, block) + n / least_block);
+}
+
 // At most so many terms has an element.
 static int64_t terms_of_conv(const tc_plan *p, uint32_t node) {
   const tc_rec *r = tc_plan_rec(p, node);
@@ -112,12 +133,12 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
   const tc_shape_info *x = tc_rec_arity(r) ? shape_of(p, tc_rec_in(r)[0]) : NULL;
   switch (tc_rec_op(r)) {
     case TC_OP_SUM:
-      terms = (double)x->count / (double)TC_MAX_OF(shape_of(p, node)->count, 1);
+      terms = additions_of_sum(&x->d, (uint32_t)(tc_rec_attr(r)[0] & 255));
       b.sized = true, b.per_size = terms * sum_epsilon;
       break;
     case TC_OP_MATMUL:
       terms = (double)x->d.dim[x->d.rank - 1];
-      b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
+      b.sized = true, b.per_size = ((double)tc_chain_additions((int64_t)terms) + 1) * sum_epsilon;
       if (type_of(p, tc_rec_in(r)[0]) == TC_BF16) b.absolute += 2 * terms * f.smallest;  // dot products take denormals for zeros
       break;
     case TC_OP_CONV:
@@ -125,7 +146,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_CONV_WEIGHT:
       terms = (double)terms_of_conv(p, node);
       if (type == TC_F32 && tc_winograd_allowed()) b.of_greatest = 0x1p-17;
-      b.sized = true, b.per_size = (terms + 1) * sum_epsilon;
+      b.sized = true, b.per_size = ((double)tc_chain_additions((int64_t)terms) + 1) * sum_epsilon;
       break;
     case TC_OP_PROD:
       terms = (double)x->count / (double)TC_MAX_OF(shape_of(p, node)->count, 1);
@@ -133,7 +154,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       break;
     case TC_OP_SOFTMAX:
     case TC_OP_LOG_SOFTMAX:
-      terms = x->d.rank ? (double)x->d.dim[tc_rec_attr(r)[0]] : 1;
+      terms = x->d.rank ? additions_of_sum(&x->d, UINT32_C(1) << tc_rec_attr(r)[0]) : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
       *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
       if (tc_compiler_isa()->lookups) b.absolute += 0x1p-126;  // its least powers are zeros
@@ -143,7 +164,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_ATTENTION_DQ:
     case TC_OP_ATTENTION_DK:
     case TC_OP_ATTENTION_DV:  // scores are sums over a head, rounded before they are exponents; what is summed may cancel
-      terms = (double)(x->d.dim[3] + x->d.dim[2] + shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
+      terms = (double)x->d.dim[3] + additions_in_attention(p, node, x->d.dim[2]) +
+              additions_in_attention(p, node, shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
       b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
       if (type == TC_F32 && tc_winograd_allowed() && tc_compiler_isa()->pairs) b.of_greatest = fmax(b.of_greatest, 0x1p-15);
       break;

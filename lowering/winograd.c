@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "lowering/chains.h"
 #include "lowering/compiler.h"
 #include "lowering/winograd_tiles.h"
 #include "runtime/options.h"
@@ -247,7 +248,7 @@ bool tc_winograd_allowed(void) {
 }
 
 int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
-  if (image->dim[3] % TC_WLANES || o % TC_WLANES) return 0;
+  if (image->dim[3] % TC_WLANES || o % TC_WLANES || image->dim[3] > TC_CHAIN_WHOLE) return 0;  // sums over channels are one chain
   double least = 0.9 * cost(0, image, p, q, o);
   int best = 0;
   for (int m = 2; m <= 4; m += 2)

@@ -6,7 +6,7 @@
 //     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
 //     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in product_multiply.c
 //   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
-// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone.
+// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, against the largest of the result; docs/design.md.
 #include "lowering/compiler.h"
 #include "lowering/winograd.h"
@@ -17,6 +17,7 @@
 #define MOST_SIDE 64  // channels or outputs of a unit
 #define MOST_TILES 64  // of a block
 #define LEAST_OF_PART 128  // tiles
+#define MOST_OF_PART 1024
 #define ENOUGH 16  // units of MOST_SIDE by MOST_SIDE
 #define WORTH_IT 0.8  // of direct sums' operations; estimates are no better than that
 #define LEAST_CACHE (INT64_C(512) << 10)
@@ -193,6 +194,7 @@ int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *r
   int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
   int64_t units = tc_ceil_div(image->dim[3], MOST_SIDE) * tc_ceil_div(result->dim[3], MOST_SIDE);
   int64_t wanted = TC_MAX_OF(TC_MIN(ENOUGH / units, n / LEAST_OF_PART), 1);
+  wanted = TC_MAX_OF(wanted, tc_ceil_div(n, MOST_OF_PART));
   return tc_ceil_div(n, tc_ceil_div(n, wanted));
 }
 

@@ -25,7 +25,7 @@ static void take_cut(tc_flash *p, const tc_flash_cut *cut) {
 
 // Whether what a thread holds fits its registers.
 static bool is_held(const tc_flash *p, int products, int64_t columns) {
-  int64_t held = p->cut.held * (products * p->each + columns / p->way->across);
+  int64_t held = p->cut.held * (products * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
   return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * p->way->most_held;
 }
 
@@ -50,7 +50,7 @@ static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, i
   return best;
 }
 
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
+static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
   int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
   int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
   tc_cut asked;
@@ -63,6 +63,17 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
            choose(p, tiles, of, heads, rows, products, columns, NULL);
   }
   return false;
+}
+
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
+  p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
+  if (p->chains) {
+    const tc_cut *asked = p->at.s->cut;
+    p->at.s->cut = NULL;
+    p->chains = choose_chunk(p, tiles, of, heads, rows, products, columns);
+    p->at.s->cut = asked;
+  }
+  return choose_chunk(p, tiles, of, heads, rows, products, columns);
 }
 
 // ---- what units have in common ----
@@ -204,10 +215,11 @@ static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_N_MAX, top));
     tc_val less = tc_emit_select(&s->e, bin(s, TC_N_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
-    tc_val sum = mul(a, f->sum[i], shrink[i]);
-    for (int c = 0; c < p->each; c++) w[c] = tc_att_power(a, sub(s, w[c], less)), sum = add(s, sum, w[c]);
+    for (int c = 0; c < p->each; c++) w[c] = tc_att_power(a, sub(s, w[c], less));
+    tc_val sum = w[0];  // of the chunk, and only then of all: or it would be one long chain
+    for (int c = 1; c < p->each; c++) sum = add(s, sum, w[c]);
     tc_emit_set(&s->e, f->greatest[i], top);
-    tc_emit_set(&s->e, f->sum[i], sum);
+    tc_emit_set(&s->e, f->sum[i], add(s, mul(a, f->sum[i], shrink[i]), sum));
   }
 }
 
@@ -234,6 +246,7 @@ static void forward_chunks(forward *f) {
   if (mixes) {
     tc_flash_scale(p, &f->mix, shrink);
     p->way->add(p, &f->mix, v, &f->v, zero);
+    tc_flash_end_chain(p, &f->mix, f->from, k0);
   }
   tc_flash_land(p, &f->k);
   end(s);
@@ -312,7 +325,7 @@ static void forward_kernel(tc_flash *p) {
   forward f = {.p = p};
   tc_ex *s = p->at.s;
   int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
-  p->others = p->at.part_keys;
+  p->others = p->terms = p->at.part_keys;
   if (!tc_flash_choose(p, forward_tiles, &f, heads, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0)) {
     tc_ex_fail(s, TC_ERR_STATE, "no tile of attention fits the device");
     return;

@@ -39,6 +39,7 @@ typedef struct tc_flash_sums {
   int64_t columns;
   int run, n;
   tc_val var[TC_FLASH_SUMS];
+  tc_val total[TC_FLASH_SUMS];  // what chains (chains.h) add up to, where there are several
 } tc_flash_sums;
 
 // A way to multiply: which thread has which scores and sums, and the two products.
@@ -71,6 +72,8 @@ struct tc_flash {
   tc_flash_cut cut;
   int threads, chunk, each;  // elements of a row's chunk that a thread holds
   int64_t others;  // rows that come in chunks
+  int64_t terms;  // of a sum over them, of all heads
+  bool chains;  // sums over them are several chains: as far as registers have room for both
   tc_val thread, part, column, row[TC_FLASH_ROWS];  // part: the thread's number among those of its row
   tc_val key_scale;
   int weights;  // tile by which multiply-adds read weights of other threads
@@ -141,6 +144,8 @@ void tc_flash_wait(tc_flash *p, bool copies);
 
 void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns);
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by);
+// At the end of the chunk at `row`, of those from `first` on: where a chain ends, adds it to the totals.
+void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row);
 // Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where there.
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by);
 

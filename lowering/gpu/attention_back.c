@@ -4,7 +4,7 @@
 // dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as forward.
 // dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads that read it come in chunks, head by head: what is rows forward is
 // columns here, so that sums stay with the threads that own them. No two blocks add to one element.
-// Order: chunks in order from the first, of as many rows as shape and type say. A block's rows and threads change no bit.
+// Order: chunks in order from the first, of as many rows as shape and type say, in chains (chains.h) where they are long. A block's rows and threads change no bit.
 #include "lowering/gpu/attention.h"
 
 // Chunks of two operands, one of each coming while another is worked on: to room of its own where the device has that and copies, or in registers.
@@ -195,13 +195,14 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
   tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->cut.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
+  tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
   end_chunk(p, &f->keys);
   tc_flash_store(p, &f->dq, a->dq, at, there, by);
 }
 
 static bool queries_kernel(tc_flash *p) {
   queries f = {.p = p};
-  p->others = p->at.keys;
+  p->others = p->terms = p->at.keys;
   if (!tc_flash_choose(p, queries_tiles, &f, p->at.a, p->at.f, 2, p->at.e)) return failed(p);
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.dout);
   tc_flash_tile_make(p, &f.keys.a), tc_flash_tile_make(p, &f.keys.b);
@@ -325,6 +326,8 @@ static void keys_unit(keys *f, tc_val unit) {
   take_head(p, add(s, times(s, key_head, a->group), of_group));
   tc_val r0 = next_chunk(p, &f->rows, f->first, i64(s, a->l), &stage);
   keys_chunk(f, r0, stage);
+  if (a->dk != TC_NONE) tc_flash_end_chain(p, &f->dk, f->first, r0);
+  if (a->dv != TC_NONE) tc_flash_end_chain(p, &f->dv, f->first, r0);
   end_chunk(p, &f->rows);
   end(s);
   if (a->dk != TC_NONE) store_keys(f, &f->dk, a->dk, key_head, k0, a->scale);
@@ -335,7 +338,7 @@ static bool keys_kernel(tc_flash *p) {
   keys f = {.p = p};
   tc_att *a = &p->at;
   int64_t columns = (a->dk != TC_NONE ? a->e : 0) + (a->dv != TC_NONE ? a->ev : 0), heads = a->n * a->hkv;
-  p->others = a->l;
+  p->others = a->l, p->terms = a->l * a->group;
   if (!tc_flash_choose(p, keys_tiles, &f, heads, a->keys, 1 + (a->dk != TC_NONE), columns)) return failed(p);
   tc_flash_tile_make(p, &f.k);
   if (a->dk != TC_NONE) tc_flash_tile_make(p, &f.v);

@@ -156,6 +156,24 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
   tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), w->each * p->threads);
   for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
+  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_emit_var(&s->e, zero);
+}
+
+static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < x->n; i++) {
+    tc_emit_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
+    tc_emit_set(&s->e, x->var[i], number(&p->at, 0));
+  }
+}
+
+void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row) {
+  tc_ex *s = p->at.s;
+  if (!p->chains) return;
+  tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
+  begin_if(&p->at, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  add_to_totals(p, x);
+  end_if(&p->at);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
@@ -167,6 +185,7 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
     for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
     tc_val v = tc_gemm_join(s, each, w->each);
     for (int i = 0; i < n; i++) tc_emit_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
+    for (int i = 0; i < n && p->chains; i++) tc_emit_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
   }
 }
 
@@ -175,7 +194,7 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   const tc_flash_way *w = p->way;
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
-  tc_val value = x->var[i / w->of_rows * n + group * values + k % values];
+  tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
   return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
 }
@@ -186,6 +205,7 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
   int buf = tc_att_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
   int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));
   tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
+  if (p->chains) add_to_totals(p, x);
   for (int group = 0; group < groups; group++)
     for (int i = 0; i < p->cut.held; i++)
       for (int k = 0; k < x->run; k += run) {

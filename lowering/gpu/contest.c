@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/chains.h"
 #include "lowering/gpu/roof.h"
 #include "runtime/arena.h"
 #include "runtime/contests.h"
@@ -40,6 +41,10 @@ tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, dou
   if (!told[library]) tc_log_line(TC_LOG_TUNE, "%s on GPUs are generated: %s", works[library], why);
   told[library] = true;
   return TC_VENDOR_NEVER;
+}
+
+bool tc_vendor_may_sum(tc_type type, int64_t k) {
+  return type != TC_F32 || k <= TC_CHAIN_WHOLE || strcmp(tc_options_get()->gpu_libraries, "always") == 0;
 }
 
 // ---- choices ----

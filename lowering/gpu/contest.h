@@ -32,6 +32,9 @@ typedef enum tc_vendor_way { TC_VENDOR_NEVER, TC_VENDOR_FIRST, TC_VENDOR_TIMED }
 // By the options, the rule, and whether there is such a library, which is told once. What the library could not gain by, it is not opened for; one that is to be
 // measured no rule takes.
 tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns);
+// Whether a library may make sums of so many products. In which order it adds cannot be told: where a generated kernel would add more than one chain
+// (lowering/chains.h), a library's f32 may lose digits that it keeps, and only the option `always` wants it. Halves are rounded by more than that.
+bool tc_vendor_may_sum(tc_type type, int64_t k);
 
 // ---- timing ----
 

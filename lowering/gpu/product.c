@@ -28,6 +28,37 @@ tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum) {
   return p->fused ? tc_emit_fma(&p->s->e, a, b, sum) : add(p->s, sum, bin(p->s, TC_N_MUL, a, b));
 }
 
+// ---- chains ----
+
+void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
+  tc_emit *e = &p->s->e;
+  for (int i = 0; i < n; i++)
+    total[i] = p->chains ? tc_emit_var(e, tc_emit_splat(e, tc_emit_const_f(e, p->acc, 0), tc_emit_lanes(e, acc[i]))) : acc[i];
+}
+
+bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
+  tc_ex *s = p->s;
+  if (!p->chains) return false;
+  tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_N_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
+  ends = bin(s, TC_N_OR, ends, bin(s, TC_N_GE, next, i64(s, p->of.k)));
+  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, ends, TC_NONE, TC_NONE, 0);
+  return true;
+}
+
+void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n) {
+  tc_ex *s = p->s;
+  for (int i = 0; i < n; i++) {
+    tc_emit_set(&s->e, total[i], add(s, total[i], acc[i]));
+    tc_emit_set(&s->e, acc[i], tc_emit_const_f(&s->e, p->acc, 0));
+  }
+}
+
+void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n) {
+  if (!tc_gemm_begin_end_of_chain(p, k0, steps)) return;
+  tc_gemm_add_to_totals(p, acc, total, n);
+  tc_emit_end(&p->s->e, TC_N_ENDIF);
+}
+
 // ---- the cut ----
 
 static int64_t tiles_of(const tc_gemm *p, const tc_gemm_cut *c) {
@@ -52,6 +83,16 @@ static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
   return (rows < 0 || rows == c->rows) && (columns < 0 || columns == c->columns);
 }
 
+static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
+  switch (p->way) {
+    case TC_GEMM_MMA: return c->down * c->across * 32;
+    case TC_GEMM_MFMA: return c->down * c->across * 64;
+    case TC_GEMM_WGMMA: return c->down * 128;
+    case TC_GEMM_SIMT: break;
+  }
+  return c->rows / c->down * (c->columns / c->across);
+}
+
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
 static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
   const tc_gemm_cut *best = NULL;
@@ -59,7 +100,9 @@ static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tiles_of(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given(given, &cut[i]) || shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least)) continue;
+    if (!is_given(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
+        shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least))
+      continue;
     best = &cut[i], least = time;
   }
   return best;
@@ -126,6 +169,8 @@ static bool find_product(tc_gemm *p) {
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
   p->acc = tc_ex_compute_type(x->type);
   p->fused = tc_type_is_float(p->acc);
+  p->chain = tc_chain_of(p->of.k);
+  p->chains = p->chain < p->of.k;
   s->ext.of[TC_RANGE_K0] = p->of.k;
   return tc_gemm_side_find(p, 0, &p->a) && tc_gemm_side_find(p, 1, &p->b);
 }

@@ -3,11 +3,13 @@
 #define TC_LOWERING_GPU_PRODUCT_H
 
 #include "lowering/blocks.h"
+#include "lowering/chains.h"
 #include "lowering/expand_short.h"
 
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
 #define TC_GEMM_PIECES 32  // of an operand that a thread stages at a time
 #define TC_GEMM_CONDS 8
+#define TC_GEMM_MOST_IN_CHAINS 64  // accumulators of a thread; as many totals beside them
 #define TC_GEMM_MFMA_PAD 4  // elements behind a row of a tile of halves: then what 64 threads read of it lies in all banks alike
 
 // What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid: of as many accumulators each, or of warps.
@@ -68,6 +70,8 @@ typedef struct tc_gemm {
   tc_type acc;  // of the accumulators
   tc_extent3 of;
   bool fused;   // multiply-add in one rounding
+  int64_t chain;  // steps of a chain (chains.h)
+  bool chains;  // there are more than one: their results are added in registers of their own
   int threads;
   tc_gemm_cut by;
   tc_gemm_side a, b;
@@ -108,6 +112,19 @@ static inline tc_val tc_gemm_units(tc_ex *s) {
 // n values of a lane a thread as one whose threads hold n elements side by side.
 tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
 tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
+
+// Whether that many accumulators of a thread, of 4 bytes, leave it room for what chains add up to, where there are several.
+static inline bool tc_gemm_has_room(const tc_gemm *p, int accumulators) {
+  return !p->chains || accumulators <= TC_GEMM_MOST_IN_CHAINS;
+}
+// Variables, n and zero like the accumulators, for what chains add up to; the accumulators where there is one chain.
+void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n);
+// The results of chains that end, added to the totals, and zeros for those that begin.
+void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n);
+// Begins an IF of whether a chain ends with steps [k0, k0 + steps); false, and nothing, where there is one chain.
+bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps);
+// At the end of a loop over k whose turn did steps [k0, k0 + steps): where a chain ends, adds it to the totals. Nothing where there is one chain.
+void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n);
 
 // ---- product_stage.c ----
 

@@ -1,7 +1,7 @@
 // A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles of 16 x 16 accumulators in f32 and read fragments of 16 steps
 // of k from the block's memory, four steps a thread. There are no copies under way here: the next chunk of k is on its way to registers.
 // The product is made turned, of columns by rows, so that a thread has four neighbouring columns of a row.
-// Order: an element is one chain over groups of 16 steps of k, in f32, whatever the tile; steps beyond the last are zeros.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (chains.h), whatever the tile; steps beyond the last are zeros.
 #include "lowering/gpu/product.h"
 
 #define STEPS 32  // of k in a chunk
@@ -85,20 +85,22 @@ static void put_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) {
 void tc_gemm_mfma(tc_gemm *p) {
   tc_ex *s = p->s;
   int wave_rows = p->by.rows / p->by.down, wave_columns = p->by.columns / p->by.across;
-  tc_val lane = tc_gemm_low(s, p->thread, WAVE), wave = tc_gemm_high(s, p->thread, WAVE), acc[MOST * MOST];
+  tc_val lane = tc_gemm_low(s, p->thread, WAVE), wave = tc_gemm_high(s, p->thread, WAVE), acc[MOST * MOST], total[MOST * MOST];
   waves w = {.line = tc_gemm_low(s, lane, GROUP), .down = wave_rows / GROUP, .across = wave_columns / GROUP};
   w.four = times(s, tc_gemm_high(s, lane, GROUP), EACH);
   w.row = times(s, tc_gemm_high(s, wave, p->by.across), wave_rows);
   w.column = times(s, tc_gemm_low(s, wave, p->by.across), wave_columns);
   tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), EACH * p->threads);
   for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_emit_var(&s->e, zero);
+  tc_gemm_totals(p, acc, total, w.down * w.across);
   tc_gemm_chunk chunk;
   tc_gemm_chunks_begin(p, &chunk);
   multiply(p, &w, chunk.stage, acc);
+  tc_gemm_end_chain(p, chunk.k0, STEPS, acc, total, w.down * w.across);
   tc_gemm_chunks_end(p, &chunk);
   tc_gemm_operands_read(p);
   for (int i = 0; i < w.down && s->st == TC_OK; i++) {
-    put_rows(p, &w, i, acc);
+    put_rows(p, &w, i, total);
     tc_gemm_finish(p, (tc_gemm_rows){GROUP * i, GROUP, wave_rows});
   }
 }

@@ -1,6 +1,6 @@
 // A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8 accumulators in f32 and read fragments of 16 steps of k from the
 // block's memory. Operands that lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
-// Order: an element is one chain over groups of 16 steps of k, in f32, whatever the tile; steps beyond the last are zeros.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (chains.h), whatever the tile; steps beyond the last are zeros.
 #include "lowering/gpu/product.h"
 
 #define STEPS 32  // of k in a chunk
@@ -37,8 +37,8 @@ static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
 }
 
 bool tc_gemm_mma_plan(tc_gemm *p) {
-  if (!plan(p, tc_gemm_choose(p, copied, COUNT(copied)))) return false;
-  if ((!p->a.copied || !p->b.copied) && !plan(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
+  if (!plan(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied)))) return false;
+  if ((!p->a.copied || !p->b.copied || p->chains) && !plan(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;
@@ -123,7 +123,7 @@ static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
   return tc_gemm_low(p->s, chunk, x->stages);
 }
 
-static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc) {
+static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc, const tc_val *total) {
   tc_ex *s = p->s;
   bool copies = p->a.copied || p->b.copied;
   tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
@@ -141,6 +141,7 @@ static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc) {
   }
   load(p, add(s, k0, i64(s, STEPS)), true, a, b);
   multiply(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
+  tc_gemm_end_chain(p, k0, STEPS, acc, total, w->down * w->across);
   put(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);
   end(s);
 }
@@ -165,15 +166,16 @@ void tc_gemm_mma(tc_gemm *p) {
   tc_ex *s = p->s;
   int warp_rows = p->by.rows / p->by.down, warp_columns = p->by.columns / p->by.across;
   warps w = {.lane = tc_gemm_low(s, p->thread, WARP), .down = warp_rows / 16, .across = warp_columns / 8};
-  tc_val warp = tc_gemm_high(s, p->thread, WARP), acc[MOST_DOWN * MOST_ACROSS];
+  tc_val warp = tc_gemm_high(s, p->thread, WARP), acc[MOST_DOWN * MOST_ACROSS], total[MOST_DOWN * MOST_ACROSS];
   w.row = times(s, tc_gemm_high(s, warp, p->by.across), warp_rows);
   w.column = times(s, tc_gemm_low(s, warp, p->by.across), warp_columns);
   tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
   for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_emit_var(&s->e, zero);
-  accumulate(p, &w, acc);
+  tc_gemm_totals(p, acc, total, w.down * w.across);
+  accumulate(p, &w, acc, total);
   tc_gemm_operands_read(p);
   for (int i = 0; i < w.down && s->st == TC_OK; i++) {
-    put_rows(p, &w, i, acc);
+    put_rows(p, &w, i, total);
     tc_gemm_finish(p, (tc_gemm_rows){16 * i, 16, warp_rows});
   }
 }

@@ -2,8 +2,8 @@
 // registers, as it lies.
 //   along k: a warp for some lines of the wide operand, its threads being the parts of k
 //   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
-// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other; parts are added by
-// halves.
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other, or, where they are more
+// than 512, in chains of 512, as in chains.h; parts are added by halves.
 #include "lowering/gpu/product.h"
 #include "lowering/gpu/split.h"
 
@@ -22,6 +22,7 @@ typedef struct narrow {
   int n;  // lines of the few
   int run;  // lines of a thread side by side, where those of a block are
   int lines;  // of a warp, or of a block
+  int64_t chain;  // steps of k, of all parts, in a chain; of.k if there is one
 } narrow;
 
 static int64_t few_of(const tc_gemm *p) {
@@ -63,6 +64,34 @@ static void finish(narrow *w, tc_val sum) {
   tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
   tc_ex_stores(s);
   tc_ex_leave(s);
+}
+
+// ---- chains ----
+
+// Variables for n sums, and for what their chains add up to, if there are several: else the same.
+static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
+  for (int i = 0; i < n; i++) {
+    sum[i] = tc_emit_var(&w->p->s->e, zeros(w, lanes));
+    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zeros(w, lanes)) : sum[i];
+  }
+}
+
+// Begins a loop up to step `to`, or two: over the chains, and over a chain's steps.
+static tc_val begin_steps(narrow *w, int64_t to, int step) {
+  tc_ex *s = w->p->s;
+  tc_val from = i64(s, 0), last = i64(s, to);
+  if (w->chain < w->p->of.k) {
+    from = loop(s, from, last, w->chain);
+    last = bin(s, TC_N_MIN, add(s, from, i64(s, w->chain)), last);
+  }
+  return loop(s, from, last, step);
+}
+
+static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) {
+  end(w->p->s);
+  if (w->chain == w->p->of.k) return;
+  tc_gemm_add_to_totals(w->p, sum, total, n);
+  end(w->p->s);
 }
 
 // ---- lanes along k ----
@@ -111,17 +140,17 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
 static void along_k(narrow *w) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
-  tc_val sum[MOST_SUMS];
+  tc_val sum[MOST_SUMS], total[MOST_SUMS];
   s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
   tc_val line = first_line(w, tc_gemm_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
-  for (int i = 0; i < w->n * w->lines; i++) sum[i] = tc_emit_var(&s->e, zeros(w, WARP));
+  begin_sums(w, WARP, w->n * w->lines, sum, total);
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
   if (pairs > 0) {  // two at once: more of the operand is on its way
-    tc_val k = loop(s, i64(s, 0), i64(s, pairs), 2 * s->lanes);
+    tc_val k = begin_steps(w, pairs, 2 * s->lanes);
     step_along(w, line, k, sum);
     step_along(w, line, add(s, k, i64(s, s->lanes)), sum);
-    end(s);
+    end_steps(w, w->n * w->lines, sum, total);
   }
   if (pairs < whole) step_along(w, line, i64(s, pairs), sum);
   if (whole < p->of.k) {
@@ -129,9 +158,10 @@ static void along_k(narrow *w) {
     step_along(w, line, i64(s, whole), sum);
     s->mask = TC_NONE;
   }
+  if (w->chain < p->of.k) tc_gemm_add_to_totals(p, sum, total, w->n * w->lines);
   s->bound[TC_RANGE_K0] = false;
   tc_gemm_operands_read(p);
-  finish_along(w, line, sum);
+  finish_along(w, line, total);
   end(s);
 }
 
@@ -186,7 +216,7 @@ static void beside(narrow *w) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
-  tc_val sum[TC_GPU_FEW];
+  tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, THREADS);
@@ -194,15 +224,15 @@ static void beside(narrow *w) {
   s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
   s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
   s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
-  for (int i = 0; i < w->n; i++) sum[i] = tc_emit_var(&s->e, zeros(w, s->lanes));
+  begin_sums(w, s->lanes, w->n, sum, total);
   tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
-  tc_val k = loop(s, i64(s, 0), i64(s, p->of.k), PARTS * STEPS);
+  tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
   for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
-  end(s);
+  end_steps(w, w->n, sum, total);
   s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, sum[i], TC_NONE, tile);
+    (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
   }
   tc_gemm_operands_read(p);
   finish_beside(w, line, tile);
@@ -212,6 +242,7 @@ static void beside(narrow *w) {
 void tc_gemm_narrow(tc_gemm *p) {
   bool rows = p->of.m <= p->of.n;
   narrow w = {.p = p, .few = rows ? &p->a : &p->b, .wide = rows ? &p->b : &p->a, .n = (int)few_of(p)};
+  w.chain = TC_MIN(p->of.k, PARTS * TC_CHAIN);
   const tc_gemm_side *x = w.wide;
   if (x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) == 1) {
     w.lines = 1;

@@ -1,6 +1,6 @@
 // A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps through k, reading what it multiplies from the block's
 // memory, several lines at a time. While a chunk of k is multiplied, the next one is on its way to registers.
-// Order: an element is one chain over k from zero, as on a processor, whatever the tile.
+// Order: an element is one chain over k from zero, or several where k is long (chains.h), as on a processor, whatever the tile.
 #include "lowering/gpu/product.h"
 
 #define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
@@ -96,21 +96,24 @@ static void put_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *
 
 void tc_gemm_simt(tc_gemm *p) {
   tc_ex *s = p->s;
-  tc_val acc[MOST * MOST], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, p->acc, 0), p->threads);
+  int n_acc = p->by.down * p->by.across;
+  tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, p->acc, 0), p->threads);
   grid g = {.of_a = wide(p, p->by.down), .of_b = wide(p, p->by.across)};
   int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
   g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
-  for (int i = 0; i < p->by.down * p->by.across; i++) acc[i] = tc_emit_var(&s->e, zero);
+  for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(&s->e, zero);
+  tc_gemm_totals(p, acc, total, n_acc);
   if (p->of.k > 0) {
     tc_gemm_chunk chunk;
     tc_gemm_chunks_begin(p, &chunk);
     multiply(p, &g, chunk.k0, chunk.stage, acc);
+    tc_gemm_end_chain(p, chunk.k0, p->by.steps, acc, total, n_acc);
     tc_gemm_chunks_end(p, &chunk);
   }
   tc_gemm_operands_read(p);
   for (int i = 0; i < p->by.down && s->st == TC_OK; i += n) {
-    put_rows(p, &g, i, n, acc);
+    put_rows(p, &g, i, n, total);
     tc_gemm_finish(p, (tc_gemm_rows){i / g.of_a * (p->by.rows / p->by.down * g.of_a) + i % g.of_a, n, g.of_a});
   }
 }

@@ -2,7 +2,7 @@
 // read from boxes of the block's memory that one thread has fetched from there where they lie, some chunks of k ahead. While a chunk is multiplied the one
 // before is waited for, and its stage fetched anew.
 // Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not aligned, is for product_mma.c.
-// Order: an element is one chain over groups of 16 steps of k, in f32, whatever the tile; steps beyond the last are zeros.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (chains.h), whatever the tile; steps beyond the last are zeros.
 #include "lowering/gpu/product.h"
 
 #define STEPS TC_NEST_BOX  // of k in a chunk: a box's
@@ -106,7 +106,7 @@ static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
   tc_emit_end(&s->e, TC_N_ENDIF);
 }
 
-static void accumulate(tc_gemm *p, tc_val sums) {
+static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
   tc_ex *s = p->s;
   stages at;
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
@@ -120,6 +120,11 @@ static void accumulate(tc_gemm *p, tc_val sums) {
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
   (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
   (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 1, 0);
+  if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
+    (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
+    tc_gemm_add_to_totals(p, &sums, &total, 1);
+    tc_emit_end(&s->e, TC_N_ENDIF);
+  }
   fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
   (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
@@ -148,10 +153,12 @@ void tc_gemm_wgmma(tc_gemm *p) {
   s->x->nest.stages = STAGES;
   tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
   tc_val sums = tc_emit_var(&s->e, zero);
-  accumulate(p, sums);
+  tc_val total;
+  tc_gemm_totals(p, &sums, &total, 1);
+  accumulate(p, sums, total);
   tc_gemm_operands_read(p);
   for (int warp = 0; warp < 4 && s->st == TC_OK; warp++) {
-    put_rows(p, warp, sums);
+    put_rows(p, warp, total);
     tc_gemm_finish(p, (tc_gemm_rows){16 * warp, 16, ROWS});
   }
 }

@@ -87,6 +87,7 @@ static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
 
 static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
   const tc_gpu_product_facts *f = &v->facts;
+  if (!tc_vendor_may_sum(f->type, f->k)) return TC_VENDOR_NEVER;
   return tc_vendor_ask(g, TC_GPU_PRODUCTS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
 }
 

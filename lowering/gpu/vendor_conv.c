@@ -81,6 +81,14 @@ static double images_of(const tc_gpu_conv_facts *f) {
   return n;
 }
 
+// Products that an element of what is made sums, at most.
+static int64_t terms_of(const tc_gpu_conv_facts *f) {
+  int64_t taps = 1, pixels = f->batch;
+  for (int i = 0; i < f->axes; i++) taps *= f->taps[i], pixels *= f->result[i];
+  if (f->direction == TC_GPU_BY_WEIGHT) return pixels;
+  return taps * ((f->direction == TC_GPU_FORWARD ? f->in : f->out) / f->groups);
+}
+
 static double steps_of(const tc_gpu_conv_facts *f) {
   return results_of(f) * weights_of(f) / (double)f->out;
 }
@@ -158,7 +166,7 @@ tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
   bool any = false;
   if (!tc_target_is_gpu(&g->target)) return NULL;
   if (tc_vendor_conv_said(&said)) return said;
-  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts)) return NULL;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) || !tc_vendor_may_sum(v.facts.type, terms_of(&v.facts))) return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
   find_moving(&v);
   switch (tc_vendor_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {

@@ -458,6 +458,20 @@ Test(gpu_attention, rows_of_a_block_change_no_bit) {
   cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mfma, &cdna), tc_flash_mfma.n_cuts);
 }
 
+Test(gpu_attention, long_sums_are_chains_and_rows_of_a_block_change_no_bit_of_them) {
+  static const attend keys[] = {{"many keys", TC_F32, 1, 1, 1, 9, 4171, 8, 8, true, 4170, NO_MASK},
+                                {"many keys, bf16", TC_BF16, 1, 1, 1, 9, 4171, 16, 16, false, 0, NO_MASK}};
+  static const attend rows[] = {{"many rows", TC_F32, 1, 2, 1, 2100, 9, 8, 8, false, 0, NO_MASK},
+                                {"many rows, bf16", TC_BF16, 1, 1, 1, 4170, 9, 16, 16, true, 0, NO_MASK}};
+  for (int k = 0; k < 2; k++) {
+    const tc_flash_way *way = k ? &tc_flash_mma : &tc_flash_simt;
+    cr_expect_geq(check_cuts(&keys[k], false, way, &ampere), 3);
+    cr_expect_geq(check_cuts(&keys[k], true, way, &ampere), 2);
+    cr_expect_geq(check_cuts(&rows[k], true, way, &ampere), 2);
+  }
+  cr_expect_geq(check_cuts(&keys[1], false, &tc_flash_mfma, &cdna), 3);
+}
+
 static int64_t units_by(const char *rows) {
   static const attend p = {"by a block that is asked for", TC_BF16, 1, 3, 3, 128, 64, 32, 32, false, 0, NO_MASK};
   if (rows) setenv("TC_GPU_TILE", rows, 1);

@@ -130,6 +130,8 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
       {"one step", TC_F32, 1, 40, 40, 1, false, false, true},
       {"tall", TC_F32, 1, 300, 9, 40, false, false, true},
       {"wide", TC_F32, 1, 10, 300, 40, false, false, true},
+      {"chains", TC_F32, 1, 10, 12, 4701, false, true, true},
+      {"chains, both turned", TC_F32, 1, 9, 33, 4608, true, false, false},
       {"f64", TC_F64, 1, 70, 66, 50, false, true, true},
       {"i32", TC_I32, 1, 33, 65, 40, true, false, true},
       {"i8", TC_I8, 1, 33, 64, 40, false, false, true},
@@ -151,6 +153,7 @@ Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_s
       {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},    {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
       {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},    {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
       {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},       {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
+      {"chains", TC_BF16, 1, 16, 24, 4712, false, true, true},     {"chains, odd", TC_F16, 1, 17, 12, 4661, true, false, true},
       {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},     {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
@@ -178,6 +181,7 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
       {{"edges, both turned", TC_BF16, 1, 72, 264, 88, true, true, false}, true},
       {{"batch", TC_BF16, 3, 64, 72, 80, false, false, true}, true},
       {{"more chunks than stages", TC_BF16, 1, 64, 64, 648, false, true, false}, true},
+      {{"chains", TC_BF16, 1, 64, 64, 4616, false, true, true}, true},
       {{"rows that are not aligned", TC_BF16, 1, 64, 64, 67, false, true, true}, false},
       {{"few rows", TC_BF16, 1, 40, 256, 64, false, false, true}, false},
       {{"few steps", TC_F16, 1, 128, 128, 32, false, false, false}, false},
@@ -284,6 +288,8 @@ Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
       {"one column", TC_F32, 1, 90, 1, 130, false, false, true},
       {"two columns", TC_F32, 1, 64, 2, 50, true, false, true},
       {"eight rows", TC_F32, 2, 8, 64, 129, false, false, true},
+      {"two rows, chains, along k", TC_F32, 1, 2, 5, 33100, false, true, true},
+      {"two rows, chains", TC_F32, 1, 2, 9, 33100, false, false, true},
       {"eight columns", TC_F32, 1, 300, 8, 40, false, true, true},
       {"one by one", TC_F32, 1, 1, 1, 1000, false, false, true},
       {"few of few", TC_F32, 5, 2, 3, 7, false, true, true},
@@ -498,7 +504,15 @@ static int check_tiles(const problem *p, const tc_target *target, const tc_gemm_
 Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
   static const problem halves[] = {{"bf16", TC_BF16, 1, 136, 144, 104, false, true, true}, {"f16, odd", TC_F16, 1, 131, 77, 69, true, false, true}};
   static const problem floats[] = {{"f32", TC_F32, 1, 132, 72, 68, false, true, true}, {"f64", TC_F64, 1, 70, 67, 35, false, false, true}};
+  static const problem long_half = {"bf16, chains", TC_BF16, 1, 40, 36, 4232, false, true, true},
+                       long_float = {"f32, chains", TC_F32, 1, 36, 40, 4203, true, false, true};
   int n;
+  const tc_gemm_cut *cuts = tc_gemm_mfma_cuts(&n);
+  cr_expect_geq(check_tiles(&long_half, &cdna, cuts, n), 7);
+  cuts = tc_gemm_simt_cuts(&(tc_gemm){.acc = TC_F32}, &n);
+  cr_expect_eq(check_tiles(&long_float, &ampere, cuts, n), n);
+  cuts = tc_gemm_mma_cuts(&n);
+  cr_expect_geq(check_tiles(&long_half, &ampere, cuts, n), 4);
   for (int i = 0; i < 2; i++) {
     const tc_gemm_cut *cut = tc_gemm_mma_cuts(&n);
     cr_expect_geq(check_tiles(&halves[i], &ampere, cut, n), 6, "%s", halves[i].name);

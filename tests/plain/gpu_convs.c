@@ -316,7 +316,11 @@ static void test_rule(void) {
   }
   for (tc_op op = TC_OP_CONV; op <= TC_OP_CONV_WEIGHT; op++) {
     EXPECT(!by_rule(TC_BF16, op, 16, 64, false) && by_rule(TC_BF16, op, 64, 512, false), "large ones of halves");
-    EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false), "large ones of f32");
+    bool long_sums = op == TC_OP_CONV_WEIGHT;  // over all pixels, in an order that cannot be told
+    EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false) == !long_sums, "large ones of f32");
+    set("TC_GPU_LIBRARIES", "always");
+    EXPECT(by_rule(TC_F32, op, 64, 256, false), "always, whatever its sums are");
+    set("TC_GPU_LIBRARIES", "rule");
   }
   int64_t least = 16, least_before_more = 16, least_copied = 16;
   while (least < 2048 && !by_rule(TC_BF16, TC_OP_CONV, 56, least, false)) least += 8;

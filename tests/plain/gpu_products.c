@@ -350,6 +350,7 @@ static void test_rule(void) {
   set("TC_GPU_LIBRARIES", "rule");
   EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING, false) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false), "large products of halves");
   EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS, false) && !by_rule(TC_F32, 256, TC_AFTER_BIAS, false), "large products of f32");
+  EXPECT(!by_rule(TC_F32, 8192, TC_AFTER_BIAS, false) && by_rule(TC_BF16, 8192, TC_AFTER_NOTHING, false), "but no long sums of f32");
   int64_t least = 512, least_before_more = 512, least_copied = 512;
   while (least < 4096 && !by_rule(TC_BF16, least, TC_AFTER_NOTHING, false)) least += 8;
   while (least_before_more < 4096 && !by_rule(TC_BF16, least_before_more, TC_AFTER_MORE, false)) least_before_more += 8;
