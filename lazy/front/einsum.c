@@ -243,6 +243,19 @@ static void mark_needed(const term *output, const operand *xs, int from, int n, 
     for (int i = 0; i < xs[k].axes.n; i++) needed[xs[k].axes.label[i]] = true;
 }
 
+// Whether f16 or bf16 operands meet in more than one sum: what is between them is then f32, and the result rounded once.
+static bool rounds_between(const einsum *e, const operand *xs, int n, const term *output) {
+  tc_type type = tc_dtype_at(xs[0].value, e->site);
+  bool several = n > 2;
+  if (type != TC_F16 && type != TC_BF16) return false;
+  for (int k = 0; k < n; k++) {
+    if (tc_dtype_at(xs[k].value, e->site) != type) return false;
+    for (int i = 0; n == 2 && i < xs[k].axes.n; i++)
+      several = several || !(has(output, xs[k].axes.label[i]) || has(&xs[1 - k].axes, xs[k].axes.label[i]));
+  }
+  return several;
+}
+
 static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc_tensor *out) {
   const char *arrow = strstr(e->spec, "->"), *end = arrow ? arrow : e->spec + strlen(e->spec), *p = e->spec;
   for (int k = 0; k < n; k++) {
@@ -255,10 +268,13 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   term output;
   bool needed[256];
   TC_TRY(read_output(e, arrow, xs, n, &output));
+  tc_type type = tc_dtype_at(xs[0].value, e->site);
+  bool wide = rounds_between(e, xs, n, &output);
   operand acc = xs[0];
   for (int k = 0; k < n; k++) {
     operand x = xs[k];
     take_diagonals(e, &x);
+    if (wide) x.value = tc_cast_at(x.value, TC_F32, e->site);
     mark_needed(&output, xs, k + 1, n, needed);
     if (k > 0)
       for (int i = 0; i < acc.axes.n; i++) needed[acc.axes.label[i]] = true;
@@ -274,7 +290,7 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
     sum_lone(e, &acc, needed);
   }
   spread(e, &acc, &output, true);
-  *out = acc.value;
+  *out = wide ? tc_cast_at(acc.value, type, e->site) : acc.value;
   return TC_OK;
 }
 
