@@ -98,6 +98,13 @@ static void note_reader(void *arg, uint32_t source, bool moved) {
   if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
 }
 
+// Of one element of n. What widens f16 or bf16 to f32 is part of loading it, whoever does that.
+static double cost_of(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  bool widens = x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
+  return widens ? 0 : tc_emit_cost(x->op, x->type);
+}
+
 static void add_source(chain *c, uint32_t n) {
   for (int i = 0; i < c->n_source; i++)
     if (c->source[i] == n) return;
@@ -110,7 +117,7 @@ static void add_source(chain *c, uint32_t n) {
 // What n, of so many elements, is made of: elementwise values and views down to what has memory, or would have to have.
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
-  c->cost += tc_emit_cost(x->op, x->type);
+  c->cost += cost_of(w, n);
   if (++c->size > MAX_SIZE) c->ok = false;
   if (!c->ok) return;
   int i = 0;
@@ -137,10 +144,8 @@ typedef struct price {
 // What the arithmetic of one element costs where the group reads it. At its own positions what it makes anyway is remembered.
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
-  for (int i = 0; i < c->n_node && !r->moved; i++) {
-    const tc_gnode *x = &w->g->node[c->node[i]];
-    if (!find_reader(w->makers[c->node[i]], r->group)) cost += tc_emit_cost(x->op, x->type);
-  }
+  for (int i = 0; i < c->n_node && !r->moved; i++)
+    if (!find_reader(w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
   return r->moved ? c->cost : cost;
 }
 
@@ -202,7 +207,7 @@ static chain narrow_source(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   uint32_t s = x->op == TC_OP_CAST ? tc_group_root(w->gr, x->in[0]) : n;
   bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_GROUP_NONE;
-  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = tc_emit_cost(x->op, x->type), .ok = narrower};
+  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
 }
 
 // The better of two ways to make n again.
