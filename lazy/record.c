@@ -240,8 +240,11 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
 
 // ---- elementwise ----
 
+// A 16-bit value that was widened is what it was: formulas, and their gradients, widen and round at each end.
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
   if (!ok(t, a) || !good_type(t, type)) return TC_NODE_ERR;
+  const tc_rec *r = tc_rec_of(t, a);
+  if (tc_rec_op(r) == TC_OP_CAST && tc_type_is_half(type) && r->dtype == TC_F32 && type_of(t, tc_rec_in(r)[0]) == type) return tc_rec_in(r)[0];
   return type_of(t, a) == type ? a : tc_trace_append_plain(t, TC_OP_CAST, type, shape_of(t, a), false, a, 0);
 }
 

@@ -98,11 +98,24 @@ static void note_reader(void *arg, uint32_t source, bool moved) {
   if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
 }
 
-// Of one element of n. What widens f16 or bf16 to f32 is part of loading it, whoever does that.
-static double cost_of(const work *w, uint32_t n) {
+// What widens f16 or bf16 to f32 is part of loading it, whoever does that.
+static bool widens(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
-  bool widens = x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
-  return widens ? 0 : tc_emit_cost(x->op, x->type);
+  return x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
+}
+
+// Whether it widens what lies in memory, seen by views or not.
+static bool loads(const work *w, uint32_t n) {
+  if (!widens(w, n)) return false;
+  uint32_t m = tc_group_root(w->gr, w->g->node[n].in[0]);
+  while (!has_memory(w, m) && tc_op_kind_of(w->g->node[m].op) == TC_KIND_MOVE && w->g->node[m].n_in == 1)
+    m = tc_group_root(w->gr, w->g->node[m].in[0]);
+  return has_memory(w, m);
+}
+
+// Of one element.
+static double cost_of(const work *w, uint32_t n) {
+  return widens(w, n) ? 0 : tc_emit_cost(w->g->node[n].op, w->g->node[n].type);
 }
 
 static void add_source(chain *c, uint32_t n) {
@@ -127,6 +140,7 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
     uint32_t s = tc_group_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
     bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
+    if (small && loads(w, s)) computed = false;
     if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))
       add_source(c, s);
     else

@@ -233,6 +233,45 @@ static void rows_round_once(tc_type type) {
   }
 }
 
+// ---- What is f32 inside is in no memory ----
+
+// Kernels of the op and of its gradients.
+static uint32_t kernels_of(const op *f, tc_type type, const double *weight, uint32_t *backward) {
+  operands o;
+  tc_sync_point point;
+  tc_scope scope = tc_scope_begin();
+  make_operands(&o, type);
+  EXPECT_OK(tc_eval(sizeof o / sizeof(tc_tensor), &o.x));
+  tc_tensor y = f->call(&o), g = tc_cast(tc_from_host(weight, tc_shape(y), TC_F64), type);
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){y, g}));
+  EXPECT(tc_sync_points(1, &point) == 1, "no sync point");
+  uint32_t n = point.n_kernels;
+  *backward = 0;
+  if (tc_requires_grad(y)) {
+    EXPECT_OK(tc_backward_with(y, g, 0));
+    EXPECT_OK(tc_sync(NULL));
+    EXPECT(tc_sync_points(1, &point) == 1, "no sync point");
+    *backward = point.n_kernels;
+  }
+  for (int k = 0; k < N_OPERANDS; k++) tc_release((&o.x)[k]);
+  tc_scope_end(scope);
+  return n;
+}
+
+static void fusion_is_that_of_f32(tc_type type) {
+  static double weight[MOST];
+  make_data(type);
+  fill(weight, MOST, 'N', type);
+  for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+    uint32_t have[2], want[2];
+    have[0] = kernels_of(&ops[k], type, weight, &have[1]), want[0] = kernels_of(&ops[k], TC_F32, weight, &want[1]);
+    bool pairs = type == TC_BF16 && strncmp(ops[k].name, "tc_conv", 7) == 0;  // of which a factor may be packed
+    EXPECT(have[0] <= want[0] + pairs, "%s: %u kernels in %s, %u in f32", ops[k].name, have[0], tc_type_name(type), want[0]);
+    // What a kernel adds up of a gradient may be rounded in the next one.
+    EXPECT(have[1] <= want[1] + 1, "%s, backward: %u kernels in %s, %u in f32", ops[k].name, have[1], tc_type_name(type), want[1]);
+  }
+}
+
 // ---- Counts and sizes that 16 bits do not hold ----
 
 static double item(tc_tensor t) {
@@ -483,6 +522,7 @@ int main(void) {
     a_step_without_gradient_is_none(type);
     clipping_rounds_once(type);
     einsums_round_once(type);
+    if (strcmp(tc_get_default_device(), "tc:cpu") == 0) fusion_is_that_of_f32(type);
   }
   draws_are_what_they_say();
   return expect_done("half");
