@@ -115,8 +115,8 @@ ACTIVATION(softsign)
 tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p) {
   if (a == TC_NODE_ERR || p == 0.0) return a;
   tc_node draw = tc_rec_rng(t, TC_OP_RAND, tc_node_dims(t, a), TC_F32, 0, 0);
-  tc_node mask = tc_rec_cast(t, f_num(t, TC_OP_LT, draw, 1.0 - p), tc_node_type(t, a));
-  return f_mul(t, a, f_num(t, TC_OP_MUL, mask, p < 1.0 ? 1.0 / (1.0 - p) : 0.0));
+  tc_node wide = f_widen(t, a), mask = tc_rec_cast(t, f_num(t, TC_OP_LT, draw, 1.0 - p), tc_node_type(t, wide));
+  return f_narrow(t, f_mul(t, wide, f_num(t, TC_OP_MUL, mask, p < 1.0 ? 1.0 / (1.0 - p) : 0.0)), tc_node_type(t, a));
 }
 
 tc_tensor tc_dropout_at(tc_tensor x, double p, tc_site site) {

@@ -103,8 +103,11 @@ static tc_node record(tc_trace *t, const conv *c, tc_op op, tc_dims *out) {
   }
   attr[2 * c->n] = (uint64_t)c->groups;
   out->rank = c->n + 2, out->dim[0] = c->dx.dim[0], out->dim[c->n + 1] = c->outputs;
-  tc_node y = tc_rec_conv(t, op, tc_compose_channels_last(t, c->x), c->weight, 2 * c->n + 1, attr, out);
-  if (c->bias != TC_NODE_ERR) y = f_add(t, y, c->bias);
+  tc_node x = tc_compose_channels_last(t, c->x), y;
+  if (c->bias == TC_NODE_ERR)
+    y = tc_rec_conv(t, op, x, c->weight, 2 * c->n + 1, attr, out);
+  else
+    y = tc_rec_biased_conv(t, op, x, c->weight, c->bias, 2 * c->n + 1, attr, out);
   return channels_first(t, y, c->lone);
 }
 

@@ -270,14 +270,33 @@ static tc_node value_of(walk *w, uint32_t n) {
   return w->at->run ? tc_run_replay(w->t, w->at->run, n) : n;
 }
 
+// Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once. Rules that move, index or multiply matrices, and those that
+// read no value, do not: widening what they pass on would change no bit, or double what kernels of their own read.
+static bool computes_wide(tc_op op) {
+  enum { SAVES_none, SAVES_in = 1, SAVES_out = 1, SAVES_both = 1 };
+  enum { ROW_ELEM = 1, ROW_FOLD = 1, ROW_SCAN = 1, ROW_COMPOSED = 1, ROW_GEN = 0, ROW_RNG = 0, ROW_MOVE = 0, ROW_CONTRACT = 0, ROW_INDEX = 0 };
+  enum { ROW_ATTENTION, ROW_EFFECT = 0 };
+  static const uint8_t wide[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) \
+  [TC_OP_##NAME] = SAVES_##saves && ROW_##kind,
+#include <tc/ops.def>
+#undef TC_OP
+  };
+  return wide[op];
+}
+
+static tc_node widened(const tc_vjp *v, tc_node n) {
+  return n != TC_NODE_ERR && computes_wide(v->op) && tc_type_is_half(tc_node_type(v->t, n)) ? tc_rec_cast(v->t, n, TC_F32) : n;
+}
+
 tc_node tc_vjp_in(tc_vjp *v, int k) {
   walk *w = v->walk;
-  return value_of(w, tc_rec_in(rec_at(w, w->at, w->node))[k]);
+  return widened(v, value_of(w, tc_rec_in(rec_at(w, w->at, w->node))[k]));
 }
 
 tc_node tc_vjp_out(tc_vjp *v) {
   walk *w = v->walk;
-  return value_of(w, w->node);
+  return widened(v, value_of(w, w->node));
 }
 
 static const tc_rec *operand(const tc_vjp *v, int k) {
@@ -431,7 +450,8 @@ static void visit(walk *w, segment *s, uint32_t n) {
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
   if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);
-  tc_vjp v = {.t = w->t, .g = g, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .create_graph = w->create_graph, .walk = w};
+  tc_vjp v = {.t = w->t, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .create_graph = w->create_graph, .walk = w};
+  v.g = widened(&v, g);
   rules[op](&v);
 }
 

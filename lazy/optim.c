@@ -3,7 +3,8 @@
 // divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
 // numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
 // never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. It is stored, not recorded, and
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is computed in
+// f32 and each new value is rounded once: a second moment or an eps below the type's least then still counts in the step it is part of. State is stored, not recorded, and
 // parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values are recorded before the first is
 // assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by device, in the order in which the
 // devices come among them: a step that fails then has done those before.
@@ -204,7 +205,15 @@ static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   return TC_OK;
 }
 
-// ---- The formulas: each sets the entry's next values from its parameter p and gradient g ----
+// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in f32 at least ----
+
+static tc_node widened(tc_trace *t, tc_node a) {
+  return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;
+}
+
+static tc_node state_of(tc_trace *t, const entry *e, int k) {
+  return widened(t, tc_op_in(t, e->state[k]));
+}
 
 static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
   return tc_rec_num(t, op, a, tc_num_float(b));
@@ -239,7 +248,7 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
   if (o->momentum != 0) {
     // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
-    tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, tc_op_in(t, e->state[0]), o->momentum), g, share);
+    tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
     e->next_state[0] = buffer;
     g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
   }
@@ -256,8 +265,8 @@ static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_
     else
       g = add_scaled(t, g, p, opt->weight_decay);
   }
-  tc_node avg = lerp(t, tc_op_in(t, e->state[0]), g, 1 - o->beta1);
-  tc_node square = decay_square(t, tc_op_in(t, e->state[1]), g, o->beta2, 1 - o->beta2);
+  tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
+  tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
   tc_node root = num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
   e->next_state[0] = avg, e->next_state[1] = square;
   e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(opt->lr / opt->bias.first));
@@ -266,11 +275,11 @@ static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_
 static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_rmsprop_options *o = &opt->rmsprop;
   if (opt->weight_decay != 0) g = add_scaled(t, g, p, opt->weight_decay);
-  tc_node square = decay_square(t, tc_op_in(t, e->state[0]), g, o->alpha, 1 - o->alpha);
+  tc_node square = decay_square(t, state_of(t, e, 0), g, o->alpha, 1 - o->alpha);
   tc_node root = num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
   e->next_state[0] = square;
   if (o->momentum > 0) {
-    tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, tc_op_in(t, e->state[1]), o->momentum), g, root, 1);
+    tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
     e->next_state[1] = buffer;
     e->next_param = add_scaled(t, p, buffer, -opt->lr);
   } else {
@@ -299,14 +308,16 @@ static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
   if (g == TC_NODE_ERR) return true;
   tc_node p = tc_op_in(t, e->param);
   if (p == TC_NODE_ERR) return false;
-  g = tc_rec_cast(t, g, tc_node_type(t, p));
+  tc_type type = tc_node_type(t, p);
+  g = widened(t, tc_rec_cast(t, g, type)), p = widened(t, p);
   switch (opt->rule) {
     case RULE_SGD: sgd_update(opt, t, e, p, g); break;
     case RULE_ADAM: adam_update(opt, t, e, p, g); break;
     case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
   }
+  e->next_param = tc_rec_cast(t, e->next_param, type);
   for (int k = 0; k < opt->n_states; k++)
-    if (e->next_state[k] == TC_NODE_ERR) return false;
+    if ((e->next_state[k] = tc_rec_cast(t, e->next_state[k], type)) == TC_NODE_ERR) return false;
   return e->next_param != TC_NODE_ERR;
 }
 

@@ -45,6 +45,10 @@ bool tc_type_is_float(tc_type type) {
   return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
 }
 
+bool tc_type_is_half(tc_type type) {
+  return type == TC_F16 || type == TC_BF16;
+}
+
 int64_t tc_dims_count(const tc_dims *d) {
   int64_t n = 1;
   for (int i = 0; i < d->rank; i++) n *= d->dim[i];
@@ -254,8 +258,11 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
 
 // ---- elementwise ----
 
+// A 16-bit value that was widened is what it was: formulas, and their gradients, widen and round at each end.
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
   if (!ok(t, a) || !good_type(t, type)) return TC_NODE_ERR;
+  const tc_rec *r = tc_rec_of(t, a);
+  if (tc_rec_op(r) == TC_OP_CAST && tc_type_is_half(type) && r->dtype == TC_F32 && type_of(t, tc_rec_in(r)[0]) == type) return tc_rec_in(r)[0];
   return type_of(t, a) == type ? a : tc_trace_append_plain(t, TC_OP_CAST, type, shape_of(t, a), false, a, 0);
 }
 
@@ -336,9 +343,18 @@ static bool is_of_numbers(tc_op op) {
          op == TC_OP_SHIFT_RIGHT;
 }
 
+// Arithmetic, of which f16 and bf16 results with an operand of another type are made in f32: rounded to 16 bits first, that operand would lose digits, a
+// count beyond 65,504 be infinite and an eps of 1e-8 be 0. What compares or chooses sees both in one type, so that x == 0.1 can be true.
+static bool is_arithmetic(tc_op op) {
+  return op == TC_OP_ADD || op == TC_OP_SUB || op == TC_OP_MUL || op == TC_OP_DIV || op == TC_OP_POW || op == TC_OP_FMOD || op == TC_OP_REMAINDER ||
+         op == TC_OP_FLOOR_DIVIDE || op == TC_OP_ATAN2;
+}
+
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_type type = promote(t, a, b);
+  if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(op))
+    return tc_rec_cast(t, tc_rec_binary(t, op, tc_rec_cast(t, a, TC_F32), tc_rec_cast(t, b, TC_F32)), type);
   if (op == TC_OP_LOGICAL_AND || op == TC_OP_LOGICAL_OR || op == TC_OP_LOGICAL_XOR) type = TC_BOOL;
   if (is_real(op) && kind_of[type] != KIND_FLOAT) type = TC_F32;
   if (op >= TC_OP_BITWISE_AND && op <= TC_OP_SHIFT_RIGHT && kind_of[type] == KIND_FLOAT)
@@ -367,6 +383,7 @@ static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = promote_num(type_of(t, a), b, is_real(op));  // before the number is put into the tensor's type
+  if (tc_type_is_half(type) && is_arithmetic(op)) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
   if (tc_op_rule[op] == TC_RULE_compare && !holds_number(type, b.f)) type = TC_I64;  // which side of all of the type it is on
   tc_node n = num_of_type(t, type, b, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
@@ -375,6 +392,7 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
 tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b) {
   if (!ok(t, b)) return TC_NODE_ERR;
   tc_type type = promote_num(type_of(t, b), a, is_real(op));
+  if (tc_type_is_half(type) && is_arithmetic(op)) return tc_rec_cast(t, tc_rec_num_first(t, op, a, tc_rec_cast(t, b, TC_F32)), type);
   tc_node n = num_of_type(t, type, a, (tc_device)t->dev[b]);
   return tc_rec_binary(t, op, n, tc_rec_cast(t, b, type));
 }

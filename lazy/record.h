@@ -43,6 +43,7 @@ tc_type tc_node_type(const tc_trace *t, tc_node n);
 #define TC_MAX_HEAD 256  // elements of a head that attention's rows take
 bool tc_op_is_elementwise(tc_op op);
 bool tc_type_is_float(tc_type type);
+bool tc_type_is_half(tc_type type);  // f16 or bf16
 // The least and the greatest value of an integer type; 0 and 1 of bool.
 void tc_type_range(tc_type type, int64_t *low, int64_t *high);
 int64_t tc_dims_count(const tc_dims *d);
@@ -104,6 +105,8 @@ tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias); 
 // Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p.., o], and its two transposes: CONV_INPUT of
 // (y [n, p.., o], w) -> [n, h.., c], CONV_WEIGHT of (x, y) -> [o, c / groups, r..]. attr: as at the head of ops.def. out has the shape that fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
+// The same and a bias of one value for each output; f16 and bf16 are rounded once, but on a GPU.
+tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out);
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);  // SCATTER, SCATTER_ADD, INDEX_ADD

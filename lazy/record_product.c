@@ -77,7 +77,7 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
 // Whether a product of f16 or bf16 with a bias is rounded once, as PyTorch's is. On a GPU it is a library's, which takes one type.
 static bool sums_wide(const tc_trace *t, tc_node a, tc_node b, tc_node bias) {
   tc_type type = type_of(t, a);
-  bool narrow = type == TC_F16 || type == TC_BF16, one = type == type_of(t, b) && type == type_of(t, bias);
+  bool narrow = tc_type_is_half(type), one = type == type_of(t, b) && type == type_of(t, bias);
   return narrow && one && tc_device_kind_of((tc_device)t->dev[a]) != TC_DEVICE_GPU;
 }
 
@@ -94,4 +94,13 @@ tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, con
   a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
   uint32_t shape = ok(t, a) && ok(t, b) ? tc_rec_intern(t, out) : TC_SHAPE_NONE;
   return shape == TC_SHAPE_NONE ? TC_NODE_ERR : tc_rec_append(t, op, type, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
+}
+
+tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out) {
+  if (!ok(t, a) || !ok(t, b) || !ok(t, bias)) return TC_NODE_ERR;
+  if (!sums_wide(t, a, b, bias)) return tc_rec_binary(t, TC_OP_ADD, tc_rec_conv(t, op, a, b, n_attr, attr, out), bias);
+  uint32_t shape = tc_rec_intern(t, out);
+  if (shape == TC_SHAPE_NONE) return TC_NODE_ERR;
+  tc_node y = tc_rec_append(t, op, TC_F32, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
+  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, y, tc_rec_cast(t, bias, TC_F32)), type_of(t, a));
 }

@@ -21,16 +21,16 @@ static tc_node rows_of(tc_trace *t, tc_node table, int64_t first, int64_t n, boo
   return f_widen(t, tc_rec_reshape(t, table, &d));
 }
 
-// x [.., n, 2 half] turned, in f32 at least. Elements are moved before they are widened: then nothing in between is stored.
+// x [.., n, 2 half] turned, in f32 at least; so is its gradient, which is a sum of two.
 static tc_node turned(tc_trace *t, tc_node x, tc_node cos, tc_node sin, bool interleaved) {
   if (x == TC_NODE_ERR) return x;
   tc_dims d = *tc_node_dims(t, x), pairs = d, signs = interleaved ? TC_SHAPE(2) : TC_SHAPE(2, 1);
   int r = d.rank;
   int64_t half = d.dim[r - 1] / 2;
   pairs.rank = r + 1, pairs.dim[r - 1] = interleaved ? half : 2, pairs.dim[r] = interleaved ? 2 : half;
-  x = tc_rec_reshape(t, x, &pairs);
-  tc_node other = f_widen(t, tc_rec_flip(t, x, UINT32_C(1) << (interleaved ? r : r - 1))), sign = tc_rec_iota(t, &signs, TC_F32, -1, 2);
-  return tc_rec_reshape(t, f_add(t, f_mul(t, f_widen(t, x), cos), f_mul(t, other, f_mul(t, sin, sign))), &d);
+  x = f_widen(t, tc_rec_reshape(t, x, &pairs));
+  tc_node other = tc_rec_flip(t, x, UINT32_C(1) << (interleaved ? r : r - 1)), sign = tc_rec_iota(t, &signs, TC_F32, -1, 2);
+  return tc_rec_reshape(t, f_add(t, f_mul(t, x, cos), f_mul(t, other, f_mul(t, sin, sign))), &d);
 }
 
 static bool fits(tc_trace *t, tc_node x, tc_node cos, tc_node sin, int64_t offset) {

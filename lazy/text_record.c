@@ -49,7 +49,7 @@ static bool product_fits(const tc_trace *t, const tc_text_node *x) {
   if (r < 2 || a->rank != r || b->rank != r || type != type_in(t, x, 1) || type == TC_BOOL) return false;
   for (int i = 0; i < r - 2; i++)
     if (a->dim[i] != y->dim[i] || b->dim[i] != y->dim[i]) return false;
-  bool narrow = type == TC_F16 || type == TC_BF16;
+  bool narrow = tc_type_is_half(type);
   return a->dim[r - 1] == b->dim[r - 2] && a->dim[r - 2] == y->dim[r - 2] && b->dim[r - 1] == y->dim[r - 1] &&
          (x->type == type || (narrow && x->type == TC_F32));
 }
@@ -60,7 +60,9 @@ static bool conv_fits(const tc_trace *t, const tc_text_node *n) {
                 *y = n->op == TC_OP_CONV ? &n->dims : dims_of(t, n, n->op == TC_OP_CONV_WEIGHT);
   int axes = x->rank - 2;
   if (axes < 1 || axes > 3 || w->rank != x->rank || y->rank != x->rank || n->n_attr != 2 * axes + 1) return false;
-  if (n->type == TC_BOOL || type_in(t, n, 0) != n->type || type_in(t, n, 1) != n->type) return false;
+  tc_type type = type_in(t, n, 0);
+  if (type == TC_BOOL || type_in(t, n, 1) != type) return false;
+  if (n->type != type && !(tc_type_is_half(type) && n->type == TC_F32 && n->op != TC_OP_CONV_WEIGHT)) return false;
   int64_t groups = (int64_t)n->attr[2 * axes], channels, last = axes + 1;
   if (groups < 1 || __builtin_mul_overflow(w->dim[1], groups, &channels) || channels != x->dim[last] || w->dim[0] % groups) return false;
   if (w->dim[0] != y->dim[last] || x->dim[0] != y->dim[0]) return false;

@@ -164,31 +164,20 @@ void tc_vjp_sigmoid(tc_vjp *v) {
   tc_vjp_give(v, 0, mul(v, v->g, mul(v, num_minus(v, 1, out), out)));
 }
 
-// In f32 at least, as slopes whose terms cancel are made: the operand, and what the operand gets of a slope.
-static tc_node wide_operand(tc_vjp *v) {
-  tc_type type = tc_vjp_in_type(v, 0);
-  return tc_rec_cast(v->t, tc_vjp_in(v, 0), type == TC_F64 ? type : TC_F32);
-}
-
-static void give_wide(tc_vjp *v, tc_node slope) {
-  tc_type type = tc_vjp_in_type(v, 0);
-  tc_vjp_give(v, 0, tc_rec_cast(v->t, mul(v, tc_rec_cast(v->t, v->g, type == TC_F64 ? type : TC_F32), slope), type));
-}
-
 // Of x P(x), P being the normal distribution: P(x) + x P'(x).
 void tc_vjp_gelu(tc_vjp *v) {
-  tc_node x = wide_operand(v), u = scale(v, x, M_SQRT1_2), p = scale(v, num(v, TC_OP_ADD, un(v, TC_OP_ERF, u), 1), 0.5);
+  tc_node x = tc_vjp_in(v, 0), u = scale(v, x, M_SQRT1_2), p = scale(v, num(v, TC_OP_ADD, un(v, TC_OP_ERF, u), 1), 0.5);
   tc_node density = scale(v, un(v, TC_OP_EXP, neg(v, un(v, TC_OP_SQUARE, u))), M_2_SQRTPI * M_SQRT1_2 / 2);
-  give_wide(v, bin(v, TC_OP_ADD, p, mul(v, x, density)));
+  tc_vjp_give(v, 0, mul(v, v->g, bin(v, TC_OP_ADD, p, mul(v, x, density))));
 }
 
 // Of x s(y), s being the sigmoid and y = x (c + d x^2): s + x s (1 - s) y'.
 void tc_vjp_gelu_tanh(tc_vjp *v) {
   const double c = M_SQRT2 * M_2_SQRTPI, d = 0.044715 * c;
-  tc_node x = wide_operand(v), squared = un(v, TC_OP_SQUARE, x);
+  tc_node x = tc_vjp_in(v, 0), squared = un(v, TC_OP_SQUARE, x);
   tc_node s = un(v, TC_OP_SIGMOID, mul(v, x, num(v, TC_OP_ADD, scale(v, squared, d), c)));
   tc_node by_y = mul(v, mul(v, num_minus(v, 1, s), s), x), slope = num(v, TC_OP_ADD, scale(v, squared, 3 * d), c);
-  give_wide(v, bin(v, TC_OP_ADD, s, mul(v, by_y, slope)));
+  tc_vjp_give(v, 0, mul(v, v->g, bin(v, TC_OP_ADD, s, mul(v, by_y, slope))));
 }
 
 // Zero at zero; a nan result lets the gradient through, as torch's threshold_backward does.

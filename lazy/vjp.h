@@ -12,7 +12,7 @@
 
 typedef struct tc_vjp {
   tc_trace *t;
-  tc_node g;              // gradient of the result: its shape and type
+  tc_node g;              // gradient of the result: its shape, and its type or f32 (below)
   tc_op op;
   int n_in;
   const uint64_t *attr, *arg;  // as recorded; layout at the head of ops.def
@@ -21,6 +21,7 @@ typedef struct tc_vjp {
 } tc_vjp;
 
 // Operand k's or the result's value, as a node of the present trace (recorded again if it was only a recipe). Only what the row's saves column lists.
+// Rules of arithmetic (lazy/grad.c, computes_wide) see g and values of f16 and bf16 as f32, so that a gradient is rounded once, by tc_vjp_give.
 tc_node tc_vjp_in(tc_vjp *v, int k);
 tc_node tc_vjp_out(tc_vjp *v);
 // Shape and type of operand k and of the result: always known, cost nothing.

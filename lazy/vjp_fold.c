@@ -28,11 +28,11 @@ void tc_vjp_sum(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_expand(v->t, tc_rec_reshape(v->t, v->g, &kept), tc_vjp_in_dims(v, 0)));
 }
 
-// Elements equal to the extreme share the gradient equally, as in torch.amax. They are counted as integers: f16 cannot count beyond 2048.
+// Elements equal to the extreme share the gradient equally, as in torch.amax. They are counted as integers.
 void tc_vjp_max(tc_vjp *v) {
   tc_dims kept = kept_dims(v);
   tc_node hit = bin(v, TC_OP_EQ, tc_vjp_in(v, 0), tc_rec_reshape(v->t, tc_vjp_out(v), &kept));
-  tc_node n = tc_rec_cast(v->t, tc_rec_fold(v->t, TC_OP_SUM, hit, folded_axes(v), true), tc_vjp_in_type(v, 0));
+  tc_node n = tc_rec_cast(v->t, tc_rec_fold(v->t, TC_OP_SUM, hit, folded_axes(v), true), tc_node_type(v->t, v->g));
   tc_node share = bin(v, TC_OP_DIV, tc_rec_reshape(v->t, v->g, &kept), n);
   tc_vjp_give(v, 0, only_where(v, hit, share));
 }
@@ -60,7 +60,7 @@ static row_view rows_of(const tc_vjp *v) {
 // Of the type that products of the operand's elements are made in.
 static tc_node in_wider(tc_vjp *v, tc_node a) {
   tc_type type = tc_vjp_in_type(v, 0);
-  return tc_rec_cast(v->t, a, type == TC_F16 || type == TC_BF16 ? TC_F32 : TC_F64);
+  return tc_rec_cast(v->t, a, tc_type_is_half(type) ? TC_F32 : TC_F64);
 }
 
 static tc_node from_wider(tc_vjp *v, tc_node a) {
@@ -195,26 +195,19 @@ void tc_vjp_logcumsumexp(tc_vjp *v) {
     tc_vjp_give(v, 0, bin(v, TC_OP_SUB, log_part(v, v->g, axis), log_part(v, neg(v, v->g), axis)));
 }
 
-// ---- Softmax: half-precision types are computed in f32, where the sum over the axis does not lose the small terms ----
-
-static tc_node widened(tc_vjp *v, tc_node a) {
-  tc_type type = tc_vjp_in_type(v, 0);
-  return type == TC_F16 || type == TC_BF16 ? tc_rec_cast(v->t, a, TC_F32) : a;
-}
+// ---- Softmax ----
 
 static tc_node sum_along(tc_vjp *v, tc_node a) {
   return tc_rec_fold(v->t, TC_OP_SUM, a, tc_vjp_in_dims(v, 0)->rank == 0 ? 0 : 1u << v->attr[0], true);
 }
 
 void tc_vjp_softmax(tc_vjp *v) {
-  tc_node g = widened(v, v->g), out = widened(v, tc_vjp_out(v));
-  tc_node mean = sum_along(v, mul(v, g, out));
-  tc_vjp_give(v, 0, mul(v, bin(v, TC_OP_SUB, g, mean), out));
+  tc_node out = tc_vjp_out(v), mean = sum_along(v, mul(v, v->g, out));
+  tc_vjp_give(v, 0, mul(v, bin(v, TC_OP_SUB, v->g, mean), out));
 }
 
 void tc_vjp_log_softmax(tc_vjp *v) {
-  tc_node g = widened(v, v->g), out = widened(v, tc_vjp_out(v));
-  tc_vjp_give(v, 0, bin(v, TC_OP_SUB, g, mul(v, un(v, TC_OP_EXP, out), sum_along(v, g))));
+  tc_vjp_give(v, 0, bin(v, TC_OP_SUB, v->g, mul(v, un(v, TC_OP_EXP, tc_vjp_out(v)), sum_along(v, v->g))));
 }
 
 // ---- Products: operands of rank two or more with equal batch extents ----
@@ -234,21 +227,26 @@ void tc_vjp_matmul(tc_vjp *v) {
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), g));
 }
 
-// y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is differentiated by the other two.
+// y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is differentiated by the other two. As of products, sums in f32 of
+// narrower operands have a gradient that was widened with them.
+static tc_node as_operand(tc_vjp *v) {
+  return tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
+}
+
 static void give_conv(tc_vjp *v, int k, tc_op op, tc_node a, tc_node b) {
   int n_attr = 2 * (tc_vjp_in_dims(v, 0)->rank - 2) + 1;
   tc_vjp_give(v, k, tc_rec_conv(v->t, op, a, b, n_attr, v->attr, tc_vjp_in_dims(v, k)));
 }
 
 void tc_vjp_conv(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, v->g, tc_vjp_in(v, 1));
-  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, tc_vjp_in(v, 0), v->g);
+  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, as_operand(v), tc_vjp_in(v, 1));
+  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, tc_vjp_in(v, 0), as_operand(v));
 }
 
 // Operands (y, w).
 void tc_vjp_conv_input(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV, v->g, tc_vjp_in(v, 1));
-  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, v->g, tc_vjp_in(v, 0));
+  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV, as_operand(v), tc_vjp_in(v, 1));
+  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, as_operand(v), tc_vjp_in(v, 0));
 }
 
 // Operands (x, y).

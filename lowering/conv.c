@@ -15,7 +15,8 @@
 
 typedef struct conv {
   tc_graph *g;
-  tc_gnode like;  // type and device
+  tc_gnode like;  // device, and the operands' type
+  tc_type sums;  // the result's type: the operands', or f32 where a bias follows f16 or bf16
   int n;  // spatial axes
   int64_t stride[AXES], dilation[AXES], low[AXES], high[AXES], groups;
   tc_dims x, w, y;  // shapes
@@ -150,19 +151,21 @@ static bool is_depthwise(const conv *c) {
 // ---- forward ----
 
 static uint32_t by_channel(conv *c, uint32_t x, uint32_t w) {
-  tc_type type = c->like.type, wide = type == TC_F64 ? type : TC_F32;
+  tc_type wide = c->like.type == TC_F64 ? TC_F64 : TC_F32;
   int64_t rows = rows_of(c), taps = taps_of(c), each = c->w.dim[0] / c->groups;
   uint32_t a = reshape(c, windows(c, x), TC_SHAPE(rows, taps, c->groups, 1));
   uint32_t b = permute(c, reshape(c, w, TC_SHAPE(c->groups, each, taps)), TC_AXES(2, 0, 1));
   a = cast(c, a, wide), b = cast(c, b, wide);
   a = sum(c, add(c, TC_OP_MUL, TC_SHAPE(rows, taps, c->groups, each), 2, (uint32_t[]){a, b}, 0, NULL), 1);
-  return reshape(c, cast(c, a, type), c->y);
+  return reshape(c, cast(c, a, c->sums), c->y);
 }
 
 static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
   int64_t in = c->w.dim[1], out = c->w.dim[0] / c->groups, taps = taps_of(c);
   uint32_t b = permute(c, reshape(c, w, TC_SHAPE(c->groups, out, in, taps)), TC_AXES(0, 3, 2, 1));
-  uint32_t y = product(c, columns(c, x), reshape(c, b, with_groups(c, taps * in, out)));
+  uint32_t seen = columns(c, x), weight = reshape(c, b, with_groups(c, taps * in, out));
+  c->like.type = c->sums;
+  uint32_t y = product(c, seen, weight);
   if (c->groups > 1) y = permute(c, y, TC_AXES(1, 0, 2));
   return reshape(c, y, c->y);
 }
@@ -272,6 +275,7 @@ static uint32_t one_phase(conv *c, uint32_t y, uint32_t w, const int64_t *at) {
 
 static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   uint32_t piece[16];
+  tc_type type = c->like.type;
   int64_t at[AXES] = {0}, n_phases = 1;
   for (int i = 0; i < c->n; i++) n_phases *= c->stride[i];
   tc_dims d = {.rank = 1, .dim = {1}}, joined;
@@ -283,9 +287,12 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
     joined = d;
     for (int i = d.rank++; i > 0; i--) d.dim[i] = d.dim[i - 1];
     d.dim[0] = 1;
+    c->like.type = c->sums;
     piece[k] = reshape(c, piece[k], d);
+    c->like.type = type;
   }
   if (!c->ok) return 0;
+  c->like.type = c->sums;
   // [phases.., n, i.., c] -> [n, i, phase, i, phase.., c]
   uint64_t axis = 0;
   d.dim[0] = n_phases;
@@ -306,10 +313,9 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
 static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   tc_dims d = c->y;
-  tc_type type = c->like.type;
   uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)), with_groups(c, out, taps * in));
   uint32_t a = as_rows(c, y);
-  if (type == TC_F16 || type == TC_BF16) c->like.type = TC_F32;
+  if (tc_type_is_half(c->like.type)) c->like.type = TC_F32;
   a = reshape(c, product(c, a, b), TC_SHAPE(g, rows, taps, in));
   a = permute(c, a, TC_AXES(1, 0, 3, 2));  // [rows, g, in, taps]
   d.dim[c->n + 1] = g * in;
@@ -325,7 +331,7 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
     a = add(c, TC_OP_UNWINDOW, d, 1, &a, 4, attr);
   }
   for (int i = 0; i < c->n && c->ok; i++) a = slice(c, a, 1 + i, c->low[i], 1, c->x.dim[1 + i]);
-  return cast(c, a, type);
+  return cast(c, a, c->sums);
 }
 
 static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
@@ -403,7 +409,8 @@ static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_cal
 
 static conv conv_of(tc_graph *g, uint32_t n) {
   const tc_gnode *node = &g->node[n];
-  conv c = {.g = g, .like = *node, .n = node->shape->d.rank - 2, .ok = true};
+  conv c = {.g = g, .like = *node, .sums = node->type, .n = node->shape->d.rank - 2, .ok = true};
+  c.like.type = g->node[node->in[0]].type;
   const tc_dims *da = &g->node[node->in[0]].shape->d, *db = &g->node[node->in[1]].shape->d, *d = &node->shape->d;
   tc_op op = node->op;
   c.x = op == TC_OP_CONV_INPUT ? *d : *da, c.w = op == TC_OP_CONV_WEIGHT ? *d : *db, c.y = op == TC_OP_CONV ? *d : op == TC_OP_CONV_INPUT ? *da : *db;

@@ -2,6 +2,7 @@
 // arithmetic is emit.h's.
 #include <string.h>
 
+#include "kernels/philox.h"
 #include "lowering/draw.h"
 #include "lowering/expand_state.h"
 
@@ -161,7 +162,11 @@ static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x
   draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : tc_ex_whole_index(s, &flat);
   draw.seed = tc_ex_argument(s, x->arg, TC_I64), draw.counter = tc_ex_argument(s, x->arg + 1, TC_I64);
   if (x->op == TC_OP_RANDINT) draw.low = tc_ex_argument(s, x->arg + 2, TC_I64), draw.high = tc_ex_argument(s, x->arg + 3, TC_I64);
-  return s->st == TC_OK ? tc_ex_rounded(s, tc_draw_emit(&s->e, &draw), x->type) : 0;
+  if (s->st != TC_OK) return 0;
+  tc_val v = tc_draw_emit(&s->e, &draw);
+  if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
+    v = tc_emit_bin(&s->e, TC_N_MIN, v, tc_emit_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+  return tc_ex_rounded(s, v, x->type);
 }
 
 static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {

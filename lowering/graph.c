@@ -141,7 +141,7 @@ static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
 }
 
 // softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
-// The greatest may pass over NaN, since the sum does not.
+// The greatest may pass over NaN, since the sum does not. Of f16 and bf16 all of it is f32, rounded once at the end.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
@@ -149,23 +149,29 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   if (full.rank == 0) return become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2), true;
   one.dim[axis] = 1;
   uint64_t fold = (uint64_t)1 << axis | 1u << 8;
-  uint32_t x = like.in[0], m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
+  bool narrow = tc_type_is_half(like.type);
+  if (narrow) like.type = TC_F32;
+  uint32_t x = narrow ? tc_graph_add(g, &like, TC_OP_CAST, &full, 1, like.in, 0, 0) : like.in[0];
+  uint32_t m = x == UINT32_MAX ? x : tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
   if (m == UINT32_MAX) return false;
   uint32_t shifted = tc_graph_add(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
   uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, TC_EXP_OF_NEGATIVE);
   uint32_t sum = e == UINT32_MAX ? e : tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
   if (sum == UINT32_MAX) return false;
+  bool log_of = like.op == TC_OP_LOG_SOFTMAX;
+  uint32_t row = tc_graph_add(g, &like, log_of ? TC_OP_LOG : TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
-  if (!in) return false;
+  if (row == UINT32_MAX || !in) return false;
+  in[0] = log_of ? shifted : e, in[1] = row;
+  tc_op last = log_of ? TC_OP_SUB : TC_OP_MUL;
+  uint32_t y = narrow ? tc_graph_add(g, &like, last, &full, 2, in, 0, 0) : n;
+  if (y == UINT32_MAX) return false;
   g->node[n].in = in;
-  if (like.op == TC_OP_SOFTMAX) {
-    uint32_t inverse = tc_graph_add(g, &like, TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
-    if (inverse == UINT32_MAX) return false;
-    return become(&g->node[n], TC_OP_MUL, e, inverse, 2), true;
-  }
-  uint32_t log_sum = tc_graph_add(g, &like, TC_OP_LOG, &one, 1, &sum, 0, 0);
-  if (log_sum == UINT32_MAX) return false;
-  return become(&g->node[n], TC_OP_SUB, shifted, log_sum, 2), true;
+  if (narrow)
+    become(&g->node[n], TC_OP_CAST, y, 0, 1);
+  else
+    become(&g->node[n], last, in[0], in[1], 2);
+  return true;
 }
 
 // A divisor of n between lo and hi nearest to want, or 0.
@@ -240,14 +246,14 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
 }
 
 // Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the middle), and long runs as several folds.
-// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree. Between folds sums of halves are f32.
+// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree. Between folds sums and products of halves are f32.
 static bool split_fold(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0], before = g->n;
   tc_dims d = g->node[x].shape->d;
   tc_type type = like.type;
   if (mask == 0) return become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
-  if (like.op == TC_OP_SUM && (type == TC_F16 || type == TC_BF16)) like.type = TC_F32;
+  if ((like.op == TC_OP_SUM || like.op == TC_OP_PROD) && tc_type_is_half(type)) like.type = TC_F32;
   int first, last, runs = 0;
   while (last_run(&d, mask, &first, &last)) {
     int64_t outer = 1, run = 1, inner = 1;

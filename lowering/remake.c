@@ -98,6 +98,26 @@ static void note_reader(void *arg, uint32_t source, bool moved) {
   if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
 }
 
+// What widens f16 or bf16 to f32 is part of loading it, whoever does that.
+static bool widens(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  return x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
+}
+
+// Whether it widens what lies in memory, seen by views or not.
+static bool loads(const work *w, uint32_t n) {
+  if (!widens(w, n)) return false;
+  uint32_t m = tc_group_root(w->gr, w->g->node[n].in[0]);
+  while (!has_memory(w, m) && tc_op_kind_of(w->g->node[m].op) == TC_KIND_MOVE && w->g->node[m].n_in == 1)
+    m = tc_group_root(w->gr, w->g->node[m].in[0]);
+  return has_memory(w, m);
+}
+
+// Of one element.
+static double cost_of(const work *w, uint32_t n) {
+  return widens(w, n) ? 0 : tc_emit_cost(w->g->node[n].op, w->g->node[n].type);
+}
+
 static void add_source(chain *c, uint32_t n) {
   for (int i = 0; i < c->n_source; i++)
     if (c->source[i] == n) return;
@@ -110,7 +130,7 @@ static void add_source(chain *c, uint32_t n) {
 // What n, of so many elements, is made of: elementwise values and views down to what has memory, or would have to have.
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
-  c->cost += tc_emit_cost(x->op, x->type);
+  c->cost += cost_of(w, n);
   if (++c->size > MAX_SIZE) c->ok = false;
   if (!c->ok) return;
   int i = 0;
@@ -120,6 +140,7 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
     uint32_t s = tc_group_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
     bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
+    if (small && loads(w, s)) computed = false;
     if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))
       add_source(c, s);
     else
@@ -137,10 +158,8 @@ typedef struct price {
 // What the arithmetic of one element costs where the group reads it. At its own positions what it makes anyway is remembered.
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
-  for (int i = 0; i < c->n_node && !r->moved; i++) {
-    const tc_gnode *x = &w->g->node[c->node[i]];
-    if (!find_reader(w->makers[c->node[i]], r->group)) cost += tc_emit_cost(x->op, x->type);
-  }
+  for (int i = 0; i < c->n_node && !r->moved; i++)
+    if (!find_reader(w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
   return r->moved ? c->cost : cost;
 }
 
@@ -202,7 +221,7 @@ static chain narrow_source(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   uint32_t s = x->op == TC_OP_CAST ? tc_group_root(w->gr, x->in[0]) : n;
   bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_GROUP_NONE;
-  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = tc_emit_cost(x->op, x->type), .ok = narrower};
+  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
 }
 
 // The better of two ways to make n again.

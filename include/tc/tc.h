@@ -324,6 +324,7 @@ TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
+// State has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each new value once.
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating. Parameters may be on several
 // devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated, so that the first step is as all others are.
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
@@ -413,8 +414,8 @@ TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol,
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
 // numpy.einsum: "ij,jk->ik", of 1 to 64 operands. They are contracted two at a time in an order of least cost: of up to 6 the best of all orders, of
-// more a good one. Products have matmul's type, integers wrap in it, and bools have no sums of products (TC_ERR_DTYPE). The sum of one operand is
-// tc_sum's, of bools whether any is true.
+// more a good one. Products have matmul's type, integers wrap in it, those of f16 and bf16 are f32 between their sums, and bools have no sums of products
+// (TC_ERR_DTYPE). The sum of one operand is tc_sum's, of bools whether any is true.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus

@@ -71,9 +71,10 @@ tc_status tc_ref_rand(const tc_ref_call *call) {
     return TC_OK;
   }
   uint32_t words[4];
+  double most = out->type == TC_F16 ? TC_MOST_F16 : out->type == TC_BF16 ? TC_MOST_BF16 : 1;
   for (int64_t i = 0; i < n; i++) {
     if (i % 4 == 0) draw_block(call->arg, i / 4, words);
-    tc_set_f64(out->type, out->ptr, i, (double)(words[i % 4] >> 8) * 0x1p-24);
+    tc_set_f64(out->type, out->ptr, i, fmin((double)(words[i % 4] >> 8) * 0x1p-24, most));
   }
   return TC_OK;
 }

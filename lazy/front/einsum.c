@@ -383,6 +383,15 @@ static bool sums(const einsum *e, const term *output) {
   return false;
 }
 
+// Whether operands of a product of f16 or bf16 meet in more than one sum: what is between them is then f32, and the result rounded once.
+static bool rounds_between(const einsum *e, const operand *xs, int n, const term *output) {
+  bool several = n > 2;
+  if (e->type != TC_F16 && e->type != TC_BF16) return false;
+  for (int k = 0; n == 2 && k < n; k++)
+    for (int i = 0; i < xs[k].axes.n; i++) several = several || !(has(output, xs[k].axes.label[i]) || has(&xs[1 - k].axes, xs[k].axes.label[i]));
+  return several;
+}
+
 static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc_tensor *out) {
   const char *arrow = strstr(e->spec, "->"), *end = arrow ? arrow : e->spec + strlen(e->spec), *p = e->spec;
   for (int k = 0; k < n; k++) {
@@ -398,15 +407,16 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   e->lone = n == 1, e->type = product_type(e, n, xs);
   if (!e->lone && e->type == TC_BOOL && sums(e, &output))
     return tc_fail(TC_ERR_DTYPE, "einsum", e->site, "\"%s\": bool has no sums of products, as it has no matmul; cast it first", e->spec);
+  bool wide = rounds_between(e, xs, n, &output);
   for (int k = 0; k < n; k++) {
-    if (!e->lone) xs[k].value = tc_cast_at(xs[k].value, e->type, e->site);
+    if (!e->lone) xs[k].value = tc_cast_at(xs[k].value, wide ? TC_F32 : e->type, e->site);
     take_diagonals(e, &xs[k]);
     mark_needed(&output, xs, n, k, k, needed);
     sum_lone(e, &xs[k], needed);
   }
   TC_TRY(contract_all(e, n, xs, &output));
   spread(e, &xs[0], &output, true);
-  *out = xs[0].value;
+  *out = wide ? tc_cast_at(xs[0].value, e->type, e->site) : xs[0].value;
   return TC_OK;
 }
 
