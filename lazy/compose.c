@@ -154,10 +154,7 @@ tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   int k = a == TC_NODE_ERR ? -1 : tc_rec_axis(t, a, axis, 0);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = tc_node_dims(t, a)->dim[k], s = n ? shift % n : 0;
-  if (s < 0) s += n;
-  if (s == 0) return tc_op_end(t, a);
-  tc_node parts[2] = {piece(t, a, k, n - s, s), piece(t, a, k, 0, n - s)};
-  return tc_op_end(t, tc_rec_cat(t, 2, parts, k));
+  return tc_op_end(t, tc_rec_roll(t, a, s > 0 ? n - s : -s, k));
 }
 
 // a, seen as [outer, inner], with each row of inner elements repeated count times, as shape. Rank 3 serves every rank.
