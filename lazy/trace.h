@@ -161,7 +161,8 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
-  struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
+  _Atomic(struct tc_plan *) latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none. Not under the lock: see lazy/plan.c
+  uint32_t latest_words[TC_LATEST_PLANS];  // of their keys
   uint32_t next_latest;       // which is given up for another
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync
     uint32_t slot;            // whose value; it owes until then
@@ -230,6 +231,8 @@ void tc_slot_settle(tc_trace *t, uint32_t slot);
 void tc_slot_free_all(void);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
+// No trace finds the plan, which is no longer in the cache, among its latest.
+void tc_trace_forget_plan(struct tc_plan *gone);
 // A program may look at its sync points alone. So what failed without a value to tell of it is owed to the next one: a run that nobody waited for and
 // that undid assigns, and a call that is all effect (tc_owe).
 // pre: t is locked. The error that is owed, told once; TC_OK: none, or the program has cleared the error of such a call.
