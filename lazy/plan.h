@@ -96,6 +96,11 @@ typedef struct tc_work_done {
   bool lacks_forms;  // it failed with nothing done: there is no memory for what it would prepare, or that would not be used for long
 } tc_work_done;
 
+typedef struct tc_anomaly {
+  uint32_t node;
+  char text[320];  // what it makes, and of what
+} tc_anomaly;
+
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
@@ -111,6 +116,8 @@ typedef struct tc_lowering_ops {
   struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
   // ran: whether there is anything to compare.
   uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
+  // TC_ANOMALY=1 (lowering/anomaly.h), before a run: whether it would store a NaN or infinity that its leaves do not have, and what makes the first one.
+  bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
   // Drops cached kernels and waits for compilers; adds its counters.
   void (*clear)(void);
   void (*stats)(tc_cache_info *info);

@@ -170,6 +170,8 @@ struct tc_trace {
     tc_buffer *spare;         // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
+  tc_call *of;                // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With TC_ANOMALY=1 alone
+  uint32_t n_of, cap_of;
   struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained
     tc_tensor handle;
     tc_buffer *buf;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lowering/again.h"
+#include "lowering/anomaly.h"
 #include "lowering/choices.h"
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
@@ -443,6 +444,7 @@ const tc_lowering_ops tc_lowering = {
     .bytes = tc_program_bytes,
     .verify_begin = tc_verify_begin,
     .verify_end = tc_verify_end,
+    .find_anomaly = tc_anomaly_find,
     .clear = clear,
     .stats = stats,
 };
