@@ -347,7 +347,7 @@ static tc_plan *evict_locked(void) {
   tc_plan *p = *oldest;
   *oldest = p->next;
   self.n--, self.bytes -= p->bytes;
-  atomic_store(&p->gone, true);  // before a trace's latest plans are looked through: see put_back
+  atomic_store(&p->gone, true);  // before traces' latest plans are looked through: see remember
   return p;
 }
 
@@ -409,44 +409,66 @@ static void keep(tc_plan *p) {
   drop_evicted(gone);
 }
 
-// ---- a trace's latest plans: its owner puts them there, and takes one out to look at it; whoever evicts a plan takes it out, too ----
+// ---- a trace's latest plans ----
+
+// By the trace's owner, or by others.
+static void lock_latest(tc_trace *t) {
+  if (t == tc_trace_mine)
+    tc_biased_lock_own(&t->latest_lock);
+  else
+    tc_biased_lock_other(&t->latest_lock);
+}
+
+static void unlock_latest(tc_trace *t) {
+  if (t == tc_trace_mine)
+    tc_biased_unlock_own(&t->latest_lock);
+  else
+    tc_biased_unlock_other(&t->latest_lock);
+}
+
+// A plan, which may be NULL, in a place among them; what was there, with its reference.
+static tc_plan *replace_latest(tc_trace *t, uint32_t i, tc_plan *p) {
+  lock_latest(t);
+  tc_plan *was = t->latest[i];
+  t->latest[i] = p;
+  unlock_latest(t);
+  return was;
+}
 
 void tc_plan_forget_latest(tc_trace *t) {
-  for (int i = 0; i < TC_LATEST_PLANS; i++) tc_plan_release(atomic_exchange(&t->latest[i], NULL));
+  for (uint32_t i = 0; i < TC_LATEST_PLANS; i++) tc_plan_release(replace_latest(t, i, NULL));
 }
 
 void tc_plan_forget(tc_trace *t, tc_plan *gone) {
+  uint32_t n = 0;
+  lock_latest(t);
   for (int i = 0; i < TC_LATEST_PLANS; i++) {
-    tc_plan *p = gone;
-    if (atomic_compare_exchange_strong(&t->latest[i], &p, NULL)) tc_plan_release(gone);
+    if (t->latest[i] != gone) continue;
+    t->latest[i] = NULL;
+    n++;
   }
+  unlock_latest(t);
+  while (n--) tc_plan_release(gone);
 }
 
-// Gives the place its reference. Either who evicts the plan finds it there, or this sees that it was evicted.
-static void put_back(tc_trace *t, int i, tc_plan *p) {
-  atomic_store(&t->latest[i], p);
-  if (atomic_load(&p->gone)) tc_plan_release(atomic_exchange(&t->latest[i], NULL));
-}
-
-// One of the latest that has the key and is in the cache yet, retained; without the key's hash and the cache's lock.
+// One of the latest that has the key, retained; without the key's hash and the cache's lock.
 static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
-  for (int i = 0; i < TC_LATEST_PLANS; i++) {
-    tc_plan *p = t->latest_words[i] == n_word ? atomic_exchange(&t->latest[i], NULL) : NULL, *found = NULL;
-    if (!p) continue;
-    if (!atomic_load(&p->gone) && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0) found = use(p);
-    put_back(t, i, p);
-    if (!found) continue;
-    log_hit(found);
-    return found;
+  tc_plan *found = NULL;
+  lock_latest(t);
+  for (int i = 0; i < TC_LATEST_PLANS && !found; i++) {
+    tc_plan *p = t->latest[i];
+    if (p && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0) found = use(p);
   }
-  return NULL;
+  unlock_latest(t);
+  if (found) log_hit(found);
+  return found;
 }
 
+// One that was evicted since it was found goes again: who evicted it has looked already.
 static void remember(tc_trace *t, tc_plan *p) {
-  int i = (int)(t->next_latest++ % TC_LATEST_PLANS);
-  tc_plan_release(atomic_exchange(&t->latest[i], NULL));
-  t->latest_words[i] = p->n_word;
-  put_back(t, i, tc_plan_retain(p));
+  uint32_t i = t->next_latest++ % TC_LATEST_PLANS;
+  tc_plan_release(replace_latest(t, i, tc_plan_retain(p)));
+  if (atomic_load(&p->gone)) tc_plan_forget(t, p);
 }
 
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {

@@ -161,8 +161,8 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
-  _Atomic(struct tc_plan *) latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none. Not under the lock: see lazy/plan.c
-  uint32_t latest_words[TC_LATEST_PLANS];  // of their keys
+  tc_biased_lock latest_lock;  // of latest alone, from which others take what they evict; nothing is locked while it is held
+  struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
   uint32_t next_latest;       // which is given up for another
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync
     uint32_t slot;            // whose value; it owes until then
