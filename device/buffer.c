@@ -1,6 +1,9 @@
 // Size classes: four per power of two from 64 bytes, sixteen from a mebibyte, so at most a quarter, or a sixteenth of what is large, is wasted.
 #include "device/buffer.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +51,7 @@ TC_FORK_SAFE(&self.lock, 6)
 
 static _Atomic uint64_t last_stamp;
 static _Atomic(const tc_keeper *) keeper;
+static _Atomic ptrdiff_t plan_bytes;
 
 static _Thread_local struct {
   tc_peak peak;
@@ -483,6 +487,10 @@ void tc_buffer_release(tc_buffer *b) {
   pthread_mutex_unlock(&self.lock);
 }
 
+void tc_memory_of_plans(ptrdiff_t bytes) {
+  atomic_fetch_add_explicit(&plan_bytes, bytes, memory_order_relaxed);
+}
+
 tc_memory tc_memory_stats(void) {
   if (!tc_enter("memory_stats", 0)) return (tc_memory){0};
   pthread_mutex_lock(&self.lock);
@@ -491,6 +499,7 @@ tc_memory tc_memory_stats(void) {
   pthread_mutex_unlock(&self.lock);
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
   m.prepared_bytes = k ? k->bytes() : 0;
+  m.plan_bytes = (size_t)atomic_load_explicit(&plan_bytes, memory_order_relaxed);
   tc_leave();
   return m;
 }
@@ -512,6 +521,9 @@ void tc_trim(void) {
   pthread_mutex_lock(&self.lock);
   size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
+#ifdef __GLIBC__
+  (void)malloc_trim(0);  // what plans and their making took lies between what is still in use
+#endif
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "trim: %zu bytes given back", bytes);
   tc_leave();
 }

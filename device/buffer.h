@@ -110,6 +110,8 @@ typedef struct tc_keeper {
   size_t (*idle_bytes)(void);  // of these what no run uses, in memory of the host: reclaiming gives it back at once
 } tc_keeper;
 void tc_buffer_set_keeper(const tc_keeper *keeper);
+// So many bytes more, or less, are held by plans, which tc_memory_stats tells.
+void tc_memory_of_plans(ptrdiff_t bytes);
 // pre: the caller holds a reference. A stamp read afterwards that is still the same is watched.
 static inline void tc_buffer_watch(tc_buffer *b) {
   atomic_store(&b->watched, true);

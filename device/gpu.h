@@ -192,6 +192,8 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s);  // NULL is fine; runs under w
 const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);
 // Bytes of libraries' operands and results that the last run, a replay, copied, for they are at ever other addresses.
 size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s);
+// Bytes of the host's memory that it holds, without what a driver does for its graphs.
+size_t tc_gpu_sequence_held(const tc_gpu_sequence *s);
 
 // Leaves every device: waits, unloads, gives memory back. Called by tc_shutdown, after buffers and kernels are gone.
 void tc_gpu_shutdown(void);

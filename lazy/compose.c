@@ -170,11 +170,9 @@ tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   tc_node a = tc_op_in(t, x), row;
   int k = tc_compose_axis(t, a, axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  int64_t n = tc_node_dims(t, row)->dim[k], s = n ? shift % n : 0;
-  if (s < 0) s += n;
-  if (s == 0) return tc_op_end(t, a);
-  tc_node parts[2] = {piece(t, a, k, n - s, s), piece(t, a, k, 0, n - s)};
-  return tc_op_end(t, tc_rec_cat(t, 2, parts, k));
+  const tc_dims *d = tc_node_dims(t, a);
+  int64_t n = d->rank ? d->dim[k] : 1, s = n ? shift % n : 0;
+  return tc_op_end(t, d->rank ? tc_rec_roll(t, a, s > 0 ? n - s : -s, k) : a);
 }
 
 // a, seen as [outer, inner], with each row of inner elements repeated count times, as shape. Rank 3 serves every rank.

@@ -11,6 +11,7 @@
 #include "lazy/plan.h"
 #include "lazy/vjp.h"
 #include "runtime/arena.h"
+#include "runtime/options.h"
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
@@ -422,6 +423,26 @@ static bool is_carried(const walk *w, const segment *s, uint32_t n) {
   return s->run && tc_rec_op(r) == TC_OP_TO && tc_device_memory(dev_at(w, s, n)) != tc_device_memory(dev_at(w, s, tc_rec_in(r)[0]));
 }
 
+// TC_ANOMALY=1: what the walk recorded from node `first` on is a part of the gradient of this call. What is recorded again for it is the user's as it was.
+static void tell_origin(tc_trace *t, uint32_t first, tc_call call) {
+  if (t->cap_of < t->n_node) {
+    tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);
+    if (!of) return;
+    t->of = of, t->cap_of = t->cap_node;
+  }
+  for (uint32_t n = t->n_of; n < t->n_node; n++) {
+    bool by_walk = n >= first && t->call[n].op == t->op && t->call[n].site == t->op_site;
+    t->of[n] = by_walk ? call : (tc_call){NULL, 0};
+  }
+  t->n_of = t->n_node;
+}
+
+// Whose gradient it is that the record of node n gives.
+static tc_call origin_of(const walk *w, const segment *s, uint32_t n) {
+  if (s->run) return s->run->call[n];
+  return n < w->t->n_of && w->t->of[n].op ? w->t->of[n] : w->t->call[n];
+}
+
 static void visit(walk *w, segment *s, uint32_t n) {
   tc_node g = s->adjoint[n];
   uint8_t flags = flag_at(w, s, n);
@@ -451,8 +472,16 @@ static void visit(walk *w, segment *s, uint32_t n) {
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
   if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);
   tc_vjp v = {.t = w->t, .op = op, .n_in = n_in, .attr = attr, .arg = arg, .create_graph = w->create_graph, .walk = w};
+  if (TC_LIKELY(!tc_options_get()->anomaly)) {
+    v.g = widened(&v, g);
+    rules[op](&v);
+    return;
+  }
+  uint32_t first = w->t->n_node;
+  tc_call call = origin_of(w, s, n);
   v.g = widened(&v, g);
   rules[op](&v);
+  tell_origin(w->t, first, call);
 }
 
 // Differentiates y, whose gradient is g (TC_NODE_ERR: one).

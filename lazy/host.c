@@ -6,6 +6,7 @@
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
+#include "runtime/watch.h"
 
 // ---- in ----
 
@@ -399,6 +400,7 @@ void tc_shutdown(void) {
   tc_trace_close_all();
   tc_cache_clear();
   tc_team_stop();
+  tc_watch_stop();
   tc_trim();
   tc_buffer_leave_gpus();
 }

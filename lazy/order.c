@@ -46,16 +46,6 @@ tc_tensor tc_argtopk_at(tc_tensor x, int64_t k, int axis, bool largest, tc_site 
   return topk("argtopk", x, k, axis, largest, false, site);
 }
 
-// Position of the k-th least, extent one along the axis.
-static tc_node kth(tc_trace *t, tc_node a, int64_t k, int axis) {
-  tc_dims d = *tc_node_dims(t, a);
-  if (k < 1 || k > d.dim[axis]) return tc_rec_fail(t, TC_ERR_ARG, "k is %lld; axis %d has %lld elements", (long long)k, axis, (long long)d.dim[axis]);
-  tc_node first = tc_rec_argtopk(t, a, k, axis, false);
-  int64_t start[TC_MAX_RANK] = {0}, step[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  start[axis] = k - 1, d.dim[axis] = 1;
-  return tc_rec_slice(t, first, start, step, &d);
-}
-
 // a at the positions, which have extent one along the axis.
 static tc_node taken(tc_trace *t, tc_node a, int axis, tc_node at, bool keepdim) {
   tc_node y = tc_rec_gather(t, a, axis, at);
@@ -71,7 +61,7 @@ tc_tensor tc_kthvalue_at(tc_tensor x, int64_t k, int axis, bool keepdim, tc_site
   tc_node a, row;
   int along = open(t, x, axis, &a, &row);
   if (along < 0) return tc_op_end(t, TC_NODE_ERR);
-  return tc_op_end(t, taken(t, row, along, kth(t, row, k, along), keepdim && row == a));
+  return tc_op_end(t, taken(t, row, along, tc_rec_argkth(t, row, k, along, false), keepdim && row == a));
 }
 
 tc_tensor tc_median_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
@@ -81,7 +71,7 @@ tc_tensor tc_median_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
   if (along < 0) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = tc_node_dims(t, row)->dim[along];
   if (n == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d has no elements", along));
-  tc_node at = kth(t, row, (n + 1) / 2, along);
+  tc_node at = tc_rec_argkth(t, row, (n + 1) / 2, along, false);
   if (at != TC_NODE_ERR && tc_type_is_float(tc_node_type(t, row))) {  // the first NaN is the greatest
     tc_node most = tc_rec_fold(t, TC_OP_ARGMAX, tc_rec_detach(t, row), UINT32_C(1) << along, true);
     at = tc_rec_where(t, tc_rec_unary(t, TC_OP_ISNAN, tc_rec_gather(t, tc_rec_detach(t, row), along, most)), most, at);

@@ -9,6 +9,7 @@
 #include "runtime/options.h"
 #include "runtime/profile.h"
 #include "runtime/reentry.h"
+#include "runtime/watch.h"
 
 #define N_BUCKETS 2048
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
@@ -42,13 +43,14 @@ static const uint8_t kind_of[TC_N_OP_ROWS] = {
 static struct {
   pthread_mutex_t lock;
   tc_plan *bucket[N_BUCKETS];
-  size_t n;
+  size_t n, bytes;  // of its plans
   uint64_t misses;
   _Atomic uint64_t uses;  // hits and misses
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 2)
 
 static void destroy(tc_plan *p) {
+  tc_memory_of_plans(-(ptrdiff_t)p->bytes);
   if (p->program) tc_lowering.destroy(p->program);
   void *const owned[] = {p->word, p->at, p->leaf_of, p->dev, p->out};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
@@ -215,7 +217,14 @@ static tc_status analyse(tc_plan *p) {
   return TC_OK;
 }
 
-// A plan with room for what these counts ask for.
+// The bytes per node, leaf and output, one list behind the other.
+static void place_bytes(tc_plan *p) {
+  p->hold_leaf = p->dev + p->n_node;
+  p->over_leaf = p->hold_leaf + p->n_leaf;
+  p->hold_out = p->over_leaf + p->n_leaf;
+}
+
+// A plan with room for what these counts ask for, and for as many outputs as nodes.
 static tc_plan *allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint32_t n_rec_words, uint32_t n_word) {
   tc_plan *p = tc_calloc(1, sizeof *p);
   if (!p) return NULL;
@@ -230,9 +239,7 @@ static tc_plan *allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint3
   if (!p->word || !p->at || !p->leaf_of || !p->dev || !p->out) return destroy(p), NULL;
   p->arg_at = p->at + p->n_node + 1;
   p->out_of = p->leaf_of + p->n_node + 1;
-  p->hold_out = p->dev + p->n_node;
-  p->hold_leaf = p->hold_out + p->n_node;
-  p->over_leaf = p->hold_leaf + p->n_leaf;
+  place_bytes(p);
   p->flag = (const uint8_t *)(p->word + n_rec_words);
   return p;
 }
@@ -249,13 +256,33 @@ static tc_plan *of_trace(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
   return p;
 }
 
+// Gives back room for outputs that there are not.
+static void shrink(tc_plan *p) {
+  tc_out *out = tc_realloc(p->out, ((size_t)p->n_out + 1) * sizeof *out);
+  if (out) p->out = out;
+  uint8_t *dev = tc_realloc(p->dev, (size_t)p->n_node + 2 * (size_t)p->n_leaf + p->n_out + 1);
+  if (!dev) return;
+  p->dev = dev;
+  place_bytes(p);
+}
+
+// Counts what the plan, which is whole, holds.
+static void count_bytes(tc_plan *p) {
+  size_t per_node = 2 * sizeof p->at[0] + 2 * sizeof p->leaf_of[0] + sizeof p->dev[0];
+  p->bytes = sizeof *p + p->n_word * sizeof p->word[0] + (p->n_node + 1) * per_node + 2 * (size_t)p->n_leaf +
+             (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) + (p->program ? tc_lowering.bytes(p->program) : 0);
+  tc_memory_of_plans((ptrdiff_t)p->bytes);
+}
+
 static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
   tc_plan *p = of_trace(t, n_rec_words, n_word);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   p->hash = hash;
   tc_status st = analyse(p);
+  if (st == TC_OK) shrink(p);
   if (st == TC_OK) st = tc_lowering.lower(p);
   if (st != TC_OK) return destroy(p), st;
+  count_bytes(p);
   *out = p;
   return TC_OK;
 }
@@ -319,9 +346,24 @@ static tc_plan *evict_locked(void) {
   if (!oldest) return NULL;
   tc_plan *p = *oldest;
   *oldest = p->next;
-  self.n--;
-  atomic_store_explicit(&p->gone, true, memory_order_relaxed);
+  self.n--, self.bytes -= p->bytes;
+  atomic_store(&p->gone, true);  // before traces' latest plans are looked through: see remember
   return p;
+}
+
+// pre: locked. The cache holds more than it should. What was used last is kept, however large it is: a loop would else plan each step.
+static bool is_full(void) {
+  const tc_options *o = tc_options_get();
+  return self.n > (size_t)TC_MAX_OF(o->plan_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->plan_cache_bytes);
+}
+
+// Releases plans that were taken out of the cache, linked by next, for the cache and for the traces that had them among their latest.
+static void drop_evicted(tc_plan *gone) {
+  for (tc_plan *next; gone; gone = next) {
+    next = gone->next;
+    tc_trace_forget_plan(gone);
+    tc_plan_release(gone);
+  }
 }
 
 // Counts a use of the cache, which retains the plan.
@@ -352,45 +394,81 @@ static void keep(tc_plan *p) {
   (void)use(p);
   p->next = self.bucket[p->hash.lo % N_BUCKETS];
   self.bucket[p->hash.lo % N_BUCKETS] = p;
-  tc_plan *gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->plan_cache, 1) ? evict_locked() : NULL;
+  self.n++, self.bytes += p->bytes;
+  tc_plan *gone = NULL;
+  while (is_full()) {
+    tc_plan *oldest = evict_locked();
+    oldest->next = gone;
+    gone = oldest;
+  }
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_CACHE)) {
     tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)p->hash.lo);
-    if (gone) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)gone->hash.lo);
+    for (const tc_plan *g = gone; g; g = g->next) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)g->hash.lo);
   }
-  tc_plan_release(gone);
+  drop_evicted(gone);
 }
 
 // ---- a trace's latest plans ----
 
+// By the trace's owner, or by others.
+static void lock_latest(tc_trace *t) {
+  if (t == tc_trace_mine)
+    tc_biased_lock_own(&t->latest_lock);
+  else
+    tc_biased_lock_other(&t->latest_lock);
+}
+
+static void unlock_latest(tc_trace *t) {
+  if (t == tc_trace_mine)
+    tc_biased_unlock_own(&t->latest_lock);
+  else
+    tc_biased_unlock_other(&t->latest_lock);
+}
+
+// A plan, which may be NULL, in a place among them; what was there, with its reference.
+static tc_plan *replace_latest(tc_trace *t, uint32_t i, tc_plan *p) {
+  lock_latest(t);
+  tc_plan *was = t->latest[i];
+  t->latest[i] = p;
+  unlock_latest(t);
+  return was;
+}
+
 void tc_plan_forget_latest(tc_trace *t) {
+  for (uint32_t i = 0; i < TC_LATEST_PLANS; i++) tc_plan_release(replace_latest(t, i, NULL));
+}
+
+void tc_plan_forget(tc_trace *t, tc_plan *gone) {
+  uint32_t n = 0;
+  lock_latest(t);
   for (int i = 0; i < TC_LATEST_PLANS; i++) {
-    tc_plan_release(t->latest[i]);
+    if (t->latest[i] != gone) continue;
     t->latest[i] = NULL;
+    n++;
   }
+  unlock_latest(t);
+  while (n--) tc_plan_release(gone);
 }
 
-// One of the latest that has the key and is in the cache yet, retained; without the key's hash and the cache's lock.
+// One of the latest that has the key, retained; without the key's hash and the cache's lock.
 static tc_plan *find_latest(tc_trace *t, uint32_t n_word) {
-  for (int i = 0; i < TC_LATEST_PLANS; i++) {
+  tc_plan *found = NULL;
+  lock_latest(t);
+  for (int i = 0; i < TC_LATEST_PLANS && !found; i++) {
     tc_plan *p = t->latest[i];
-    if (!p) continue;
-    if (atomic_load_explicit(&p->gone, memory_order_relaxed)) {
-      tc_plan_release(p);
-      t->latest[i] = NULL;
-      continue;
-    }
-    if (p->n_word != n_word || memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) != 0) continue;
-    log_hit(p);
-    return use(p);
+    if (p && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0) found = use(p);
   }
-  return NULL;
+  unlock_latest(t);
+  if (found) log_hit(found);
+  return found;
 }
 
+// One that was evicted since it was found goes again: who evicted it has looked already.
 static void remember(tc_trace *t, tc_plan *p) {
-  tc_plan **place = &t->latest[t->next_latest++ % TC_LATEST_PLANS];
-  tc_plan_release(*place);
-  *place = tc_plan_retain(p);
+  uint32_t i = t->next_latest++ % TC_LATEST_PLANS;
+  tc_plan_release(replace_latest(t, i, tc_plan_retain(p)));
+  if (atomic_load(&p->gone)) tc_plan_forget(t, p);
 }
 
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
@@ -401,7 +479,11 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
   *hit = *out != NULL;
   if (!*hit) {
     uint64_t start = tc_ticks();
-    TC_TRY(make(t, n_rec_words, n_word, hash, out));
+    tc_watch watch;
+    tc_watch_begin(&watch, t->n_node);
+    tc_status st = make(t, n_rec_words, n_word, hash, out);
+    tc_watch_end(&watch);
+    TC_TRY(st);
     *compile_ticks += tc_ticks_between(start, tc_ticks());
     keep(*out);
   }
@@ -426,22 +508,29 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   p->arg_at[0] = p->arg_at[1] = 0;
   p->leaf_of[0] = 0, p->leaf_of[1] = p->out_of[0] = p->out_of[1] = TC_LEAF_NONE;
   p->dev[0] = (uint8_t)from, p->dev[1] = (uint8_t)to;
+  shrink(p);
+  count_bytes(p);
   keep(p);
   *out = p;
   return TC_OK;
 }
 
-// Empties the cache. Other threads' latest plans are released by their next syncs.
+// Empties the cache. What runs are held for holds its plan on.
 static void clear(void) {
-  tc_trace *mine = tc_trace_mine;
-  if (mine) {
-    tc_biased_lock_own(&mine->lock);
-    tc_plan_forget_latest(mine);
-    tc_biased_unlock_own(&mine->lock);
-  }
+  tc_plan *gone = NULL;
   pthread_mutex_lock(&self.lock);
-  while (self.n) tc_plan_release(evict_locked());
+  for (int b = 0; b < N_BUCKETS; b++) {
+    for (tc_plan *p = self.bucket[b], *next; p; p = next) {
+      next = p->next;
+      atomic_store(&p->gone, true);
+      p->next = gone;
+      gone = p;
+    }
+    self.bucket[b] = NULL;
+  }
+  self.n = self.bytes = 0;
   pthread_mutex_unlock(&self.lock);
+  drop_evicted(gone);
 }
 
 static void clear_at_exit(void) __attribute__((destructor));

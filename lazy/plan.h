@@ -39,6 +39,7 @@ typedef struct tc_plan {
   const char *tier;  // how its kernels run when they are all compiled, static
   uint64_t bytes_moved;  // of every run; what prepares is told by launch
   size_t taken_bytes;  // memory that a run takes: results that have none yet, and the arena; likewise
+  size_t bytes;  // all that it holds, with its program; 0: not counted, since it is used once
   struct tc_plan *next;  // in its bucket
   _Atomic uint64_t used;  // of all the cache's uses, the number of its last one
   _Atomic bool gone;  // from the cache
@@ -75,6 +76,8 @@ static inline tc_plan *tc_plan_retain(tc_plan *p) {
 void tc_plan_release(tc_plan *p);  // NULL is fine
 // pre: t is locked. Releases the plans that it would find without the cache.
 void tc_plan_forget_latest(tc_trace *t);
+// By any thread: the trace does not find this plan, which is no longer in the cache, without it.
+void tc_plan_forget(tc_trace *t, tc_plan *gone);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
@@ -93,6 +96,11 @@ typedef struct tc_work_done {
   bool lacks_forms;  // it failed with nothing done: there is no memory for what it would prepare, or that would not be used for long
 } tc_work_done;
 
+typedef struct tc_anomaly {
+  uint32_t node;
+  char text[320];  // what it makes, and of what
+} tc_anomaly;
+
 // What lazy needs of an evaluator; lowering/ defines it, tests of lazy alone may link another.
 typedef struct tc_lowering_ops {
   // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program NULL.
@@ -102,11 +110,14 @@ typedef struct tc_lowering_ops {
   tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
                       tc_work_done *prepared);
   void (*destroy)(void *program);
+  size_t (*bytes)(const void *program);  // of the host's memory that it holds; kernels, which programs share, are not among it
   // TC_VERIFY=1 (lowering/verify.h): what the plan should store, to be had before the run, which may write over its operands; NULL where nothing is to
   // be compared. After the run, how many results are wrong. A line for each goes to the file.
   struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
   // ran: whether there is anything to compare.
   uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
+  // TC_ANOMALY=1 (lowering/anomaly.h), before a run: whether it would store a NaN or infinity that its leaves do not have, and what makes the first one.
+  bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
   // Drops cached kernels and waits for compilers; adds its counters.
   void (*clear)(void);
   void (*stats)(tc_cache_info *info);

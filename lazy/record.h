@@ -85,6 +85,7 @@ tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t
 tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start,
                            const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);
+tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis);  // a's element start comes first; start is within the extent
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value);
 // Windows along an axis, `step` apart, of `size` elements, `dilation` apart: the axis counts windows, a new last axis a window's elements. Windows that
 // tile the axis are recorded as a slice, a reshape and a permutation.
@@ -97,6 +98,7 @@ tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
 // Positions (i64) along an axis in the order of the values, equal ones in theirs, NaN as the greatest: of all, or of the first k.
 tc_node tc_rec_argsort(tc_trace *t, tc_node a, int axis, bool descending);
 tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);
+tc_node tc_rec_argkth(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);  // the last of these k alone
 // sorted [n], or [.., n] with values [.., m]: where each value would go, before equals or after them (right).
 tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX

@@ -53,6 +53,16 @@ tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descend
   return tc_rec_append_dims(t, TC_OP_ARGTOPK, TC_I64, &d, a, 2, attr);
 }
 
+tc_node tc_rec_argkth(tc_trace *t, tc_node a, int64_t k, int axis, bool descending) {
+  if ((axis = tc_rec_axis(t, a, axis, 0)) < 0 || !can_be_sorted(t, a, axis)) return TC_NODE_ERR;
+  tc_dims d = *tc_node_dims(t, a);
+  if (k < 1 || k > d.dim[axis]) return tc_rec_fail(t, TC_ERR_ARG, "k is %lld; axis %d has %lld elements", (long long)k, axis, (long long)d.dim[axis]);
+  uint64_t attr[2] = {(uint64_t)axis, descending}, arg[TC_MAX_RANK] = {0};
+  arg[axis] = (uint64_t)(k - 1);
+  d.dim[axis] = 1;
+  return tc_rec_append(t, TC_OP_ARGKTH, TC_I64, tc_rec_intern(t, &d), 1, &a, 2, attr, d.rank, arg);
+}
+
 tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right) {
   if (!ok(t, sorted) || !ok(t, values)) return TC_NODE_ERR;
   const tc_dims *ds = tc_node_dims(t, sorted), *dv = tc_node_dims(t, values);

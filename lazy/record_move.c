@@ -120,6 +120,17 @@ tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_
   return tc_rec_append(t, TC_OP_WRITE_SLICE, type_of(t, old), shape_of(t, old), 2, (tc_node[]){old, value}, d->rank, attr, d->rank, arg);
 }
 
+tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis) {
+  if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
+  const tc_dims *d = tc_node_dims(t, a);
+  if (d->dim[axis] < 2) return a;
+  if (start < 0 || start >= d->dim[axis])
+    return tc_rec_fail(t, TC_ERR_ARG, "start %lld is not within %lld elements", (long long)start, (long long)d->dim[axis]);
+  uint64_t attr = (uint64_t)axis, arg[TC_MAX_RANK] = {0};
+  arg[axis] = (uint64_t)start;
+  return tc_rec_append(t, TC_OP_ROLL, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, d->rank, arg);
+}
+
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask) {
   if (!ok(t, a)) return TC_NODE_ERR;
   uint64_t attr = axes_mask;

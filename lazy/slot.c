@@ -205,6 +205,14 @@ static void chunk_close(tc_trace *t, tc_chunk *chunk, uint32_t first) {
   }
 }
 
+void tc_trace_forget_plan(struct tc_plan *gone) {
+  if (tc_trace_mine) tc_plan_forget(tc_trace_mine, gone);  // which may have no chunk
+  for (uint32_t c = 0; c < atomic_load(&n_chunks); c++) {
+    tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[c], memory_order_acquire);
+    if (chunk && chunk->owner != tc_trace_mine && tc_trace_is_here(chunk->owner)) tc_plan_forget(chunk->owner, gone);
+  }
+}
+
 void tc_trace_close_all(void) {
   if (!tc_enter("shutdown", 0)) return;
   for (uint32_t c = 0; c < TC_N_CHUNKS; c++) {

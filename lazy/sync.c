@@ -171,10 +171,24 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   return st;
 }
 
+// TC_ANOMALY=1: nothing has run yet, so what was to be assigned keeps its old value.
+static tc_status refuse_anomaly(const tc_trace *t, const tc_plan *p, void *const *leaf) {
+  tc_anomaly found;
+  if (!tc_lowering.find_anomaly(p, leaf, t->arg, &found)) return TC_OK;
+  tc_call by = t->call[found.node], of = found.node < t->n_of ? t->of[found.node] : (tc_call){NULL, 0};
+  char here[160], there[160];
+  tc_site_text(by.site, here, sizeof here);
+  tc_site_text(of.site, there, sizeof there);
+  const char *part = of.op ? ", a part of the gradient of " : "", *at = of.op ? " at " : "", *op = of.op ? of.op : "";
+  tc_log_line(TC_LOG_WARN, "TC_ANOMALY: %s at %s: %s%s%s%s%s", by.op, here, found.text, part, op, at, of.op ? there : "");
+  return tc_fail(TC_ERR_ANOMALY, by.op, by.site, "%s%s%s%s%s", found.text, part, op, at, of.op ? there : "");
+}
+
 static tc_status launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, tc_sync_point *rec) {
   void **ptr = (void **)(t->out + p->n_out);
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
+  if (TC_UNLIKELY(tc_options_get()->anomaly)) TC_TRY(refuse_anomaly(t, p, ptr));
   tc_status st = TC_UNLIKELY(tc_options_get()->verify) ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
                                                        : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
   for (uint32_t i = 0; i < p->n_out && st == TC_OK; i++) tc_buffer_set_made(t->out[i]);

@@ -168,6 +168,7 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
     case TC_OP_EXPAND: return tc_rec_expand(t, a, &x->dims);
     case TC_OP_SLICE:
     case TC_OP_WRITE_SLICE: return sliced(t, x);
+    case TC_OP_ROLL: return axis_of(x, 0) < x->n_arg ? tc_rec_roll(t, a, (int64_t)x->arg[axis_of(x, 0)], axis_of(x, 0)) : TC_NODE_ERR;
     case TC_OP_FLIP: return attr_of(x, 0) >> dims_of(t, x, 0)->rank == 0 ? tc_rec_flip(t, a, (uint32_t)x->attr[0]) : TC_NODE_ERR;
     case TC_OP_PAD: return padded(t, x);
     case TC_OP_CAT: return tc_rec_cat(t, x->n_in, x->in, axis_of(x, 0));
@@ -183,6 +184,8 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
       int axis = axis_of(x, 0);
       return axis < x->dims.rank ? tc_rec_argtopk(t, a, x->dims.dim[axis], axis, attr_of(x, 1) == 1) : TC_NODE_ERR;
     }
+    case TC_OP_ARGKTH:
+      return axis_of(x, 0) < x->n_arg ? tc_rec_argkth(t, a, (int64_t)x->arg[axis_of(x, 0)] + 1, axis_of(x, 0), attr_of(x, 1) == 1) : TC_NODE_ERR;
     case TC_OP_SEARCHSORTED: return tc_rec_searchsorted(t, a, b, attr_of(x, 0) == 1);
     case TC_OP_SOFTMAX:
     case TC_OP_LOG_SOFTMAX: return tc_rec_softmax(t, x->op, a, axis_of(x, 0));

@@ -32,7 +32,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_buffer_release(t->user[i].buf);
     tc_slot_settle(t, t->user[i].slot);
   }
-  t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
   t->n_old_mark = t->n_mark, t->passed = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
@@ -43,11 +43,12 @@ static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   tc_buffer_release(t->value);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->call, t->flag, t->dev,  t->arg,
-                         t->leaf, t->past, t->want,   t->pool,    t->todo, t->out,  t->user, t->map};
+  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
+                         t->past, t->want, t->pool,   t->todo,    t->out,  t->user, t->map, t->of};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&t->walk);
   tc_biased_lock_fini(&t->lock);
+  tc_biased_lock_fini(&t->latest_lock);
   tc_free(t);
 }
 
@@ -106,17 +107,23 @@ static void at_exit_of_process(void) {
 // In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written. Its own is
 // locked around the fork, since another thread may be reading a tensor of it; registered after the other locks, so taken before them.
 static void before_fork(void) {
-  if (tc_trace_mine && !tc_inside) tc_biased_lock_fork(&tc_trace_mine->lock);
+  if (!tc_trace_mine || tc_inside) return;
+  tc_biased_lock_fork(&tc_trace_mine->lock);
+  tc_biased_lock_fork(&tc_trace_mine->latest_lock);
 }
 
 static void after_fork(void) {
-  if (tc_trace_mine && !tc_inside) tc_biased_unlock_fork(&tc_trace_mine->lock, false);
+  if (!tc_trace_mine || tc_inside) return;
+  tc_biased_unlock_fork(&tc_trace_mine->latest_lock, false);
+  tc_biased_unlock_fork(&tc_trace_mine->lock, false);
 }
 
 static void forked(void) {
   uint32_t forks = atomic_fetch_add(&self.forks, 1) + 1;
   if (tc_trace_mine) tc_trace_mine->forks = forks;
-  if (tc_trace_mine && !tc_inside) tc_biased_unlock_fork(&tc_trace_mine->lock, true);
+  if (!tc_trace_mine || tc_inside) return;
+  tc_biased_unlock_fork(&tc_trace_mine->latest_lock, true);
+  tc_biased_unlock_fork(&tc_trace_mine->lock, true);
 }
 
 static void make_key(void) {
@@ -141,6 +148,7 @@ tc_trace *tc_trace_begin(void) {
       return NULL;
     }
     tc_biased_lock_init(&t->lock);
+    tc_biased_lock_init(&t->latest_lock);
     t->free_slot = TC_SLOT_NONE;
     tc_trace_reset(t);  // epoch 1
   }
@@ -148,6 +156,7 @@ tc_trace *tc_trace_begin(void) {
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
   tc_biased_lock_begin(&t->lock);
+  tc_biased_lock_begin(&t->latest_lock);
   return tc_trace_mine = t;
 }
 

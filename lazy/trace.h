@@ -161,6 +161,7 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;            // scratch of a sync
   uint32_t cap_out;
+  tc_biased_lock latest_lock;  // of latest alone, from which others take what they evict; nothing is locked while it is held
   struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
   uint32_t next_latest;       // which is given up for another
   struct tc_user {            // writable borrowed memory that an assign must reach by the sync
@@ -169,6 +170,8 @@ struct tc_trace {
     tc_buffer *spare;         // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
+  tc_call *of;                // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With TC_ANOMALY=1 alone
+  uint32_t n_of, cap_of;
   struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained
     tc_tensor handle;
     tc_buffer *buf;
@@ -230,6 +233,8 @@ void tc_slot_settle(tc_trace *t, uint32_t slot);
 void tc_slot_free_all(void);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
+// No trace finds the plan, which is no longer in the cache, among its latest.
+void tc_trace_forget_plan(struct tc_plan *gone);
 // A program may look at its sync points alone. So what failed without a value to tell of it is owed to the next one: a run that nobody waited for and
 // that undid assigns, and a call that is all effect (tc_owe).
 // pre: t is locked. The error that is owed, told once; TC_OK: none, or the program has cleared the error of such a call.

@@ -48,6 +48,13 @@ void tc_vjp_flip(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_flip(v->t, v->g, (uint32_t)v->attr[0]));
 }
 
+// The shift the other way.
+void tc_vjp_roll(tc_vjp *v) {
+  uint64_t axis = v->attr[0];
+  int64_t n = tc_vjp_in_dims(v, 0)->dim[axis], start = (int64_t)v->arg[axis];
+  tc_vjp_give(v, 0, tc_rec_roll(v->t, v->g, start ? n - start : 0, (int)axis));
+}
+
 void tc_vjp_pad(tc_vjp *v) {
   int64_t low[TC_MAX_RANK] = {0};
   int32_t rank = tc_vjp_in_dims(v, 0)->rank;

@@ -88,7 +88,7 @@ static void report(const tc_plan *plan, const run *r, const tc_call *call) {
 
 // ---- steps ----
 
-static void fill_view(tc_view *v, const tc_gnode *x) {
+static void fill_view(tc_view *v, const tc_row_value *x) {
   *v = (tc_view){.type = x->type, .rank = x->shape->d.rank};
   int64_t stride = 1;
   for (int i = v->rank; i-- > 0;) {
@@ -98,7 +98,7 @@ static void fill_view(tc_view *v, const tc_gnode *x) {
 }
 
 // A view of x repeated to d's shape.
-static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
+static void fill_broadcast(tc_view *v, const tc_row_value *x, const tc_dims *d) {
   tc_view dense;
   fill_view(&dense, x);
   *v = (tc_view){.type = x->type, .rank = d->rank};
@@ -110,27 +110,29 @@ static void fill_broadcast(tc_view *v, const tc_gnode *x, const tc_dims *d) {
 }
 
 static tc_status run_row(const run *r, const tc_step *s, int64_t begin, int64_t end) {
-  const tc_gnode *x = &r->p->graph.node[s->node];
+  const tc_row_value *x = r->p->row_value + s->row.value;
+  const uint32_t *bind = r->p->bind + s->first_bind, n_in = s->n_bind - 1;
   tc_view in[TC_REF_MAX_IN];
-  bool elementwise = tc_op_kind_of(x->op) == TC_KIND_ELEM;
-  for (int i = 0; i < x->n_in; i++) {
+  bool elementwise = tc_op_kind_of(s->op) == TC_KIND_ELEM;
+  for (uint32_t i = 0; i < n_in; i++) {
     if (elementwise)
-      fill_broadcast(&in[i], &r->p->graph.node[x->in[i]], &x->shape->d);
+      fill_broadcast(&in[i], &x[1 + i], &x->shape->d);
     else
-      fill_view(&in[i], &r->p->graph.node[x->in[i]]);
-    in[i].ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)i]);
+      fill_view(&in[i], &x[1 + i]);
+    in[i].ptr = pointer_of(r, bind[i]);
   }
-  tc_ref_call call = {.n_in = x->n_in, .in = in, .attr = x->attr, .arg = r->num + s->first_num, .begin = begin, .end = end, .extent = s->extent};
+  const uint64_t *attr = r->p->row_attr + s->row.attr, *arg = r->num + s->first_num;
+  tc_ref_call call = {.n_in = (int)n_in, .in = in, .attr = attr, .arg = arg, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
-  call.out.ptr = pointer_of(r, r->p->bind[s->first_bind + (uint32_t)x->n_in]);
+  call.out.ptr = pointer_of(r, bind[n_in]);
   uint64_t value = 0;
-  if (x->n_in > 0 && r->p->bind[s->first_bind] == r->p->bind[s->first_bind + (uint32_t)x->n_in]) {  // filled: one element, repeated
-    tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = r->num + s->first_num + x->n_arg};
+  if (n_in > 0 && bind[0] == bind[n_in]) {  // filled: one element, repeated, whose value is the last scalar
+    tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = arg + s->n_num - 1};
     TC_TRY(tc_ref_full(&one));
     in[0].ptr = &value;
     memset(in[0].stride, 0, sizeof in[0].stride);
   }
-  return rows[x->op](&call);
+  return rows[s->op](&call);
 }
 
 static void run_quietly(const run *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
@@ -142,7 +144,7 @@ static void run_quietly(const run *r, const tc_step *s, int64_t begin, int64_t e
     return;
   }
   if (s->kind == TC_STEP_ZERO) {
-    const tc_gnode *x = &r->p->graph.node[s->node];
+    const tc_row_value *x = r->p->row_value + s->row.value;
     memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }

@@ -47,8 +47,11 @@ struct tc_program {
   _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
   _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none
   struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
-  tc_graph graph;  // attributes of ROW steps point into its arena
-  tc_arena arena;
+  tc_row_value *row_value;  // of each ROW and ZERO: the result's, then the operands'
+  uint64_t *row_attr;
+  uint32_t n_row_value, n_row_attr;
+  tc_graph graph;  // while it is made; of one that is whole plan, target and packs_few
+  tc_arena arena;  // of the graph
 };
 
 static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, uint32_t place) {

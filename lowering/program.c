@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lowering/again.h"
+#include "lowering/anomaly.h"
 #include "lowering/choices.h"
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
@@ -17,6 +18,7 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/watch.h"
 
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
@@ -245,6 +247,7 @@ static tc_status compile(tc_builder *b, uint64_t graph) {
   if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
   for (uint32_t i = 0; i < 32; i++)
     if (own >> i & 1) wish[n++] = (tc_kernel_wish){.own = i};
+  tc_watch_doing("compiling", n, "kernels");
   if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
   const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));
@@ -309,13 +312,75 @@ static const char *tier_of(const tc_program *p) {
   return tier;
 }
 
+// ---- a program that is whole ----
+
+// A list that was made with room to grow, at its length.
+static void shrink(void *list, uint32_t *cap, uint32_t n, size_t bytes) {
+  void *p = *cap > n ? tc_realloc(*(void **)list, n * bytes) : NULL;
+  if (p) *(void **)list = p, *cap = n;
+}
+
+static bool is_row(const tc_step *s) {
+  return s->kind == TC_STEP_ROW || s->kind == TC_STEP_ZERO;
+}
+
+// What runs will read of the nodes of rows, which go.
+static bool keep_rows(tc_program *p) {
+  uint32_t n_value = 0, n_attr = 0;
+  for (uint32_t i = 0; i < p->n_step && !p->gpu; i++) {
+    tc_step *s = &p->step[i];
+    if (!is_row(s)) continue;
+    s->row.value = n_value, n_value += s->n_bind;
+    s->row.attr = n_attr, n_attr += (uint32_t)p->graph.node[s->node].n_attr;
+  }
+  if (n_value == 0) return true;
+  p->row_value = tc_malloc(n_value * sizeof *p->row_value);
+  p->row_attr = tc_malloc(n_attr * sizeof *p->row_attr);
+  if (!p->row_value || !p->row_attr) return false;
+  p->n_row_value = n_value, p->n_row_attr = n_attr;
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    const tc_step *s = &p->step[i];
+    if (!is_row(s)) continue;
+    const tc_gnode *x = &p->graph.node[s->node];
+    tc_row_value *v = p->row_value + s->row.value;
+    *v++ = (tc_row_value){x->shape, x->type};
+    for (int k = 0; k < x->n_in; k++) *v++ = (tc_row_value){p->graph.node[x->in[k]].shape, p->graph.node[x->in[k]].type};
+    if (x->n_attr) memcpy(p->row_attr + s->row.attr, x->attr, (size_t)x->n_attr * sizeof *x->attr);
+  }
+  return true;
+}
+
+// Gives back what only making the program needed: it may stay for long, and its graph is many times as large as the rest.
+static tc_status finish(tc_program *p) {
+  if (!keep_rows(p)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  for (tc_program *q = p; q; q = q->prepare) {
+    shrink(&q->step, &q->cap_step, q->n_step, sizeof *q->step);
+    shrink(&q->bind, &q->cap_bind, q->n_bind, sizeof *q->bind);
+    shrink(&q->num, &q->cap_num, q->n_num, sizeof *q->num);
+    shrink(&q->block, &q->cap_block, q->n_block, sizeof *q->block);
+    shrink(&q->kept_bytes, &q->cap_kept, q->n_kept, sizeof *q->kept_bytes);
+  }
+  tc_graph_fini(&p->graph);
+  p->graph = (tc_graph){.plan = p->graph.plan, .target = p->graph.target, .packs_few = p->graph.packs_few};
+  tc_arena_fini(&p->arena);
+  return TC_OK;
+}
+
+size_t tc_program_bytes(const void *program) {
+  const tc_program *p = program;
+  return sizeof *p + p->cap_step * sizeof *p->step + p->cap_bind * sizeof *p->bind + p->cap_num * sizeof *p->num + p->cap_block * sizeof *p->block +
+         p->cap_kept * sizeof *p->kept_bytes + (p->n_wave + 2) * sizeof *p->wave_first + (p->n_wave + 1) * sizeof *p->wave_tasks +
+         p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr + (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) +
+         (p->prepare ? tc_program_bytes(p->prepare) : 0);
+}
+
 void tc_program_destroy(void *program) {
   tc_program *p = program;
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
   tc_steps_drop(p);
   tc_graph_fini(&p->graph);
-  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes};
+  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes, p->row_value, p->row_attr};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
   tc_free(p);
@@ -346,6 +411,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   atomic_store_explicit(&p->interprets, !p->gpu, memory_order_relaxed);
   atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
+  if ((st = finish(p)) != TC_OK) return tc_program_destroy(p), st;
   *out = p;
   return TC_OK;
 }
@@ -375,8 +441,10 @@ const tc_lowering_ops tc_lowering = {
     .lower = lower,
     .launch = tc_program_launch,
     .destroy = tc_program_destroy,
+    .bytes = tc_program_bytes,
     .verify_begin = tc_verify_begin,
     .verify_end = tc_verify_end,
+    .find_anomaly = tc_anomaly_find,
     .clear = clear,
     .stats = stats,
 };

@@ -41,7 +41,12 @@ typedef struct tc_step {
   bool shares_draft;  // it is that of an earlier run of the step (again.h)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
-  uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes
+  union {
+    uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes
+    struct {
+      uint32_t value, attr;  // ROW, ZERO of a program that is whole: first of the program's lists of these
+    } row;
+  };
   uint32_t first_bind, n_bind;  // places; ROW, CALL: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
@@ -81,9 +86,17 @@ typedef struct tc_num_source {
   uint64_t value;  // number of the run's argument, or the value itself
 } tc_num_source;
 
+// What a run knows of a value that a ROW makes or reads.
+typedef struct tc_row_value {
+  const tc_shape_info *shape;
+  tc_type type;
+} tc_row_value;
+
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);
+// Bytes of the host's memory that it holds, without kernels, which programs share.
+size_t tc_program_bytes(const void *program);
 // TC_LOG=plan: its steps, and where their values lie.
 void tc_program_log(const tc_program *p, const tc_plan *plan);
 // See tc_lowering_ops.

@@ -54,8 +54,7 @@ static size_t bytes_of(const tc_plan *p, uint32_t node) {
   return (size_t)shape_of(p, node)->count * tc_type_bytes(type_of(p, node));
 }
 
-// What lies at `at` for the host to read: there, or in a copy, *out, which is the caller's. NULL: no room, or the device is lost.
-static const void *look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out) {
+const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out) {
   *out = NULL;
   if (!gpu) return at;
   if (tc_buffer_create(bytes, out) != TC_OK) return NULL;
@@ -69,7 +68,7 @@ static const void *look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **o
 static void *look_at(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf) {
   void *at = p->leaf_of[node] != TC_LEAF_NONE ? leaf[p->leaf_of[node]] : v->value[node]->ptr;
   if (!v->gpu) return at;
-  if (!v->seen[node] && !look(v->gpu, at, bytes_of(p, node), &v->seen[node])) return NULL;
+  if (!v->seen[node] && !tc_verify_look(v->gpu, at, bytes_of(p, node), &v->seen[node])) return NULL;
   return v->seen[node]->ptr;
 }
 
@@ -238,8 +237,7 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
 
 // ---- Running records one by one ----
 
-// The record's value on a device, from operands by position.
-static bool run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out) {
+bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out) {
   tc_plan *q = NULL;
   *out = NULL;
   bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create_on(device, bytes_of(p, node), out) == TC_OK &&
@@ -266,7 +264,7 @@ static bool run_size(const tc_plan *p, uint32_t node, void *const *operand, cons
       tc_set_f64(type_of(p, in), sizes[i]->ptr, k, size_of(tc_rec_op(r), tc_get_f64(type_of(p, in), operand[i], k)));
     if (ok) ptr[i] = sizes[i]->ptr;
   }
-  ok = ok && run_record(p, node, TC_DEVICE_REF, ptr, arg, out);
+  ok = ok && tc_verify_run_record(p, node, TC_DEVICE_REF, ptr, arg, out);
   for (int i = 0; i < 2; i++) tc_buffer_release(sizes[i]);
   return ok;
 }
@@ -275,7 +273,8 @@ static bool run_size(const tc_plan *p, uint32_t node, void *const *operand, cons
 static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, void *const *seen, const uint64_t *arg, FILE *to) {
   tc_buffer *want = NULL, *size = NULL;
   bound b = bound_of(p, node);
-  bool ok = run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) && run_record(p, node, TC_DEVICE_REF, seen, arg, &want);
+  bool ok = tc_verify_run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) &&
+            tc_verify_run_record(p, node, TC_DEVICE_REF, seen, arg, &want);
   const void *got = ok ? look_at(p, node, v, NULL) : NULL;
   if (ok) ok = got != NULL;
   if (ok && memcmp(got, want->ptr, bytes_of(p, node)) != 0) {
@@ -317,7 +316,7 @@ static bool must_stay(const tc_plan *p, uint32_t node) {
 // Of a leaf's content as it is now.
 static bool hash_of(const tc_plan *p, uint32_t node, const tc_verified *v, void *const *leaf, tc_hash *out) {
   tc_buffer *copy;
-  const void *at = look(v->gpu, leaf[p->leaf_of[node]], bytes_of(p, node), &copy);
+  const void *at = tc_verify_look(v->gpu, leaf[p->leaf_of[node]], bytes_of(p, node), &copy);
   if (at) *out = tc_hash_bytes(at, bytes_of(p, node));
   tc_buffer_release(copy);
   return at != NULL;
@@ -362,7 +361,7 @@ uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out,
   for (uint32_t i = 0; ran && i < plan->n_out; i++) {
     uint32_t node = plan->out[i].node;
     tc_buffer *copy;
-    const void *got = look(v->gpu, out[i], bytes_of(plan, node), &copy), *want = look_at(plan, node, v, leaf);
+    const void *got = tc_verify_look(v->gpu, out[i], bytes_of(plan, node), &copy), *want = look_at(plan, node, v, leaf);
     if (got && want && memcmp(got, want, bytes_of(plan, node)) != 0) n_wrong += differs(plan, node, got, want, NULL, NULL, to);
     tc_buffer_release(copy);
   }

@@ -11,6 +11,7 @@
 #ifndef TC_LOWERING_VERIFY_H
 #define TC_LOWERING_VERIFY_H
 
+#include "device/gpu.h"
 #include "lazy/plan.h"
 
 typedef struct tc_verified tc_verified;
@@ -21,5 +22,10 @@ tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint6
 // Writes a line for each stored result that is not what its record gave, and for each leaf that was written over. How many lines were written, by begin
 // too; 0 if the plan did not run. Frees v.
 uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out, tc_verified *v, bool ran, FILE *to);
+
+// What lies at `at` for the host to read: there, or in a copy, *out, which is the caller's. NULL: no room, or the device is lost. gpu NULL: the host's memory.
+const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out);
+// The value of a record on a device, from operands by position; *out is the caller's.
+bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out);
 
 #endif

@@ -532,6 +532,11 @@ const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s) {
   return atomic_load(&s->plain);
 }
 
+size_t tc_gpu_sequence_held(const tc_gpu_sequence *s) {
+  return sizeof *s + s->n * (sizeof *s->launch + sizeof *s->first) + s->n_fills * sizeof *s->fill + s->n_calls * sizeof *s->request +
+         (tc_gpu_fill_most(s->g) + TC_GPU_FILL_HEAD) * sizeof *s->value;
+}
+
 size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s) {
   return atomic_load_explicit(&s->copied_bytes, memory_order_relaxed);
 }

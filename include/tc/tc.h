@@ -143,6 +143,7 @@ typedef struct tc_memory {
   uint64_t n_allocs;  // calls to the system allocator since start
   size_t prepared_bytes;  // of the live: forms of parameters kept for later runs
   size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same of GPUs' memory, which the cap does not count
+  size_t plan_bytes;  // of plans, beside all of the above: those that are cached (TC_PLAN_CACHE_BYTES), and those that a value needs to be made again
 } tc_memory;
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
@@ -151,7 +152,7 @@ TC_API tc_status tc_set_memory_cap(size_t bytes);
 // time and changes no bit. Where it cannot be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget. TC_MEMORY_BUDGET says the first.
 // Results, parameters and optimizers' state are not counted. Thread-safe.
 TC_API tc_status tc_set_memory_budget(size_t bytes);
-// Gives pooled memory back to the system, and what is prepared from parameters and can be made again.
+// Gives pooled memory back to the system, what is prepared from parameters and can be made again, and what the C library's malloc has free.
 TC_API void tc_trim(void);
 // Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
 TC_API void tc_shutdown(void);
@@ -173,7 +174,7 @@ typedef struct tc_cache_info {
   size_t n_choices;  // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 TC_API tc_cache_info tc_cache_stats(void);
-// Forgets plans and kernels of this process; files stay.
+// Forgets plans and kernels of this process; files stay. With tc_trim after it, their memory is the system's again.
 TC_API void tc_cache_clear(void);
 
 // One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by site at exit.

@@ -112,6 +112,19 @@ tc_status tc_ref_slice(const tc_ref_call *call) {
   return TC_OK;
 }
 
+// Two boxes: from the start on, and what lies before it.
+tc_status tc_ref_roll(const tc_ref_call *call) {
+  const tc_view *in = &call->in[0], *out = &call->out;
+  uint64_t axis = call->attr[0];
+  int64_t start = (int64_t)call->arg[axis], n = out->dim[axis], dim[TC_MAX_RANK];
+  for (int d = 0; d < out->rank; d++) dim[d] = out->dim[d];
+  dim[axis] = n - start;
+  copy_box(in->type, out->rank, dim, out->ptr, 0, out->stride, in->ptr, start * in->stride[axis], in->stride);
+  dim[axis] = start;
+  if (start) copy_box(in->type, out->rank, dim, out->ptr, (n - start) * out->stride[axis], out->stride, in->ptr, 0, in->stride);
+  return TC_OK;
+}
+
 tc_status tc_ref_flip(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t stride[TC_MAX_RANK], at = 0;

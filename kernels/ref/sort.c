@@ -121,7 +121,7 @@ static unsigned bucket_of(const int64_t *count, int64_t *need) {
   return v;
 }
 
-// Positions of the k least of n keys into a, those of equal keys in ascending order. b: scratch. 0 < k < n.
+// Positions of the k least of n keys into a, those of equal keys in ascending order, the greatest of them last. b: scratch. 0 < k <= n.
 static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k, uint64_t *a, uint64_t *b) {
   int64_t taken = 0, left = n, need = k;
   for (int shift = bits - 8; shift >= 0; shift -= 8) {
@@ -145,7 +145,8 @@ static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k
 
 // ---- The kernels ----
 
-static tc_status order(const tc_ref_call *call, const char *name) {
+// kth: of the first so many the last alone; 0: all that the result has room for.
+static tc_status order(const tc_ref_call *call, const char *name, int64_t kth) {
   tc_view in = call->in[0], out = call->out;
   uint64_t axis = call->attr[0];
   tc_share share;
@@ -153,13 +154,18 @@ static tc_status order(const tc_ref_call *call, const char *name) {
   if (!tc_share_find(call, (int)axis, false, &share)) return TC_OK;
   if (share.axis >= 0) in = tc_share_slice(&in, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
   tc_lanes_begin(&l, &in, &out, axis, 1);
-  int64_t n = l.n, k = out.rank ? out.dim[axis] : 1;
+  int64_t n = l.n, k = kth ? kth : out.rank ? out.dim[axis] : 1;
   if (n == 0 || k == 0) return TC_OK;
   int bits = key_bits(in.type);
   uint64_t *key = tc_malloc((size_t)n * 3 * sizeof *key), *a = key + n, *b = a + n;
   if (!key) return tc_fail(TC_ERR_MEMORY, name, 0, "no memory to sort %lld elements", (long long)n);
   while (tc_walk_next(&l.walk)) {
     load_keys(in.type, in.ptr, l.walk.offset[0], l.in_step, n, call->attr[1] != 0, key);
+    if (kth) {
+      select_positions(key, bits, n, k, a, b);
+      ((int64_t *)out.ptr)[l.walk.offset[1]] = (int64_t)a[k - 1];
+      continue;
+    }
     if (k < n)
       select_positions(key, bits, n, k, a, b);
     else
@@ -172,9 +178,13 @@ static tc_status order(const tc_ref_call *call, const char *name) {
 }
 
 tc_status tc_ref_argsort(const tc_ref_call *call) {
-  return order(call, "argsort");
+  return order(call, "argsort", 0);
 }
 
 tc_status tc_ref_argtopk(const tc_ref_call *call) {
-  return order(call, "argtopk");
+  return order(call, "argtopk", 0);
+}
+
+tc_status tc_ref_argkth(const tc_ref_call *call) {
+  return order(call, "kthvalue", (int64_t)call->arg[call->attr[0]] + 1);
 }

@@ -320,6 +320,13 @@ void tc_gpu_launches_destroy(tc_gpu_launches *l) {
   tc_free(l);
 }
 
+size_t tc_gpu_launches_held(const tc_gpu_launches *l) {
+  size_t bytes = sizeof *l + l->cap_word * sizeof *l->word + l->cap_map * sizeof *l->map;
+  bytes += (l->n_sequence + 1) * sizeof *l->sequence + (l->n_sequence + 2) * sizeof *l->first_word;
+  for (uint32_t i = 0; i < l->n_sequence; i++) bytes += l->sequence[i] ? tc_gpu_sequence_held(l->sequence[i]) : 0;
+  return bytes;
+}
+
 #define FAULT_BYTES 64  // the word, and room to the next line
 #define SCRATCH_ALIGNED 256  // as a library's workspace must be; the blocks end at a multiple of 64
 

@@ -19,6 +19,8 @@ uint32_t tc_gpu_launches_own(const tc_gpu_launches *l);
 // The steps' kernels are compiled, and those it wished for, in the same order, are `made`: references that it takes, whatever the status.
 tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made);
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
+// Bytes of the host's memory that they hold.
+size_t tc_gpu_launches_held(const tc_gpu_launches *l);
 // Bytes that a run needs in its arena behind the program's blocks.
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l);
 // How the latest run's launches were made, of a program that is not one by one.

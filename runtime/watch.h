@@ -1,0 +1,32 @@
+// Says in one line, while it lasts, that making a plan takes long: what is being done, how many nodes or kernels it has, for which call, how long so far.
+// A thread of its own looks: it is started by the first plan that is made, and ends some seconds after the last one.
+//
+//   tc[warn] planning 62400 nodes takes long: 2.0 s so far, for item at examples/digits.c:42
+//
+// Threads: thread-safe; a watch is its thread's, on whose stack it lies. Takes no lock of others.
+#ifndef TC_RUNTIME_WATCH_H
+#define TC_RUNTIME_WATCH_H
+
+#include "runtime/status.h"
+
+typedef struct tc_watch {
+  struct tc_watch *next;
+  tc_call call;
+  uint64_t began_ns;
+  const char *doing, *of;  // static: "planning", "nodes"
+  uint32_t n;  // how many
+  bool told;
+} tc_watch;
+
+// This thread begins to make a plan of so many nodes, for the call it is inside.
+void tc_watch_begin(tc_watch *w, uint32_t n_nodes);
+// What this thread does from now on, if it is watched.
+void tc_watch_doing(const char *doing, uint32_t n, const char *of);
+void tc_watch_end(tc_watch *w);
+// Ends the thread that looks; the next plan starts another.
+void tc_watch_stop(void);
+
+#define TC_WATCH_LIMIT_NS UINT64_C(2000000000)
+extern _Atomic uint64_t tc_watch_limit_ns;  // tests lower it
+
+#endif
