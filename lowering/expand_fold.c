@@ -52,7 +52,7 @@ static tc_nest_op combine(tc_op op) {
 void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
-  *f = (tc_fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type, .tile = s->gr->level[n] == TC_LEVEL_COLUMN ? s->stash[n] : -1};
+  *f = (tc_fold){.node = n, .type = type == TC_BOOL ? TC_I32 : type, .tile = s->gr->level[n] == TC_LEVEL_COLUMN ? tc_ex_note_of(s, n)->stash : -1};
   if (f->tile >= 0) return;
   f->acc = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_fold_identity(s, x->op, f->type), s->lanes));
   if (is_arg(x->op)) f->index = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_ex_i64(s, INT64_MAX), s->lanes));
