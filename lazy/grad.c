@@ -121,7 +121,7 @@ static tc_tensor param_of(const walk *w, segment *s, uint32_t n) {
 }
 
 static uint32_t hash_of(uint64_t a, uint64_t b, uint32_t size) {
-  uint64_t h = (a ^ b << 40) * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t h = (a + b * UINT64_C(0xD6E8FEB86659FD93)) * UINT64_C(0x9E3779B97F4A7C15);
   return (uint32_t)(h >> 32) & (size - 1);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lowering/compiler.h"
+#include "runtime/passes.h"
 
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   const tc_graph *g = gr->graph;
@@ -35,6 +36,7 @@ void tc_ex_reset(tc_ex *s) {
   s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
+  tc_count(TC_PASS_EXPANSION, s->gp->n_member);
   s->notes->stamp++, s->notes->n_touched = 0;
 }
 
@@ -62,6 +64,7 @@ tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
 
 int tc_ex_buffer(tc_ex *s, uint32_t n) {
   n = tc_group_root(s->gr, n);
+  tc_count(TC_PASS_EXPANSION, 1 + s->x->n_buf);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
   if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
@@ -139,6 +142,7 @@ void tc_ex_enter(tc_ex *s) {
 void tc_ex_leave(tc_ex *s) {
   s->depth--;
   uint32_t kept = 0;
+  tc_count(TC_PASS_EXPANSION, 1 + s->n_listed);
   for (uint32_t i = 0; i < s->n_listed; i++) {
     uint32_t n = s->listed[i];
     if (tc_ex_note_of(s, n)->memo_depth > s->depth)

@@ -241,6 +241,7 @@ static bool moves(const tc_gnode *x) {
 static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
   const tc_gnode *x = &gr->graph->node[n];
   moved |= moves(x);
+  tc_count(TC_PASS_GROUPS, (uint64_t)x->n_in);
   for (int i = 0; i < x->n_in; i++) {
     uint32_t s = tc_group_root(gr, x->in[i]);
     if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
@@ -352,6 +353,7 @@ static void sort_members(work *w, tc_group *gp) {
   for (uint32_t i = 1; i < gp->n_member; i++) {
     uint32_t m = gp->member[i], j = i;
     for (; j > 0 && w->rank[gp->member[j - 1]] > w->rank[m]; j--) gp->member[j] = gp->member[j - 1];
+    tc_count(TC_PASS_GROUPS, 1 + i - j);
     gp->member[j] = m;
   }
 }

@@ -343,13 +343,14 @@ static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, siz
 // pre: locked.
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
   tc_kernel *k = self.bucket[hash.lo % N_BUCKETS];
-  while (k && !is_kernel(k, hash, key, bytes, gpu)) k = k->next;
+  for (; k && !is_kernel(k, hash, key, bytes, gpu); k = k->next) tc_count(TC_PASS_KERNELS, 1);
   return k;
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
 static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
+  tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
   making **bucket = &list->bucket[hash.lo & list->mask];

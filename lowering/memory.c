@@ -14,6 +14,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
       uint32_t place = p->bind[p->step[i].first_bind + j], wave = p->step[i].wave;
+      tc_count(TC_PASS_MEMORY, 1);
       if (place & ARENA_BIT) {
         block *k = &p->block[place & ~ARENA_BIT];
         k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
@@ -27,6 +28,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
 // ---- where bytes are free for a time ----
 
 #define MOST_MOVES 4096  // of a block, past what is taken; then it goes behind all that is
+#define MOST_PIECES 128  // of a range; then the smallest gap between two counts as taken
 #define MOST_OUTPUTS 64  // that hold a block already, in which room is looked for before one that is empty is taken
 
 // Bytes taken, as pieces in order, none of which touch.
@@ -40,7 +42,8 @@ typedef struct pieces {
 // A range of waves, of which the halves are ranges again. A block is noted in the ranges that its life fills, and in all that contain some of it.
 typedef struct range {
   struct range *half[2];
-  pieces filled, touched;  // by blocks that are there for all of it; by those that lie in it or below, too
+  pieces filled, touched;  // by blocks that are there for all of it; by those that are there for some of it, too
+  size_t full;  // the greatest number of bytes from 0 on, all of which are taken in one of its waves. That of the halves may be behind (full_of)
 } range;
 
 typedef struct placing {
@@ -56,18 +59,28 @@ typedef struct placing {
   tc_arena arena;
 } placing;
 
-static uint32_t first_behind(const pieces *x, size_t from) {
-  uint32_t low = 0, high = x->n;
+// The first of n pieces that ends behind a place.
+static uint32_t first_behind(const struct piece *x, uint32_t n, size_t from) {
+  uint32_t low = 0, high = n;
   while (low < high) {
     uint32_t mid = (low + high) / 2;
-    tc_count(TC_PASS_MEMORY, 1);
-    *(x->at[mid].to <= from ? &low : &high) = x->at[mid].to <= from ? mid + 1 : mid;
+    *(x[mid].to <= from ? &low : &high) = x[mid].to <= from ? mid + 1 : mid;
   }
   return low;
 }
 
+static void close_smallest_gap(pieces *x) {
+  uint32_t least = 1;
+  for (uint32_t i = 2; i < x->n; i++)
+    if (x->at[i].from - x->at[i - 1].to < x->at[least].from - x->at[least - 1].to) least = i;
+  tc_count(TC_PASS_MEMORY, x->n);
+  x->at[least - 1].to = x->at[least].to;
+  memmove(x->at + least, x->at + least + 1, (x->n - least - 1) * sizeof *x->at);
+  x->n--;
+}
+
 static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
-  uint32_t i = first_behind(x, from), end = i;
+  uint32_t i = first_behind(x->at, x->n, from), end = i;
   if (i > 0 && x->at[i - 1].to == from) i--;
   while (end < x->n && x->at[end].from <= to) end++;
   if (end > i) from = TC_MIN(from, x->at[i].from), to = TC_MAX_OF(to, x->at[end - 1].to);
@@ -82,50 +95,106 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
   memmove(x->at + i + 1, x->at + end, (x->n - end) * sizeof *x->at);
   x->n = x->n - (end - i) + 1;
   x->at[i] = (struct piece){from, to};
+  if (x->n > MOST_PIECES) close_smallest_gap(x);
   return true;
+}
+
+// What `full` of half i is, where r's is `full`: the waves in which it is greatest are raised there alone.
+static size_t full_of(const range *r, int i, size_t full) {
+  size_t was[2];
+  for (int k = 0; k < 2; k++) was[k] = r->half[k] ? r->half[k]->full : 0;
+  return was[i] == TC_MAX_OF(was[0], was[1]) ? full : was[i];
 }
 
 // Notes the block in range *r of waves [low, high].
 static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const block *k) {
   if (!*r && !(*r = tc_arena_alloc(&w->arena, sizeof **r))) return false;
-  bool fills = k->first <= low && high <= k->last;
-  if (!take_piece(&w->arena, &(*r)->touched, k->offset, k->offset + k->bytes)) return false;
-  if (fills) return take_piece(&w->arena, &(*r)->filled, k->offset, k->offset + k->bytes);
+  range *x = *r;
+  size_t end = k->offset + k->bytes, full[2] = {full_of(x, 0, x->full), full_of(x, 1, x->full)};
   uint32_t mid = low + (high - low) / 2;
-  if (k->first <= mid && !take_range(w, &(*r)->half[0], low, mid, k)) return false;
-  return k->last <= mid || take_range(w, &(*r)->half[1], mid + 1, high, k);
+  if (!take_piece(&w->arena, &x->touched, k->offset, end)) return false;
+  if (k->first <= low && high <= k->last) {
+    if (x->full == k->offset) x->full = end;
+    return take_piece(&w->arena, &x->filled, k->offset, end);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (full[i] && !x->half[i] && !(x->half[i] = tc_arena_alloc(&w->arena, sizeof **r))) return false;
+    if (x->half[i]) x->half[i]->full = full[i];
+  }
+  if (k->first <= mid && !take_range(w, &x->half[0], low, mid, k)) return false;
+  if (k->last > mid && !take_range(w, &x->half[1], mid + 1, high, k)) return false;
+  x->full = 0;
+  for (int i = 0; i < 2; i++) x->full = TC_MAX_OF(x->full, x->half[i] ? x->half[i]->full : 0);
+  return true;
 }
 
-// Lists what may be in the block's way: of ranges that its life fills all that touches them, of those around what fills them.
-static void list_taken(const range *r, uint32_t low, uint32_t high, const block *k, const pieces **out, uint32_t *n) {
-  if (!r) return;
-  if (k->first <= low && high <= k->last) {
-    out[(*n)++] = &r->touched;
-    return;
+// What may be in a block's way: of each list of pieces the first that ends behind a place, the lowest of them first (a binary heap), and below what nothing
+// is free.
+typedef struct taken {
+  struct ahead {
+    const struct piece *piece, *end;
+  } of[4 * 32];
+  uint32_t n;
+  size_t full;
+} taken;
+
+static bool is_lower(const struct ahead *a, const struct ahead *b) {
+  return a->piece->from < b->piece->from;
+}
+
+// The heap again, where number i may be too high for its place.
+static void sift(taken *t, uint32_t i) {
+  for (uint32_t least = i;; i = least) {
+    for (uint32_t k = 2 * i + 1; k <= 2 * i + 2 && k < t->n; k++)
+      if (is_lower(&t->of[k], &t->of[least])) least = k;
+    if (least == i) return;
+    struct ahead x = t->of[i];
+    t->of[i] = t->of[least], t->of[least] = x;
   }
+}
+
+static void list_pieces(taken *t, const pieces *x) {
+  tc_count(TC_PASS_MEMORY, 1);
+  if (x->n) t->of[t->n++] = (struct ahead){x->at, x->at + x->n};
+}
+
+// Of ranges that the block's life fills all that touches them is in its way, of those around what fills them.
+static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const block *k, taken *out) {
+  bool within = k->first <= low && high <= k->last;
+  if (!r || within) out->full = TC_MAX_OF(out->full, full);
+  if (!r) return;
+  list_pieces(out, within ? &r->touched : &r->filled);
+  if (within) return;
   uint32_t mid = low + (high - low) / 2;
-  if (r->filled.n) out[(*n)++] = &r->filled;
-  if (k->first <= mid) list_taken(r->half[0], low, mid, k, out, n);
-  if (k->last > mid) list_taken(r->half[1], mid + 1, high, k, out, n);
+  if (k->first <= mid) list_taken(r->half[0], low, mid, full_of(r, 0, full), k, out);
+  if (k->last > mid) list_taken(r->half[1], mid + 1, high, full_of(r, 1, full), k, out);
+}
+
+// Forgets what ends at or below a place. False: nothing is left.
+static bool skip_pieces(struct ahead *x, size_t at) {
+  if (x->end[-1].to <= at) return false;
+  x->piece += first_behind(x->piece, (uint32_t)(x->end - x->piece), at);
+  return true;
 }
 
 // The lowest offset at which the block meets none that is there while it lives.
 static size_t free_offset(const placing *w, const range *r, const block *k) {
-  const pieces *taken[4 * 32];
-  uint32_t n = 0, still = 0;
-  size_t at = 0, end = 0;
-  list_taken(r, 0, w->n_wave - 1, k, taken, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (taken[i]->n) end = TC_MAX_OF(end, taken[i]->at[taken[i]->n - 1].to);
-  for (uint32_t i = 0, moves = 0; still < n; i = (i + 1) % n) {
-    const pieces *x = taken[i];
-    uint32_t j = first_behind(x, at);
-    still++;
-    for (; j < x->n && x->at[j].from < at + k->bytes; j++, still = 1) {
-      at = x->at[j].to;
-      tc_count(TC_PASS_MEMORY, 1);
-      if (++moves == MOST_MOVES) return end;
-    }
+  taken t = {.n = 0};
+  uint32_t n = 0;
+  list_taken(r, 0, w->n_wave - 1, r ? r->full : 0, k, &t);
+  size_t at = t.full, end = at;
+  for (uint32_t i = 0; i < t.n; i++) {
+    end = TC_MAX_OF(end, t.of[i].end[-1].to);
+    if (skip_pieces(&t.of[i], at)) t.of[n++] = t.of[i];
+  }
+  t.n = n;
+  for (uint32_t i = n / 2; i-- > 0;) sift(&t, i);
+  for (uint32_t moves = 0; t.n && t.of[0].piece->from < at + k->bytes; moves++) {
+    tc_count(TC_PASS_MEMORY, 1);
+    if (moves == MOST_MOVES) return end;
+    at = TC_MAX_OF(at, t.of[0].piece->to);
+    if (!skip_pieces(&t.of[0], at)) t.of[0] = t.of[--t.n];
+    sift(&t, 0);
   }
   return at;
 }

@@ -17,6 +17,7 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
@@ -67,6 +68,7 @@ static tc_status force_unsaid(tc_builder *b) {
     tc_expansion e;
     if (b->emitted[g] || gp->merged != TC_GROUP_NONE || gp->n_member == 0 || gp->kind == TC_GROUP_EXTERN) continue;
     if (gp->kind == TC_GROUP_GEMM && tc_target_is_gpu(&b->p->graph.target)) continue;  // it may be a library's
+    tc_count(TC_PASS_STEPS, gp->n_member);
     tc_arena_reset(&b->expansion);
     st = tc_expand_group(&e, &b->gr, gp, NULL, &b->expansion);
     if (st == TC_OK)

@@ -139,6 +139,7 @@ static void add_source(chain *c, uint32_t n) {
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += tc_emit_cost(x->op, x->type);
+  tc_count(TC_PASS_REMAKE, 1 + (uint64_t)x->n_in);
   if (++c->size > MAX_SIZE) c->ok = false;
   if (!c->ok) return;
   int i = 0;

@@ -254,6 +254,7 @@ static bool emit_with_needed(tc_builder *b, uint32_t group, uint32_t *stack, tc_
   while (depth) {
     uint32_t g = stack[depth - 1];
     const tc_group *gp = &b->gr.group[g];
+    tc_count(TC_PASS_STEPS, 1);
     if (b->emitted[g] == NOT_MET) b->emitted[g] = ON_THE_WAY, b->way[g] = gp->before;
     while (b->way[g] && b->emitted[tc_group_alive(&b->gr, b->way[g]->group)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
     if (b->way[g]) {

@@ -16,6 +16,7 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   double work = 0, longest = 0;
   int64_t n = 0;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) work += p->step[i].work;
+  tc_count(TC_PASS_WAVES, 1 + p->wave_first[wave + 1] - p->wave_first[wave]);
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
     s->grain = tc_step_grain(s->work, work, s->extent);
@@ -70,7 +71,7 @@ typedef struct met {
 
 static bool is_first(met *m, const tc_kernel *k, uint32_t wave) {
   if (!m->at) return true;
-  uint32_t i = (uint32_t)((uintptr_t)k / 64 * 0x9E3779B1u) & m->mask;
+  uint32_t i = (uint32_t)(((uint64_t)(uintptr_t)k / 16 + wave * UINT64_C(0xD6E8FEB86659FD93)) * UINT64_C(0x9E3779B97F4A7C15) >> 32) & m->mask;
   for (; m->at[i].kernel && (m->at[i].kernel != k || m->at[i].wave != wave); i = (i + 1) & m->mask) tc_count(TC_PASS_WAVES, 1);
   if (m->at[i].kernel) return false;
   m->at[i].kernel = k, m->at[i].wave = wave;
