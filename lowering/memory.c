@@ -28,7 +28,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
 // ---- where bytes are free for a time ----
 
 #define MOST_MOVES 4096  // of a block, past what is taken; then it goes behind all that is
-#define MOST_PIECES 128  // of a range; then the smallest gap between two counts as taken
+#define MOST_PIECES 64  // of a range; then half of the gaps between them, the smaller ones, count as taken
 #define MOST_OUTPUTS 64  // that hold a block already, in which room is looked for before one that is empty is taken
 
 // Bytes taken, as pieces in order, none of which touch.
@@ -69,14 +69,24 @@ static uint32_t first_behind(const struct piece *x, uint32_t n, size_t from) {
   return low;
 }
 
-static void close_smallest_gap(pieces *x) {
-  uint32_t least = 1;
-  for (uint32_t i = 2; i < x->n; i++)
-    if (x->at[i].from - x->at[i - 1].to < x->at[least].from - x->at[least - 1].to) least = i;
-  tc_count(TC_PASS_MEMORY, x->n);
-  x->at[least - 1].to = x->at[least].to;
-  memmove(x->at + least, x->at + least + 1, (x->n - least - 1) * sizeof *x->at);
-  x->n--;
+static size_t gap_before(const pieces *x, uint32_t i) {
+  return x->at[i].from - x->at[i - 1].to;
+}
+
+// Half as many pieces: of two gaps side by side the smaller one counts as taken.
+static void close_gaps(pieces *x) {
+  uint32_t kept = 0, n = x->n;
+  tc_count(TC_PASS_MEMORY, n);
+  for (uint32_t i = 1; i < n; i += 2) {
+    bool next = i + 1 < n, closes_next = next && gap_before(x, i + 1) < gap_before(x, i);
+    if (closes_next) {
+      x->at[++kept] = (struct piece){x->at[i].from, x->at[i + 1].to};
+      continue;
+    }
+    x->at[kept].to = x->at[i].to;
+    if (next) x->at[++kept] = x->at[i + 1];
+  }
+  x->n = kept + 1;
 }
 
 static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
@@ -91,11 +101,11 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
     if (x->n) memcpy(more, x->at, x->n * sizeof *more);
     x->at = more, x->cap = cap;
   }
-  tc_count(TC_PASS_MEMORY, x->n - end + 1);
+  tc_count(TC_PASS_MEMORY, 1);
   memmove(x->at + i + 1, x->at + end, (x->n - end) * sizeof *x->at);
   x->n = x->n - (end - i) + 1;
   x->at[i] = (struct piece){from, to};
-  if (x->n > MOST_PIECES) close_smallest_gap(x);
+  if (x->n > MOST_PIECES) close_gaps(x);
   return true;
 }
 

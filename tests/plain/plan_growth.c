@@ -6,7 +6,7 @@
 #include "tests/plain/expect.h"
 
 #define MOST_TIMES 2.3  // of a count, for a program twice as long
-#define LEAST_COUNT 2000  // that says something
+#define LEAST_COUNT 20000  // that says something
 
 typedef struct setting {
   int n, width;
@@ -17,6 +17,7 @@ typedef struct shape {
   const char *name;
   void (*run)(setting);
   int n;
+  bool alone;  // it has no gradient, and is narrow
 } shape;
 
 static tc_tensor ones(int width) {
@@ -162,10 +163,10 @@ static void scopes(setting s) {
   tc_release(x);
 }
 
-static const shape shapes[] = {{"chain", chain, 1000},          {"ladder", ladder, 500},   {"fan", fan, 300},
-                               {"parameters", parameters, 150}, {"outputs", outputs, 300}, {"recurrence", recurrence, 120},
-                               {"reversed", reversed, 200},     {"table", table, 400},     {"lookups", lookups, 300},
-                               {"views", views, 300},           {"runs", runs, 100},       {"scopes", scopes, 500}};
+static const shape shapes[] = {{"chain", chain, 1000},          {"ladder", ladder, 500},     {"fan", fan, 300},
+                               {"parameters", parameters, 300}, {"outputs", outputs, 300},   {"recurrence", recurrence, 120},
+                               {"reversed", reversed, 100},     {"table", table, 400, true}, {"lookups", lookups, 500},
+                               {"views", views, 450},           {"runs", runs, 100},         {"scopes", scopes, 500}};
 
 static void count(const shape *x, setting s, uint64_t *out) {
   tc_cache_clear();
@@ -191,9 +192,10 @@ static void check(const shape *x, int width, bool gradient, bool told) {
 }
 
 int main(int argc, char **argv) {
-  const char *only = argc > 1 ? argv[1] : NULL;
+  const char *only = argc > 1 ? argv[1] : NULL;  // one shape; with a further word its counts are printed
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
     for (int kind = 0; kind < 4; kind++)  // narrow: temporaries fit a cache; wide: memory is planned for less, and readers of the same meet
-      if (!only || strcmp(only, shapes[i].name) == 0) check(&shapes[i], kind / 2 ? 4096 : 16, kind % 2, only != NULL);
+      if ((!only || strcmp(only, shapes[i].name) == 0) && (kind == 0 || !shapes[i].alone))
+        check(&shapes[i], kind / 2 ? 4096 : 16, kind % 2, argc > 2);
   return expect_done("plan_growth");
 }
