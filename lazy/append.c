@@ -100,10 +100,14 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   return n;
 }
 
+// Leaves stand in the order of their nodes.
 tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n) {
-  uint32_t i = t->n_leaf - 1;
-  while (t->leaf[i].node != n) i--;
-  return t->leaf[i].buf;
+  uint32_t low = 0, high = t->n_leaf;
+  while (high - low > 1) {
+    uint32_t mid = (low + high) / 2;
+    *(t->leaf[mid].node <= n ? &low : &high) = mid;
+  }
+  return t->leaf[low].buf;
 }
 
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {

@@ -12,6 +12,7 @@
 #include "lazy/vjp.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
@@ -24,6 +25,8 @@ typedef struct segment {
   tc_run *run;  // NULL: the pending trace
   tc_node *adjoint;  // per node
   uint32_t n;
+  uint32_t *want, *past;  // per node: one more than the number of what the run or trace notes of it, 0: nothing
+  uint32_t n_want, n_past;  // of these notes, how many were looked at
   struct segment *next;
 } segment;
 
@@ -42,33 +45,49 @@ typedef struct walk {
   tc_trace *t;
   segment *segments;  // the trace's first until it runs, then runs, latest first
   gathered *params, **last_param;
+  gathered **param_at;  // the same, by the hash of their slots
+  uint32_t n_params, n_param_at;
   segment *at;  // of the record being differentiated
   uint32_t node;
   bool create_graph, retain;
   uint32_t n_held;
+  segment *now;  // of the pending trace, while it is to be run
   tc_node *asked;  // of the sync being prepared
   int n_asked;
   // where gradients go: into xs (grads_of), or to parameters
   const tc_tensor *xs;
   tc_node *x_grad;
   int n_xs;
+  int *x_at,
+      *x_next;  // at each hash of run and node: the first of xs there; behind each: the next. Twice its number, and 1, or 2 by its run; 0: none
+  uint32_t n_x_at;
 } walk;
 
-static segment *segment_add(walk *w, tc_run *run, uint32_t n) {
-  segment *s = tc_arena_alloc(&w->t->walk, sizeof *s), **at = &w->segments;
-  if (s) s->adjoint = tc_arena_alloc(&w->t->walk, (n + 1) * sizeof s->adjoint[0]);
-  if (!s || !s->adjoint) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
+// A segment of the list that at is in; NULL after reporting.
+static segment *segment_make(walk *w, uint32_t n) {
+  segment *s = tc_arena_alloc(&w->t->walk, sizeof *s);
+  uint32_t *notes = tc_arena_alloc(&w->t->walk, ((size_t)n + 1) * 3 * sizeof *notes);
+  if (!s || !notes) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
+  s->adjoint = notes, s->want = notes + n + 1, s->past = s->want + n + 1, s->n = n;
   memset(s->adjoint, 0xFF, n * sizeof s->adjoint[0]);
-  s->run = run ? tc_run_retain(run) : NULL, s->n = n;  // freeing one run's history may release another
+  return s;
+}
+
+// Adds a segment behind those of later runs, of which `at` is in the list.
+static segment *segment_add(walk *w, segment **at, tc_run *run, uint32_t n) {
+  segment *s = segment_make(w, n);
+  if (!s) return NULL;
+  s->run = run ? tc_run_retain(run) : NULL;  // freeing one run's history may release another
   while (*at && (!run || !(*at)->run || (*at)->run->serial > run->serial)) at = &(*at)->next;
   s->next = *at;
   return *at = s;
 }
 
-static segment *segment_of(walk *w, tc_run *run) {
-  for (segment *s = w->segments; s; s = s->next)
-    if (s->run == run) return s;
-  return segment_add(w, run, run->plan->n_node);
+// The segment of a run that the one of `from` leads to, and so of an older one.
+static segment *segment_of(walk *w, segment *from, tc_run *run) {
+  segment **at = from->run ? &from->next : &w->segments;
+  while (*at && (!(*at)->run || (*at)->run->serial > run->serial)) at = &(*at)->next, tc_count(TC_PASS_WALK, 1);
+  return *at && (*at)->run == run ? *at : segment_add(w, at, run, run->plan->n_node);
 }
 
 static const tc_rec *rec_at(const walk *w, const segment *s, uint32_t n) {
@@ -83,31 +102,63 @@ static tc_device dev_at(const walk *w, const segment *s, uint32_t n) {
   return (tc_device)(s->run ? s->run->plan->dev[n] : w->t->dev[n]);
 }
 
-static tc_tensor param_of(const walk *w, const segment *s, uint32_t n) {
+// Looks at what was noted since.
+static void look_at_notes(const walk *w, segment *s) {
   const tc_want *want = s->run ? s->run->want : w->t->want;
-  uint32_t n_want = s->run ? s->run->n_want : w->t->n_want;
-  for (uint32_t i = 0; i < n_want; i++)
-    if (want[i].node == n) return want[i].param;
-  return (tc_tensor){0, 0};
+  const tc_past *past = s->run ? s->run->past : w->t->past;
+  uint32_t n_want = s->run ? s->run->n_want : w->t->n_want, n_past = s->run ? s->run->n_past : w->t->n_past;
+  for (uint32_t i = s->n_want; i < n_want; i++)
+    if (want[i].node < s->n && !s->want[want[i].node]) s->want[want[i].node] = i + 1;
+  for (uint32_t i = s->n_past; i < n_past; i++)
+    if (past[i].node < s->n) s->past[past[i].node] = i + 1;
+  tc_count(TC_PASS_WALK, TC_MAX_OF(n_want, s->n_want) - s->n_want + TC_MAX_OF(n_past, s->n_past) - s->n_past);
+  s->n_want = n_want, s->n_past = n_past;
+}
+
+static tc_tensor param_of(const walk *w, segment *s, uint32_t n) {
+  look_at_notes(w, s);
+  uint32_t i = s->want[n];
+  return i ? (s->run ? s->run->want : w->t->want)[i - 1].param : (tc_tensor){0, 0};
+}
+
+static uint32_t hash_of(uint64_t a, uint64_t b, uint32_t size) {
+  uint64_t h = (a + b * UINT64_C(0xD6E8FEB86659FD93)) * UINT64_C(0x9E3779B97F4A7C15);
+  return (uint32_t)(h >> 32) & (size - 1);
+}
+
+static gathered **find_param(const walk *w, tc_tensor p) {
+  uint32_t i = hash_of(p.slot, p.gen, w->n_param_at);
+  for (; w->param_at[i] && (w->param_at[i]->param.slot != p.slot || w->param_at[i]->param.gen != p.gen); i = (i + 1) & (w->n_param_at - 1))
+    tc_count(TC_PASS_WALK, 1);
+  return &w->param_at[i];
+}
+
+static bool grow_params(walk *w) {
+  uint32_t size = TC_MAX_OF(2 * w->n_param_at, 64);
+  gathered **more = tc_arena_alloc(&w->t->walk, size * sizeof *more);
+  if (!more) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), false;
+  w->param_at = more, w->n_param_at = size;
+  for (gathered *g = w->params; g; g = g->next) *find_param(w, g->param) = g;
+  return true;
 }
 
 static tc_node *sum_of_param(walk *w, tc_tensor p) {
-  for (gathered *g = w->params; g; g = g->next)
-    if (g->param.slot == p.slot && g->param.gen == p.gen) return &g->sum;
-  gathered *g = tc_arena_alloc(&w->t->walk, sizeof *g);
-  if (!g) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
+  if (2 * (w->n_params + 1) > w->n_param_at && !grow_params(w)) return NULL;
+  gathered **at = find_param(w, p), *g = *at;
+  if (g) return &g->sum;
+  if (!(g = tc_arena_alloc(&w->t->walk, sizeof *g))) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   *g = (gathered){.param = p, .sum = TC_NODE_ERR};
   *(w->last_param ? w->last_param : &w->params) = g;
-  w->last_param = &g->next;
+  w->last_param = &g->next, w->n_params++;
+  *at = g;
   return &g->sum;
 }
 
 // The record of an older run that node n stands for; NULL if it was made here.
-static const tc_past *past_of(const walk *w, const segment *s, uint32_t n) {
-  const tc_past *past = s->run ? s->run->past : w->t->past;
-  for (uint32_t i = s->run ? s->run->n_past : w->t->n_past; i-- > 0;)
-    if (past[i].node == n) return &past[i];
-  return NULL;
+static const tc_past *past_of(const walk *w, segment *s, uint32_t n) {
+  look_at_notes(w, s);
+  uint32_t i = s->past[n];
+  return i && i <= s->n_past ? &(s->run ? s->run->past : w->t->past)[i - 1] : NULL;
 }
 
 // Where gradients of node n are summed: at the record that made the value, in whichever run that is, or at the parameter.
@@ -118,7 +169,7 @@ static tc_node *adjoint_of(walk *w, segment *s, uint32_t n) {
     const tc_past *past = (flags & TC_NODE_FREED) ? NULL : past_of(w, s, n);
     if (!past) break;
     n = past->home;
-    s = segment_of(w, past->run);
+    s = segment_of(w, s, past->run);
   }
   return s ? &s->adjoint[n] : NULL;
 }
@@ -203,7 +254,7 @@ static void hold(walk *w, tc_node *a) {
   if (tc_rec_op(tc_rec_of(t, *a)) != TC_OP_LEAF) {
     w->asked[w->n_asked++] = *a;
   } else if (!s) {  // no sync gives a leaf's slot its history
-    const tc_past *past = past_of(w, &(segment){.run = NULL}, *a);
+    const tc_past *past = past_of(w, w->now, *a);
     s = tc_slot_find(h, &owner);
     if (past) s->home = past->home, tc_slot_set_run(s, past->run);
   }
@@ -215,6 +266,21 @@ static void free_pending(walk *w, const segment *s) {
   for (uint32_t n = 0; n < s->n; n++)
     if (s->adjoint[n] != TC_NODE_ERR && (w->t->flag[n] & TC_NODE_TAPE) && !(w->t->flag[n] & TC_NODE_WANT))
       w->t->flag[n] = (uint8_t)((w->t->flag[n] & ~TC_NODE_TAPE) | TC_NODE_FREED);
+}
+
+// Where gradients are asked for: node of the pending trace, and run and node, of each of xs. Those of another thread are found as parameters.
+static void find_asked(walk *w) {
+  if (w->n_xs == 0) return;
+  memset(w->x_at, 0, w->n_x_at * sizeof *w->x_at);
+  for (int i = 2 * w->n_xs; i-- > 0;) {
+    tc_trace *owner;
+    const tc_slot *s = tc_slot_find(w->xs[i / 2], &owner);
+    bool of_run = i % 2, here = owner == w->t && (of_run ? s->run != NULL : s->epoch == w->t->epoch);
+    if (!here) continue;
+    int *at = &w->x_at[hash_of(of_run ? (uintptr_t)s->run : 0, of_run ? s->home : s->node, w->n_x_at)];
+    w->x_next[i] = *at, *at = i + 1;
+  }
+  tc_count(TC_PASS_WALK, (uint64_t)w->n_xs);
 }
 
 // Runs what is pending; adjoints are held from then on. The trace's own records were walked before: the history of those that were reached is freed here, so
@@ -230,8 +296,10 @@ static bool settle(walk *w) {
   w->asked = tc_arena_alloc(&t->walk, ((size_t)w->n_asked + 1) * sizeof w->asked[0]);
   if (!w->asked) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to differentiate"), false;
   w->n_asked = 0;
+  if (!(w->now = segment_make(w, t->n_node))) return false;
   each(w, hold);
   if (t->op_status == TC_OK) t->op_status = tc_trace_sync(t, TC_CAUSE_BACKWARD, t->op_site, w->n_asked, w->asked);
+  find_asked(w);
   return t->op_status == TC_OK;
 }
 
@@ -375,12 +443,11 @@ static void give_param(walk *w, gathered *p) {
 // To the parameters, or to those of xs that are some. Sums are made whole first, in what is pending and then memory by memory: what fails by then has changed
 // no gradient.
 static void give_params(walk *w) {
-  for (gathered *p = w->params; w->xs && p; p = p->next)
-    for (int i = 0; i < w->n_xs; i++) {
-      tc_trace *owner;
-      tc_device d = (tc_device)tc_slot_find(p->param, &owner)->device;
-      if (w->xs[i].slot == p->param.slot && w->xs[i].gen == p->param.gen) add_to(w, &w->x_grad[i], again(w, p->sum), d);
-    }
+  for (int i = 0; i < w->n_xs && w->n_params; i++) {
+    tc_trace *owner;
+    gathered *p = *find_param(w, w->xs[i]);
+    if (p) add_to(w, &w->x_grad[i], again(w, p->sum), (tc_device)tc_slot_find(p->param, &owner)->device);
+  }
   if (w->xs) return;
   for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) add_former(w, p, false);
   for (gathered *p = w->params; p && w->t->op_status == TC_OK; p = p->next) {
@@ -393,12 +460,15 @@ static void give_params(walk *w) {
 
 // Adds to the gradients of those xs that stand for node n.
 static void give_asked(walk *w, const segment *s, uint32_t n, tc_node g) {
-  for (int i = 0; i < w->n_xs; i++) {
+  for (int i = w->x_at[hash_of((uintptr_t)s->run, n, w->n_x_at)], next; i; i = next) {
     tc_trace *owner;
-    tc_slot *slot = tc_slot_find(w->xs[i], &owner);
-    if (owner != w->t) continue;  // found as a parameter
-    bool here = s->run ? slot->run == s->run && slot->home == n : slot->epoch == w->t->epoch && slot->node == n;
-    if (here) add_to(w, &w->x_grad[i], again(w, g), dev_at(w, s, n));
+    int x = (i - 1) / 2;
+    const tc_slot *slot = tc_slot_find(w->xs[x], &owner);
+    bool by_run = (i - 1) % 2,
+         here = s->run ? by_run && slot->run == s->run && slot->home == n : !by_run && slot->epoch == w->t->epoch && slot->node == n;
+    tc_count(TC_PASS_WALK, 1);
+    next = w->x_next[i - 1];
+    if (here) add_to(w, &w->x_grad[x], again(w, g), dev_at(w, s, n));
   }
 }
 
@@ -446,6 +516,7 @@ static tc_call origin_of(const walk *w, const segment *s, uint32_t n) {
 static void visit(walk *w, segment *s, uint32_t n) {
   tc_node g = s->adjoint[n];
   uint8_t flags = flag_at(w, s, n);
+  tc_count(TC_PASS_WALK, 1);
   if (g == TC_NODE_ERR || w->t->op_status != TC_OK) return;
   const tc_rec *r = rec_at(w, s, n);
   tc_op op = tc_rec_op(r);
@@ -484,6 +555,16 @@ static void visit(walk *w, segment *s, uint32_t n) {
   tell_origin(w->t, first, call);
 }
 
+static bool make_room_for_asked(walk *w) {
+  if (w->n_xs == 0) return true;
+  for (w->n_x_at = 16; w->n_x_at < 4 * (uint32_t)w->n_xs;) w->n_x_at *= 2;
+  w->x_at = tc_arena_alloc(&w->t->walk, w->n_x_at * sizeof *w->x_at);
+  w->x_next = tc_arena_alloc(&w->t->walk, 2 * (size_t)w->n_xs * sizeof *w->x_next);
+  if (!w->x_at || !w->x_next) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), false;
+  find_asked(w);
+  return true;
+}
+
 // Differentiates y, whose gradient is g (TC_NODE_ERR: one).
 static void run_walk(walk *w, tc_node y, tc_node g) {
   tc_trace *t = w->t;
@@ -499,7 +580,8 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
   }
   uint32_t n = t->n_node;
   bool tape = tc_rec_tape(t, w->create_graph);
-  segment *s = segment_add(w, NULL, n);
+  segment *s = segment_add(w, &w->segments, NULL, n);
+  if (s && !make_room_for_asked(w)) s = NULL;
   t->op_device = (tc_device)t->dev[y];
   if (g == TC_NODE_ERR) g = tc_rec_full(t, d, tc_node_type(t, y), 1);
   tc_node *first = s && g != TC_NODE_ERR ? adjoint_of(w, s, y) : NULL;

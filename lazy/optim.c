@@ -11,6 +11,7 @@
 // Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lazy/record.h"
@@ -69,11 +70,26 @@ static tc_status check_params(const char *name, const tc_tensor *params, int n, 
   return TC_OK;
 }
 
+typedef struct numbered {
+  uint32_t slot;
+  int number;
+} numbered;
+
+static int by_slot(const void *a, const void *b) {
+  const numbered *x = a, *y = b;
+  return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
+}
+
 static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
-  for (int i = 0; i < n; i++)
-    for (int k = 0; k < i; k++)
-      if (params[i].slot == params[k].slot) return tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", k, i);
-  return TC_OK;
+  numbered *all = tc_malloc((size_t)n * sizeof *all), *same = NULL;
+  if (!all) return tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  for (int i = 0; i < n; i++) all[i] = (numbered){params[i].slot, i};
+  qsort(all, (size_t)n, sizeof *all, by_slot);
+  for (int i = 1; i < n; i++)
+    if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
+  tc_status st = same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number) : TC_OK;
+  tc_free(all);
+  return st;
 }
 
 static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {

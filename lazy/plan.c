@@ -7,6 +7,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 #include "runtime/profile.h"
 #include "runtime/reentry.h"
 #include "runtime/watch.h"
@@ -84,10 +85,16 @@ static bool is_same_bytes(tc_op op) {
   return op == TC_OP_ASSIGN || op == TC_OP_DETACH || op == TC_OP_RESHAPE || op == TC_OP_TO;
 }
 
+static void find_same_bytes(tc_plan *p) {
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(p, n);
+    p->same_bytes[n] = is_same_bytes(tc_rec_op(r)) ? p->same_bytes[tc_rec_in(r)[0]] : n;
+  }
+}
+
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t n) {
-  uint32_t a = n;
+  uint32_t a = p->same_bytes[n];
   if ((p->flag[n] & TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_WANT)) return TC_LEAF_NONE;
-  while (is_same_bytes(tc_rec_op(tc_plan_rec(p, a)))) a = tc_rec_in(tc_plan_rec(p, a))[0];
   if (a == n || !is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & TC_NODE_USER)) return TC_LEAF_NONE;
   return (p->flag[a] & TC_NODE_SOLE) && p->over_leaf[p->leaf_of[a]] ? TC_LEAF_NONE : p->leaf_of[a];
 }
@@ -194,6 +201,7 @@ static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
 static tc_status analyse(tc_plan *p) {
   uint8_t *scratch = tc_calloc(p->n_node + 1, 4);
   if (!scratch) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
+  tc_count(TC_PASS_OUTPUTS, p->n_node);
   uint8_t *history = scratch, *need = history + p->n_node, *read = need + p->n_node, *held = read + p->n_node;
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
@@ -233,12 +241,12 @@ static tc_plan *allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint3
   p->n_rec_words = n_rec_words, p->n_word = n_word;
   p->word = tc_malloc((size_t)n_word * sizeof p->word[0]);
   p->at = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->at[0]);
-  p->leaf_of = tc_malloc((size_t)(p->n_node + 1) * 2 * sizeof p->leaf_of[0]);
+  p->leaf_of = tc_malloc((size_t)(p->n_node + 1) * 3 * sizeof p->leaf_of[0]);
   p->dev = tc_calloc(((size_t)p->n_node + p->n_leaf) * 2 + 1, 1);
   p->out = tc_malloc((size_t)(p->n_node + 1) * sizeof p->out[0]);
   if (!p->word || !p->at || !p->leaf_of || !p->dev || !p->out) return destroy(p), NULL;
   p->arg_at = p->at + p->n_node + 1;
-  p->out_of = p->leaf_of + p->n_node + 1;
+  p->out_of = p->leaf_of + p->n_node + 1, p->same_bytes = p->out_of + p->n_node + 1;
   place_bytes(p);
   p->flag = (const uint8_t *)(p->word + n_rec_words);
   return p;
@@ -253,6 +261,7 @@ static tc_plan *of_trace(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
   memcpy(p->dev, t->dev, p->n_node);
   memset(p->leaf_of, 0xFF, p->n_node * sizeof p->leaf_of[0]);
   for (uint32_t i = 0; i < t->n_leaf; i++) p->leaf_of[t->leaf[i].node] = i;
+  find_same_bytes(p);
   return p;
 }
 
@@ -268,7 +277,7 @@ static void shrink(tc_plan *p) {
 
 // Counts what the plan, which is whole, holds.
 static void count_bytes(tc_plan *p) {
-  size_t per_node = 2 * sizeof p->at[0] + 2 * sizeof p->leaf_of[0] + sizeof p->dev[0];
+  size_t per_node = 2 * sizeof p->at[0] + 3 * sizeof p->leaf_of[0] + sizeof p->dev[0];
   p->bytes = sizeof *p + p->n_word * sizeof p->word[0] + (p->n_node + 1) * per_node + 2 * (size_t)p->n_leaf +
              (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) + (p->program ? tc_lowering.bytes(p->program) : 0);
   tc_memory_of_plans((ptrdiff_t)p->bytes);
@@ -321,6 +330,7 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
   memcpy(q->word + 2 * n_in, r, (2 + (size_t)r->n_extra) * sizeof q->word[0]);
   uint32_t *in = (uint32_t *)(uintptr_t)tc_rec_in(tc_plan_rec(q, n_in));
   for (uint32_t i = 0; i < n_in; i++) in[i] = i;
+  find_same_bytes(q);
   q->out[q->n_out++] = (tc_out){n_in, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
   tc_status st = tc_lowering.lower(q);
   if (st != TC_OK) return destroy(q), st;
@@ -508,6 +518,7 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
   p->arg_at[0] = p->arg_at[1] = 0;
   p->leaf_of[0] = 0, p->leaf_of[1] = p->out_of[0] = p->out_of[1] = TC_LEAF_NONE;
   p->dev[0] = (uint8_t)from, p->dev[1] = (uint8_t)to;
+  find_same_bytes(p);
   shrink(p);
   count_bytes(p);
   keep(p);

@@ -26,6 +26,7 @@ typedef struct tc_plan {
   uint32_t n_node, n_leaf, n_arg, n_out;
   uint32_t *at, *arg_at;  // as in the trace
   uint32_t *leaf_of;  // node -> leaf number
+  uint32_t *same_bytes;  // node -> the earliest node that has its bytes: its operand's, and so on, where that is what it is
   uint32_t *out_of;  // node -> out number, or TC_LEAF_NONE
   const uint8_t *flag;  // in word
   uint8_t *dev;

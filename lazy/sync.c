@@ -8,6 +8,7 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 #include "runtime/profile.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
@@ -250,18 +251,25 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   return r;
 }
 
+// The run joins those that are to be freed if this was its last reference.
+static void run_drop(tc_run *r, tc_run **dead) {
+  if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
+  r->next_dead = *dead;
+  *dead = r;
+}
+
+// A run may be the last to hold others, and these others yet: they are freed one by one, not by recursion.
 void tc_run_release(tc_run *r) {
-  while (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
-    tc_run *last = NULL;  // of a chain: freed in this loop, not by recursion
+  tc_run *dead = NULL;
+  if (r) run_drop(r, &dead);
+  while ((r = dead) != NULL) {
+    dead = r->next_dead;
+    tc_count(TC_PASS_RUNS, 1 + r->n_leaf + r->n_past + r->n_out);
     for (uint32_t i = 0; i < r->n_leaf; i++) tc_buffer_release(r->leaf[i].buf);
-    for (uint32_t i = 0; i < r->n_past; i++) {
-      tc_run_release(last);
-      last = r->past[i].run;
-    }
+    for (uint32_t i = 0; i < r->n_past; i++) run_drop(r->past[i].run, &dead);
     for (uint32_t i = 0; i < r->n_out; i++) tc_buffer_release(r->out[i]);
     tc_plan_release(r->plan);
     tc_buffer_release(r->memory);
-    r = last;
   }
 }
 
@@ -280,6 +288,7 @@ void tc_run_free_history(tc_run *r, tc_site by) {
     tc_buffer_release(r->out[i]);
     r->out[i] = NULL;
   }
+  tc_count(TC_PASS_RUNS, p->n_node);
   for (uint32_t i = 0; i < p->n_node; i++)
     if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_WANT)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
   r->freed = true, r->freed_by = by;
@@ -318,6 +327,7 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
   if (!todo_push(t, &n_todo, root)) return TC_NODE_ERR;
   while (n_todo) {
     uint32_t node = t->todo[n_todo - 1];
+    tc_count(TC_PASS_RUNS, 1);
     if (r->memo[node] != TC_NODE_ERR) {
       n_todo--;
       continue;
@@ -436,9 +446,7 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
     tc_slot *s = slot_at(t->slot_of[n]);
     uint32_t old = n;
     while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
-    tc_buffer *buf = NULL;
-    for (uint32_t i = 0; i < t->n_leaf; i++)
-      if (t->leaf[i].node == old) buf = t->leaf[i].buf;
+    tc_buffer *buf = tc_rec_op(tc_rec_of(t, old)) == TC_OP_LEAF ? tc_trace_leaf_of(t, old) : NULL;
     tc_buffer_release(s->buf);
     s->buf = buf ? tc_buffer_retain(buf) : NULL;
     tc_slot_set_run(s, buf ? NULL : run);
@@ -562,6 +570,20 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
   return TC_OK;
 }
 
+static bool is_live_history(const tc_trace *t, uint32_t n) {
+  return (t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE | TC_NODE_WANT)) == (TC_NODE_LIVE | TC_NODE_TAPE);
+}
+
+// Whether anything on the tape is alive. What was found last mostly still is, else something recorded lately.
+static bool has_live_history(tc_trace *t) {
+  if (t->live_tape < t->n_node && is_live_history(t, t->live_tape)) return true;
+  for (uint32_t n = t->n_node; n-- > 0;) {
+    tc_count(TC_PASS_OUTPUTS, 1);
+    if (is_live_history(t, n)) return t->live_tape = n, true;
+  }
+  return false;
+}
+
 // Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The site of the first cut is preferred from then on, so
 // that iteration k meets the plan of iteration k-1.
 // A scope that assigned much ends with a cut though the trace is short: two steps in one trace would hold old and new parameters at once.
@@ -576,8 +598,7 @@ void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
     return;
   }
   if (elsewhere && t->n_node < 4 * CUT_NODES && !late) return;
-  for (uint32_t n = 0; n < t->n_node; n++)
-    if ((t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT)) return;
+  if (has_live_history(t)) return;
   t->cut_site = site;
   (void)tc_trace_sync(t, TC_CAUSE_LANDMARK, site, 0, NULL);
 }

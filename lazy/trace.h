@@ -101,6 +101,7 @@ struct tc_run {
   bool freed;                 // history is gone
   tc_site freed_by;           // the latest backward that freed history here
   bool failed;                // its plan did not run: every value is a recipe
+  tc_run *next_dead;          // while it is freed
   uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
   tc_trace *memo_trace;
   uint32_t *memo;
@@ -131,6 +132,7 @@ struct tc_trace {
   uint32_t n_tidy;            // of the innermost scope when it was last tidied
   uint32_t mark[256], n_mark;
   uint32_t n_old_mark;        // of the open scopes, how many were opened before this trace began
+  uint32_t live_tape;         // a node on the tape that was alive when last looked for
   bool passed;                // an optimizer's step was not cut at: its scope will end
   uint64_t most_nodes;        // beyond so many the trace is cut
   uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none

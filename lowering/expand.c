@@ -5,6 +5,7 @@
 
 #include "lowering/draw.h"
 #include "lowering/expand_state.h"
+#include "runtime/passes.h"
 
 static void contraction(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
@@ -118,6 +119,7 @@ static tc_status finish(tc_ex *s) {
   const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
+  tc_count(TC_PASS_EXPANSION, x->nest.n_inst);
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
   number_more(x);
   number_tiles(x);

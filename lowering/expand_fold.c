@@ -52,7 +52,8 @@ static tc_nest_op combine(tc_op op) {
 void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n, bool chains) {
   const tc_gnode *x = &s->g->node[n];
   tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
-  *f = (tc_fold){.node = n, .total = TC_NONE, .type = type == TC_BOOL ? TC_I32 : type, .tile = s->gr->level[n] == TC_LEVEL_COLUMN ? s->stash[n] : -1};
+  int tile = s->gr->level[n] == TC_LEVEL_COLUMN ? tc_ex_note_of(s, n)->stash : -1;
+  *f = (tc_fold){.node = n, .total = TC_NONE, .type = type == TC_BOOL ? TC_I32 : type, .tile = tile};
   if (f->tile >= 0) return;
   f->acc = tc_emit_var(&s->e, tc_emit_splat(&s->e, tc_fold_identity(s, x->op, f->type), s->lanes));
   if (chains && x->op == TC_OP_SUM && tc_type_is_float(f->type)) f->total = tc_emit_var(&s->e, f->acc);

@@ -23,9 +23,9 @@ bool tc_ex_is_far(const tc_gnode *x) {
 static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
-  if (!s->ahead || !tc_ex_is_far(x) || s->asks == 0 || s->asked[n]) return;
+  if (!s->ahead || !tc_ex_is_far(x) || s->asks == 0 || tc_ex_note_of(s, n)->asked) return;
   s->asks--;
-  s->asked[n] = s->vector == TC_RANGE_F;
+  tc_ex_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
     tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
     tc_emit_prefetch(&s->e, buf, at, s->far);

@@ -8,7 +8,7 @@
 // A value that several passes need is made again in each, or waits for the later ones in a tile: dear ones as long as a row of them is near, and in a
 // cluster of blocks, which holds its row in registers, what is loaded, too.
 #include <limits.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "lowering/chains.h"
 #include "lowering/expand_fold.h"
@@ -44,36 +44,30 @@ static bool is_column(const tc_ex *s, uint32_t n) {
 }
 
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
-static uint8_t depth_under(tc_ex *s, uint32_t n, bool *seen) {
+static uint8_t depth_under(tc_ex *s, uint32_t n) {
   n = tc_group_root(s->gr, n);
-  if (tc_ex_in_group(s, n) || s->gr->stored[n] || seen[n]) return s->fold_depth[n];
+  tc_ex_note *note = tc_ex_note_of(s, n);
+  if (tc_ex_in_group(s, n) || s->gr->stored[n] || note->has_depth) return note->fold_depth;
   const tc_gnode *x = &s->g->node[n];
   uint8_t d = 0;
-  for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
-  seen[n] = true;
-  return s->fold_depth[n] = d;
+  for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k]));
+  note->has_depth = true;
+  return note->fold_depth = d;
 }
 
 static void find_depths(tc_ex *s) {
-  bool *seen = tc_arena_alloc(s->arena, s->g->n + 1);
-  if (!seen) {
-    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
-    return;
-  }
-  memset(s->fold_depth, 0, s->g->n);
-  memset(seen, 0, s->g->n);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
     uint8_t d = 0;
-    for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k], seen));
-    s->fold_depth[n] = (uint8_t)(d + (tc_op_kind_of(x->op) == TC_KIND_FOLD));
+    for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k]));
+    tc_ex_note_of(s, n)->fold_depth = (uint8_t)(d + (tc_op_kind_of(x->op) == TC_KIND_FOLD));
   }
 }
 
 static uint8_t deepest(const tc_ex *s) {
   uint8_t d = 0;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) d = TC_MAX_OF(d, s->fold_depth[s->gp->member[i]]);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) d = TC_MAX_OF(d, tc_ex_note_of(s, s->gp->member[i])->fold_depth);
   return d;
 }
 
@@ -82,8 +76,8 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
   n = tc_group_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
   bool ours = tc_ex_in_group(s, n);
-  if (p > 63 || (s->passes[n] >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
-  s->passes[n] |= UINT64_C(1) << p;
+  if (p > 63 || (tc_ex_note_of(s, n)->passes >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
+  tc_ex_note_of(s, n)->passes |= UINT64_C(1) << p;
   if (!ours && s->gr->stored[n]) return;
   for (int k = 0; k < x->n_in; k++) note_pass(s, x->in[k], p);
 }
@@ -97,7 +91,7 @@ static int64_t stash_bytes(const tc_ex *s) {
 }
 
 static bool is_in_several(const tc_ex *s, uint32_t n) {
-  return (s->passes[n] & (s->passes[n] - 1)) != 0;
+  return (tc_ex_note_of(s, n)->passes & (tc_ex_note_of(s, n)->passes - 1)) != 0;
 }
 
 // Elements of a tile for a row.
@@ -105,12 +99,19 @@ static int64_t row_room(const tc_ex *s) {
   return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
 }
 
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
 // What a cluster holds of its row: operands as large as the rows that several passes read, beside the dear values that it keeps.
 static void choose_held(tc_ex *s) {
   int n_kept = 0;
   int64_t row = row_room(s);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += s->stash[s->gp->member[i]] >= 0;
-  for (uint32_t n = 0; n < s->g->n && s->n_held + n_kept < MAX_HELD; n++) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += tc_ex_note_of(s, s->gp->member[i])->stash >= 0;
+  qsort(s->notes->touched, s->notes->n_touched, sizeof *s->notes->touched, by_number);
+  for (uint32_t i = 0; i < s->notes->n_touched && s->n_held + n_kept < MAX_HELD; i++) {
+    uint32_t n = s->notes->touched[i];
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_ex_compute_type(x->type);
     bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
@@ -122,20 +123,20 @@ static void choose_held(tc_ex *s) {
 static void note_passes(tc_ex *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_fold(s, n)) note_pass(s, s->g->node[n].in[0], (uint8_t)(s->fold_depth[n] - 1));
-    if (!is_fold(s, n) && is_full(s, n) && tc_ex_must_store(s, n)) note_pass(s, n, s->fold_depth[n]);
+    if (is_fold(s, n)) note_pass(s, s->g->node[n].in[0], (uint8_t)(tc_ex_note_of(s, n)->fold_depth - 1));
+    if (!is_fold(s, n) && is_full(s, n) && tc_ex_must_store(s, n)) note_pass(s, n, tc_ex_note_of(s, n)->fold_depth);
   }
 }
 
 // What making n again costs in a pass, from what is loaded or kept: on a processor also what it is made of, and rounding to bf16.
-static double cost_again(const tc_ex *s, uint32_t n, const double *cost) {
+static double cost_again(const tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   double sum = tc_emit_cost(x->op, tc_ex_compute_type(x->type));
   if (tc_target_is_gpu(s->target)) return sum;
   if (x->type == TC_BF16 && sum > 0) sum += BF16_COST;
   for (int k = 0; k < x->n_in; k++) {
     uint32_t in = tc_group_root(s->gr, x->in[k]);
-    if (tc_ex_in_group(s, in) && is_full(s, in) && !is_fold(s, in) && s->stash[in] < 0) sum += cost[in];
+    if (tc_ex_in_group(s, in) && is_full(s, in) && !is_fold(s, in) && tc_ex_note_of(s, in)->stash < 0) sum += tc_ex_note_of(s, in)->cost;
   }
   return sum;
 }
@@ -144,24 +145,19 @@ static double cost_again(const tc_ex *s, uint32_t n, const double *cost) {
 static void choose_stashes(tc_ex *s) {
   if (s->gp->kind != TC_GROUP_ROW) return;
   int64_t row = row_room(s);
-  double *cost = tc_arena_alloc(s->arena, (s->g->n + 1) * sizeof *cost);
-  if (!cost) {
-    tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
-    return;
-  }
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_ex_compute_type(s->g->node[n].type);
-    cost[n] = cost_again(s, n, cost);
-    if (!is_in_several(s, n) || cost[n] < DEAR_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
-    s->stash[n] = tc_ex_tile_of_lanes(s, type, row), s->stash_pass[n] = (uint8_t)__builtin_ctzll(s->passes[n]);
+    tc_ex_note *note = tc_ex_note_of(s, n);
+    note->cost = cost_again(s, n);
+    if (!is_in_several(s, n) || note->cost < DEAR_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
+    note->stash = tc_ex_tile_of_lanes(s, type, row), note->stash_pass = (uint8_t)__builtin_ctzll(note->passes);
   }
 }
 
 // Which pass needs which value, and which values wait for later ones.
 static void plan_passes(tc_ex *s) {
   find_depths(s);
-  if (s->st != TC_OK) return;
   note_passes(s);
   choose_stashes(s);
   if (s->x->nest.cluster) choose_held(s);
@@ -173,19 +169,20 @@ static void plan_passes(tc_ex *s) {
 static void pass_body(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
   for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {  // operands first: no deep recursion
     uint32_t n = s->gp->member[i];
-    if (s->passes[n] >> d & 1) (void)tc_ex_member(s, n);
+    if (tc_ex_note_of(s, n)->passes >> d & 1) (void)tc_ex_member(s, n);
   }
   for (int i = 0; i < n_folds; i++) tc_fold_step(s, &folds[i]);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
+    if (is_full(s, n) && tc_ex_note_of(s, n)->fold_depth == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
   }
 }
 
 static bool pass_has_work(const tc_ex *s, uint8_t d) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_fold(s, n) ? s->fold_depth[n] == d + 1 : is_full(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) return true;
+    if (is_fold(s, n) ? tc_ex_note_of(s, n)->fold_depth == d + 1 : is_full(s, n) && tc_ex_note_of(s, n)->fold_depth == d && tc_ex_must_store(s, n))
+      return true;
   }
   return false;
 }
@@ -207,12 +204,13 @@ static int64_t row_ahead(const tc_ex *s, uint8_t d) {
 // Bytes that passes over a row work on: of what they read the present row and the next one, what is the same for all rows, values that wait in tiles.
 static int64_t row_bytes(const tc_ex *s) {
   int64_t bytes = 0;
-  for (uint32_t n = 0; n < s->g->n; n++) {
+  for (uint32_t i = 0, n_touched = s->notes->n_touched; i < n_touched; i++) {
+    uint32_t n = s->notes->touched[i];
     const tc_gnode *x = &s->g->node[n];
     int64_t row = s->gp->f * (int64_t)tc_type_bytes(x->type);
     if (tc_ex_in_group(s, n))
-      bytes += s->stash[n] >= 0 || (is_fold(s, n) && s->gr->level[n] == TC_LEVEL_COLUMN) ? row : 0;
-    else if (s->passes[n] && s->gr->stored[n])
+      bytes += tc_ex_note_of(s, n)->stash >= 0 || (is_fold(s, n) && s->gr->level[n] == TC_LEVEL_COLUMN) ? row : 0;
+    else if (tc_ex_note_of(s, n)->passes && s->gr->stored[n])
       bytes += x->shape->count == s->gp->f ? row : 2 * row;
   }
   return bytes;
@@ -274,11 +272,11 @@ static void reduced_values(tc_ex *s, uint8_t d) {
   if (s->gp->kind == TC_GROUP_ROW) s->lanes = 1, s->vector = -1;
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
-    if (!is_full(s, n) && s->fold_depth[n] == d && !is_fold(s, n)) (void)tc_ex_member(s, n);
+    if (!is_full(s, n) && tc_ex_note_of(s, n)->fold_depth == d && !is_fold(s, n)) (void)tc_ex_member(s, n);
   }
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
-    if (!is_full(s, n) && !is_column(s, n) && s->fold_depth[n] == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
+    if (!is_full(s, n) && !is_column(s, n) && tc_ex_note_of(s, n)->fold_depth == d && tc_ex_must_store(s, n)) tc_ex_store(s, n);
   }
   s->lanes = lanes, s->vector = vector;
 }
@@ -288,7 +286,7 @@ static int begin_folds(tc_ex *s, uint8_t d, tc_fold *folds) {
   int n_folds = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (!is_fold(s, n) || s->fold_depth[n] != d + 1) continue;
+    if (!is_fold(s, n) || tc_ex_note_of(s, n)->fold_depth != d + 1) continue;
     if (n_folds == MAX_FOLDS) return (void)tc_ex_fail(s, TC_ERR_STATE, "too many folds in one pass"), 0;
     tc_fold_begin(s, &folds[n_folds++], n, in_chains(s));
   }
@@ -306,7 +304,7 @@ static void row(tc_ex *s) {
     over_f(s, d, folds, n_folds);
     for (uint32_t i = 0; i < s->gp->n_member; i++) {
       uint32_t n = s->gp->member[i];
-      if (s->stash[n] >= 0 && s->stash_pass[n] == d) s->stashed[n] = true;
+      if (tc_ex_note_of(s, n)->stash >= 0 && tc_ex_note_of(s, n)->stash_pass == d) tc_ex_note_of(s, n)->stashed = true;
     }
     for (int i = 0; i < s->n_held; i++) s->held[i].there |= s->held[i].filled;
     for (int i = 0; i < n_folds; i++) tc_fold_end(s, &folds[i]);
@@ -350,7 +348,9 @@ static int64_t columns_at_once(const tc_ex *s) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
     // Before the folds no value of a column, which would be made again in each row.
-    if (is_fold(s, n) ? s->fold_depth[n] != 1 || x->op == TC_OP_ARGMAX || x->op == TC_OP_ARGMIN : is_full(s, n) == (s->fold_depth[n] > 0)) return 0;
+    if (is_fold(s, n) ? tc_ex_note_of(s, n)->fold_depth != 1 || x->op == TC_OP_ARGMAX || x->op == TC_OP_ARGMIN
+                      : is_full(s, n) == (tc_ex_note_of(s, n)->fold_depth > 0))
+      return 0;
     if (is_fold(s, n)) bytes += TC_MAX_OF((int64_t)tc_type_bytes(tc_ex_compute_type(s->g->node[x->in[0]].type)), 4);  // bools fold as I32
   }
   bool far = s->gp->f * columns * (int64_t)sizeof(float) > (int64_t)tc_topology_get()->l2_bytes;
@@ -457,10 +457,10 @@ static void over_columns(tc_ex *s, bool end) {
     tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
     if (!end) {
       tc_val none = tc_emit_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
-      (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, s->stash[n]);
+      (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_ex_note_of(s, n)->stash);
       continue;
     }
-    tc_val sum = tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, s->stash[n]);
+    tc_val sum = tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_ex_note_of(s, n)->stash);
     tc_ex_remember(s, n, tc_ex_rounded(s, tc_emit_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
     tc_ex_store(s, n);
   }
@@ -474,7 +474,7 @@ void tc_ex_part_kernel(tc_ex *s) {
   plan_passes(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (is_column(s, n)) s->stash[n] = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+    if (is_column(s, n)) tc_ex_note_of(s, n)->stash = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lowering/compiler.h"
+#include "runtime/passes.h"
 
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   const tc_graph *g = gr->graph;
@@ -12,17 +13,14 @@ tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const t
   *s = (tc_ex){
       .e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .cut = cut, .target = &g->target, .arena = arena};
   s->ext = tc_view_extents(group->a, group->f, group->k);
-  s->memo = tc_arena_alloc(arena, (g->n + 1) * sizeof s->memo[0]);
-  s->memo_depth = tc_arena_alloc(arena, g->n + 1);
-  s->fold_depth = tc_arena_alloc(arena, g->n + 1);
-  s->listed = tc_arena_alloc(arena, (g->n * 2 + 1) * sizeof s->listed[0]);
-  s->stash = tc_arena_alloc(arena, (g->n + 1) * sizeof s->stash[0]);
-  s->stash_pass = tc_arena_alloc(arena, g->n + 1);
-  s->stashed = tc_arena_alloc(arena, g->n + 1);
-  s->asked = tc_arena_alloc(arena, g->n + 1);
-  s->passes = tc_arena_alloc(arena, (g->n + 1) * sizeof s->passes[0]);
-  bool room = s->memo && s->memo_depth && s->fold_depth && s->listed && s->stash && s->stash_pass && s->stashed && s->asked && s->passes;
-  return room ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+  if (!gr->notes) {
+    tc_ex_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
+    if (notes) notes->touched = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof *notes->touched);
+    if (!notes || !notes->touched) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+    ((tc_grouping *)(uintptr_t)gr)->notes = notes;  // scratch of whoever expands, which is one thread
+  }
+  s->notes = gr->notes;
+  return TC_OK;
 }
 
 void tc_ex_reset(tc_ex *s) {
@@ -38,11 +36,8 @@ void tc_ex_reset(tc_ex *s) {
   s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
-  memset(s->memo, 0xFF, s->g->n * sizeof s->memo[0]);
-  memset(s->stash, 0xFF, s->g->n * sizeof s->stash[0]);
-  memset(s->stashed, 0, s->g->n);
-  memset(s->asked, 0, s->g->n);
-  memset(s->passes, 0, s->g->n * sizeof s->passes[0]);
+  tc_count(TC_PASS_EXPANSION, s->gp->n_member);
+  s->notes->stamp++, s->notes->n_touched = 0;
 }
 
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
@@ -69,6 +64,7 @@ tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
 
 int tc_ex_buffer(tc_ex *s, uint32_t n) {
   n = tc_group_root(s->gr, n);
+  tc_count(TC_PASS_EXPANSION, 1 + s->x->n_buf);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
   if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
@@ -146,10 +142,11 @@ void tc_ex_enter(tc_ex *s) {
 void tc_ex_leave(tc_ex *s) {
   s->depth--;
   uint32_t kept = 0;
+  tc_count(TC_PASS_EXPANSION, 1 + s->n_listed);
   for (uint32_t i = 0; i < s->n_listed; i++) {
     uint32_t n = s->listed[i];
-    if (s->memo_depth[n] > s->depth)
-      s->memo[n] = TC_NONE;
+    if (tc_ex_note_of(s, n)->memo_depth > s->depth)
+      tc_ex_note_of(s, n)->memo = TC_NONE;
     else
       s->listed[kept++] = n;
   }
@@ -157,8 +154,16 @@ void tc_ex_leave(tc_ex *s) {
 }
 
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
-  s->memo[n] = v;
-  s->memo_depth[n] = (uint8_t)s->depth;
+  if (s->n_listed == s->cap_listed) {
+    uint32_t cap = TC_MAX_OF(2 * s->cap_listed, 64), *more = tc_arena_alloc(s->arena, cap * sizeof *more);
+    if (!more) {
+      (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+      return;
+    }
+    if (s->n_listed) memcpy(more, s->listed, s->n_listed * sizeof *more);
+    s->listed = more, s->cap_listed = cap;
+  }
+  tc_ex_note_of(s, n)->memo = v, tc_ex_note_of(s, n)->memo_depth = (uint8_t)s->depth;
   s->listed[s->n_listed++] = n;
 }
 

@@ -65,19 +65,12 @@ typedef struct tc_ex {
   uint32_t given_node;  // a node whose value here is there already, or TC_NONE
   tc_val given;
   tc_val cond;  // inside padding: where the operand exists, or TC_NONE
-  tc_val *memo;  // per node: its value at the present iteration, or TC_NONE
-  uint8_t *memo_depth;
+  struct tc_ex_notes *notes;  // the grouping's
   int depth;
-  uint8_t *fold_depth;  // per node: folds of this group below it
-  int *stash;  // per node: tile in which its row waits for later passes, or -1
-  uint8_t *stash_pass;  // per node: the pass that fills the tile
-  bool *stashed;  // per node: its row is there
   tc_held held[MAX_HELD];
   int n_held;
-  bool *asked;  // per node: a pass over F asks memory for its next row
-  uint64_t *passes;  // per node: passes over F that need it, as bits
-  uint32_t *listed;  // nodes with memo entries
-  uint32_t n_listed;
+  uint32_t *listed;  // nodes that have a memo, in the arena
+  uint32_t n_listed, cap_listed;
   tc_turned turned[MAX_TURNED];  // seen in a dry run
   int n_turned;
   int turning;  // rows of K0 in a block, 0: loads are not turned
@@ -91,6 +84,35 @@ typedef struct tc_ex {
   tc_status st;
   const char *what;  // why, if not TC_OK
 } tc_ex;
+
+// What is known of a node while its kernel is emitted.
+typedef struct tc_ex_note {
+  uint32_t stamp;  // of the emission that this is about
+  tc_val memo;  // its value at the present iteration, or TC_NONE
+  int stash;  // tile in which its row waits for later passes, or -1
+  uint64_t passes;  // over F that need it, as bits
+  double cost;  // of making it again
+  uint8_t memo_depth, fold_depth;  // fold_depth: folds of this group below it
+  uint8_t stash_pass;  // the pass that fills the tile
+  bool has_depth;  // fold_depth is known of a node made in place
+  bool stashed;  // its row is there
+  bool asked;  // a pass over F asks memory for its next row
+} tc_ex_note;
+
+// The notes of all nodes of a graph, of which an emission touches few: what is older than its stamp is as if it were not there.
+typedef struct tc_ex_notes {
+  uint32_t stamp, n_touched;
+  uint32_t *touched;  // nodes that have a note, the first n_touched
+  tc_ex_note note[];
+} tc_ex_notes;
+
+static inline tc_ex_note *tc_ex_note_of(const tc_ex *s, uint32_t n) {
+  tc_ex_note *x = &s->notes->note[n];
+  if (x->stamp == s->notes->stamp) return x;
+  *x = (tc_ex_note){.stamp = s->notes->stamp, .memo = TC_NONE, .stash = -1};
+  s->notes->touched[s->notes->n_touched++] = n;
+  return x;
+}
 
 static inline bool tc_ex_in_group(const tc_ex *s, uint32_t n) {
   return s->gr->of[n] != TC_GROUP_NONE && &s->gr->group[s->gr->of[n]] == s->gp;

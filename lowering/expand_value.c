@@ -10,9 +10,10 @@ tc_index *tc_ex_position(tc_ex *s, bool of_operand) {
 }
 
 tc_val tc_ex_member(tc_ex *s, uint32_t n) {
-  if (s->memo[n] != TC_NONE) return s->memo[n];
-  if (s->stashed[n]) {
-    tc_val row = tc_emit_raw(&s->e, TC_N_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, s->stash[n]);
+  if (tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
+  if (tc_ex_note_of(s, n)->stashed) {
+    tc_val row = tc_emit_raw(&s->e, TC_N_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
+                             tc_ex_note_of(s, n)->stash);
     tc_ex_remember(s, n, row);
     return row;
   }
@@ -22,9 +23,9 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = tc_ex_make(s, n, idx);
-  if (s->stash[n] >= 0 && s->st == TC_OK)
+  if (tc_ex_note_of(s, n)->stash >= 0 && s->st == TC_OK)
     (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
-                      s->stash[n]);
+                      tc_ex_note_of(s, n)->stash);
   tc_ex_remember(s, n, v);
   return v;
 }
@@ -54,7 +55,7 @@ static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const t
 
 static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
   bool once = is_made_once(s, n, idx);
-  if (once && s->memo[n] != TC_NONE) return s->memo[n];
+  if (once && tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
   tc_val v = tc_ex_make(s, n, idx);
   if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
   return v;
@@ -81,7 +82,7 @@ static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n,
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
   tc_held *held = held_of(s, m);
   bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
-  if (plain && s->memo[m] != TC_NONE) return s->memo[m];
+  if (plain && tc_ex_note_of(s, m)->memo != TC_NONE) return tc_ex_note_of(s, m)->memo;
   tc_val v = plain && held ? held_value(s, held, flat) : tc_ex_load(s, m, flat);
   if (plain) tc_ex_remember(s, m, v);
   return v;

@@ -14,6 +14,7 @@
 #include "lowering/simplify.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 
 #define SMALL_PART 4        // of a tensor: at most one in so many of its elements
 
@@ -86,6 +87,7 @@ static bool merge_equal(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     same[n] = n;
+    tc_count(TC_PASS_GRAPH, 1 + (uint64_t)x->n_in);
     for (int i = 0; i < x->n_in; i++) x->in[i] = same[x->in[i]];
     if (x->op == TC_OP_ASSIGN) x->old = same[x->old];
     if (tc_device_generates(x->dev) && x->leaf == TC_LEAF_NONE) {
@@ -98,7 +100,7 @@ static bool merge_equal(tc_graph *g) {
     }
     if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
-    while (table[at] && !node_equal(&g->node[table[at] - 1], x)) at = (at + 1) & (cap - 1);
+    for (; table[at] && !node_equal(&g->node[table[at] - 1], x); at = (at + 1) & (cap - 1)) tc_count(TC_PASS_GRAPH, 1);
     if (!table[at])
       table[at] = n + 1;
     else if (x->out == TC_LEAF_NONE)
@@ -377,7 +379,7 @@ static void store_as_made(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     if (x->out == TC_LEAF_NONE || !tc_device_generates(x->dev)) continue;
     uint32_t m = n;
-    while (g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH) m = g->node[m].in[0];
+    for (; g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH; m = g->node[m].in[0]) tc_count(TC_PASS_GRAPH, 1);
     tc_gnode *y = &g->node[m];
     bool makes = kind_of[y->op] == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL || y->op == TC_OP_CONV_CALL;
     if (m == n || !makes || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
@@ -401,6 +403,7 @@ static bool order_nodes(tc_graph *g) {
     while (depth) {
       uint32_t n = stack[depth - 1];
       tc_gnode *x = &g->node[n];
+      tc_count(TC_PASS_GRAPH, 1 + (uint64_t)x->n_in);
       if (state[n] == 2) {
         depth--;
         continue;

@@ -1,10 +1,12 @@
 // Grouping: places nodes one by one, then merges siblings. See group.h.
 #include "lowering/group.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lowering/remake.h"
 #include "lowering/view.h"
+#include "runtime/passes.h"
 #include "runtime/team.h"
 
 #define MAX_MEMBERS 480
@@ -21,13 +23,28 @@
 #define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
 #define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
 #define GPU_GRADIENT_COLUMNS 256  // of dk and dv together, of which a warp holds 16 rows
+#define MOST_LOOKS 512  // at links, from either side, for whether a group depends on another
+#define MOST_RAISED 512  // groups that wait for more because two become one
+#define MOST_TRIED 64  // groups that a group is compared with, of those that read the same
 #define MANY_PARTS 4  // a thread: they need not be as many for each
+
+typedef struct search {
+  uint32_t *queue, *seen;  // groups; per group: the number of the search that met it last
+  uint32_t n, at;
+  const tc_group_link *link;  // the next to follow, of queue[at - 1]
+} search;
 
 typedef struct work {
   tc_grouping *gr;
   const tc_graph *g;
   uint32_t *rank;       // per node: position in the order
-  uint32_t words;       // of a dependency set
+  search search[2];     // for dependencies, from above and from below
+  uint32_t n_searches;
+  struct raised {
+    uint32_t group, wave;
+  } raised[MOST_RAISED];  // waves as they were
+  uint32_t *attends;    // per node: one more than the last group of attention that reads it first, 0: none does
+  uint32_t *attends_before;  // per group: likewise, the one before it
   uint32_t *n_outside;  // per group: tensors of others that it reads
   uint32_t *n_large;    // per group: large ones that others make
   uint32_t max_large;
@@ -88,21 +105,13 @@ static uint32_t reads_of(const work *w, uint32_t n) {
 }
 
 static uint32_t group_of(const tc_grouping *gr, uint32_t n) {
-  uint32_t g = gr->of[n];
-  while (g != TC_GROUP_NONE && gr->group[g].merged != TC_GROUP_NONE) g = gr->group[g].merged;
-  return g;
-}
-
-static bool depends(const work *w, uint32_t a, uint32_t b) {
-  return w->gr->group[a].before[b / 64] >> (b % 64) & 1;
+  return gr->of[n] == TC_GROUP_NONE ? TC_GROUP_NONE : tc_group_alive(gr, gr->of[n]);
 }
 
 static uint32_t group_add(work *w, tc_group_kind kind, int64_t a, int64_t f, int64_t k) {
   tc_grouping *gr = w->gr;
   tc_group *gp = &gr->group[gr->n_group];
   *gp = (tc_group){.kind = kind, .a = a, .f = f, .k = k, .merged = TC_GROUP_NONE};
-  gp->before = tc_arena_alloc(w->gr->arena, w->words * sizeof gp->before[0]);
-  if (!gp->before) w->failed = true;
   return gr->n_group++;
 }
 
@@ -124,15 +133,98 @@ static void member_add(work *w, uint32_t group, uint32_t n, tc_level level) {
   w->gr->level[n] = (uint8_t)level;
 }
 
-// a depends on b and on all b depends on; so does whatever depends on a.
-static void dependency_add(work *w, uint32_t a, uint32_t b) {
-  tc_grouping *gr = w->gr;
-  if (a == b || depends(w, a, b)) return;
-  for (uint32_t g = 0; g < gr->n_group; g++) {
-    if (gr->group[g].merged != TC_GROUP_NONE || (g != a && !depends(w, g, a))) continue;
-    for (uint32_t i = 0; i < w->words; i++) gr->group[g].before[i] |= gr->group[b].before[i];
-    gr->group[g].before[b / 64] |= UINT64_C(1) << (b % 64);
+// ---- which group depends on which ----
+//
+// Groups know whom they read and who reads them. Each has a wave, greater than those of the groups it reads; so whether one depends on another is looked for
+// between their waves alone, from both sides. What takes more than MOST_LOOKS is taken for found: then groups that might be one stay two.
+
+static bool link_add(work *w, tc_group_link **first, tc_group_link **last, uint32_t group) {
+  if (*last && (*last)->group == group) return true;
+  tc_group_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
+  if (!l) return w->failed = true, false;
+  l->group = group;
+  *(*first ? &(*last)->next : first) = l;
+  *last = l;
+  return true;
+}
+
+static void links_join(tc_group_link **first, tc_group_link **last, tc_group_link *other, tc_group_link *other_last) {
+  if (!other) return;
+  *(*first ? &(*last)->next : first) = other;
+  *last = other_last;
+}
+
+// Follows one link; false if there is none left. *met: it leads to what the other side has met.
+static bool look(const work *w, search *s, const search *other, bool forward, uint32_t low, uint32_t high, bool *met) {
+  const tc_grouping *gr = w->gr;
+  while (!s->link && s->at < s->n) {
+    const tc_group *gp = &gr->group[s->queue[s->at++]];
+    s->link = forward ? gp->after : gp->before;
   }
+  if (!s->link) return false;
+  uint32_t g = tc_group_alive(gr, s->link->group);
+  s->link = s->link->next;
+  if (other->seen[g] == w->n_searches) return *met = true;
+  uint32_t wave = gr->group[g].wave;
+  if (s->seen[g] == w->n_searches || wave <= low || wave >= high) return true;
+  s->seen[g] = w->n_searches;
+  s->queue[s->n++] = g;
+  return true;
+}
+
+typedef enum answer { NO, YES, TOO_FAR } answer;
+
+// Whether a depends on b.
+static answer depends(work *w, uint32_t a, uint32_t b) {
+  uint32_t low = w->gr->group[b].wave, high = w->gr->group[a].wave;
+  search *up = &w->search[0], *down = &w->search[1];
+  bool met = false;
+  if (high <= low) return NO;
+  w->n_searches++;
+  up->queue[0] = b, up->seen[b] = w->n_searches, up->n = 1, up->at = 0, up->link = NULL;
+  down->queue[0] = a, down->seen[a] = w->n_searches, down->n = 1, down->at = 0, down->link = NULL;
+  for (int i = 0; i < MOST_LOOKS; i++) {
+    tc_count(TC_PASS_GROUPS, 1);
+    if (!look(w, down, up, false, low, high, &met) || met) return met ? YES : NO;
+    if (!look(w, up, down, true, low, high, &met) || met) return met ? YES : NO;
+  }
+  return TOO_FAR;
+}
+
+// Raises the wave of a group, and so of those that read it. bounded: false, with all as it was, where that takes too long.
+static bool raise_wave(work *w, uint32_t g, uint32_t wave, bool bounded) {
+  tc_grouping *gr = w->gr;
+  search *s = &w->search[0];  // of its queue a ring
+  uint32_t size = w->g->n_order + 1, at = 0, n = 0, n_raised = 0;
+  if (gr->group[g].wave >= wave) return true;
+  w->n_searches++;
+  w->raised[n_raised++] = (struct raised){g, gr->group[g].wave};
+  gr->group[g].wave = wave;
+  s->queue[n++] = g, s->seen[g] = w->n_searches;
+  while (n) {
+    uint32_t from = s->queue[at], least = gr->group[from].wave + 1;
+    at = (at + 1) % size, n--, s->seen[from] = 0;
+    for (const tc_group_link *l = gr->group[from].after; l; l = l->next) {
+      uint32_t h = tc_group_alive(gr, l->group);
+      tc_count(TC_PASS_GROUPS, 1);
+      if (h == from || gr->group[h].wave >= least) continue;
+      if (bounded && n_raised == MOST_RAISED) {
+        while (n_raised-- > 0) gr->group[w->raised[n_raised].group].wave = w->raised[n_raised].wave;
+        return false;
+      }
+      if (bounded) w->raised[n_raised++] = (struct raised){h, gr->group[h].wave};
+      gr->group[h].wave = least;
+      if (s->seen[h] != w->n_searches) s->queue[(at + n++) % size] = h, s->seen[h] = w->n_searches;
+    }
+  }
+  return true;
+}
+
+// a reads b.
+static void dependency_add(work *w, uint32_t a, uint32_t b) {
+  tc_group *reader = &w->gr->group[a], *made = &w->gr->group[b];
+  if (a == b || !link_add(w, &reader->before, &reader->last_before, b) || !link_add(w, &made->after, &made->last_after, a)) return;
+  (void)raise_wave(w, a, made->wave + 1, false);
 }
 
 static uint32_t size_of(const work *w, uint32_t n) {
@@ -149,6 +241,7 @@ static bool moves(const tc_gnode *x) {
 static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
   const tc_gnode *x = &gr->graph->node[n];
   moved |= moves(x);
+  tc_count(TC_PASS_GROUPS, (uint64_t)x->n_in);
   for (int i = 0; i < x->n_in; i++) {
     uint32_t s = tc_group_root(gr, x->in[i]);
     if (gr->of[s] != TC_GROUP_NONE || gr->stored[s] || gr->graph->node[s].leaf != TC_LEAF_NONE)
@@ -195,8 +288,9 @@ static void note_group(void *arg, uint32_t source, bool moved) {
 }
 
 typedef struct cycle_check {
-  const work *w;
+  work *w;
   uint32_t group;
+  uint32_t wave;  // that the group would have with what is read
   bool found;
 } cycle_check;
 
@@ -204,13 +298,22 @@ static void check_cycle(void *arg, uint32_t source, bool moved) {
   (void)moved;
   cycle_check *c = arg;
   uint32_t g = group_of(c->w->gr, source);
-  if (g != TC_GROUP_NONE && g != c->group && depends(c->w, g, c->group)) c->found = true;
+  if (g == TC_GROUP_NONE || g == c->group) return;
+  c->wave = TC_MAX_OF(c->wave, c->w->gr->group[g].wave + 1);
+  if (!c->found && depends(c->w, g, c->group) != NO) c->found = true;
 }
 
 static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
-  cycle_check c = {w, group, false};
+  cycle_check c = {.w = w, .group = group};
   tc_group_each_source(w->gr, n, check_cycle, &c);
   return c.found;
+}
+
+// Whether n may join the group: no other group that it reads depends on that, and that group's readers can wait for those, too.
+static bool may_join(work *w, uint32_t group, uint32_t n) {
+  cycle_check c = {.w = w, .group = group};
+  tc_group_each_source(w->gr, n, check_cycle, &c);
+  return !c.found && raise_wave(w, group, c.wave, true);
 }
 
 // At which level node n could join the group through `source`; NONE if not.
@@ -250,6 +353,7 @@ static void sort_members(work *w, tc_group *gp) {
   for (uint32_t i = 1; i < gp->n_member; i++) {
     uint32_t m = gp->member[i], j = i;
     for (; j > 0 && w->rank[gp->member[j - 1]] > w->rank[m]; j--) gp->member[j] = gp->member[j - 1];
+    tc_count(TC_PASS_GROUPS, 1 + i - j);
     gp->member[j] = m;
   }
 }
@@ -266,17 +370,8 @@ static void absorb(work *w, uint32_t g, uint32_t h, tc_level level) {
   b->n_member = 0;
   w->n_outside[g] += w->n_outside[h];
   w->n_large[g] += w->n_large[h];
-  for (uint32_t x = 0; x < w->gr->n_group; x++) {
-    tc_group *gp = &w->gr->group[x];
-    if (gp->merged != TC_GROUP_NONE) continue;
-    bool on_b = depends(w, x, h), on_a = depends(w, x, g);
-    if (x == g || on_a || on_b) {
-      for (uint32_t i = 0; i < w->words; i++) gp->before[i] |= b->before[i] | (x == g ? 0 : a->before[i]);
-      if (x != g) gp->before[g / 64] |= UINT64_C(1) << (g % 64);
-    }
-    gp->before[h / 64] &= ~(UINT64_C(1) << (h % 64));
-  }
-  a->before[g / 64] &= ~(UINT64_C(1) << (g % 64));
+  links_join(&a->before, &a->last_before, b->before, b->last_before);
+  links_join(&a->after, &a->last_after, b->after, b->last_after);
 }
 
 static bool fit_together(const work *w, uint32_t g, uint32_t h) {
@@ -286,9 +381,15 @@ static bool fit_together(const work *w, uint32_t g, uint32_t h) {
   return w->n_outside[g] + w->n_outside[h] <= MAX_OUTSIDE && (!w->tight || w->load[g] + w->load[h] <= TIGHT_GROUP);
 }
 
+// Gives two groups, neither of which depends on the other, the same wave. False: that takes too long.
+static bool bring_together(work *w, uint32_t g, uint32_t h) {
+  const tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
+  return raise_wave(w, g, b->wave, true) && raise_wave(w, h, a->wave, true);
+}
+
 // The same if neither depends on the other and they are not too much for one kernel.
 static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
-  if (depends(w, g, h) || depends(w, h, g) || !fit_together(w, g, h)) return false;
+  if (!fit_together(w, g, h) || depends(w, g, h) != NO || depends(w, h, g) != NO || !bring_together(w, g, h)) return false;
   absorb(w, g, h, level);
   return true;
 }
@@ -362,20 +463,21 @@ static bool attends_alike(const work *w, const tc_gnode *a, const tc_gnode *b) {
 // The group of a row of attention: that of a row it shares its work with, or one of its own.
 static uint32_t place_attention(work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
-  for (uint32_t g = 0; g < w->gr->n_group; g++) {
-    const tc_group *gp = &w->gr->group[g];
-    if (gp->kind != TC_GROUP_ATTENTION) continue;
+  for (uint32_t next = w->attends[x->in[0]]; next; next = w->attends_before[next - 1]) {
+    const tc_group *gp = &w->gr->group[next - 1];
     bool alike = true;
+    tc_count(TC_PASS_GROUPS, 1);
     for (uint32_t i = 0; i < gp->n_member; i++) {
       const tc_gnode *y = &w->g->node[gp->member[i]];
       alike = alike && (attends_alike(w, x, y) || attends_alike(w, y, x));
     }
-    if (alike && !makes_cycle(w, g, n)) return g;
+    if (alike && may_join(w, next - 1, n)) return next - 1;
   }
   const tc_dims *d = &x->shape->d;
   int64_t k = d->dim[d->rank - 1];
   uint32_t g = group_add(w, TC_GROUP_ATTENTION, x->shape->count / k, 1, k);
   w->gr->group[g].alone = true;
+  w->attends_before[g] = w->attends[x->in[0]], w->attends[x->in[0]] = g + 1;
   return g;
 }
 
@@ -391,7 +493,7 @@ static uint32_t place_beside(work *w, uint32_t n, const seen_groups *seen, bool 
     if (w->tight && w->load[seen->of[i]] + reads_of(w, n) + 1 > TIGHT_GROUP) continue;
     tc_level at = level_in(w, gp, n, seen->node[i], &adopted);
     if (at == TC_LEVEL_NONE || gp->n_member >= most_members(adopted.kind) || !all_link(w, &adopted, seen->of[i], n, at, seen) ||
-        makes_cycle(w, seen->of[i], n))
+        !may_join(w, seen->of[i], n))
       continue;
     if (best != TC_GROUP_NONE && adopted.a * adopted.f * adopted.k <= as.a * as.f * as.k) continue;
     best = seen->of[i], as = adopted, *level = at;
@@ -490,11 +592,45 @@ static void note_source(void *arg, uint32_t source, bool moved) {
   s->node[s->n++] = source;
 }
 
-static bool share(const sources *a, const sources *b) {
-  for (uint32_t i = 0; i < a->n; i++)
-    for (uint32_t j = 0; j < b->n; j++)
-      if (a->node[i] == b->node[j]) return true;
-  return false;
+// Which groups were noted as readers of a node, the latest first.
+typedef struct readers {
+  tc_group_link **of;  // per node
+  uint32_t found[MAX_OUTSIDE * MOST_TRIED], n;
+} readers;
+
+static readers *readers_create(work *w) {
+  readers *r = tc_arena_alloc(w->gr->arena, sizeof *r);
+  if (r) r->of = tc_arena_alloc(w->gr->arena, (w->g->n + 1) * sizeof r->of[0]);
+  w->failed |= !r || !r->of;
+  return w->failed ? NULL : r;
+}
+
+static void readers_note(work *w, readers *r, uint32_t node, uint32_t group) {
+  tc_group_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
+  w->failed |= !l;
+  if (!l) return;
+  *l = (tc_group_link){r->of[node], group};
+  r->of[node] = l;
+}
+
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+// The latest readers of each source, as numbers that rise.
+static void readers_find(readers *r, const sources *s) {
+  uint32_t kept = 0;
+  r->n = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    uint32_t n = 0;
+    for (const tc_group_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++) r->found[r->n++] = l->group;
+  }
+  tc_count(TC_PASS_GROUPS, r->n);
+  qsort(r->found, r->n, sizeof r->found[0], by_number);
+  for (uint32_t i = 0; i < r->n; i++)
+    if (kept == 0 || r->found[kept - 1] != r->found[i]) r->found[kept++] = r->found[i];
+  r->n = kept;
 }
 
 // Whether a merge holds nothing large that op by op would not: folds leave little, and results of the plan are held anyway.
@@ -509,29 +645,27 @@ static bool leaves_little(const work *w, const tc_group *gp) {
 // Groups over the same domain that read the same data, and not one another's results, become one: the data is read once.
 static void merge_siblings(work *w) {
   tc_grouping *gr = w->gr;
-  sources *all = tc_arena_alloc(w->gr->arena, (gr->n_group + 1) * sizeof *all);
-  if (!all) {
-    w->failed = true;
-    return;
-  }
-  for (uint32_t g = 0; g < gr->n_group; g++) {
+  readers *r = readers_create(w);
+  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
     const tc_group *a = &gr->group[g];
-    all[g].gr = gr, all[g].n = 0, all[g].group = g, all[g].count = a->a * a->f * a->k;
-    if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || all[g].count < MIN_SHARED) continue;
+    sources s = {.gr = gr, .group = g, .count = a->a * a->f * a->k};
+    if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || s.count < MIN_SHARED) continue;
     if (!leaves_little(w, a)) continue;
-    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &all[g]);
-    for (uint32_t h = 0; h < g; h++) {
-      const tc_group *b = &gr->group[h];
+    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &s);
+    readers_find(r, &s);
+    for (uint32_t i = 0; i < r->n && a->merged == TC_GROUP_NONE; i++) {
+      const tc_group *b = &gr->group[r->found[i]];
       bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
-      if (same && share(&all[g], &all[h]) && merge(w, h, g, TC_LEVEL_NONE)) break;
+      if (same) (void)merge(w, r->found[i], g, TC_LEVEL_NONE);
     }
+    for (uint32_t i = 0; i < s.n && a->merged == TC_GROUP_NONE; i++) readers_note(w, r, s.node[i], g);
   }
 }
 
 // ---- sums of columns ----
 
 // Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and leaves only folds.
-static bool sums_columns(const work *w, uint32_t g, uint32_t h) {
+static bool sums_columns(work *w, uint32_t g, uint32_t h) {
   const tc_grouping *gr = w->gr;
   const tc_group *rows = &gr->group[g], *columns = &gr->group[h];
   int threads = tc_team_threads();
@@ -562,23 +696,40 @@ static bool sums_columns(const work *w, uint32_t g, uint32_t h) {
 }
 
 // Whether g need wait for nothing more to do h's work too.
-static bool is_ready_with(const work *w, uint32_t g, uint32_t h) {
-  for (uint32_t x = 0; x < w->gr->n_group; x++)
-    if (x != g && depends(w, h, x) && !depends(w, g, x)) return false;
-  return !depends(w, g, h);
+static bool is_ready_with(work *w, uint32_t g, uint32_t h) {
+  for (const tc_group_link *l = w->gr->group[h].before; l; l = l->next) {
+    uint32_t x = tc_group_alive(w->gr, l->group);
+    if (x != g && x != h && depends(w, g, x) != YES) return false;
+  }
+  return depends(w, g, h) == NO;
 }
 
 // A norm's gradient also sums the columns of the rows it goes over: made in the same kernel, the rows are read once. Each column is still one chain of
 // sums a part, in the order of rows. Parts are few, so that they must be enough for the threads.
 static void merge_columns(work *w) {
   tc_grouping *gr = w->gr;
-  for (uint32_t g = 0; g < gr->n_group; g++) {
+  readers *r = readers_create(w);
+  for (uint32_t h = 0; h < gr->n_group && !w->failed; h++) {
+    const tc_group *columns = &gr->group[h];
+    sources want = {.gr = gr, .group = h, .count = columns->a * columns->f * columns->k};
+    if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL) continue;
+    for (uint32_t i = 0; i < columns->n_member; i++) tc_group_each_source(gr, columns->member[i], note_source, &want);
+    if (want.n) readers_note(w, r, want.node[0], h);
+  }
+  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
     tc_group *rows = &gr->group[g];
     if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
-    for (uint32_t h = 0; h < gr->n_group; h++) {
+    sources have = {.gr = gr, .group = gr->n_group /* of none */, .count = rows->a * rows->f};
+    for (uint32_t i = 0; i < rows->n_member; i++) {
+      note_source(&have, rows->member[i], false);
+      tc_group_each_source(gr, rows->member[i], note_source, &have);
+    }
+    readers_find(r, &have);
+    for (uint32_t k = 0; k < r->n; k++) {
+      uint32_t h = r->found[k];
       tc_group *columns = &gr->group[h];
-      if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL || (rows->part && rows->part != columns->f)) continue;
-      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h)) continue;
+      if (columns->merged != TC_GROUP_NONE || (rows->part && rows->part != columns->f)) continue;
+      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !bring_together(w, g, h)) continue;
       for (uint32_t i = 0; i < columns->n_member; i++)
         if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
       rows->part = columns->f;
@@ -624,12 +775,7 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   gr->stored = tc_arena_alloc(arena, (g->n + 1) * sizeof gr->stored[0]);
   bool *must = tc_arena_alloc(arena, g->n + 1);
   bool tight = mode == TC_GROUP_TIGHT;
-  work w = {.gr = gr,
-            .g = g,
-            .tight = tight,
-            .max_large = mode == TC_GROUP_ANY ? MAX_OUTSIDE : THRIFTY_LARGE,
-            .forced = forced,
-            .words = (g->n_order + 63) / 64 + 1};
+  work w = {.gr = gr, .g = g, .tight = tight, .max_large = mode == TC_GROUP_ANY ? MAX_OUTSIDE : THRIFTY_LARGE, .forced = forced};
   w.rank = tc_arena_alloc(arena, (g->n + 1) * sizeof w.rank[0]);
   w.n_outside = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_outside[0]);
   w.n_large = tc_arena_alloc(arena, (g->n + 1) * sizeof w.n_large[0]);
@@ -638,13 +784,21 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   w.load = tc_arena_alloc(arena, (g->n + 1) * sizeof w.load[0]);
   w.size = tc_arena_alloc(arena, (g->n + 1) * sizeof w.size[0]);
   w.counted = tc_arena_alloc(arena, (g->n + 1) * sizeof w.counted[0]);
+  w.attends = tc_arena_alloc(arena, (g->n + 1) * sizeof w.attends[0]);
+  w.attends_before = tc_arena_alloc(arena, (g->n + 1) * sizeof w.attends_before[0]);
+  for (int i = 0; i < 2; i++) {
+    w.search[i].queue = tc_arena_alloc(arena, (g->n_order + 1) * sizeof *w.search[i].queue);
+    w.search[i].seen = tc_arena_alloc(arena, (g->n_order + 1) * sizeof *w.search[i].seen);
+  }
   if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !must || !w.rank || !w.n_outside || !w.n_large || !w.constant || !w.reads ||
-      !w.load || !w.size || !w.counted)
+      !w.load || !w.size || !w.counted || !w.attends || !w.attends_before || !w.search[0].queue || !w.search[0].seen || !w.search[1].queue ||
+      !w.search[1].seen)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
   for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0, w.counted[n] = 0;
   for (uint32_t i = 0; i < g->n_order; i++) w.rank[g->order[i]] = i;
   require_memory(&w, forced);
+  for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];  // operands come first: the root of a chain
   memcpy(must, gr->stored, g->n);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];

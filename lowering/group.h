@@ -19,6 +19,11 @@
 typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_ATTENTION, TC_GROUP_EXTERN } tc_group_kind;
 typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED, TC_LEVEL_COLUMN } tc_level;
 
+typedef struct tc_group_link {
+  struct tc_group_link *next;
+  uint32_t group;
+} tc_group_link;
+
 typedef struct tc_group {
   tc_group_kind kind;
   int64_t a, f, k;
@@ -26,7 +31,9 @@ typedef struct tc_group {
   uint32_t *member;  // nodes in topological order
   uint32_t n_member, cap_member;
   uint32_t merged;  // into which group, TC_GROUP_NONE: alive
-  uint64_t *before;  // groups this one depends on, as bits
+  struct tc_group_link *before, *last_before;  // groups it reads, and by those what it depends on; some stand more than once, some by a former number
+  struct tc_group_link *after, *last_after;  // likewise those that read it
+  uint32_t wave;  // greater than that of each group it reads
   bool alone;  // nothing joins it
 } tc_group;
 
@@ -39,7 +46,18 @@ typedef struct tc_grouping {
   uint8_t *level;  // per node: tc_level
   bool *stored;  // per node: has memory (leaf, output, or read across groups and not cheaper to make again: remake.h)
   uint32_t *alias;  // per node: the node whose memory it shares (a reshape of something stored), or itself
+  struct tc_ex_notes *notes;  // scratch of expansions (expand_state.h), NULL until the first
 } tc_grouping;
+
+// The group that g is part of now.
+static inline uint32_t tc_group_alive(const tc_grouping *gr, uint32_t g) {
+  while (gr->group[g].merged != TC_GROUP_NONE) {
+    uint32_t next = gr->group[g].merged;
+    if (gr->group[next].merged != TC_GROUP_NONE) gr->group[g].merged = gr->group[next].merged;  // a shorter way for the next one who asks
+    g = next;
+  }
+  return g;
+}
 
 // The node whose memory n has.
 static inline uint32_t tc_group_root(const tc_grouping *gr, uint32_t n) {

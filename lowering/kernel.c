@@ -16,6 +16,7 @@
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 #include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
@@ -65,12 +66,19 @@ typedef struct origin {
 
 // A kernel that is being made, from its own nest or as what a general one does with more arguments.
 typedef struct making {
+  struct making *next;  // in its bucket of the list
   tc_kernel *k;  // NULL: the GPU keeps it
   origin from;
   tc_general wide;
   tc_kernel *general;  // a reference; NULL: none
   bool done;
 } making;
+
+// Kernels that are being made beside each other, found by their hash.
+typedef struct making_list {
+  making *at, **bucket;
+  uint32_t n, mask;
+} making_list;
 
 static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
   TC_TRY(tc_interp_create(nest, &k->interp));
@@ -335,17 +343,21 @@ static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, siz
 // pre: locked.
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
   tc_kernel *k = self.bucket[hash.lo % N_BUCKETS];
-  while (k && !is_kernel(k, hash, key, bytes, gpu)) k = k->next;
+  for (; k && !is_kernel(k, hash, key, bytes, gpu); k = k->next) tc_count(TC_PASS_KERNELS, 1);
   return k;
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
-static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *list, uint32_t *n, tc_kernel **out) {
+static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
+  tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
-  for (uint32_t i = 0; i < *n && !k; i++)
-    if (list[i].k && is_kernel(list[i].k, hash, key, bytes, from->gpu)) k = list[i].k, list[i].from.work += from->work;
+  making **bucket = &list->bucket[hash.lo & list->mask];
+  for (making *m = *bucket; m && !k; m = m->next) {
+    tc_count(TC_PASS_KERNELS, 1);
+    if (is_kernel(m->k, hash, key, bytes, from->gpu)) k = m->k, m->from.work += from->work;
+  }
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
     k->used = ++self.clock;
@@ -360,7 +372,8 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making *l
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->nest ? from->nest->n_num : 0;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
-  list[(*n)++] = (making){.k = k, .from = *from};
+  list->at[list->n] = (making){.next = *bucket, .k = k, .from = *from};
+  *bucket = &list->at[list->n++];
   return *out = k, TC_OK;
 }
 
@@ -390,29 +403,29 @@ static void add(const making *m, uint32_t *compiled) {
   tc_kernel_release(gone);
 }
 
-static tc_status seek_nest(const origin *from, making *list, uint32_t *n, tc_kernel **out) {
+static tc_status seek_nest(const origin *from, making_list *list, tc_kernel **out) {
   size_t bytes = tc_nest_key_bytes(from->nest);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   tc_nest_write_key(from->nest, key);
-  return seek(from, key, bytes, list, n, out);
+  return seek(from, key, bytes, list, out);
 }
 
 // A nest's key begins with a number of instructions that is not 0.
-static tc_status seek_text(const origin *from, making *list, uint32_t *n, tc_kernel **out) {
+static tc_status seek_text(const origin *from, making_list *list, tc_kernel **out) {
   size_t length = strlen(from->text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
   memcpy(key + TC_NEST_KEY_WORDS, from->text, length);
-  return seek(from, key, bytes, list, n, out);
+  return seek(from, key, bytes, list, out);
 }
 
-static tc_status seek_wish(tc_kernel_wish *w, tc_gpu *gpu, making *list, uint32_t *n) {
+static tc_status seek_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
   const origin from = {w->nest, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
-  if (from.nest) return seek_nest(&from, list, n, &w->kernel);
-  if (from.text) return seek_text(&from, list, n, &w->kernel);
-  list[(*n)++] = (making){.from = from};
+  if (from.nest) return seek_nest(&from, list, &w->kernel);
+  if (from.text) return seek_text(&from, list, &w->kernel);
+  list->at[list->n++] = (making){.from = from};
   return TC_OK;
 }
 
@@ -439,57 +452,60 @@ static bool has_general(making *m) {
 }
 
 // The general kernel that a nest is given, or that one of its family's has, behind the list's others if it is new.
-static tc_status seek_general(making *m, making *list, uint32_t *n) {
+static tc_status seek_general(making *m, making_list *list) {
   if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
   if (!has_general(m) || m->done) return TC_OK;
-  return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, n, &m->general);
+  return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
 }
 
 // list: room for twice as many.
-static tc_status make_all(making *list, uint32_t *n) {
-  const uint32_t asked = *n;
-  for (uint32_t i = 0; i < asked; i++) look(&list[i]);
-  for (uint32_t i = 0; i < asked; i++) TC_TRY(seek_general(&list[i], list, n));
-  for (uint32_t i = asked; i < *n; i++) look(&list[i]);
-  for (uint32_t i = 0; i < *n; i++) TC_TRY(make_quickly(&list[i]));
-  TC_TRY(compile_all(list, *n));
+static tc_status make_all(making_list *list) {
+  const uint32_t asked = list->n;
+  making *at = list->at;
+  for (uint32_t i = 0; i < asked; i++) look(&at[i]);
+  for (uint32_t i = 0; i < asked; i++) TC_TRY(seek_general(&at[i], list));
+  for (uint32_t i = asked; i < list->n; i++) look(&at[i]);
+  for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
+  TC_TRY(compile_all(at, list->n));
   for (uint32_t i = 0; i < asked; i++)
-    if (list[i].general) do_in_general(&list[i]);
+    if (at[i].general) do_in_general(&at[i]);
   return TC_OK;
 }
 
-static tc_status make_and_add(making *list, uint32_t n, uint32_t *compiled) {
-  tc_status st = make_all(list, &n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (list[i].done && list[i].k)
-      add(&list[i], compiled);
+static tc_status make_and_add(making_list *list, uint32_t *compiled) {
+  tc_status st = make_all(list);
+  for (uint32_t i = 0; i < list->n; i++) {
+    if (list->at[i].done && list->at[i].k)
+      add(&list->at[i], compiled);
     else
-      tc_kernel_release(list[i].k);
+      tc_kernel_release(list->at[i].k);
   }
-  for (uint32_t i = 0; i < n; i++) {
-    tc_kernel_release(list[i].general);
-    tc_family_drop(&list[i].wide);
+  for (uint32_t i = 0; i < list->n; i++) {
+    tc_kernel_release(list->at[i].general);
+    tc_family_drop(&list->at[i].wide);
   }
   return st;
 }
 
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
-  uint32_t n_new = 0;
+  uint32_t size = 16;
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < n; i++) wish[i].kernel = NULL;
-  making *list = tc_calloc(2 * (size_t)n, sizeof *list);
-  if (n && !list) return TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
-  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = seek_wish(&wish[i], gpu, list, &n_new);
+  while (size < n) size *= 2;
+  making_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
+  if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
+  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = seek_wish(&wish[i], gpu, &list);
   if (st == TC_OK) {
-    st = make_and_add(list, n_new, compiled);
+    st = make_and_add(&list, compiled);
   } else {
-    for (uint32_t i = 0; i < n_new; i++) tc_kernel_release(list[i].k);
+    for (uint32_t i = 0; i < list.n; i++) tc_kernel_release(list.at[i].k);
   }
   for (uint32_t i = 0; i < n && st != TC_OK; i++) {
     tc_kernel_release(wish[i].kernel);
     wish[i].kernel = NULL;
   }
-  tc_free(list);
+  tc_free(list.at);
+  tc_free(list.bucket);
   return st;
 }
 

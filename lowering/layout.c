@@ -6,6 +6,7 @@
 #include "lowering/direct.h"
 #include "lowering/simplify.h"
 #include "lowering/view.h"
+#include "runtime/passes.h"
 
 #define DEEPEST 32  // elementwise work between a product and the move of its result
 // Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle steps for each, where the last panel is not full.
@@ -33,7 +34,7 @@ static bool is_transpose(uint64_t order, int rank) {
 
 // Whether n's elements lie as a product made them: its result, reshaped, or elementwise work on one.
 static bool lies_by_product(const tc_graph *g, const bool *moved, uint32_t n) {
-  while (g->node[n].op == TC_OP_RESHAPE) n = g->node[n].in[0];
+  for (; g->node[n].op == TC_OP_RESHAPE; n = g->node[n].in[0]) tc_count(TC_PASS_GRAPH, 1);
   return moved[n] || (tc_op_kind_of(g->node[n].op) == TC_KIND_CONTRACT && g->node[n].out == TC_LEAF_NONE);
 }
 

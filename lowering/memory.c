@@ -1,9 +1,11 @@
 // Places temporaries, orders steps, and counts what op by op would hold. See memory.h.
 #include "lowering/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/arena.h"
+#include "runtime/passes.h"
 
 // The waves in which each block is alive; made[o]: the wave in which output o is written, if it has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
@@ -12,6 +14,7 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
       uint32_t place = p->bind[p->step[i].first_bind + j], wave = p->step[i].wave;
+      tc_count(TC_PASS_MEMORY, 1);
       if (place & ARENA_BIT) {
         block *k = &p->block[place & ~ARENA_BIT];
         k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
@@ -22,58 +25,425 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
     }
 }
 
-// The lowest offset in k->in at which k meets none of the blocks order[0..n) that are there while it lives.
-static size_t free_offset(const tc_program *p, const block *k, const uint32_t *order, uint32_t n) {
-  size_t at = 0;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (uint32_t j = 0; j < n; j++) {
-      const block *o = &p->block[order[j]];
-      bool together = o->in == k->in && o->first <= k->last && k->first <= o->last, overlap = at < o->offset + o->bytes && o->offset < at + k->bytes;
-      if (together && overlap) at = o->offset + o->bytes, moved = true;
+// ---- where bytes are free for a time ----
+
+#define MOST_MOVES 4096  // of a block, past what is taken; then it goes behind all that is
+#define MOST_PIECES 64  // of a range; then half of the gaps between them, the smaller ones, count as taken
+#define MOST_OUTPUTS 64  // that hold a block already, in which room is looked for before one that is empty is taken
+
+// Bytes taken, as pieces in order, none of which touch.
+typedef struct pieces {
+  struct piece {
+    size_t from, to;
+  } *at;
+  uint32_t n, cap;
+} pieces;
+
+// A range of waves, of which the halves are ranges again. A block is noted in the ranges that its life fills, and in all that contain some of it.
+typedef struct range {
+  struct range *half[2];
+  pieces filled, touched;  // by blocks that are there for all of it; by those that are there for some of it, too
+  size_t full;  // the greatest number of bytes from 0 on, all of which are taken in one of its waves. That of the halves may be behind (full_of)
+} range;
+
+typedef struct placing {
+  tc_program *p;
+  const tc_plan *plan;
+  uint32_t n_wave;
+  range **space;  // of each output, then of the arena; NULL: nothing is in it
+  uint32_t *made;  // per output: the wave in which it is written, UINT32_MAX: it has no memory of its own
+  uint32_t *latest;  // a tree over the outputs that are large enough and empty: how late the latest of them is made, plus one
+  uint32_t n_leaf;  // of that tree
+  uint32_t *began;  // outputs that hold something
+  uint32_t n_began;
+  tc_arena arena;
+} placing;
+
+// The first of n pieces that ends behind a place.
+static uint32_t first_behind(const struct piece *x, uint32_t n, size_t from) {
+  uint32_t low = 0, high = n;
+  while (low < high) {
+    uint32_t mid = (low + high) / 2;
+    *(x[mid].to <= from ? &low : &high) = x[mid].to <= from ? mid + 1 : mid;
+  }
+  return low;
+}
+
+static size_t gap_before(const pieces *x, uint32_t i) {
+  return x->at[i].from - x->at[i - 1].to;
+}
+
+// Half as many pieces: of two gaps side by side the smaller one counts as taken.
+static void close_gaps(pieces *x) {
+  uint32_t kept = 0, n = x->n;
+  tc_count(TC_PASS_MEMORY, n);
+  for (uint32_t i = 1; i < n; i += 2) {
+    bool next = i + 1 < n, closes_next = next && gap_before(x, i + 1) < gap_before(x, i);
+    if (closes_next) {
+      x->at[++kept] = (struct piece){x->at[i].from, x->at[i + 1].to};
+      continue;
     }
+    x->at[kept].to = x->at[i].to;
+    if (next) x->at[++kept] = x->at[i + 1];
+  }
+  x->n = kept + 1;
+}
+
+static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
+  uint32_t i = first_behind(x->at, x->n, from), end = i;
+  if (i > 0 && x->at[i - 1].to == from) i--;
+  while (end < x->n && x->at[end].from <= to) end++;
+  if (end > i) from = TC_MIN(from, x->at[i].from), to = TC_MAX_OF(to, x->at[end - 1].to);
+  if (end == i && x->n == x->cap) {
+    uint32_t cap = TC_MAX_OF(2 * x->cap, 2);
+    struct piece *more = tc_arena_alloc(arena, cap * sizeof *more);
+    if (!more) return false;
+    if (x->n) memcpy(more, x->at, x->n * sizeof *more);
+    x->at = more, x->cap = cap;
+  }
+  tc_count(TC_PASS_MEMORY, 1);
+  memmove(x->at + i + 1, x->at + end, (x->n - end) * sizeof *x->at);
+  x->n = x->n - (end - i) + 1;
+  x->at[i] = (struct piece){from, to};
+  if (x->n > MOST_PIECES) close_gaps(x);
+  return true;
+}
+
+// What `full` of half i is, where r's is `full`: the waves in which it is greatest are raised there alone.
+static size_t full_of(const range *r, int i, size_t full) {
+  size_t was[2];
+  for (int k = 0; k < 2; k++) was[k] = r->half[k] ? r->half[k]->full : 0;
+  return was[i] == TC_MAX_OF(was[0], was[1]) ? full : was[i];
+}
+
+// Notes the block in range *r of waves [low, high].
+static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const block *k) {
+  if (!*r && !(*r = tc_arena_alloc(&w->arena, sizeof **r))) return false;
+  range *x = *r;
+  size_t end = k->offset + k->bytes, full[2] = {full_of(x, 0, x->full), full_of(x, 1, x->full)};
+  uint32_t mid = low + (high - low) / 2;
+  if (!take_piece(&w->arena, &x->touched, k->offset, end)) return false;
+  if (k->first <= low && high <= k->last) {
+    if (x->full == k->offset) x->full = end;
+    return take_piece(&w->arena, &x->filled, k->offset, end);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (full[i] && !x->half[i] && !(x->half[i] = tc_arena_alloc(&w->arena, sizeof **r))) return false;
+    if (x->half[i]) x->half[i]->full = full[i];
+  }
+  if (k->first <= mid && !take_range(w, &x->half[0], low, mid, k)) return false;
+  if (k->last > mid && !take_range(w, &x->half[1], mid + 1, high, k)) return false;
+  x->full = 0;
+  for (int i = 0; i < 2; i++) x->full = TC_MAX_OF(x->full, x->half[i] ? x->half[i]->full : 0);
+  return true;
+}
+
+// What may be in a block's way: of each list of pieces the first that ends behind a place, the lowest of them first (a binary heap), and below what nothing
+// is free.
+typedef struct taken {
+  struct ahead {
+    const struct piece *piece, *end;
+  } of[4 * 32];
+  uint32_t n;
+  size_t full;
+} taken;
+
+static bool is_lower(const struct ahead *a, const struct ahead *b) {
+  return a->piece->from < b->piece->from;
+}
+
+// The heap again, where number i may be too high for its place.
+static void sift(taken *t, uint32_t i) {
+  for (uint32_t least = i;; i = least) {
+    for (uint32_t k = 2 * i + 1; k <= 2 * i + 2 && k < t->n; k++)
+      if (is_lower(&t->of[k], &t->of[least])) least = k;
+    if (least == i) return;
+    struct ahead x = t->of[i];
+    t->of[i] = t->of[least], t->of[least] = x;
+  }
+}
+
+static void list_pieces(taken *t, const pieces *x) {
+  tc_count(TC_PASS_MEMORY, 1);
+  if (x->n) t->of[t->n++] = (struct ahead){x->at, x->at + x->n};
+}
+
+// Of ranges that the block's life fills all that touches them is in its way, of those around what fills them.
+static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const block *k, taken *out) {
+  bool within = k->first <= low && high <= k->last;
+  if (!r || within) out->full = TC_MAX_OF(out->full, full);
+  if (!r) return;
+  list_pieces(out, within ? &r->touched : &r->filled);
+  if (within) return;
+  uint32_t mid = low + (high - low) / 2;
+  if (k->first <= mid) list_taken(r->half[0], low, mid, full_of(r, 0, full), k, out);
+  if (k->last > mid) list_taken(r->half[1], mid + 1, high, full_of(r, 1, full), k, out);
+}
+
+// Forgets what ends at or below a place. False: nothing is left.
+static bool skip_pieces(struct ahead *x, size_t at) {
+  if (x->end[-1].to <= at) return false;
+  x->piece += first_behind(x->piece, (uint32_t)(x->end - x->piece), at);
+  return true;
+}
+
+// The lowest offset at which the block meets none that is there while it lives.
+static size_t free_offset(const placing *w, const range *r, const block *k) {
+  taken t = {.n = 0};
+  uint32_t n = 0;
+  list_taken(r, 0, w->n_wave - 1, r ? r->full : 0, k, &t);
+  size_t at = t.full, end = at;
+  for (uint32_t i = 0; i < t.n; i++) {
+    end = TC_MAX_OF(end, t.of[i].end[-1].to);
+    if (skip_pieces(&t.of[i], at)) t.of[n++] = t.of[i];
+  }
+  t.n = n;
+  for (uint32_t i = n / 2; i-- > 0;) sift(&t, i);
+  for (uint32_t moves = 0; t.n && t.of[0].piece->from < at + k->bytes; moves++) {
+    tc_count(TC_PASS_MEMORY, 1);
+    if (moves == MOST_MOVES) return end;
+    at = TC_MAX_OF(at, t.of[0].piece->to);
+    if (!skip_pieces(&t.of[0], at)) t.of[0] = t.of[--t.n];
+    sift(&t, 0);
   }
   return at;
 }
 
-// Places for blocks, greatest first: in an output that is written after they die, unless a library has to do with them, else in the arena, each at the lowest
-// offset free while it lives.
-bool tc_memory_place(tc_program *p, const tc_plan *plan) {
-  uint32_t *order = tc_malloc((p->n_block + plan->n_out + 1) * sizeof *order), *made = order + p->n_block;
-  if (!order) return false;
-  find_lives(p, plan, made);
-  p->arena_bytes = 0;
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    uint32_t j = i;
-    for (; j > 0 && p->block[order[j - 1]].bytes < p->block[i].bytes; j--) order[j] = order[j - 1];
-    order[j] = i;
+// ---- outputs that blocks may lie in ----
+
+// Output o is large enough for what is placed from now on, or has something in it.
+static void offer_output(placing *w, uint32_t o, bool empty) {
+  uint32_t i = w->n_leaf + o;
+  w->latest[i] = empty && w->made[o] != UINT32_MAX ? w->made[o] + 1 : 0;
+  for (i /= 2; i > 0; i /= 2) w->latest[i] = TC_MAX_OF(w->latest[2 * i], w->latest[2 * i + 1]);
+}
+
+// The first empty one that is made after a wave; UINT32_MAX: there is none.
+static uint32_t empty_output(const placing *w, uint32_t wave) {
+  uint32_t i = 1;
+  if (w->latest[1] <= wave + 1) return UINT32_MAX;
+  while (i < w->n_leaf) {
+    tc_count(TC_PASS_MEMORY, 1);
+    i = 2 * i + (w->latest[2 * i] <= wave + 1);
   }
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    block *k = &p->block[order[i]];
-    bool placed = false;
-    for (uint32_t o = 0; o < plan->n_out && !placed && !k->called; o++) {
-      if (made[o] == UINT32_MAX || k->last >= made[o] || plan->out[o].bytes < k->bytes) continue;
-      k->in = o, k->offset = free_offset(p, k, order, i);
-      placed = k->offset + k->bytes <= plan->out[o].bytes;
-    }
-    if (placed) continue;
-    k->in = IN_ARENA, k->offset = free_offset(p, k, order, i);
-    p->arena_bytes = TC_MAX_OF(p->arena_bytes, k->offset + k->bytes);
+  return i - w->n_leaf;
+}
+
+static bool fits_output(placing *w, block *k, uint32_t o) {
+  if (w->made[o] == UINT32_MAX || k->last >= w->made[o] || w->plan->out[o].bytes < k->bytes) return false;
+  k->in = o, k->offset = free_offset(w, w->space[o], k);
+  return k->offset + k->bytes <= w->plan->out[o].bytes;
+}
+
+// In an output that is written after the block dies: one that holds others and has room, or the first that is empty.
+static bool place_in_output(placing *w, block *k) {
+  uint32_t empty = empty_output(w, k->last);
+  if (k->called) return false;
+  for (uint32_t i = 0; i < w->n_began && i < MOST_OUTPUTS; i++) {
+    tc_count(TC_PASS_MEMORY, 1);
+    if (fits_output(w, k, w->began[i])) return true;
   }
-  tc_free(order);
+  if (empty == UINT32_MAX) return false;
+  w->began[w->n_began++] = empty;
+  k->in = empty, k->offset = 0;
+  offer_output(w, empty, false);
   return true;
 }
 
-// Whether `later` must stay behind s: it reads what s writes, or assigns what s reads. over: per leaf, the output assigned over it, or TC_PLACE_NONE.
-static bool must_follow(const tc_program *p, const tc_plan *plan, const uint32_t *over, const tc_step *s, const tc_step *later) {
-  for (uint32_t j = 0; j < s->n_bind; j++) {
-    uint32_t place = p->bind[s->first_bind + j], other = place;
-    if (place < plan->n_leaf && over[place] == TC_PLACE_NONE) continue;
-    if (place < plan->n_leaf) other = plan->n_leaf + over[place];
-    for (uint32_t k = 0; k < later->n_bind; k++)
-      if (p->bind[later->first_bind + k] == other && (place < plan->n_leaf || tc_step_writes(s, j))) return true;
+static bool place_block(placing *w, block *k) {
+  if (!place_in_output(w, k)) {
+    k->in = IN_ARENA, k->offset = free_offset(w, w->space[w->plan->n_out], k);
+    w->p->arena_bytes = TC_MAX_OF(w->p->arena_bytes, k->offset + k->bytes);
   }
-  return false;
+  return take_range(w, &w->space[k->in == IN_ARENA ? w->plan->n_out : k->in], 0, w->n_wave - 1, k);
+}
+
+typedef struct sized {
+  size_t bytes;
+  uint32_t number;
+} sized;
+
+static int greatest_first(const void *a, const void *b) {
+  const sized *x = a, *y = b;
+  return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->number > y->number) - (x->number < y->number);
+}
+
+// Places for blocks, greatest first: in an output that is written after they die, unless a library has to do with them, else in the arena, each at the lowest
+// offset free while it lives.
+static bool place_blocks(placing *w) {
+  tc_program *p = w->p;
+  uint32_t n_out = w->plan->n_out, offered = 0;
+  sized *order = tc_arena_alloc(&w->arena, (p->n_block + 1) * sizeof *order), *output = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *output);
+  while (w->n_leaf < n_out) w->n_leaf *= 2;
+  w->made = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->made);
+  w->space = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->space);
+  w->latest = tc_arena_alloc(&w->arena, 2 * (size_t)w->n_leaf * sizeof *w->latest);
+  w->began = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->began);
+  if (!order || !output || !w->made || !w->space || !w->latest || !w->began) return false;
+  find_lives(p, w->plan, w->made);
+  for (uint32_t i = 0; i < p->n_step; i++) w->n_wave = TC_MAX_OF(w->n_wave, p->step[i].wave + 1);
+  for (uint32_t i = 0; i < p->n_block; i++) order[i] = (sized){p->block[i].bytes, i};
+  for (uint32_t o = 0; o < n_out; o++) output[o] = (sized){w->plan->out[o].bytes, o};
+  qsort(order, p->n_block, sizeof *order, greatest_first);
+  qsort(output, n_out, sizeof *output, greatest_first);
+  for (uint32_t i = 0; i < p->n_block; i++) {
+    block *k = &p->block[order[i].number];
+    while (offered < n_out && output[offered].bytes >= k->bytes) offer_output(w, output[offered++].number, true);
+    if (k->first == UINT32_MAX)
+      k->in = IN_ARENA, k->offset = 0;  // of no step
+    else if (!place_block(w, k))
+      return false;
+  }
+  return true;
+}
+
+bool tc_memory_place(tc_program *p, const tc_plan *plan) {
+  placing w = {.p = p, .plan = plan, .n_leaf = 1};
+  p->arena_bytes = 0;
+  bool ok = place_blocks(&w);
+  tc_arena_fini(&w.arena);
+  return ok;
+}
+
+// ---- who binds a place ----
+
+bool tc_binders_init(tc_binders *b, const tc_program *p, const tc_plan *plan, bool writers) {
+  *b = (tc_binders){.n_low = plan->n_leaf + plan->n_out + p->n_kept};
+  uint32_t n = b->n_low + p->n_block, sum = 0;
+  b->first = tc_calloc(n + 2, sizeof *b->first), b->step = tc_malloc((p->n_bind + 1) * sizeof *b->step);
+  if (!b->first || !b->step) return false;
+  // A counting sort: first[x + 1] is where place x goes on, and in the end where it ends.
+  for (int fill = 0; fill < 2; fill++) {
+    for (uint32_t i = 0; i < p->n_step; i++)
+      for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
+        uint32_t *at = &b->first[tc_binders_at(b, p->bind[p->step[i].first_bind + j]) + 1];
+        if (writers && !tc_step_writes(&p->step[i], j)) continue;
+        if (fill) b->step[*at] = i;
+        ++*at;
+      }
+    for (uint32_t x = 1; x <= n && !fill; x++) {
+      uint32_t count = b->first[x];
+      b->first[x] = sum, sum += count;
+    }
+  }
+  tc_count(TC_PASS_ORDER, p->n_bind + n);
+  return true;
+}
+
+void tc_binders_fini(tc_binders *b) {
+  tc_free(b->first);
+  tc_free(b->step);
+}
+
+// ---- the order of steps ----
+
+// Steps in a list, with labels that rise along it: who comes first is seen without a walk. Where no label is left between two, those around are spread out.
+typedef struct list {
+  uint32_t *next, *prev;  // per step; behind them the list's end
+  uint64_t *label;
+  uint32_t end;
+} list;
+
+#define LABEL_BITS 62
+#define SPARSE 0.75  // the share of labels in use that is left, for a range twice as long
+
+// Spreads out the labels of the shortest range around step `at` that has room.
+static void spread(list *l, uint32_t at) {
+  uint32_t first = at, last = at, n = 1;
+  double share = 1;
+  for (int bits = 1; bits <= LABEL_BITS; bits++) {
+    uint64_t low = l->label[at] >> bits << bits, size = UINT64_C(1) << bits;
+    for (; l->prev[first] != l->end && l->label[l->prev[first]] >= low; n++) first = l->prev[first], tc_count(TC_PASS_ORDER, 1);
+    for (; l->next[last] != l->end && l->label[l->next[last]] - low < size; n++) last = l->next[last], tc_count(TC_PASS_ORDER, 1);
+    share *= SPARSE;
+    if ((double)n > share * (double)size || size / n < 2) continue;
+    tc_count(TC_PASS_ORDER, n);
+    for (uint32_t s = first, i = 0; i < n; s = l->next[s], i++) l->label[s] = low + size / n * i;
+    return;
+  }
+}
+
+// Whether a comes before b.
+static bool is_before(const list *l, uint32_t a, uint32_t b) {
+  return l->label[a] < l->label[b];
+}
+
+// Moves a step to just behind another, or to the front for the end.
+static void move_behind(list *l, uint32_t s, uint32_t to) {
+  if (to == s || to == l->prev[s]) return;
+  l->next[l->prev[s]] = l->next[s], l->prev[l->next[s]] = l->prev[s];
+  uint32_t next = l->next[to];
+  l->next[to] = s, l->prev[s] = to, l->next[s] = next, l->prev[next] = s;
+  uint64_t low = to == l->end ? 0 : l->label[to], high = next == l->end ? UINT64_C(1) << LABEL_BITS : l->label[next];
+  l->label[s] = low + (high - low) / 2;
+  if (high - low < 2) spread(l, s);
+}
+
+static bool list_init(list *l, uint32_t n) {
+  *l = (list){.next = tc_malloc((n + 1) * sizeof *l->next),
+              .prev = tc_malloc((n + 1) * sizeof *l->prev),
+              .label = tc_malloc((n + 1) * sizeof *l->label),
+              .end = n};
+  if (!l->next || !l->prev || !l->label) return false;
+  for (uint32_t i = 0; i <= n; i++) l->next[i] = i < n ? i + 1 : 0, l->prev[i] = i > 0 ? i - 1 : n;
+  for (uint32_t i = 0; i < n; i++) l->label[i] = (UINT64_C(1) << LABEL_BITS) / (n + 1) * (i + 1);
+  return true;
+}
+
+static void list_fini(list *l) {
+  tc_free(l->next);
+  tc_free(l->prev);
+  tc_free(l->label);
+}
+
+typedef struct ordering {
+  tc_program *p;
+  const tc_plan *plan;
+  tc_binders binders, writers;
+  list list;
+  uint32_t *over;  // per leaf: the output assigned over it, or TC_PLACE_NONE
+  uint32_t *assigns;  // per output: the leaf that it is assigned over, or TC_PLACE_NONE
+  bool *used;  // per block: a later step reads it
+} ordering;
+
+typedef enum side { BEFORE, AFTER } side;
+
+// Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or the end.
+static void find_nearest(const list *l, uint32_t s, const tc_binders *b, uint32_t place, side where, uint32_t *near) {
+  for (uint32_t i = tc_binders_first(b, place); i < tc_binders_end(b, place); i++) {
+    uint32_t t = b->step[i];
+    tc_count(TC_PASS_ORDER, 1);
+    if (t == s || is_before(l, t, s) != (where == BEFORE)) continue;
+    if (*near == l->end || is_before(l, t, *near) == (where == AFTER)) *near = t;
+  }
+}
+
+// The last step that s must stay behind: it writes what s binds, or reads the leaf that s assigns over. The end: there is none.
+static uint32_t last_needed(const ordering *o, uint32_t s) {
+  const tc_step *x = &o->p->step[s];
+  uint32_t near = o->list.end;
+  for (uint32_t j = 0; j < x->n_bind; j++) {
+    uint32_t place = o->p->bind[x->first_bind + j];
+    if (place < o->plan->n_leaf) continue;
+    find_nearest(&o->list, s, &o->writers, place, BEFORE, &near);
+    bool output = place < o->plan->n_leaf + o->plan->n_out;
+    uint32_t leaf = output ? o->assigns[place - o->plan->n_leaf] : TC_PLACE_NONE;
+    if (leaf != TC_PLACE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, leaf, BEFORE, &near);
+  }
+  return near;
+}
+
+// The first step that must stay behind s; the end: there is none.
+static uint32_t first_needing(const ordering *o, uint32_t s) {
+  const tc_step *x = &o->p->step[s];
+  uint32_t near = o->list.end;
+  for (uint32_t j = 0; j < x->n_bind; j++) {
+    uint32_t place = o->p->bind[x->first_bind + j];
+    if (place >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, place, AFTER, &near);
+    if (place < o->plan->n_leaf && o->over[place] != TC_PLACE_NONE)
+      find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[place], AFTER, &near);
+  }
+  return near;
 }
 
 // Bytes of blocks that s begins to hold less those it is the last to read. used: per block, whether a later step reads it.
@@ -99,64 +469,80 @@ static bool begins_block(const tc_program *p, const tc_step *s) {
 }
 
 // Moves steps that begin no block to just behind what they must follow: an optimizer's update frees its gradient, and is recorded after all of them.
-static void advance_steps(tc_program *p, const tc_plan *plan, const uint32_t *over) {
-  for (uint32_t i = 1; i < p->n_step; i++) {
-    tc_step s = p->step[i];
-    if (begins_block(p, &s)) continue;
-    uint32_t to = i;
-    while (to > 0 && !must_follow(p, plan, over, &p->step[to - 1], &s)) to--;
-    memmove(&p->step[to + 1], &p->step[to], (i - to) * sizeof s);
-    p->step[to] = s;
-  }
+static void advance_steps(ordering *o) {
+  for (uint32_t i = 1; i < o->p->n_step; i++)
+    if (!begins_block(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
 }
 
-// Moves steps that hold more afterwards than before to just before their first reader. used: per block, false.
-static void delay_steps(tc_program *p, const tc_plan *plan, const uint32_t *over, bool *used) {
-  for (uint32_t i = p->n_step; i-- > 0;) {
-    tc_step s = p->step[i];
+// Moves steps that hold more afterwards than before to just before their first reader.
+static void delay_steps(ordering *o) {
+  const tc_program *p = o->p;
+  for (uint32_t i = o->list.prev[o->list.end], before; i != o->list.end; i = before) {
+    const tc_step *s = &p->step[i];
     bool begins;
-    int64_t more = grows_by(p, &s, used, &begins);
-    for (uint32_t j = 0; j < s.n_bind; j++) {
-      uint32_t place = p->bind[s.first_bind + j];
-      if ((place & ARENA_BIT) && !tc_step_writes(&s, j)) used[place & ~ARENA_BIT] = true;
+    int64_t more = grows_by(p, s, o->used, &begins);
+    before = o->list.prev[i];
+    for (uint32_t j = 0; j < s->n_bind; j++) {
+      uint32_t place = p->bind[s->first_bind + j];
+      if ((place & ARENA_BIT) && !tc_step_writes(s, j)) o->used[place & ~ARENA_BIT] = true;
     }
-    if (!begins || more < 0) continue;
-    uint32_t to = i;
-    while (to + 1 < p->n_step && !must_follow(p, plan, over, &s, &p->step[to + 1])) to++;
-    memmove(&p->step[i], &p->step[i + 1], (to - i) * sizeof s);
-    p->step[to] = s;
+    if (begins && more >= 0) move_behind(&o->list, i, o->list.prev[first_needing(o, i)]);
   }
 }
 
 // Steps in the order of their waves, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
 // before any other layer's, which would keep the activations of all.
 static bool sort_by_wave(tc_program *p) {
+  uint32_t n_wave = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n_wave = TC_MAX_OF(n_wave, p->step[i].wave + 1);
   tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
-  if (!sorted) return false;
-  uint32_t n = 0;
-  for (uint32_t wave = 0; n < p->n_step; wave++)
-    for (uint32_t i = 0; i < p->n_step; i++)
-      if (p->step[i].wave == wave) sorted[n++] = p->step[i];
-  memcpy(p->step, sorted, p->n_step * sizeof *sorted);
+  uint32_t *at = tc_calloc(n_wave + 1, sizeof *at);
+  bool ok = sorted && at;
+  if (ok) {
+    for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].wave + 1]++;
+    for (uint32_t w = 1; w <= n_wave; w++) at[w] += at[w - 1];
+    for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].wave]++] = p->step[i];
+    memcpy(p->step, sorted, p->n_step * sizeof *sorted);
+  }
   tc_free(sorted);
+  tc_free(at);
+  return ok;
+}
+
+// The steps as the list has them.
+static bool take_order(tc_program *p, const list *l) {
+  tc_step *ordered = tc_malloc((p->n_step + 1) * sizeof *ordered);
+  if (!ordered) return false;
+  uint32_t n = 0;
+  for (uint32_t i = l->next[l->end]; i != l->end; i = l->next[i]) ordered[n++] = p->step[i];
+  memcpy(p->step, ordered, n * sizeof *ordered);
+  tc_free(ordered);
   return true;
 }
 
 static bool reorder(tc_program *p, const tc_plan *plan) {
-  bool *used = tc_calloc(p->n_block + 1, sizeof *used);
-  uint32_t *over = tc_malloc((plan->n_leaf + 1) * sizeof *over);
-  bool ok = used && over && sort_by_wave(p);
+  ordering o = {.p = p, .plan = plan};
+  o.used = tc_calloc(p->n_block + 1, sizeof *o.used);
+  o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
+  bool ok = o.used && o.over && o.assigns && sort_by_wave(p) && list_init(&o.list, p->n_step);
+  ok = ok && tc_binders_init(&o.binders, p, plan, false) && tc_binders_init(&o.writers, p, plan, true);
   if (ok) {
-    memset(over, 0xFF, plan->n_leaf * sizeof *over);
-    for (uint32_t o = 0; o < plan->n_out; o++) {
-      const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
-      if (tc_rec_op(r) == TC_OP_ASSIGN && plan->leaf_of[r->in[1]] != TC_LEAF_NONE) over[plan->leaf_of[r->in[1]]] = o;
+    memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
+    for (uint32_t i = 0; i < plan->n_out; i++) {
+      const tc_rec *r = tc_plan_rec(plan, plan->out[i].node);
+      uint32_t leaf = tc_rec_op(r) == TC_OP_ASSIGN ? plan->leaf_of[r->in[1]] : TC_LEAF_NONE;
+      if (leaf != TC_LEAF_NONE) o.over[leaf] = i, o.assigns[i] = leaf;
     }
-    advance_steps(p, plan, over);
-    delay_steps(p, plan, over, used);
+    advance_steps(&o);
+    delay_steps(&o);
+    ok = take_order(p, &o.list);
   }
-  tc_free(used);
-  tc_free(over);
+  list_fini(&o.list);
+  tc_binders_fini(&o.binders);
+  tc_binders_fini(&o.writers);
+  tc_free(o.used);
+  tc_free(o.over);
+  tc_free(o.assigns);
   return ok;
 }
 
@@ -178,35 +564,33 @@ bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
   return ok;
 }
 
-// The node whose memory n shares: PyTorch's views.
-static uint32_t viewed(const tc_plan *plan, uint32_t n) {
-  for (;;) {
-    const tc_rec *r = tc_plan_rec(plan, n);
-    switch (tc_rec_op(r)) {
-      case TC_OP_RESHAPE:
-      case TC_OP_PERMUTE:
-      case TC_OP_EXPAND:
-      case TC_OP_SLICE:
-      case TC_OP_DETACH:
-      case TC_OP_ASSIGN: n = tc_rec_in(r)[0]; break;
-      default: return n;
-    }
+// The node whose memory n shares: PyTorch's views. viewed: of those before it.
+static uint32_t viewed_by(const tc_rec *r, uint32_t n, const uint32_t *viewed) {
+  switch (tc_rec_op(r)) {
+    case TC_OP_RESHAPE:
+    case TC_OP_PERMUTE:
+    case TC_OP_EXPAND:
+    case TC_OP_SLICE:
+    case TC_OP_DETACH:
+    case TC_OP_ASSIGN: return viewed[tc_rec_in(r)[0]];
+    default: return n;
   }
 }
 
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes) {
   size_t live = 0, *freed = tc_calloc(plan->n_node + 1, sizeof *freed);
-  uint32_t *last = tc_calloc(plan->n_node + 1, sizeof *last);
+  uint32_t *last = tc_calloc((size_t)plan->n_node + 1, 2 * sizeof *last), *viewed = last ? last + plan->n_node + 1 : NULL;
   *bytes = 0;
   if (!freed || !last) return tc_free(freed), tc_free(last), false;
   for (uint32_t n = 0; n < plan->n_node; n++) {
     const tc_rec *r = tc_plan_rec(plan, n);
-    for (int k = 0; k < tc_rec_arity(r); k++) last[viewed(plan, tc_rec_in(r)[k])] = n;
-    if (plan->out_of[n] != TC_LEAF_NONE) last[viewed(plan, n)] = UINT32_MAX;
+    viewed[n] = viewed_by(r, n, viewed);
+    for (int k = 0; k < tc_rec_arity(r); k++) last[viewed[tc_rec_in(r)[k]]] = n;
+    if (plan->out_of[n] != TC_LEAF_NONE) last[viewed[n]] = UINT32_MAX;
   }
   for (uint32_t n = 0; n < plan->n_node; n++) {
     const tc_rec *r = tc_plan_rec(plan, n);
-    if (last[n] != 0 && plan->leaf_of[n] == TC_LEAF_NONE && viewed(plan, n) == n) {
+    if (last[n] != 0 && plan->leaf_of[n] == TC_LEAF_NONE && viewed[n] == n) {
       size_t own = (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
       live += own;
       if (last[n] != UINT32_MAX) freed[last[n]] += own;

@@ -60,6 +60,24 @@ static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, u
   return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
 }
 
+// Which steps bind a place, each as often as it does, in their order.
+typedef struct tc_binders {
+  uint32_t *first, *step, n_low;  // n_low: places that are no blocks
+} tc_binders;
+static inline uint32_t tc_binders_at(const tc_binders *b, uint32_t place) {
+  return place & ARENA_BIT ? b->n_low + (place & ~ARENA_BIT) : place;
+}
+// Those of a place are step[first] to step[end - 1].
+static inline uint32_t tc_binders_first(const tc_binders *b, uint32_t place) {
+  return b->first[tc_binders_at(b, place)];
+}
+static inline uint32_t tc_binders_end(const tc_binders *b, uint32_t place) {
+  return b->first[tc_binders_at(b, place) + 1];
+}
+// writers: those alone that write it. False without memory; to be given back either way.
+bool tc_binders_init(tc_binders *b, const tc_program *p, const tc_plan *plan, bool writers);
+void tc_binders_fini(tc_binders *b);
+
 // Places for blocks: in an output that is written after they die, else in the arena. What libraries read or make is in the arena, which mostly is where it was in
 // the run before: a graph that is replayed cannot tell a library other addresses.
 bool tc_memory_place(tc_program *p, const tc_plan *plan);

@@ -18,6 +18,7 @@
 #include "runtime/hash.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/passes.h"
 #include "runtime/watch.h"
 
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
@@ -34,17 +35,21 @@ static void find_lasting(tc_builder *b) {
   for (uint32_t n = 0; n < b->p->graph.n; n++) b->lasts[n] = b->p->graph.node[n].parameter ? TC_LASTS_LEAF : TC_LASTS_NOT;
 }
 
-// Whether more would be kept than forms of parameters: then what the plan calls parameters is its data.
-static bool prepares_much(const tc_builder *b) {
+// Whether more would be kept than forms of parameters: then what the plan calls parameters is its data. *much: false without memory, too.
+static bool prepares_much(const tc_builder *b, bool *much) {
   const tc_program *p = b->p, *q = p->prepare;
+  bool *read = tc_calloc(b->plan->n_leaf + 1, sizeof *read);
   size_t made = 0, of = 0;
+  *much = false;
+  if (!read) return false;
   for (uint32_t i = 0; i < p->n_kept; i++) made += p->kept_bytes[i];
-  for (uint32_t n = 0; n < b->plan->n_node; n++) {
-    bool read = false;
-    for (uint32_t i = 0; i < q->n_bind && b->lasts[n] == TC_LASTS_LEAF && !read; i++) read = q->bind[i] == b->plan->leaf_of[n];
-    if (read) of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
-  }
-  return made > MOST_FORMS * of + MOST_FORMS * 64 * (size_t)p->n_kept;
+  for (uint32_t i = 0; i < q->n_bind; i++)
+    if (q->bind[i] < b->plan->n_leaf) read[q->bind[i]] = true;
+  for (uint32_t n = 0; n < b->plan->n_node; n++)
+    if (b->lasts[n] == TC_LASTS_LEAF && read[b->plan->leaf_of[n]]) of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
+  tc_free(read);
+  *much = made > MOST_FORMS * of + MOST_FORMS * 64 * (size_t)p->n_kept;
+  return true;
 }
 
 // A view of node n could not be said: from now on it is stored, and alone if it was stored already.
@@ -65,6 +70,7 @@ static tc_status force_unsaid(tc_builder *b) {
     tc_expansion e;
     if (b->emitted[g] || gp->merged != TC_GROUP_NONE || gp->n_member == 0 || gp->kind == TC_GROUP_EXTERN) continue;
     if (gp->kind == TC_GROUP_GEMM && tc_target_is_gpu(&b->p->graph.target)) continue;  // it may be a library's
+    tc_count(TC_PASS_STEPS, gp->n_member);
     tc_arena_reset(&b->expansion);
     st = tc_expand_group(&e, &b->gr, gp, NULL, &b->expansion);
     if (st == TC_OK)
@@ -88,8 +94,11 @@ static tc_status init_builder(tc_builder *b) {
   b->made_in = tc_arena_alloc(arena, (n + 1) * sizeof *b->made_in);
   b->lasts = tc_arena_alloc(arena, n + 1);
   b->alone = tc_arena_alloc(arena, (n + 1) * sizeof *b->alone);
+  b->checks = tc_arena_alloc(arena, (n + 1) * sizeof *b->checks);
+  b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
+  b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room = b->forced && b->emitted && b->place && b->made_in && b->lasts && b->alone && b->p->prepare;
+  bool room = b->forced && b->emitted && b->place && b->made_in && b->lasts && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
@@ -99,6 +108,7 @@ static tc_status make_groups(tc_builder *b) {
   memset(b->place, 0xFF, n * sizeof *b->place);
   memset(b->made_in, 0, n * sizeof *b->made_in);
   memset(b->emitted, 0, n);
+  memset(b->checks, 0, n * sizeof *b->checks);
   find_lasting(b);
   b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = b->apart = false;
   tc_arena_reset(&b->grouping);
@@ -109,7 +119,9 @@ static tc_status make_groups(tc_builder *b) {
 // than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
-  if (b->prepare && prepares_much(b)) return b->prepare = false, TC_OK;
+  bool much = false;
+  if (b->prepare && !prepares_much(b, &much)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (much) return b->prepare = false, TC_OK;
   size_t budget = tc_plan_budget(b->plan);
   if (!tc_memory_order(p, b->plan, budget)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   size_t bytes = p->arena_bytes + output_bytes(b->plan);
@@ -294,8 +306,7 @@ static tc_status build(tc_builder *b) {
   uint64_t graph = hash_of_graph(&p->graph, &b->expansion);
   choose_nests(b, p, graph);
   choose_nests(b, p->prepare, graph);
-  tc_homes_delay_writers(p, b->plan);
-  tc_homes_choose(p, b->plan);
+  if (!tc_homes_delay_writers(p, b->plan) || !tc_homes_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));

@@ -2,6 +2,7 @@
 #include "lowering/prologue.h"
 
 #include "lowering/emit.h"
+#include "runtime/passes.h"
 
 #define MOST_COST 10.0  // of the arithmetic on an element, which every unit of the product does again; a division counts 4
 #define ROUND_COST 5.0  // of rounding to a 16-bit type
@@ -27,6 +28,7 @@ static bool has_memory(const tc_gnode *x) {
 static uint32_t below_views(const tc_graph *g, uint32_t n) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
+    tc_count(TC_PASS_GRAPH, 1);
     if (has_memory(x)) return n;
     switch (x->op) {
       case TC_OP_RESHAPE:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lowering/emit.h"
+#include "runtime/passes.h"
 
 #define MAX_SOURCES 8     // tensors a value is made again from
 #define MAX_SIZE 40       // nodes it takes, counted with repetition
@@ -19,6 +20,8 @@
 // A group that reads a node of another one: at its own positions, which counts once, and so many times at others.
 typedef struct reader {
   struct reader *next;
+  struct reader *in_bucket;  // of the table by which it is found
+  struct reader **of;  // the list that it is in
   uint32_t group, moved;
   bool direct;
 } reader;
@@ -40,6 +43,8 @@ typedef struct work {
   reader **makers;     // per node: groups that make it again, each at its own positions
   uint32_t *n_reads;   // per group: nodes of others that it reads
   uint32_t *n_stored;  // per group: members that have memory
+  reader **bucket;     // all readers, by their list and group
+  uint32_t n_reader, n_bucket;
   bool *assigned;      // per node: a leaf that this plan assigns
   bool *needed;        // per node: a member of its group reads it
   double *gain, *storing;  // per node that has no memory: what values gain that are made again from it, and what storing it costs
@@ -66,26 +71,49 @@ static double domain_of(const tc_group *gp) {
   return (double)gp->a * (double)gp->f * (double)gp->k;
 }
 
-static reader *find_reader(reader *first, uint32_t group) {
-  while (first && first->group != group) first = first->next;
-  return first;
+static reader **bucket_of(const work *w, reader **of, uint32_t group) {
+  uint64_t h = ((uint64_t)(of - w->readers) << 32 | group) * UINT64_C(0x9E3779B97F4A7C15);
+  return &w->bucket[(h >> 32) & (w->n_bucket - 1)];
+}
+
+static reader *find_reader(const work *w, reader **of, uint32_t group) {
+  reader *r = *bucket_of(w, of, group);
+  for (; r && (r->of != of || r->group != group); r = r->in_bucket) tc_count(TC_PASS_REMAKE, 1);
+  return r;
+}
+
+// Twice the buckets, for as many readers. Without memory they stay as they are.
+static void add_buckets(work *w) {
+  reader **was = w->bucket, **more = tc_arena_alloc(w->gr->arena, 2 * (size_t)w->n_bucket * sizeof(reader *));
+  uint32_t n = w->n_bucket;
+  if (!more) return;
+  w->bucket = more, w->n_bucket = 2 * n;
+  for (uint32_t i = 0; i < n; i++)
+    for (reader *r = was[i], *next; r; r = next) {
+      next = r->in_bucket;
+      if (!r->of) continue;  // found no more
+      reader **to = bucket_of(w, r->of, r->group);
+      r->in_bucket = *to, *to = r;
+    }
 }
 
 static void add_reader(work *w, reader **first, uint32_t group, uint32_t moved, bool direct) {
-  reader *r = find_reader(*first, group);
+  reader *r = find_reader(w, first, group);
   if (!r) {
     if (!(r = tc_arena_alloc(w->gr->arena, sizeof *r))) {
       w->failed = true;
       return;
     }
-    *r = (reader){.next = *first, .group = group};
-    *first = r;
+    if (++w->n_reader > w->n_bucket) add_buckets(w);
+    reader **bucket = bucket_of(w, first, group);
+    *r = (reader){.next = *first, .in_bucket = *bucket, .of = first, .group = group};
+    *first = *bucket = r;
   }
   r->moved += moved, r->direct |= direct;
 }
 
 static bool reads(const work *w, uint32_t group, uint32_t n) {
-  return find_reader(w->readers[n], group) != NULL;
+  return find_reader(w, &w->readers[n], group) != NULL;
 }
 
 static void add_read(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
@@ -131,6 +159,7 @@ static void add_source(chain *c, uint32_t n) {
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += cost_of(w, n);
+  tc_count(TC_PASS_REMAKE, 1 + (uint64_t)x->n_in);
   if (++c->size > MAX_SIZE) c->ok = false;
   if (!c->ok) return;
   int i = 0;
@@ -159,7 +188,7 @@ typedef struct price {
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
   for (int i = 0; i < c->n_node && !r->moved; i++)
-    if (!find_reader(w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
+    if (!find_reader(w, &w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
   return r->moved ? c->cost : cost;
 }
 
@@ -178,6 +207,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
+    tc_count(TC_PASS_REMAKE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
     double elements = domain_of(&w->gr->group[r->group]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * cost_in(w, c, r) * OP_NS;
@@ -207,6 +237,7 @@ static void make_again(work *w, uint32_t v, const chain *c) {
     w->n_reads[r->group]--;
     for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->group, 0, true);
   }
+  for (reader *r = w->readers[v]; r; r = r->next) r->of = NULL;  // found no more
   w->readers[v] = NULL;
 }
 
@@ -276,12 +307,15 @@ tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
   const tc_graph *g = gr->graph;
   work w = {.gr = gr, .g = g, .must = must, .thrifty = thrifty};
   w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.readers[0]);
+  w.n_bucket = 64;
+  while (w.n_bucket < g->n_order) w.n_bucket *= 2;
+  w.bucket = tc_arena_alloc(gr->arena, w.n_bucket * sizeof *w.bucket);
   w.n_reads = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
   w.n_stored = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
   w.assigned = tc_arena_alloc(gr->arena, g->n + 1);
   w.gain = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
   w.needed = tc_arena_alloc(gr->arena, g->n + 1);
-  if (!w.readers || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
+  if (!w.readers || !w.bucket || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   w.makers = w.readers + g->n;
   memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);

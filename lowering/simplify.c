@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/passes.h"
 static const tc_gnode *operand(const tc_graph *g, const tc_gnode *x, int k) {
   return &g->node[x->in[k]];
 }
@@ -89,7 +90,7 @@ static uint32_t of_equals(const tc_graph *g, uint32_t n, int k) {
 
 static uint32_t reshape(const tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
-  while (operand(g, x, 0)->op == TC_OP_RESHAPE) x->in[0] = operand(g, x, 0)->in[0];
+  for (; operand(g, x, 0)->op == TC_OP_RESHAPE; x->in[0] = operand(g, x, 0)->in[0]) tc_count(TC_PASS_GRAPH, 1);
   return same_shape(x, operand(g, x, 0)) ? x->in[0] : n;
 }
 

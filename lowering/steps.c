@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lowering/gpu/vendor.h"
+#include "runtime/passes.h"
 #include "runtime/team.h"
 
 static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
@@ -63,11 +64,12 @@ static bool add_check(tc_builder *b, uint32_t n) {
   if (tc_op_kind_of(x->op) != TC_KIND_INDEX) return true;
   uint32_t index = x->in[1], root = tc_group_root(&b->gr, index);
   uint64_t extent = (uint64_t)p->graph.node[x->in[0]].shape->d.dim[x->attr[0]];
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    const tc_step *s = &p->step[i];
-    if (s->kind != TC_STEP_CHECK || p->num[s->first_num].value != extent) continue;
-    if (tc_group_root(&b->gr, p->graph.node[s->node].in[1]) == root) return true;
+  for (uint32_t m = b->checks[root]; m; m = b->next_check[m - 1]) {
+    const tc_gnode *y = &p->graph.node[m - 1];
+    tc_count(TC_PASS_STEPS, 1);
+    if ((uint64_t)p->graph.node[y->in[0]].shape->d.dim[y->attr[0]] == extent) return true;
   }
+  b->next_check[n] = b->checks[root], b->checks[root] = n + 1;
   b->wave = after(b, index);
   b->made_in[root] = b->wave + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
@@ -234,13 +236,7 @@ static bool try_library(tc_builder *b, const tc_group *gp, bool *taken) {
   return false;
 }
 
-// Emits a group after those it depends on.
-static bool emit_group(tc_builder *b, uint32_t group, tc_status *st) {
-  const tc_group *gp = &b->gr.group[group];
-  if (b->emitted[group] || gp->n_member == 0) return true;
-  b->emitted[group] = true;
-  for (uint32_t h = 0; h < b->gr.n_group; h++)
-    if ((gp->before[h / 64] >> (h % 64) & 1) && b->gr.group[h].merged == TC_GROUP_NONE && !emit_group(b, h, st)) return false;
+static bool emit_group(tc_builder *b, const tc_group *gp, tc_status *st) {
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (!add_check(b, gp->member[i])) return false;
   if (gp->kind == TC_GROUP_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
@@ -249,9 +245,34 @@ static bool emit_group(tc_builder *b, uint32_t group, tc_status *st) {
   return taken ? done : add_kernel(b, gp, st);
 }
 
+enum { NOT_MET, ON_THE_WAY, EMITTED };
+
+// Emits a group after those it depends on. The way to those is a list through the groups, for it is as long as the graph is deep.
+static bool emit_with_needed(tc_builder *b, uint32_t group, uint32_t *stack, tc_status *st) {
+  uint32_t depth = 0;
+  stack[depth++] = group;
+  while (depth) {
+    uint32_t g = stack[depth - 1];
+    const tc_group *gp = &b->gr.group[g];
+    tc_count(TC_PASS_STEPS, 1);
+    if (b->emitted[g] == NOT_MET) b->emitted[g] = ON_THE_WAY, b->way[g] = gp->before;
+    while (b->way[g] && b->emitted[tc_group_alive(&b->gr, b->way[g]->group)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
+    if (b->way[g]) {
+      stack[depth++] = tc_group_alive(&b->gr, b->way[g]->group);
+      continue;
+    }
+    depth--;
+    b->emitted[g] = EMITTED;
+    if (gp->n_member > 0 && !emit_group(b, gp, st)) return false;
+  }
+  return true;
+}
+
 bool tc_steps_build(tc_builder *b, tc_status *st) {
+  uint32_t *stack = tc_arena_alloc(&b->grouping, (b->gr.n_group + 1) * sizeof *stack);
+  if (!stack) return false;
   for (uint32_t g = 0; g < b->gr.n_group; g++)
-    if (b->gr.group[g].merged == TC_GROUP_NONE && !emit_group(b, g, st)) return false;
+    if (b->gr.group[g].merged == TC_GROUP_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
   return true;
 }
 

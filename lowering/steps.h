@@ -24,7 +24,9 @@ typedef struct tc_builder {
   uint32_t wave;  // of the step being added
   bool preparing;  // that step makes prepared values
   bool prepare;  // some may
-  bool *emitted;  // per group
+  uint8_t *emitted;  // per group: whether it has its step, or is on the way to it
+  const struct tc_group_link **way;  // per group on the way: the link to follow next
+  uint32_t *checks, *next_check;  // per node that is an index: one more than the latest node it is checked for; per such node: the one before
   uint8_t *lasts;  // per node with memory: TC_LASTS_*
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;  // the node to force next, or TC_NONE

@@ -2,6 +2,7 @@
 #include "lowering/view.h"
 
 #include "runtime/options.h"
+#include "runtime/passes.h"
 
 bool tc_view_is_same_order(tc_op op) {
   return op == TC_OP_RESHAPE || op == TC_OP_DETACH || op == TC_OP_TO || op == TC_OP_ASSIGN;
@@ -104,6 +105,7 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
   for (int k = 0; k < x->n_in; k++) {
     uint32_t s = x->in[k];
     tc_index at[TC_MAX_RANK], flat, want;
+    tc_count(TC_PASS_GROUPS, 1);
     uint32_t m = tc_group_root(gr, s);  // an alias has its memory's elements in the same order
     bool made = gr->of[m] != TC_GROUP_NONE || gr->stored[m];
     if (made && m != source) continue;
@@ -136,6 +138,7 @@ bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *
 uint32_t tc_view_root(const tc_grouping *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
+    tc_count(TC_PASS_GROUPS, 1);
     bool through = tc_view_is_same_order(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
                    x->op == TC_OP_WINDOW;
     if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;

@@ -1,6 +1,8 @@
 // Steps by waves, and waves in tasks. See waves.h.
 #include "lowering/waves.h"
 
+#include "runtime/arena.h"
+#include "runtime/passes.h"
 #include "runtime/team.h"
 
 // What a second thread must save in a wave. A wave of two empty tasks takes 0.4 to 0.9 us; the operands must come from the other core's cache besides:
@@ -14,6 +16,7 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   double work = 0, longest = 0;
   int64_t n = 0;
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) work += p->step[i].work;
+  tc_count(TC_PASS_WAVES, 1 + p->wave_first[wave + 1] - p->wave_first[wave]);
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
     s->grain = tc_step_grain(s->work, work, s->extent);
@@ -57,14 +60,33 @@ bool tc_waves_schedule(tc_program *p) {
   return true;
 }
 
+// Kernels that were met in a wave, found by a hash.
+typedef struct met {
+  struct {
+    const tc_kernel *kernel;
+    uint32_t wave;
+  } *at;
+  uint32_t mask;
+} met;
+
+static bool is_first(met *m, const tc_kernel *k, uint32_t wave) {
+  if (!m->at) return true;
+  uint32_t i = (uint32_t)(((uint64_t)(uintptr_t)k / 16 + wave * UINT64_C(0xD6E8FEB86659FD93)) * UINT64_C(0x9E3779B97F4A7C15) >> 32) & m->mask;
+  for (; m->at[i].kernel && (m->at[i].kernel != k || m->at[i].wave != wave); i = (i + 1) & m->mask) tc_count(TC_PASS_WAVES, 1);
+  if (m->at[i].kernel) return false;
+  m->at[i].kernel = k, m->at[i].wave = wave;
+  return true;
+}
+
 uint32_t tc_waves_count_kernels(const tc_program *p, const uint64_t *skip) {
-  uint32_t n = 0;
+  uint32_t n = 0, size = 16;
+  while (size < 2 * p->n_step) size *= 2;
+  met m = {tc_calloc(size, sizeof *m.at), size - 1};  // without memory each step counts
   for (uint32_t w = 0; w < p->n_wave; w++)
     for (uint32_t i = p->wave_first[w]; i < p->wave_first[w + 1]; i++) {
-      bool first = p->step[i].kernel && !(skip && skip[i]);
       n += p->step[i].call != NULL;
-      for (uint32_t j = p->wave_first[w]; j < i && first; j++) first = p->step[j].kernel != p->step[i].kernel || (skip && skip[j]);
-      n += first;
+      n += p->step[i].kernel && !(skip && skip[i]) && is_first(&m, p->step[i].kernel, w);
     }
+  tc_free(m.at);
   return n;
 }

@@ -250,8 +250,7 @@ static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
 static void run_from(lesson *x, const tc_grouping *gr, uint32_t g, bool *done) {
   if (done[g] || gr->group[g].merged != TC_GROUP_NONE) return;
   done[g] = true;
-  for (uint32_t h = 0; h < gr->n_group; h++)
-    if (gr->group[g].before[h / 64] >> (h % 64) & 1) run_from(x, gr, h, done);
+  for (const tc_group_link *l = gr->group[g].before; l; l = l->next) run_from(x, gr, tc_group_alive(gr, l->group), done);
   if (!x->w.refused) run_group(x, gr, &gr->group[g]);
 }
 

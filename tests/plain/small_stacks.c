@@ -1,4 +1,5 @@
-// Threads with small stacks: a training step with planning and compiling, and recipes of 100,000 records, which nothing may follow by recursion.
+// Threads with small stacks: a training step with planning and compiling, and recipes, groups and runs that hold one another, as long as programs are, which
+// nothing may follow by recursion.
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -63,6 +64,59 @@ static void *shifts(void *arg) {
   return NULL;
 }
 
+// A million ops in one expression: cut by the bound of pending nodes. With history the gradient's records cannot be cut.
+static void *million(void *arg) {
+  enum { N = 1000000 };
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_zeros(TC_SHAPE(4), TC_F32);
+  float v[4] = {0};
+  (void)arg;
+  for (int k = 0; k < N; k++) x = tc_add(x, 1);
+  EXPECT_OK(tc_to_host(x, v, sizeof v));
+  EXPECT(v[3] == (float)N, "a million ones are %g", (double)v[3]);
+  tc_scope_end(s);
+  return NULL;
+}
+
+// Groups that are begun in one order and need one another in the other, as deep as the graph.
+static void *reversed(void *arg) {
+  enum { N = 4000 };
+  static tc_tensor x[N];
+  tc_scope s = tc_scope_begin();
+  tc_tensor p = tc_param(tc_full(TC_SHAPE(4), 1, TC_F32)), y = tc_zeros(TC_SCALAR, TC_F32);
+  float v = 0;
+  (void)arg;
+  for (int i = 0; i < N; i++) x[i] = tc_softmax(tc_mul(p, i + 1), 0);
+  for (int i = N; i-- > 0;) y = tc_max(tc_add(x[i], tc_mul(y, .5)), TC_ALL, false);
+  EXPECT_OK(tc_backward(y));
+  EXPECT_OK(tc_item_f32(y, &v));
+  EXPECT(v == .5f, "the sum of halves of quarters is %g", (double)v);
+  tc_release(p);
+  tc_scope_end(s);
+  return NULL;
+}
+
+// A run for each step, each of which holds the two before it: the last reference frees them all.
+static void *held_runs(void *arg) {
+  enum { N = 20000 };
+  tc_scope s = tc_scope_begin();
+  tc_tensor p = tc_param(tc_full(TC_SHAPE(4), 1, TC_F32)), before = tc_mul(p, 1), x = tc_mul(p, 1);
+  float v[4] = {0};
+  (void)arg;
+  for (int k = 0; k < N; k++) {
+    tc_scope inner = tc_scope_begin();
+    tc_tensor next = tc_mul(tc_add(x, before), .5);
+    tc_keep(next), tc_keep(x);
+    EXPECT_OK(tc_to_host(next, v, sizeof v));
+    before = x, x = next;
+    tc_scope_end(inner);
+  }
+  EXPECT(v[3] == 1, "the mean of ones is %g", (double)v[3]);
+  tc_release(p);
+  tc_scope_end(s);
+  return NULL;
+}
+
 int main(void) {
   static const int kib[] = {128, 256, 512, 8192};
   float loss[4][3] = {{0}};
@@ -73,5 +127,8 @@ int main(void) {
   }
   on_stack(256, chain, NULL);
   on_stack(128, shifts, NULL);
+  on_stack(1024, million, NULL);
+  on_stack(128, reversed, NULL);
+  on_stack(128, held_runs, NULL);
   return expect_done("small_stacks");
 }
