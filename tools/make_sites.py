@@ -85,9 +85,16 @@ MACROS_HEAD = """
 #endif
 
 #ifndef TC_NO_SITES
+
 """
 
-BINARY_HEAD = """
+# What is told of a call is told at the caller's line; but of a status that nobody looks at nothing would be, so the macros that must be used come before.
+CALLER_HEAD = """
+#pragma GCC system_header
+
+"""
+
+BINARY_HEAD = """\
 #ifndef __cplusplus
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
@@ -97,7 +104,7 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define TC_BINARY_(tensors, number, a, b, id) TC_BINARY_AT_(tensors, number, a, b, id)
 #define TC_BINARY_AT_(tensors, number, a, b, id) \\
   __extension__({ \\
-    tc_tensor tc_a_##id = (a); \\
+    tc_tensor tc_a_##id = tc_operand_tensor_(a); \\
     __auto_type tc_b_##id = (b); \\
     _Generic(tc_b_##id, tc_tensor: tensors, default: number)(tc_a_##id, TC_OPERAND_(tc_b_##id), TC_HERE); \\
   })
@@ -157,6 +164,16 @@ def declare(result, name, params, end):
     return "\n".join(textwrap.wrap(stays, 150, subsequent_indent=" " * len(start), break_on_hyphens=False)).replace("\0", " ") + "\n"
 
 
+def macro(name, params, named):
+    """Maps a name to its form with a site. The last parameter takes what is left, since an argument may be a literal with commas in braces; named: it has its
+    name, too, as GNU's preprocessor has it."""
+    first, last = [param_name(p) for p in params[:-1]], param_name(params[-1]) if params else ""
+    shown = ", ".join(first + ([(last if named else "") + "..."] if params else []))
+    given = ", ".join(first + ([last if named else "__VA_ARGS__"] if params else []) + ["TC_HERE"])
+    head, body = f"#define {name}({shown})", f"{name}_at({given})\n"
+    return f"{head} {body}" if len(head) + len(body) <= 150 else f"{head} \\\n  {body}"
+
+
 def make_sites(header, ops, calls):
     guard = "TC_" + HEADERS[header].upper().replace(".", "_")
     numbers = " In C a number as second operand chooses the _num form." if ops else ""
@@ -164,15 +181,13 @@ def make_sites(header, ops, calls):
     for result, name, params, must in calls:
         out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
     out.append(MACROS_HEAD)
+    out += [macro(name, params, False) for _, name, params, must in calls if "TC_MUST_USE" in must]
+    out.append(CALLER_HEAD)
     with_number = [op for op in ops if op + "_num" in ops]
     if with_number:
-        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n"]
-    out.append("\n")
-    for name in [op for op in ops if op not in with_number] + [name for _, name, params, _ in calls if params]:
-        out.append(f"#define {name}(...) {name}_at(__VA_ARGS__, TC_HERE)\n")
-    for _, name, params, _ in calls:
-        if not params:
-            out.append(f"#define {name}() {name}_at(TC_HERE)\n")
+        out += [BINARY_HEAD] + [f"#define {op}(a, b) TC_BINARY_({op}_at, {op}_num_at, a, b, __COUNTER__)\n" for op in with_number] + ["#endif\n\n"]
+    out += [macro(op, params, True) for op, params in ops.items() if op not in with_number]
+    out += [macro(name, params, True) for _, name, params, must in calls if "TC_MUST_USE" not in must]
     out.append("\n#endif\n\n#endif\n")
     return "".join(out)
 
@@ -200,11 +215,11 @@ def plain_calls(names):
 
 
 def main():
-    ops = re.findall(r"^TC_FN\((tc_\w+),", (INCLUDE / "api.def").read_text(), re.M)
+    ops = {name: split_params(" ".join(params.split())) for name, params in re.findall(r"^TC_FN\((tc_\w+),\s*\((.*?)\),\s*\(", (INCLUDE / "api.def").read_text(), re.M | re.S)}
     public = {header: list(functions(header)) for header in HEADERS}
     calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
     all_calls = sum(calls.values(), [])
-    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else [], calls[header]) for header in HEADERS}
+    made = {INCLUDE / HEADERS[header]: make_sites(header, ops if header == "tc.h" else {}, calls[header]) for header in HEADERS}
     made[PLAIN] = make_plain(all_calls)
     if sys.argv[1:] != ["--check"]:
         for path, text in made.items():
@@ -212,7 +227,7 @@ def main():
         return 0
     wrong = [f"{path.relative_to(ROOT)} is stale: run tools/make_sites.py" for path, text in made.items() if not path.exists() or path.read_text() != text]
     wrong += [f"tools/make_sites.py: WITHOUT names {name}, which no header has" for name in sorted(set(WITHOUT) - {f[1] for found in public.values() for f in found})]
-    wrong += plain_calls(ops + [f[1] for f in all_calls])
+    wrong += plain_calls(list(ops) + [f[1] for f in all_calls])
     print("".join(line + "\n" for line in wrong), end="")
     return 1 if wrong else 0
 

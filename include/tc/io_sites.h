@@ -32,19 +32,23 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 
 #ifndef TC_NO_SITES
 
-#define tc_safetensors_open(...) tc_safetensors_open_at(__VA_ARGS__, TC_HERE)
-#define tc_npz_open(...) tc_npz_open_at(__VA_ARGS__, TC_HERE)
-#define tc_archive_get(...) tc_archive_get_at(__VA_ARGS__, TC_HERE)
-#define tc_archive_load(...) tc_archive_load_at(__VA_ARGS__, TC_HERE)
-#define tc_safetensors_save(...) tc_safetensors_save_at(__VA_ARGS__, TC_HERE)
-#define tc_safetensors_save_with(...) tc_safetensors_save_with_at(__VA_ARGS__, TC_HERE)
-#define tc_npz_save(...) tc_npz_save_at(__VA_ARGS__, TC_HERE)
-#define tc_checkpoint_save(...) tc_checkpoint_save_at(__VA_ARGS__, TC_HERE)
-#define tc_checkpoint_load(...) tc_checkpoint_load_at(__VA_ARGS__, TC_HERE)
-#define tc_to_dlpack(...) tc_to_dlpack_at(__VA_ARGS__, TC_HERE)
-#define tc_to_dlpack_legacy(...) tc_to_dlpack_legacy_at(__VA_ARGS__, TC_HERE)
-#define tc_from_dlpack(...) tc_from_dlpack_at(__VA_ARGS__, TC_HERE)
-#define tc_from_dlpack_legacy(...) tc_from_dlpack_legacy_at(__VA_ARGS__, TC_HERE)
+#define tc_archive_load(a, prefix, n, names, ...) tc_archive_load_at(a, prefix, n, names, __VA_ARGS__, TC_HERE)
+#define tc_safetensors_save(path, n, names, ...) tc_safetensors_save_at(path, n, names, __VA_ARGS__, TC_HERE)
+#define tc_safetensors_save_with(path, n, names, tensors, n_meta, ...) \
+  tc_safetensors_save_with_at(path, n, names, tensors, n_meta, __VA_ARGS__, TC_HERE)
+#define tc_npz_save(path, n, names, ...) tc_npz_save_at(path, n, names, __VA_ARGS__, TC_HERE)
+#define tc_checkpoint_save(path, n, names, params, opt, ...) tc_checkpoint_save_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
+#define tc_checkpoint_load(path, n, names, params, opt, ...) tc_checkpoint_load_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
+
+#pragma GCC system_header
+
+#define tc_safetensors_open(path...) tc_safetensors_open_at(path, TC_HERE)
+#define tc_npz_open(path...) tc_npz_open_at(path, TC_HERE)
+#define tc_archive_get(a, name...) tc_archive_get_at(a, name, TC_HERE)
+#define tc_to_dlpack(t...) tc_to_dlpack_at(t, TC_HERE)
+#define tc_to_dlpack_legacy(t...) tc_to_dlpack_legacy_at(t, TC_HERE)
+#define tc_from_dlpack(m...) tc_from_dlpack_at(m, TC_HERE)
+#define tc_from_dlpack_legacy(m...) tc_from_dlpack_legacy_at(m, TC_HERE)
 
 #endif
 

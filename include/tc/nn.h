@@ -65,8 +65,9 @@ TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE
 
 // ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
 // path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.
-// Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long, or numbers out of range. Applying: TC_ERR_ARG where the path has no such module, and
-// what the op of that name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are of x's type, or what it and f32 promote to.
+// Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long; TC_ERR_SHAPE for negative extents. Applying: TC_ERR_ARG where the path has no
+// such module, and what the op of that name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are of x's type, or what it
+// and f32 promote to.
 
 // Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to the end of the block it stands in.
 #define TC_NN_PATH_BYTES 256

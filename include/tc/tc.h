@@ -249,7 +249,8 @@ TC_API void tc_scope_end(tc_scope scope);
 TC_API tc_tensor tc_keep(tc_tensor t);
 // For bindings: a reference of one's own, independent of scopes, given back by tc_release. TC_ERR_HANDLE if t is dead.
 TC_API tc_tensor tc_retain(tc_tensor t);
-// Gives a reference back: that of tc_retain, of tc_param, or the one that a handle is made with, before its scope ends. By any thread. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
+// Gives a reference back: that of tc_retain, of tc_param, or the one that a handle is made with, before its scope ends. By any thread. Poison and {0, 0} are
+// fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
 // Whether the handle is alive: not dead, poison or {0, 0}.
 TC_API bool tc_is_valid(tc_tensor t);
@@ -288,7 +289,8 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // Each returns the first thing that failed since the last one (see tc_last_error), or what its own run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE,
 // TC_ERR_DEVICE, TC_ERR_INDEX for an index out of range; TC_ERR_HANDLE for a dead handle; the error of poison.
 
-// The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one element.
+// The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one
+// element.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
 // The same as this type, whatever t's is. What an integer type does not hold gives its nearest bound, fractions are cut off, NaN is 0.
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
@@ -332,15 +334,15 @@ TC_API tc_tensor tc_load_npy(const char *path);
 // Recorded. TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is on another device. A status that nobody looks at
 // is told by the next sync point.
 
-// value has t's shape and type, else TC_ERR_SHAPE. A parameter stays one, and history ends there.
+// value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type. A parameter stays one, and history ends there.
 TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 // t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents
 // (TC_ERR_SHAPE) and is cast to t's type. start or stop NULL: the whole axis. TC_ERR_ARG for a step of 0.
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
 
 // ---- Gradients ----
-// All are recorded. TC_ERR_GRAD where there is no gradient: nothing leads from y to what wants one, y is no scalar, or its history was freed by a former backward
-// without TC_RETAIN; TC_ERR_HANDLE for a dead handle.
+// All are recorded. TC_ERR_GRAD where there is no gradient: nothing leads from y to what wants one, y is no scalar, or its history was freed by a former
+// backward without TC_RETAIN; TC_ERR_HANDLE for a dead handle.
 
 // What becomes of the history that a backward goes through, which else is freed.
 typedef enum tc_grad_flags {
@@ -382,8 +384,9 @@ TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
-// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating. Parameters may be on several
-// devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated, so that the first step is as all others are.
+// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating, TC_ERR_HANDLE if one is dead.
+// Parameters may be on several devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated,
+// so that the first step is as all others are.
 
 // Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -421,14 +424,14 @@ TC_API tc_status tc_zero_grad(tc_optimizer *opt);
 // The learning rate of the steps from now on; makes no new plan. TC_ERR_ARG if it is negative or not finite, or opt is NULL; reading that gives NaN.
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
 TC_API double tc_get_lr(const tc_optimizer *opt);
-// State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it. A state has its parameter's shape, TC_ERR_SHAPE else, and
-// is cast to its type; "step.3" is a scalar. TC_ERR_ARG if there is no entry i.
+// State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it. A state has its parameter's shape, TC_ERR_SHAPE else,
+// and is cast to its type; "step.3" is a scalar. TC_ERR_ARG if there is no entry i.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
-// Scales the gradients of n params so that their global 2-norm is at most max_norm; returns the norm before, a scalar of f32, or f64 where a gradient is. TC_ERR_ARG
-// unless max_norm is at least 0, TC_ERR_HANDLE if a parameter is dead. Of gradients in several memories it is a sync point,
-// and the norm is where the first one is.
+// Scales the gradients of n params so that their global 2-norm is at most max_norm; returns the norm before, a scalar of f32, or f64 where a gradient is.
+// TC_ERR_ARG unless max_norm is at least 0, TC_ERR_HANDLE if a parameter is dead. Of gradients in several memories it is a sync point, and the norm is where
+// the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
 // ---- Options of ops: fields left out are PyTorch's defaults, but for batch norm's numbers ----
@@ -498,8 +501,8 @@ TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol,
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
 // Grids of n tensors [a], [b], .. ("ij" order): n tensors [a, b, ..] into out. TC_ERR_SHAPE if one has more axes, TC_ERR_ARG unless n is 1 to TC_MAX_RANK.
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
-// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the labels that occur once, in order; "..." are axes that broadcast.
-// TC_ERR_ARG for a spec that says nothing or does not name n operands, TC_ERR_SHAPE if extents that share a label differ.
+// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the labels that occur once, in order; "..." are axes that
+// broadcast. TC_ERR_ARG for a spec that says nothing or does not name n operands, TC_ERR_SHAPE if extents that share a label differ.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus
