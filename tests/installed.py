@@ -137,14 +137,14 @@ def check_wrong_calls(lib):
     def compile_call(compiler, call, *flags):
         with open(path, "w") as f:
             f.write(f"#include <tc/nn.h>\nvoid wrong(tc_tensor t, int n, float v);\nvoid wrong(tc_tensor t, int n, float v) {{\n  (void)t, (void)n, (void)v;\n  {call};\n}}\n")
-        return subprocess.run([compiler, "-std=c11", "-Wall", "-fsyntax-only", *flags, *lib.flags("--cflags"), path], capture_output=True, text=True)
+        return subprocess.run([compiler, "-std=c11", "-Wall", *(flags or ("-c", "-o", os.devnull)), *lib.flags("--cflags"), path], capture_output=True, text=True)
 
     for compiler in filter(shutil.which, ("cc", "clang-19")):
         for call in WRONG:
             done = compile_call(compiler, call)
             places = re.findall(r"^(.*?):(\d+):\d+: error", done.stderr, re.M)
             assert done.returncode != 0 and places and (compiler == "cc" and call == "tc_item_f32(t, &v, 1)" or set(places) == {(path, "5")}), done.stderr
-        assert compile_call(compiler, "tc_assign(t, tc_conv2d(t, t, (tc_tensor){0, 0}, (tc_conv_options){.groups = 1, .stride = TC_SHAPE(1, 1)}))", "-Werror").returncode == 0
+        assert compile_call(compiler, "tc_assign(t, tc_conv2d(t, t, (tc_tensor){0, 0}, (tc_conv_options){.groups = 1, .stride = TC_SHAPE(1, 1)}))").stderr == ""
         assert "unused-result" in compile_call(compiler, "tc_item_f32(t, &v)").stderr
     macros = compile_call("cc", "n = 0", "-E", "-dD").stdout
     assert "#define tc_conv2d(x,weight,bias,options...)" in macros and "#define tc_to_host(t,out,...)" in macros, re.findall("#define tc_conv2d.*", macros)
