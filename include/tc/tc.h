@@ -123,8 +123,9 @@ static inline tc_num tc_num_int(int64_t v) {
 
 // Version as "major.minor.patch". Thread-safe.
 TC_API const char *tc_version(void);
-// Text of a status and name of a type ("f32"). Thread-safe; never NULL.
+// Text of a status, as "shapes do not fit". Thread-safe; never NULL.
 TC_API const char *tc_status_text(tc_status status);
+// Name of a type, as "f32". Thread-safe; never NULL.
 TC_API const char *tc_type_name(tc_type type);
 // Bytes of an element; 0 for what is no type. Thread-safe.
 TC_API size_t tc_type_bytes(tc_type type);
@@ -229,8 +230,9 @@ TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 TC_API tc_status tc_set_default_device(const char *device) TC_MUST_USE;
 // Its name, such as "tc:cpu". Static.
 TC_API const char *tc_get_default_device(void);
-// Another default device until the pop, errors as above; they nest, TC_ERR_STATE beyond the limit that it names, and for a pop too many.
+// Another default device until tc_pop_device. They nest: TC_ERR_STATE beyond the limit that it names; other errors as tc_set_default_device's.
 TC_API tc_status tc_push_device(const char *device) TC_MUST_USE;
+// The default device before the latest push. TC_ERR_STATE if there was none.
 TC_API tc_status tc_pop_device(void);
 
 // ---- Lifetime ----
@@ -393,29 +395,33 @@ TC_API tc_status tc_set_rng_state(tc_rng_state state);
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
 // An optimizer holds its parameters and their state until tc_optimizer_destroy.
 typedef struct tc_optimizer tc_optimizer;
+// Of tc_sgd.
 typedef struct tc_sgd_options {
   // learning rate; share of the former direction; what the new gradient's share in it lacks to 1; share of the parameter that is added to its gradient
   double lr, momentum, dampening, weight_decay;
   bool nesterov;  // wants momentum and no dampening
 } tc_sgd_options;
+// Of tc_adam and tc_adamw.
 typedef struct tc_adam_options {
   // learning rate; decay of the mean of gradients; decay of the mean of their squares; added to its root; share of the parameter that is added to its gradient
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;  // AdamW: weight decay goes to the parameter, not into its gradient
 } tc_adam_options;
+// Of tc_rmsprop.
 typedef struct tc_rmsprop_options {
   // learning rate; decay of the mean of squares; added to its root; share of the parameter that is added to its gradient; share of the former direction
   double lr, alpha, eps, weight_decay, momentum;
 } tc_rmsprop_options;
 // Over n parameters of any shapes, which are retained; params is copied. To be destroyed by the thread that made it.
-TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);
-TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);
-TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
-TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);
+TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);  // torch.optim.SGD
+TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);  // torch.optim.Adam
+TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);  // torch.optim.AdamW: decoupled, whatever the options say
+TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 // Releases parameters and state; NULL is fine.
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
-// "sgd", "adam", "adamw" or "rmsprop"; "" for NULL. Its i-th parameter, which stays the optimizer's; the null handle past the end.
+// "sgd", "adam", "adamw" or "rmsprop"; "" for NULL.
 TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
+// Its i-th parameter, which stays the optimizer's; the null handle past the end.
 TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
 // Records one step: every parameter that has a gradient is assigned its next value. TC_ERR_ARG for NULL; what else failed is told by the next sync point, too.
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
