@@ -7,7 +7,7 @@
 
 How comments belong to declarations: a comment stands above a run of declarations without an empty line, and is of each of them; what follows a declaration on
 its line is of that one alone, and in its place, or where the first of the run has such, too, beside it. A comment between a section's line, "// ---- Title ----", and an empty line is of the whole section.
-Complete is what has a comment of its own and, with the section's: for an op its shapes, its types and an error; for what else can fail an error.
+Complete is what has a comment of its own and, with the section's: for what makes a tensor its shape, its type and an error; for what else can fail an error.
 """
 import dataclasses
 import pathlib
@@ -23,6 +23,7 @@ SECTION = re.compile(r"// ---- (.*?) ----$")
 SHAPE = re.compile(r"\[[^\]]*\]|\bshapes?\b|\bscalars?\b|\brank\b")
 TYPE = re.compile(r"\btypes?\b|floating|integer|\bbools?\b|\b[ui]8\b|\bi(16|32|64)\b|\bb?f(16|32|64)\b")
 ERROR = re.compile(r"TC_ERR_\w+")
+HAND_OVER = ("tc_keep", "tc_retain", "tc_optimizer_param", "tc_nn_get")  # a tensor that is there already
 
 
 @dataclasses.dataclass
@@ -221,9 +222,10 @@ def wrong_in(items):
             if not doc:
                 yield f"{i.place}: {i.name}: {name} has no comment"
         text = i.with_section()
-        if i.kind == "op" and not SHAPE.search(text):
+        makes = i.text.startswith("tc_tensor ") and i.name not in HAND_OVER
+        if makes and not SHAPE.search(text):
             yield f"{i.place}: {i.name}: no shape is named"
-        if i.kind == "op" and not TYPE.search(text):
+        if makes and not TYPE.search(text):
             yield f"{i.place}: {i.name}: no type is named"
         if i.name in with_errors and "static" not in i.text and not i.name.startswith("tc_num_") and not i.name.startswith("tc_dims_") and not ERROR.search(text):
             yield f"{i.place}: {i.name}: no error is named"

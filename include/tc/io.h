@@ -76,9 +76,9 @@ TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *
 // TC_ERR_MEMORY, or what the sync fails with.
 TC_API struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t);
 TC_API struct DLManagedTensor *tc_to_dlpack_legacy(tc_tensor t);
-// Takes m over: its memory is borrowed, read-only, and its deleter called after the last run that reads it, or at once where the tensor is copied
-// (strided or not aligned) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks (TC_ERR_DTYPE), more than TC_MAX_RANK extents
-// (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
+// A tensor of m's shape and type. Takes m over: its memory is borrowed, read-only, and its deleter called after the last run that reads it, or at once where
+// the tensor is copied (strided or not aligned) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks (TC_ERR_DTYPE), more than
+// TC_MAX_RANK extents (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
 TC_API tc_tensor tc_from_dlpack(struct DLManagedTensorVersioned *m);
 TC_API tc_tensor tc_from_dlpack_legacy(struct DLManagedTensor *m);
 

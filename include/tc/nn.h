@@ -45,11 +45,11 @@ TC_API const char *const *tc_nn_names(const tc_nn_params *p);
 // Whether tc_nn_dropout drops and tc_nn_batch_norm goes by the batch: true at first.
 TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
 TC_API bool tc_nn_training(const tc_nn_params *p);
-// Adds a parameter that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is
-// empty or taken.
+// Adds a parameter of init's shape and type that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if
+// the name is empty or taken.
 TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
-// The same of a value that is not trained, of any type, such as running statistics: it wants no gradient, and is loaded and saved with the parameters.
-// TC_ERR_ARG if the name is empty or taken.
+// The same of a value that is not trained, of any shape and type, such as running statistics: it wants no gradient, and is loaded and saved with the
+// parameters. TC_ERR_ARG if the name is empty or taken.
 TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init);
 // The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
@@ -110,7 +110,7 @@ TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *pa
 // on its own: softmax(q k^T / sqrt(dim / n_heads)) v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
-// tc_dropout in training mode, else x itself, checked alike.
+// tc_dropout in training mode, else x itself, checked alike: x's shape and type.
 TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
 
 // ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----

@@ -284,7 +284,8 @@ typedef enum tc_borrow_flags {
   TC_WRITABLE = 1,  // assigns land there
   TC_CONSTANT = 2  // nobody writes there
 } tc_borrow_flags;
-// flags: one of those. Errors are those of tc_from_host, and TC_ERR_ARG for other flags; where it fails the memory is the caller's still.
+// A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and TC_ERR_ARG for other flags; where it fails the memory is the
+// caller's still.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
 
 // ---- Sync points: these run what is pending ----
@@ -508,7 +509,8 @@ TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor 
 // Grids of n tensors [a], [b], .. ("ij" order): n tensors [a, b, ..] into out. TC_ERR_SHAPE if one has more axes, TC_ERR_ARG unless n is 1 to TC_MAX_RANK.
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
 // Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the labels that occur once, in order; "..." are axes that
-// broadcast. TC_ERR_ARG for a spec that says nothing or does not name n operands, TC_ERR_SHAPE if extents that share a label differ.
+// broadcast. The result has the shape of the labels behind "->", and the operands' types as promoted. TC_ERR_ARG for a spec that says nothing or does not name
+// n operands, TC_ERR_SHAPE if extents that share a label differ.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus
