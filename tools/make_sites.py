@@ -88,8 +88,8 @@ MACROS_HEAD = """
 
 """
 
-# What is told of a call is told at the caller's line; but of a status that nobody looks at nothing would be, so the macros that must be used come before.
 CALLER_HEAD = """
+// From here on gcc tells of a wrong call at the caller's line, not at the macro's. It would not tell of a status that nobody looks at: those stand above.
 #pragma GCC system_header
 
 """

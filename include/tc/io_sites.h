@@ -40,6 +40,7 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 #define tc_checkpoint_save(path, n, names, params, opt, ...) tc_checkpoint_save_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
 #define tc_checkpoint_load(path, n, names, params, opt, ...) tc_checkpoint_load_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
 
+// From here on gcc tells of a wrong call at the caller's line, not at the macro's. It would not tell of a status that nobody looks at: those stand above.
 #pragma GCC system_header
 
 #define tc_safetensors_open(path...) tc_safetensors_open_at(path, TC_HERE)

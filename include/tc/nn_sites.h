@@ -50,6 +50,7 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 #define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)
 #define tc_nn_save(p, ...) tc_nn_save_at(p, __VA_ARGS__, TC_HERE)
 
+// From here on gcc tells of a wrong call at the caller's line, not at the macro's. It would not tell of a status that nobody looks at: those stand above.
 #pragma GCC system_header
 
 #define tc_nn_params_create() tc_nn_params_create_at(TC_HERE)

@@ -94,6 +94,7 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 #define tc_save_npy(path, ...) tc_save_npy_at(path, __VA_ARGS__, TC_HERE)
 #define tc_allclose(a, b, rtol, atol, ...) tc_allclose_at(a, b, rtol, atol, __VA_ARGS__, TC_HERE)
 
+// From here on gcc tells of a wrong call at the caller's line, not at the macro's. It would not tell of a status that nobody looks at: those stand above.
 #pragma GCC system_header
 
 #ifndef __cplusplus
