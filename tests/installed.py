@@ -198,6 +198,31 @@ def check_resuming(lib, text):
     assert [step for step, _ in got] == ["100", "200"] and float(got[1][1]) < float(got[0][1]), out
 
 
+# Wrong calls, with t a tensor, n an int and v a float.
+WRONG = ["tc_add(5, t)", "tc_add(t)", "tc_sub(1, 2)", "tc_relu()", "tc_relu(t, t)", "tc_sum(t)", "tc_sum(t, 1, false)", "tc_matmul(t, 3)", "tc_conv2d(t, t, t)",
+         "tc_where(t, 1)", "tc_assign(t)", "tc_assign(t, 1)", "tc_item_f32(t, &v, 1)", "tc_eval(1, t)"]
+
+
+def check_wrong_calls(lib):
+    """A compiler's errors are at the caller's line, an unread status is told of, and macros show the names of parameters."""
+    path = os.path.join(lib.root, "wrong.c")
+
+    def compile_call(compiler, call, *flags):
+        with open(path, "w") as f:
+            f.write(f"#include <tc/nn.h>\nvoid wrong(tc_tensor t, int n, float v);\nvoid wrong(tc_tensor t, int n, float v) {{\n  (void)t, (void)n, (void)v;\n  {call};\n}}\n")
+        return subprocess.run([compiler, "-std=c11", "-Wall", *(flags or ("-c", "-o", os.devnull)), *lib.flags("--cflags"), path], capture_output=True, text=True)
+
+    for compiler in filter(shutil.which, ("cc", "clang-19")):
+        for call in WRONG:
+            done = compile_call(compiler, call)
+            places = re.findall(r"^(.*?):(\d+):\d+: error", done.stderr, re.M)
+            assert done.returncode != 0 and places and (compiler == "cc" and call == "tc_item_f32(t, &v, 1)" or set(places) == {(path, "5")}), done.stderr
+        assert compile_call(compiler, "tc_assign(t, tc_conv2d(t, t, (tc_tensor){0, 0}, (tc_conv_options){.groups = 1, .stride = TC_SHAPE(1, 1)}))").stderr == ""
+        assert "unused-result" in compile_call(compiler, "tc_item_f32(t, &v)").stderr
+    macros = compile_call("cc", "n = 0", "-E", "-dD").stdout
+    assert "#define tc_conv2d(x,weight,bias,options...)" in macros and "#define tc_to_host(t,out,...)" in macros, re.findall("#define tc_conv2d.*", macros)
+
+
 def main():
     root = tempfile.mkdtemp()
     try:
@@ -212,6 +237,7 @@ def main():
         body = "#include <tc/tc.h>\nint main(void) {\n" + values + "}\n"
         assert lib.program(["cc"], "values.c", body) == "[0. 1.]\n[ 0. 10. 20. 30.]\n"
         check_resuming(lib, resumes)
+        check_wrong_calls(lib)
         models = os.path.abspath("examples/models")
         body = '#include <stdio.h>\n#include "resnet.h"\nint use(void);\nint use(void) {\n' + model + "return 0;\n}\nint main(void) {\n  return 0;\n}\n"
         lib.program(["cc", "-I" + os.getcwd(), "-I" + models] + [os.path.join(models, f) for f in ("resnet.c", "weights.c")], "model.c", body, more=["-lm"])
@@ -224,4 +250,5 @@ def main():
         shutil.rmtree(root)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -87,6 +87,7 @@ MACROS_HEAD = """
 
 // clang-format off
 #ifndef TC_NO_SITES
+
 """
 
 # Of a macro of a system header gcc tells what is wrong at the line that uses it, and nothing that is a warning: so the macros of functions whose result must be
@@ -332,8 +333,7 @@ def plain_calls(names):
 
 
 def main():
-    rows = re.findall(r"^TC_FN\((tc_\w+),\s*\((.*?)\),\s*\([^()]*\)\)$", (INCLUDE / "api.def").read_text(), re.M)
-    ops = {name: split_params(params) for name, params in rows}
+    ops = {name: split_params(" ".join(params.split())) for name, params in re.findall(r"^TC_FN\((tc_\w+),\s*\((.*?)\),\s*\(", (INCLUDE / "api.def").read_text(), re.M | re.S)}
     public = {header: list(functions(header)) for header in HEADERS}
     calls = {header: [f for f in found if f[1] not in WITHOUT] for header, found in public.items()}
     all_calls = sum(calls.values(), [])

@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+// An open file of named tensors.
 typedef struct tc_archive tc_archive;
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
@@ -29,7 +30,7 @@ struct DLManagedTensor;
 // Source: github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs.
 TC_API tc_archive *tc_safetensors_open(const char *path);
 // Opens what numpy.savez or savez_compressed wrote; NULL on error. The names are the members' without ".npy", other members are passed over; a tensor
-// is read, copied, and held against its checksum when it is asked for.
+// is read, copied, and held against its checksum when it is asked for. TC_ERR_IO with what is wrong.
 TC_API tc_archive *tc_npz_open(const char *path);
 // The tensor called name, on the default device, of the current scope. It outlives the archive. Poison with TC_ERR_ARG if there is none (and the
 // nearest name), TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type or rank, TC_ERR_IO if it is damaged.
@@ -60,23 +61,25 @@ TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, 
 
 // One safetensors file: the parameters by name, the optimizer's state as "optimizer.<state>" and its learning rate, this thread's random state, step,
 // and a checksum over all of it. opt may be NULL. It takes the place of the former one when it is on the disk.
+// A sync point. TC_ERR_IO with the reason; TC_ERR_ARG for names that are empty or twice there.
 TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt,
                                     int64_t step) TC_MUST_USE;
 // Sets all of that again, and *out_step (NULL: not wanted). The same names, shapes and types, and an optimizer of the same kind over the same
 // parameters in the same order; its options other than the learning rate are the program's. Whatever does not fit, and any damage to the file, is an
-// error before anything is changed. Runs what is pending, and holds nothing of the file afterwards.
+// error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE, TC_ERR_DTYPE; damage: TC_ERR_IO). Runs what is pending, and holds nothing of the file afterwards.
 TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
                                     int64_t *out_step) TC_MUST_USE;
 
 // ---- DLPack 1.x: tensors of other libraries in the same process, without a copy (structs: dlpack.h of tc, or DLPack's own) ----
 
 // Lends the value of t, dense row-major, to a consumer that calls the deleter when it is done: on any thread, and after t is gone. It is marked
-// read-only, for which the older struct has no mark: a tensor is a value, and a consumer must not write to it. Runs what is pending. NULL on error.
+// read-only, for which the older struct has no mark: a tensor is a value, and a consumer must not write to it. A sync point. NULL on error:
+// TC_ERR_MEMORY, or what the sync fails with.
 TC_API struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t);
 TC_API struct DLManagedTensor *tc_to_dlpack_legacy(tc_tensor t);
-// Takes m over: its memory is borrowed, read-only, and its deleter called after the last run that reads it, or at once where the tensor is copied
-// (strided, not aligned, or unsigned integers, which become wider ones as in files) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks
-// (TC_ERR_DTYPE), more than TC_MAX_RANK extents (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
+// A tensor of m's shape and type. Takes m over: its memory is borrowed, read-only, and its deleter called after the last run that reads it, or at once where
+// the tensor is copied (strided, not aligned, or unsigned integers, which become wider ones as in files) or refused: memory that is not the host's (TC_ERR_DEVICE), a type tc lacks (TC_ERR_DTYPE), more than
+// TC_MAX_RANK extents (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
 TC_API tc_tensor tc_from_dlpack(struct DLManagedTensorVersioned *m);
 TC_API tc_tensor tc_from_dlpack_legacy(struct DLManagedTensor *m);
 

@@ -33,6 +33,7 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 // clang-format off
 #ifndef TC_NO_SITES
 
+
 #define tc_archive_load(a, prefix, n, names, ...) tc_archive_load_at(a, prefix, n, names, __VA_ARGS__, TC_HERE)
 #define tc_safetensors_save(path, n, names, ...) tc_safetensors_save_at(path, n, names, __VA_ARGS__, TC_HERE)
 #define tc_safetensors_save_with(path, n, names, tensors, n_meta, ...) tc_safetensors_save_with_at(path, n, names, tensors, n_meta, __VA_ARGS__, TC_HERE)

@@ -18,10 +18,12 @@
 extern "C" {
 #endif
 
+// A list of named parameters and buffers: a model.
 typedef struct tc_nn_params tc_nn_params;
 
+// Of tc_nn_attention and tc_nn_multihead_attention.
 typedef struct tc_nn_attention_options {
-  int n_heads;
+  int n_heads;  // divides dim
   bool causal;  // query i sees keys 0 to i
   // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
   // nothing gives zeros.
@@ -31,7 +33,7 @@ typedef struct tc_nn_attention_options {
 
 // ---- Parameters ----
 
-// An empty list, in training mode; NULL without memory. Destroying releases the parameters; NULL is fine.
+// An empty list, in training mode; NULL with TC_ERR_MEMORY. Destroying releases the parameters; NULL is fine.
 TC_API tc_nn_params *tc_nn_params_create(void);
 TC_API void tc_nn_params_destroy(tc_nn_params *p);
 // The parameters in the order they were added: tc_nn_count of them, for optimizers; then the buffers, with which there are tc_nn_count_all, for
@@ -43,10 +45,11 @@ TC_API const char *const *tc_nn_names(const tc_nn_params *p);
 // Whether tc_nn_dropout drops and tc_nn_batch_norm goes by the batch: true at first.
 TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
 TC_API bool tc_nn_training(const tc_nn_params *p);
-// Adds a parameter that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is
-// empty or taken.
+// Adds a parameter of init's shape and type that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if
+// the name is empty or taken.
 TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
-// The same of a value that is not trained, of any type, such as running statistics: it wants no gradient, and is loaded and saved with the parameters.
+// The same of a value that is not trained, of any shape and type, such as running statistics: it wants no gradient, and is loaded and saved with the
+// parameters. TC_ERR_ARG if the name is empty or taken.
 TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init);
 // The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
@@ -55,13 +58,16 @@ TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
 // parameters are new handles. TC_ERR_DTYPE unless type is floating.
 TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
 // All parameters and buffers from an archive, each from its name after prefix (NULL: none): see tc_archive_load. A batch norm's num_batches_tracked
-// that the archive lacks stays as it is.
+// that the archive lacks stays as it is. TC_ERR_ARG for a name, TC_ERR_SHAPE or TC_ERR_DTYPE for a tensor that does not fit; then nothing has changed.
 TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
-// All parameters and buffers into a safetensors file, marked as PyTorch marks its own.
+// All parameters and buffers into a safetensors file, marked as PyTorch marks its own. A sync point; TC_ERR_IO with the reason.
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
 
 // ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
 // path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.
+// Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long; TC_ERR_SHAPE for negative extents. Applying: TC_ERR_ARG where the path has no
+// such module, and what the op of that name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are of x's type, or what it
+// and f32 promote to.
 
 // Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to the end of the block it stands in.
 #define TC_NN_PATH_BYTES 256
@@ -104,7 +110,7 @@ TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *pa
 // on its own: softmax(q k^T / sqrt(dim / n_heads)) v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
-// tc_dropout in training mode, else x itself, checked alike.
+// tc_dropout in training mode, else x itself, checked alike: x's shape and type.
 TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
 
 // ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----

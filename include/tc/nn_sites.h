@@ -48,6 +48,7 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 // clang-format off
 #ifndef TC_NO_SITES
 
+
 #define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)
 #define tc_nn_save(p, ...) tc_nn_save_at(p, __VA_ARGS__, TC_HERE)
 

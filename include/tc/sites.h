@@ -79,6 +79,7 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 // clang-format off
 #ifndef TC_NO_SITES
 
+
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)
