@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""./dev tells a wrong word and the nearest right one, and prints its help where it is asked: dev.py, from the root of the sources."""
+"""./dev tells a wrong word and the nearest right one, and prints its help where it is asked; meson.build builds no tests by itself: dev.py, from the root of the
+sources."""
+import json
 import re
 import subprocess
 
@@ -10,7 +12,7 @@ def dev(*words):
 
 
 def main():
-    helps = {dev(*words) for words in ([], ["help"], ["--help"], ["-h"])}
+    helps = {dev(*words) for words in ([], ["help"], ["--help"], ["-h"], ["soak", "--help"])}
     assert len(helps) == 1, helps
     rc, out, err = helps.pop()
     commands = list(dict.fromkeys(re.findall(r"^ +\./dev (\w+)", out, re.M)))
@@ -21,6 +23,10 @@ def main():
         assert (f"nearest is '{near}'" in err) if near else "nearest" not in err, err
     rc, out, err = dev("test", "gppu")
     assert rc == 2 and not out and "'gppu'" in err, (rc, out, err)
+    # What nobody asked for is not built: tests and the benchmark take four times as long as the rest.
+    said = subprocess.run(["meson", "introspect", "--buildoptions", "meson.build"], check=True, capture_output=True, text=True).stdout
+    options = {option["name"]: option["value"] for option in json.loads(said)}
+    assert options["tests"] == "none" and options["bench"] is False, options
 
 
 main()

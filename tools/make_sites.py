@@ -163,12 +163,8 @@ SITES_FOOT = """
 """
 
 CPP_HEAD = """\
-// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this. Made by tools/make_sites.py.
-#ifndef TC_OPS_HPP
-#define TC_OPS_HPP
-
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this in its namespace. Made by tools/make_sites.py.
 // clang-format off
-namespace tc {
 """
 # Functions of tc.h beside api.def's rows that have one; what arguments are where a call leaves them out.
 CPP_OF_TC_H = {"tc_nonzero", "tc_masked_select", "tc_unique", "tc_einsum", "tc_load_npy", "tc_clip_grad_norm"}
@@ -307,7 +303,7 @@ def make_cpp(name, params):
 
 def make_ops_hpp(ops, calls):
     of_tc_h = {name: params for _, name, params, _ in calls if name in CPP_OF_TC_H}
-    return CPP_HEAD + "\n" + "".join(make_cpp(name, params) for name, params in {**ops, **of_tc_h}.items()) + "\n}  // namespace tc\n\n#endif\n"
+    return CPP_HEAD + "\n" + "".join(make_cpp(name, params) for name, params in {**ops, **of_tc_h}.items()) 
 
 
 def make_plain(calls):

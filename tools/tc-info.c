@@ -16,7 +16,7 @@
 static const char help[] =
     "usage: tc-info [--all]\n"
     "says what this build of tc is, and what it found: devices, machine, compiler, cache\n"
-    "  --all    also each GPU's libraries and a trial on it, the environment variables and the topics of TC_LOG\n"
+    "  --all    also each GPU's libraries and a trial on it, caches, the environment variables and the topics of TC_LOG\n"
     "exit status: 0, or 1 where a trial kernel does not work on the processor\n";
 
 typedef enum detail { IN_SHORT, IN_FULL } detail;
@@ -85,14 +85,14 @@ static void print_devices(detail how) {
   }
 }
 
-static void print_topology(void) {
+static void print_topology(detail how) {
   const tc_topology *t = tc_topology_get();
   printf("machine\n  %d cores, %d hardware threads, %d in the affinity mask, ", t->n_cores, t->n_pus, t->n_affinity);
   if (t->quota > 0)
     printf("a quota of %.2f CPUs\n", t->quota);
   else
     printf("no CPU quota\n");
-  printf("  caches: L1 %zu KiB, L2 %zu KiB, L3 %zu KiB\n", t->l1_bytes >> 10, t->l2_bytes >> 10, t->l3_bytes >> 10);
+  if (how == IN_FULL) printf("  caches: L1 %zu KiB, L2 %zu KiB, L3 %zu KiB\n", t->l1_bytes >> 10, t->l2_bytes >> 10, t->l3_bytes >> 10);
   printf("  threads: %d; %s\n", tc_num_threads(), t->why);
   if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
 }
@@ -100,7 +100,7 @@ static void print_topology(void) {
 static void print_cache(detail how) {
   char dir[TC_DIR_BYTES];
   bool kept = tc_disk_is_on() && tc_files_dir(dir);
-  printf("cache\n  %s\n", kept ? dir : "nothing is kept on the disk: TC_CACHE_BYTES is 0, or there is no directory for it");
+  printf("compiled kernels are kept in %s\n", kept ? dir : "memory alone: TC_CACHE_BYTES is 0, or there is no directory for them");
   if (how == IN_SHORT) return;
   tc_cache_info c = tc_cache_stats();
   printf("  of this process: plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
@@ -115,12 +115,12 @@ int main(int argc, char **argv) {
     return fprintf(stderr, "tc-info: there is no '%s'\n%s", argv[argc > 2 && how == IN_FULL ? 2 : 1], help), 2;
   printf("tc %s\n", tc_version());
   print_devices(how);
-  print_topology();
+  print_topology(how);
   printf("compiler\n  %s\n", tc_compiler_sentence());
   bool works = print_trial("  ");
   print_cache(how);
   if (how == IN_SHORT) {
-    printf("tc-info --all: GPUs' libraries, environment variables, topics of TC_LOG\n");
+    printf("tc-info --all: also GPUs' libraries, caches, environment variables, topics of TC_LOG\n");
     return !works;
   }
   printf("environment\n");

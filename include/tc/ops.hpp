@@ -1,9 +1,5 @@
-// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this. Made by tools/make_sites.py.
-#ifndef TC_OPS_HPP
-#define TC_OPS_HPP
-
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this in its namespace. Made by tools/make_sites.py.
 // clang-format off
-namespace tc {
 
 inline tensor zeros(const dims &shape, tc_type type = TC_F32, location at = location()) {
   recording r(at);
@@ -949,7 +945,3 @@ inline tensor einsum(const char *spec, const tensors &operands, location at = lo
   recording r(at);
   return r.take(tc_einsum_at(spec, operands.n(), operands.data(), r.site));
 }
-
-}  // namespace tc
-
-#endif

@@ -28,11 +28,14 @@
 #include <stdexcept>
 #include <string>
 #define TC_STATUS_ tc_status
+#define TC_WAY_ throwing
 #else
 #define TC_STATUS_ TC_MUST_USE tc_status
+#define TC_WAY_ returning
 #endif
 
 namespace tc {
+inline namespace TC_WAY_ {  // a program's files may differ in TC_EXCEPTIONS
 
 // ---- Places and errors ----
 
@@ -229,11 +232,7 @@ struct tensors : std::vector<tc_tensor> {
   }
 };
 
-}  // namespace tc
-
 #include <tc/ops.hpp>
-
-namespace tc {
 
 // ---- Into tensors ----
 
@@ -393,8 +392,9 @@ TC_OPTIMIZER_(adamw, tc_adam_options)
 TC_OPTIMIZER_(rmsprop, tc_rmsprop_options)
 #undef TC_OPTIMIZER_
 
+}  // namespace TC_WAY_
 }  // namespace tc
 
 #undef TC_STATUS_
-
+#undef TC_WAY_
 #endif
