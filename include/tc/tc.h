@@ -289,7 +289,8 @@ TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
 // uint16 becomes i32, uint32 and uint64 i64. Poison with TC_ERR_IO and the reason, with TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
 TC_API tc_tensor tc_load_npy(const char *path);
 
-// ---- Assignment: changes what the handle stands for; values taken from it before do not change ----
+// ---- Assignment: changes what the handle stands for; values taken from it before do not change. value broadcasts, and is cast to t's type as
+// tc_cast does (torch.Tensor.copy_) ----
 TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 // t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents.
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
