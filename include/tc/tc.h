@@ -339,7 +339,7 @@ TC_API tc_tensor tc_load_npy(const char *path);
 // Recorded. TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is on another device. A status that nobody looks at
 // is told by the next sync point.
 
-// value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type. A parameter stays one, and history ends there.
+// value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type as tc_cast does (torch.Tensor.copy_). A parameter stays one, and history ends there.
 TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 // t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents
 // (TC_ERR_SHAPE) and is cast to t's type. start or stop NULL: the whole axis. TC_ERR_ARG for a step of 0.

@@ -227,6 +227,26 @@ static tc_tensor written_into(tc_tensor x) {
   return y;
 }
 
+// An assign of nothing leaves memory as it is, the caller's too, and the handle has the value's history.
+static void nothing_is_written(void) {
+  float mine[6] = {1, 2, 3, 4, 5, 6}, own[6] = {0};
+  tc_tensor p = tc_param(tc_zeros(TC_SHAPE(0, 3), TC_F32)), lent = tc_borrow(mine, TC_SHAPE(2, 3), TC_F32, TC_WRITABLE, NULL, NULL);
+  tc_tensor stored = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32), made[2] = {lent, stored}, plain = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32);
+  for (int i = 0; i < 2; i++) {
+    EXPECT_OK(tc_assign_slice(made[i], (int64_t[]){2, 0}, (int64_t[]){2, 3}, NULL, tc_mul(p, 2)));
+    EXPECT(tc_requires_grad(made[i]), "tensor %d", i);
+  }
+  EXPECT_OK(tc_assign_slice(plain, (int64_t[]){2, 0}, (int64_t[]){2, 3}, NULL, tc_zeros(TC_SHAPE(0, 3), TC_F32)));
+  EXPECT(!tc_requires_grad(plain), "a value without history gives none");
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT_OK(tc_to_host(stored, own, sizeof own));
+  for (int i = 0; i < 6; i++)
+    EXPECT(mine[i] == (float)(i + 1) && own[i] == (float)(i + 1), "element %d is %g and %g", i, (double)mine[i], (double)own[i]);
+  EXPECT_OK(tc_backward(tc_sum(tc_add(lent, stored), TC_ALL, false)));
+  EXPECT(tc_numel(tc_grad(p)) == 0 && tc_shape(tc_grad(p)).rank == 2, "gradient");
+  tc_release(p);
+}
+
 typedef struct row {
   const char *name;
   function *f;
@@ -348,6 +368,7 @@ int main(void) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int run = 0; run < 2; run++) check(&rows[i], run);
+  nothing_is_written();
   // The mean of nothing is NaN, and its gradient has no elements.
   tc_tensor x = tc_param(tc_zeros(TC_SHAPE(0, 3), TC_F32));
   EXPECT_OK(tc_backward(mse(x)));
