@@ -343,8 +343,8 @@ static tc_node value_of(walk *w, uint32_t n) {
 // read no value, do not: widening what they pass on would change no bit, or double what kernels of their own read.
 static bool computes_wide(tc_op op) {
   enum { SAVES_none, SAVES_in = 1, SAVES_out = 1, SAVES_both = 1 };
-  enum { ROW_ELEM = 1, ROW_FOLD = 1, ROW_SCAN = 1, ROW_COMPOSED = 1, ROW_GEN = 0, ROW_RNG = 0, ROW_MOVE = 0, ROW_CONTRACT = 0, ROW_INDEX = 0 };
-  enum { ROW_ATTENTION, ROW_EFFECT = 0 };
+  enum { ROW_ELEM = 1, ROW_FOLD = 1, ROW_SCAN = 1, ROW_COMPOSED = 1 };
+  enum { ROW_GEN = 0, ROW_RNG = 0, ROW_MOVE = 0, ROW_CONTRACT = 0, ROW_INDEX = 0, ROW_ATTENTION = 0, ROW_EFFECT = 0 };
   static const uint8_t wide[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) \
   [TC_OP_##NAME] = SAVES_##saves && ROW_##kind,

@@ -3,11 +3,11 @@
 // divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
 // numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
 // never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is computed in
-// f32 and each new value is rounded once: a second moment or an eps below the type's least then still counts in the step it is part of. State is stored, not recorded, and
-// parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values are recorded before the first is
-// assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by device, in the order in which the
-// devices come among them: a step that fails then has done those before.
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is
+// computed in f32 and each new value is rounded once: a second moment or an eps below the type's least still counts in the step it is part of.
+// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values
+// are recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by
+// device, in the order in which the devices come among them: a step that fails then has done those before.
 // Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>

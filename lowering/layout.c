@@ -52,11 +52,17 @@ static int moved_operand(const tc_graph *g, const bool *moved, const tc_gnode *x
   return -1;
 }
 
-// Operand n as it is before the move: the same move taken off, or a small one, which is repeated, moved back.
+// Operand n as it is before the move: the same move taken off, or a small one, which is repeated, moved back. A cast stays behind what is moved, where it is
+// known to be the same along a row.
 static uint32_t moved_back(tc_graph *g, uint32_t n, uint64_t order, int rank, bool *ok) {
   tc_gnode y = g->node[n];
   uint64_t back = inverse(order, rank);
   if (y.shape->count == 1) return n;
+  if (y.op == TC_OP_CAST && y.leaf == TC_LEAF_NONE) {
+    uint32_t from = moved_back(g, y.in[0], order, rank, ok);
+    if (*ok) n = tc_graph_add(g, &y, TC_OP_CAST, &g->node[from].shape->d, 1, &from, 0, 0);
+    return *ok = *ok && n != UINT32_MAX, n;
+  }
   if (y.op == TC_OP_PERMUTE && y.attr[0] == order && y.shape->d.rank == rank) return y.in[0];
   tc_dims wide = y.shape->d, d;
   if (y.shape->d.rank < rank) {  // axes of extent one in front

@@ -126,7 +126,6 @@ static void note_reader(void *arg, uint32_t source, bool moved) {
   if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
 }
 
-// What widens f16 or bf16 to f32 is part of loading it, whoever does that.
 static bool widens(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   return x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
@@ -141,9 +140,11 @@ static bool loads(const work *w, uint32_t n) {
   return has_memory(w, m);
 }
 
-// Of one element.
+// Of one element. What is the same along the last axis is widened once a row.
 static double cost_of(const work *w, uint32_t n) {
-  return widens(w, n) ? 0 : tc_emit_cost(w->g->node[n].op, w->g->node[n].type);
+  const tc_gnode *x = &w->g->node[n];
+  bool each_row = x->shape->d.rank == 0 || x->shape->d.dim[x->shape->d.rank - 1] == 1;
+  return widens(w, n) && each_row ? 0 : tc_emit_cost(x->op, x->type);
 }
 
 static void add_source(chain *c, uint32_t n) {

@@ -16,6 +16,7 @@
 #include "runtime/log.h"
 
 #define MOST_ULP 16  // no operation is further from the reference, in units in the last place of its result, but for long sums
+#define MOST_HALF_ULP 1  // the same of f16 and bf16, which are computed in f32 and rounded once
 
 struct tc_verified {
   tc_gpu *gpu;          // in whose memory values and leaves are; NULL: the host's
@@ -127,8 +128,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
   const tc_rec *r = tc_plan_rec(p, node);
   tc_type type = (tc_type)r->dtype;
   format f = format_of(type);
-  double sum_epsilon = type == TC_F64 ? 0x1p-52 : 0x1p-23, terms = 1;
-  bound b = {.relative = MOST_ULP * f.epsilon, .absolute = MOST_ULP * f.epsilon * f.smallest};
+  double sum_epsilon = type == TC_F64 ? 0x1p-52 : 0x1p-23, terms = 1, most = tc_type_is_half(type) ? MOST_HALF_ULP : MOST_ULP;
+  bound b = {.relative = most * f.epsilon, .absolute = most * f.epsilon * f.smallest};
   const tc_shape_info *x = tc_rec_arity(r) ? shape_of(p, tc_rec_in(r)[0]) : NULL;
   switch (tc_rec_op(r)) {
     case TC_OP_SUM:
@@ -155,7 +156,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_LOG_SOFTMAX:
       terms = x->d.rank ? additions_of_sum(&x->d, UINT32_C(1) << tc_rec_attr(r)[0]) : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
-      *(b.by_log ? &b.relative : &b.absolute) += MOST_ULP * f.epsilon + terms * sum_epsilon;
+      *(b.by_log ? &b.relative : &b.absolute) += (MOST_ULP + terms) * sum_epsilon;
       if (tc_compiler_isa()->lookups) b.absolute += 0x1p-126;  // its least powers are zeros
       break;
     case TC_OP_ATTENTION:
@@ -171,7 +172,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_SIN:
     case TC_OP_COS:  // near their zeros
     case TC_OP_GELU:
-    case TC_OP_GELU_TANH: b.absolute += f.epsilon; break;  // below 0
+    case TC_OP_GELU_TANH: b.absolute += sum_epsilon; break;  // below 0
+    case TC_OP_RANDN: b.absolute += 6 * sum_epsilon; break;  // a cosine near its zeros, times a radius below 6
     default: break;
   }
   return b;
@@ -209,7 +211,7 @@ static bool is_near(tc_type type, const bound *b, const void *got, const void *w
   if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
   format f = format_of(type);
   double allowed = b->relative * fabs(within(y, &f)) + b->per_size * s + b->absolute;
-  if (b->by_log && y > 0) allowed += fabs(log(y)) * f.epsilon * y;
+  if (b->by_log && y > 0) allowed += fabs(log(y)) * (type == TC_F64 ? 0x1p-52 : 0x1p-23) * y;
   return fabs(within(x, &f) - within(y, &f)) <= allowed;
 }
 

@@ -389,7 +389,8 @@ TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
-// State has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each new value once.
+// State has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each new value once. Second moments that f16 cannot hold, of
+// gradients below 5e-3, are kept as 0: train f32 parameters then, or bf16, which has f32's range.
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating, TC_ERR_HANDLE if one is dead.
 // Parameters may be on several devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated,
 // so that the first step is as all others are.

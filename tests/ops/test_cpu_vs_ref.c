@@ -166,11 +166,12 @@ static int n_compared;
 
 static near_tol tolerance(const struct sample *s, tc_type type, int64_t folded) {
   bool half = type == TC_F16 || type == TC_BF16;
-  double eps = near_is_float(type) ? near_ulp(type, 1.0) : 0;
-  // Another order of n additions or products differs by at most n units; the half types accumulate in f32, which hides it. Long sums are cut (chains.h).
+  double eps = near_is_float(type) ? near_ulp(half ? TC_F32 : type, 1.0) : 0;
+  // Another order of n additions or products differs by at most n units; the half types accumulate in f32, which hides it but where terms cancel. Long sums are
+  // cut (chains.h).
   folded = TC_MIN(folded, tc_fold_additions(folded, 2));
   double ulp = type == TC_F64 ? s->ulp_f64 : half ? s->ulp_half : s->ulp_f32;
-  return (near_tol){ulp + (half ? 0 : (double)folded), s->abs_eps * eps * (half ? 1 : (double)(folded ? folded : 1)), false};
+  return (near_tol){ulp + (half ? 0 : (double)folded), s->abs_eps * eps * (double)(folded ? folded : 1), false};
 }
 
 static void compare(const op_row *op, call *c, int64_t folded) {
