@@ -250,6 +250,8 @@ typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1, TC_CONSTANT = 
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
 
 // ---- Sync points: these run what is pending ----
+// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made of has not; nothing is assigned then. The text says which
+// op made the first one, at which line, of what; of a gradient, of which op's, at which line.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
 TC_API tc_status tc_item_f64(tc_tensor t, double *out) TC_MUST_USE;
