@@ -50,6 +50,9 @@ static tc_tensor losses(int k) {
 static tc_tensor padded_by(int k) {
   return tc_pad(x, TC_SHAPE(0, 1), TC_SHAPE(1, 0), 0.5 * k);
 }
+static tc_tensor shifted_by(int k) {
+  return tc_pad(tc_mul(x, 2), TC_SHAPE(3, k), TC_SHAPE(0, STEPS - k), 0.5);
+}
 static tc_tensor variances(int k) {
   return tc_add(tc_var(x, TC_AXES(0), 0.1 * k, false),
                 tc_mean(tc_layer_norm(x, (tc_tensor){0, 0}, (tc_tensor){0, 0}, 1e-5 * (k + 1)), TC_AXES(0), false));
@@ -62,7 +65,7 @@ static const struct {
     {"roll_rows", roll_rows},   {"roll_columns", roll_columns}, {"roll_twice", roll_twice}, {"kth_of_column", kth_of_column},
     {"kth_of_row", kth_of_row}, {"select_row", select_row},     {"sliced", sliced},         {"diagonal", diagonal_of},
     {"triangles", triangles},   {"numbers", numbers},           {"filled", filled},         {"losses", losses},
-    {"padded_by", padded_by},   {"variances", variances},
+    {"padded_by", padded_by},   {"shifted_by", shifted_by},     {"variances", variances},
 };
 
 static void one_plan(size_t i, bool gradient) {
