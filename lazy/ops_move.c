@@ -3,6 +3,7 @@
 // Always: an index or axis that does not exist is reported with its value; a slice, as in Python, is clipped instead.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
+#include "lazy/dims.h"
 #include "lazy/formula.h"
 #include "lazy/trace.h"
 #include "runtime/arena.h"
@@ -158,6 +159,19 @@ tc_tensor tc_flip_at(tc_tensor x, tc_dims axes, tc_site site) {
   return tc_op_end(t, tc_rec_flip(t, a, mask));
 }
 
+// a within a tensor of one value, from low on. Where it lies is an argument of the plan, unlike the two sides of a PAD: a shift that is drawn for each step
+// makes one plan. TC_NODE_ERR after reporting.
+static tc_node place_within(tc_trace *t, tc_node a, const tc_dims *low, const tc_dims *high, double value) {
+  static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  tc_dims d = *tc_node_dims(t, a);
+  bool fits = tc_dims_count(&d) > 0;  // of what is empty no element has a place
+  for (int i = 0; i < d.rank; i++)
+    fits &= !__builtin_add_overflow(d.dim[i], low->dim[i], &d.dim[i]) && !__builtin_add_overflow(d.dim[i], high->dim[i], &d.dim[i]);
+  if (!fits || tc_dims_equal(&d, tc_node_dims(t, a))) return tc_rec_pad(t, a, low->dim, high->dim, value);
+  tc_node all = tc_rec_full(t, &d, tc_node_type(t, a), value);
+  return all == TC_NODE_ERR ? all : tc_rec_write_slice(t, all, a, low->dim, ones);
+}
+
 tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_site site) {
   tc_trace *t = tc_op_begin("pad", site);
   tc_node a = tc_op_in(t, x);
@@ -171,7 +185,7 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
     if (low.dim[i] < 0 || high.dim[i] < 0)
       return tc_op_end(
           t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i, (long long)low.dim[i], (long long)high.dim[i]));
-  return tc_op_end(t, tc_rec_pad(t, a, low.dim, high.dim, value));
+  return tc_op_end(t, place_within(t, a, &low, &high, value));
 }
 
 // What is stacked has one shape.

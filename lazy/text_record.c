@@ -134,6 +134,14 @@ static tc_node sliced(tc_trace *t, const tc_text_node *x) {
   return x->op == TC_OP_SLICE ? tc_rec_slice(t, x->in[0], start, step, &x->dims) : tc_rec_write_slice(t, x->in[0], x->in[1], start, step);
 }
 
+// What an argument says along one axis.
+static tc_node started(tc_trace *t, const tc_text_node *x) {
+  int axis = axis_of(x, 0);
+  if (axis >= x->n_arg || x->arg[axis] >= INT64_MAX) return TC_NODE_ERR;
+  int64_t start = (int64_t)x->arg[axis];
+  return x->op == TC_OP_ROLL ? tc_rec_roll(t, x->in[0], start, axis) : tc_rec_argkth(t, x->in[0], start + 1, axis, attr_of(x, 1) == 1);
+}
+
 static tc_node permuted(tc_trace *t, const tc_text_node *x) {
   tc_dims axes = {.rank = dims_of(t, x, 0)->rank};
   for (int i = 0; i < axes.rank; i++) axes.dim[i] = (int64_t)(attr_of(x, 0) >> (8 * i) & 255);
@@ -168,7 +176,8 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
     case TC_OP_EXPAND: return tc_rec_expand(t, a, &x->dims);
     case TC_OP_SLICE:
     case TC_OP_WRITE_SLICE: return sliced(t, x);
-    case TC_OP_ROLL: return axis_of(x, 0) < x->n_arg ? tc_rec_roll(t, a, (int64_t)x->arg[axis_of(x, 0)], axis_of(x, 0)) : TC_NODE_ERR;
+    case TC_OP_ROLL:
+    case TC_OP_ARGKTH: return started(t, x);
     case TC_OP_FLIP: return attr_of(x, 0) >> dims_of(t, x, 0)->rank == 0 ? tc_rec_flip(t, a, (uint32_t)x->attr[0]) : TC_NODE_ERR;
     case TC_OP_PAD: return padded(t, x);
     case TC_OP_CAT: return tc_rec_cat(t, x->n_in, x->in, axis_of(x, 0));
@@ -184,8 +193,6 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
       int axis = axis_of(x, 0);
       return axis < x->dims.rank ? tc_rec_argtopk(t, a, x->dims.dim[axis], axis, attr_of(x, 1) == 1) : TC_NODE_ERR;
     }
-    case TC_OP_ARGKTH:
-      return axis_of(x, 0) < x->n_arg ? tc_rec_argkth(t, a, (int64_t)x->arg[axis_of(x, 0)] + 1, axis_of(x, 0), attr_of(x, 1) == 1) : TC_NODE_ERR;
     case TC_OP_SEARCHSORTED: return tc_rec_searchsorted(t, a, b, attr_of(x, 0) == 1);
     case TC_OP_SOFTMAX:
     case TC_OP_LOG_SOFTMAX: return tc_rec_softmax(t, x->op, a, axis_of(x, 0));

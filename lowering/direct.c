@@ -49,7 +49,7 @@ static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
     *(axis ? &c->q : &c->p) = x->shape->d.dim[axis + 1];
   }
   c->low[0] = c->low[1] = 0;
-  if (is_op(g, n, TC_OP_PAD)) {
+  if (is_op(g, n, TC_OP_PAD) && g->node[n].n_arg == 0) {  // zeros that lowering put around it; the user's may be any value
     const uint64_t *attr = g->node[n].attr;
     c->low[0] = (int64_t)attr[1], c->low[1] = (int64_t)attr[2];
     n = g->node[n].in[0];

@@ -293,6 +293,8 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // ---- Sync points: these run what is pending ----
 // Each returns the first thing that failed since the last one (see tc_last_error), or what its own run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE,
 // TC_ERR_DEVICE, TC_ERR_INDEX for an index out of range; TC_ERR_HANDLE for a dead handle; the error of poison.
+// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made of has not; nothing is assigned then. The text says which
+// op made the first one, at which line, of what; of a gradient, of which op's, at which line.
 
 // The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one
 // element.

@@ -56,6 +56,21 @@ Test(conv, a_call_that_does_not_fit_says_why) {
   expect_refusal(tc_unfold(zeros(S(1, 1, 1, 1, 1, 1, 1, 2)), 7, 2, 1), TC_ERR_SHAPE, "rank 9");
 }
 
+// Ones around zeros, with channels last or first: the weight's sums over what lies outside. A picture, whose convolution looks for padding, and a wider image.
+Test(conv, what_the_user_padded_by_a_value_is_no_padding_by_zeros) {
+  for (int channels = 3; channels <= 16; channels += 13)
+    for (int last = 0; last < 2; last++) {
+      tc_tensor x = last ? zeros(S(1, 9, 9, channels)) : zeros(S(1, channels, 9, 9));
+      x = last ? tc_permute(tc_pad(x, S(0, 2, 2, 0), S(0, 2, 2, 0), 1), TC_AXES(0, 3, 1, 2)) : tc_pad(x, S(0, 0, 2, 2), S(0, 0, 2, 2), 1);
+      tc_tensor y = tc_conv2d(x, tc_ones(S(16, channels, 5, 5), TC_F32), NONE, (tc_conv_options){.groups = 1});
+      float corner, middle;
+      OK(tc_item_f32(tc_slice(tc_slice(tc_slice(tc_slice(y, 0, 0, 1, 1), 1, 0, 1, 1), 2, 0, 1, 1), 3, 0, 1, 1), &corner));
+      OK(tc_item_f32(tc_slice(tc_slice(tc_slice(tc_slice(y, 0, 0, 1, 1), 1, 0, 1, 1), 2, 4, 5, 1), 3, 4, 5, 1), &middle));
+      cr_expect_eq(corner, (float)(channels * (25 - 9)), "%d channels: %g", channels, (double)corner);
+      cr_expect_eq(middle, 0, "%d channels: %g", channels, (double)middle);
+    }
+}
+
 Test(conv, what_cannot_be_ordered_or_turned_says_why) {
   tc_tensor x = zeros(S(3, 4)), table = zeros(S(5, 2));
   expect_refusal(tc_topk(x, 5, 1, true), TC_ERR_ARG, "topk: k is 5; axis 1 has 4 elements");

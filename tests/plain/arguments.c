@@ -50,6 +50,9 @@ static tc_tensor losses(int k) {
 static tc_tensor padded_by(int k) {
   return tc_pad(x, TC_SHAPE(0, 1), TC_SHAPE(1, 0), 0.5 * k);
 }
+static tc_tensor shifted_by(int k) {
+  return tc_pad(tc_mul(x, 2), TC_SHAPE(3, k), TC_SHAPE(0, STEPS - k), 0.5);
+}
 static tc_tensor variances(int k) {
   return tc_add(tc_var(x, TC_AXES(0), 0.1 * k, false),
                 tc_mean(tc_layer_norm(x, (tc_tensor){0, 0}, (tc_tensor){0, 0}, 1e-5 * (k + 1)), TC_AXES(0), false));
@@ -62,7 +65,7 @@ static const struct {
     {"roll_rows", roll_rows},   {"roll_columns", roll_columns}, {"roll_twice", roll_twice}, {"kth_of_column", kth_of_column},
     {"kth_of_row", kth_of_row}, {"select_row", select_row},     {"sliced", sliced},         {"diagonal", diagonal_of},
     {"triangles", triangles},   {"numbers", numbers},           {"filled", filled},         {"losses", losses},
-    {"padded_by", padded_by},   {"variances", variances},
+    {"padded_by", padded_by},   {"shifted_by", shifted_by},     {"variances", variances},
 };
 
 static void one_plan(size_t i, bool gradient) {
@@ -103,6 +106,54 @@ static void rolled_values(void) {
     EXPECT(right, "gradient of rows rolled by %d", k);
     tc_scope_end(s);
   }
+}
+
+// The same by two pieces, whose lengths are the plan's.
+static tc_tensor by_pieces(tc_tensor t, int64_t shift, int axis) {
+  int64_t n = tc_shape(t).dim[axis], s = (shift % n + n) % n;
+  if (s == 0) return t;
+  return tc_cat(2, (tc_tensor[]){tc_slice(t, axis, n - s, n, 1), tc_slice(t, axis, 0, n - s, 1)}, axis);
+}
+
+typedef tc_tensor roll_fn(tc_tensor t, int64_t shift, int axis);
+static tc_tensor plainly(tc_tensor t, int64_t shift, int axis) {
+  return tc_roll(t, shift, axis);
+}
+
+// A roll among other work: of what is computed and read in one kernel, on both sides of products, folds and moves, of other types.
+static tc_tensor within(int kind, int64_t k, roll_fn *roll) {
+  switch (kind) {
+    case 0: return tc_sum(roll(tc_mul(x, 2), k, 0), TC_AXES(1), false);
+    case 1: return tc_matmul(roll(x, k, 1), tc_transpose(roll(x, -k, 0), 0, 1));
+    case 2: return tc_reshape(tc_permute(roll(roll(x, k, 0), k, 1), TC_AXES(1, 0)), TC_SHAPE(8, -1));
+    case 3: return roll(tc_softmax(roll(x, k, 1), 1), k, 0);
+    case 4: return roll(tc_cast(tc_slice(x, 1, 1, M, 2), TC_F16), k, 1);
+    case 5: return roll(tc_gt(x, 0), k, 0);
+    case 6:
+      return tc_conv2d(roll(tc_reshape(x, TC_SHAPE(1, 2, 12, 20)), k, 2), tc_reshape(tc_slice(x, 0, 0, 9, 1), TC_SHAPE(10, 2, 3, 3)),
+                       (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1)});
+    default: return tc_cumsum(roll(x, k, 1), 1);
+  }
+}
+
+static void rolled_within(void) {
+  static float values[2][2][N * M * 5];
+  for (int kind = 0; kind < 8; kind++)
+    for (int k = -3; k < N + 4; k += 9) {
+      int64_t n[2] = {0};
+      for (int way = 0; way < 2; way++) {
+        tc_scope s = tc_scope_begin();
+        tc_tensor y = within(kind, k, way ? plainly : by_pieces), g = tc_cast(y, TC_F32);
+        n[0] = expect_floats(y, values[way][0], N * M * 5);
+        if (kind != 5) {
+          EXPECT_OK(tc_grads_of(tc_sum(tc_mul(g, tc_add(g, 0.5)), TC_ALL, false), &x, 1, &g, 0));
+          n[1] = expect_floats(g, values[way][1], N * M);
+        }
+        tc_scope_end(s);
+      }
+      EXPECT(memcmp(values[0][0], values[1][0], (size_t)n[0] * sizeof(float)) == 0, "kind %d, by %d", kind, k);
+      EXPECT(memcmp(values[0][1], values[1][1], (size_t)n[1] * sizeof(float)) == 0, "gradient of kind %d, by %d", kind, k);
+    }
 }
 
 static int by_value(const void *a, const void *b) {
@@ -162,6 +213,7 @@ int main(void) {
   EXPECT_OK(tc_eval(1, &x));
   for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) one_plan(i, false), one_plan(i, true);
   rolled_values();
+  rolled_within();
   kth_values();
   tc_release(x);
   return expect_done("arguments");
