@@ -8,6 +8,7 @@
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
 #include "lowering/homes.h"
+#include "lowering/order.h"
 #include "lowering/prepared.h"
 #include "lowering/promote.h"
 #include "lowering/steps.h"
