@@ -492,7 +492,7 @@ static bool option(const char *name, const char *value) {
 
 // Those of what a user's program meets from its start on. Others are of what it comes to, so kernels are compiled before their first run.
 static bool begins_cold(const char *name) {
-  static const char *const names[] = {"cold", "warm", "dyn", "size"};
+  static const char *const names[] = {"cold", "warm", "dyn", "size", "plan"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

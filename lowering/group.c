@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/depend.h"
 #include "lowering/remake.h"
 #include "lowering/view.h"
 #include "runtime/passes.h"
@@ -23,26 +24,14 @@
 #define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
 #define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
 #define GPU_GRADIENT_COLUMNS 256  // of dk and dv together, of which a warp holds 16 rows
-#define MOST_LOOKS 512  // at links, from either side, for whether a group depends on another
-#define MOST_RAISED 512  // groups that wait for more because two become one
 #define MOST_TRIED 64  // groups that a group is compared with, of those that read the same
 #define MANY_PARTS 4  // a thread: they need not be as many for each
-
-typedef struct search {
-  uint32_t *queue, *seen;  // groups; per group: the number of the search that met it last
-  uint32_t n, at;
-  const tc_group_link *link;  // the next to follow, of queue[at - 1]
-} search;
 
 typedef struct work {
   tc_grouping *gr;
   const tc_graph *g;
   uint32_t *rank;       // per node: position in the order
-  search search[2];     // for dependencies, from above and from below
-  uint32_t n_searches;
-  struct raised {
-    uint32_t group, wave;
-  } raised[MOST_RAISED];  // waves as they were
+  tc_depend depend;
   uint32_t *attends;    // per node: one more than the last group of attention that reads it first, 0: none does
   uint32_t *attends_before;  // per group: likewise, the one before it
   uint32_t *n_outside;  // per group: tensors of others that it reads
@@ -133,100 +122,6 @@ static void member_add(work *w, uint32_t group, uint32_t n, tc_level level) {
   w->gr->level[n] = (uint8_t)level;
 }
 
-// ---- which group depends on which ----
-//
-// Groups know whom they read and who reads them. Each has a wave, greater than those of the groups it reads; so whether one depends on another is looked for
-// between their waves alone, from both sides. What takes more than MOST_LOOKS is taken for found: then groups that might be one stay two.
-
-static bool link_add(work *w, tc_group_link **first, tc_group_link **last, uint32_t group) {
-  if (*last && (*last)->group == group) return true;
-  tc_group_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
-  if (!l) return w->failed = true, false;
-  l->group = group;
-  *(*first ? &(*last)->next : first) = l;
-  *last = l;
-  return true;
-}
-
-static void links_join(tc_group_link **first, tc_group_link **last, tc_group_link *other, tc_group_link *other_last) {
-  if (!other) return;
-  *(*first ? &(*last)->next : first) = other;
-  *last = other_last;
-}
-
-// Follows one link; false if there is none left. *met: it leads to what the other side has met.
-static bool look(const work *w, search *s, const search *other, bool forward, uint32_t low, uint32_t high, bool *met) {
-  const tc_grouping *gr = w->gr;
-  while (!s->link && s->at < s->n) {
-    const tc_group *gp = &gr->group[s->queue[s->at++]];
-    s->link = forward ? gp->after : gp->before;
-  }
-  if (!s->link) return false;
-  uint32_t g = tc_group_alive(gr, s->link->group);
-  s->link = s->link->next;
-  if (other->seen[g] == w->n_searches) return *met = true;
-  uint32_t wave = gr->group[g].wave;
-  if (s->seen[g] == w->n_searches || wave <= low || wave >= high) return true;
-  s->seen[g] = w->n_searches;
-  s->queue[s->n++] = g;
-  return true;
-}
-
-typedef enum answer { NO, YES, TOO_FAR } answer;
-
-// Whether a depends on b.
-static answer depends(work *w, uint32_t a, uint32_t b) {
-  uint32_t low = w->gr->group[b].wave, high = w->gr->group[a].wave;
-  search *up = &w->search[0], *down = &w->search[1];
-  bool met = false;
-  if (high <= low) return NO;
-  w->n_searches++;
-  up->queue[0] = b, up->seen[b] = w->n_searches, up->n = 1, up->at = 0, up->link = NULL;
-  down->queue[0] = a, down->seen[a] = w->n_searches, down->n = 1, down->at = 0, down->link = NULL;
-  for (int i = 0; i < MOST_LOOKS; i++) {
-    tc_count(TC_PASS_GROUPS, 1);
-    if (!look(w, down, up, false, low, high, &met) || met) return met ? YES : NO;
-    if (!look(w, up, down, true, low, high, &met) || met) return met ? YES : NO;
-  }
-  return TOO_FAR;
-}
-
-// Raises the wave of a group, and so of those that read it. bounded: false, with all as it was, where that takes too long.
-static bool raise_wave(work *w, uint32_t g, uint32_t wave, bool bounded) {
-  tc_grouping *gr = w->gr;
-  search *s = &w->search[0];  // of its queue a ring
-  uint32_t size = w->g->n_order + 1, at = 0, n = 0, n_raised = 0;
-  if (gr->group[g].wave >= wave) return true;
-  w->n_searches++;
-  w->raised[n_raised++] = (struct raised){g, gr->group[g].wave};
-  gr->group[g].wave = wave;
-  s->queue[n++] = g, s->seen[g] = w->n_searches;
-  while (n) {
-    uint32_t from = s->queue[at], least = gr->group[from].wave + 1;
-    at = (at + 1) % size, n--, s->seen[from] = 0;
-    for (const tc_group_link *l = gr->group[from].after; l; l = l->next) {
-      uint32_t h = tc_group_alive(gr, l->group);
-      tc_count(TC_PASS_GROUPS, 1);
-      if (h == from || gr->group[h].wave >= least) continue;
-      if (bounded && n_raised == MOST_RAISED) {
-        while (n_raised-- > 0) gr->group[w->raised[n_raised].group].wave = w->raised[n_raised].wave;
-        return false;
-      }
-      if (bounded) w->raised[n_raised++] = (struct raised){h, gr->group[h].wave};
-      gr->group[h].wave = least;
-      if (s->seen[h] != w->n_searches) s->queue[(at + n++) % size] = h, s->seen[h] = w->n_searches;
-    }
-  }
-  return true;
-}
-
-// a reads b.
-static void dependency_add(work *w, uint32_t a, uint32_t b) {
-  tc_group *reader = &w->gr->group[a], *made = &w->gr->group[b];
-  if (a == b || !link_add(w, &reader->before, &reader->last_before, b) || !link_add(w, &made->after, &made->last_after, a)) return;
-  (void)raise_wave(w, a, made->wave + 1, false);
-}
-
 static uint32_t size_of(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   uint32_t sum = 1;
@@ -300,7 +195,7 @@ static void check_cycle(void *arg, uint32_t source, bool moved) {
   uint32_t g = group_of(c->w->gr, source);
   if (g == TC_GROUP_NONE || g == c->group) return;
   c->wave = TC_MAX_OF(c->wave, c->w->gr->group[g].wave + 1);
-  if (!c->found && depends(c->w, g, c->group) != NO) c->found = true;
+  if (!c->found && tc_depend_ask(&c->w->depend, g, c->group) != TC_DEPENDS_NOT) c->found = true;
 }
 
 static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
@@ -313,7 +208,7 @@ static bool makes_cycle(work *w, uint32_t group, uint32_t n) {
 static bool may_join(work *w, uint32_t group, uint32_t n) {
   cycle_check c = {.w = w, .group = group};
   tc_group_each_source(w->gr, n, check_cycle, &c);
-  return !c.found && raise_wave(w, group, c.wave, true);
+  return !c.found && tc_depend_wait(&w->depend, group, c.wave);
 }
 
 // At which level node n could join the group through `source`; NONE if not.
@@ -370,8 +265,7 @@ static void absorb(work *w, uint32_t g, uint32_t h, tc_level level) {
   b->n_member = 0;
   w->n_outside[g] += w->n_outside[h];
   w->n_large[g] += w->n_large[h];
-  links_join(&a->before, &a->last_before, b->before, b->last_before);
-  links_join(&a->after, &a->last_after, b->after, b->last_after);
+  tc_depend_join(&w->depend, g, h);
 }
 
 static bool fit_together(const work *w, uint32_t g, uint32_t h) {
@@ -381,15 +275,9 @@ static bool fit_together(const work *w, uint32_t g, uint32_t h) {
   return w->n_outside[g] + w->n_outside[h] <= MAX_OUTSIDE && (!w->tight || w->load[g] + w->load[h] <= TIGHT_GROUP);
 }
 
-// Gives two groups, neither of which depends on the other, the same wave. False: that takes too long.
-static bool bring_together(work *w, uint32_t g, uint32_t h) {
-  const tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  return raise_wave(w, g, b->wave, true) && raise_wave(w, h, a->wave, true);
-}
-
 // The same if neither depends on the other and they are not too much for one kernel.
 static bool merge(work *w, uint32_t g, uint32_t h, tc_level level) {
-  if (!fit_together(w, g, h) || depends(w, g, h) != NO || depends(w, h, g) != NO || !bring_together(w, g, h)) return false;
+  if (!fit_together(w, g, h) || !tc_depend_may_join(&w->depend, g, h)) return false;
   absorb(w, g, h, level);
   return true;
 }
@@ -422,7 +310,7 @@ static void connect(void *arg, uint32_t source, bool moved) {
   if (from == TC_GROUP_NONE) return;
   if (is_new && is_large(w, source)) w->n_large[group]++;
   w->gr->stored[source] = true;
-  dependency_add(w, group, from);
+  w->failed |= !tc_depend_add(&w->depend, group, from);
 }
 
 typedef struct large_count {
@@ -699,9 +587,9 @@ static bool sums_columns(work *w, uint32_t g, uint32_t h) {
 static bool is_ready_with(work *w, uint32_t g, uint32_t h) {
   for (const tc_group_link *l = w->gr->group[h].before; l; l = l->next) {
     uint32_t x = tc_group_alive(w->gr, l->group);
-    if (x != g && x != h && depends(w, g, x) != YES) return false;
+    if (x != g && x != h && tc_depend_ask(&w->depend, g, x) != TC_DEPENDS) return false;
   }
-  return depends(w, g, h) == NO;
+  return tc_depend_ask(&w->depend, g, h) == TC_DEPENDS_NOT;
 }
 
 // A norm's gradient also sums the columns of the rows it goes over: made in the same kernel, the rows are read once. Each column is still one chain of
@@ -729,7 +617,7 @@ static void merge_columns(work *w) {
       uint32_t h = r->found[k];
       tc_group *columns = &gr->group[h];
       if (columns->merged != TC_GROUP_NONE || (rows->part && rows->part != columns->f)) continue;
-      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !bring_together(w, g, h)) continue;
+      if (!fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !tc_depend_meet(&w->depend, g, h)) continue;
       for (uint32_t i = 0; i < columns->n_member; i++)
         if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
       rows->part = columns->f;
@@ -786,13 +674,9 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   w.counted = tc_arena_alloc(arena, (g->n + 1) * sizeof w.counted[0]);
   w.attends = tc_arena_alloc(arena, (g->n + 1) * sizeof w.attends[0]);
   w.attends_before = tc_arena_alloc(arena, (g->n + 1) * sizeof w.attends_before[0]);
-  for (int i = 0; i < 2; i++) {
-    w.search[i].queue = tc_arena_alloc(arena, (g->n_order + 1) * sizeof *w.search[i].queue);
-    w.search[i].seen = tc_arena_alloc(arena, (g->n_order + 1) * sizeof *w.search[i].seen);
-  }
+  bool depend = tc_depend_init(&w.depend, gr, g->n_order);
   if (!gr->group || !gr->of || !gr->alias || !gr->level || !gr->stored || !must || !w.rank || !w.n_outside || !w.n_large || !w.constant || !w.reads ||
-      !w.load || !w.size || !w.counted || !w.attends || !w.attends_before || !w.search[0].queue || !w.search[0].seen || !w.search[1].queue ||
-      !w.search[1].seen)
+      !w.load || !w.size || !w.counted || !w.attends || !w.attends_before || !depend)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
   for (uint32_t n = 0; n < g->n; n++) gr->alias[n] = n, w.reads[n] = 1, w.size[n] = 0, w.counted[n] = 0;

@@ -1,6 +1,7 @@
 // Which outputs are written over the leaves that they are assigned to. See homes.h.
 #include "lowering/homes.h"
 
+#include "lowering/binders.h"
 #include "lowering/group.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"

@@ -60,31 +60,9 @@ static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, u
   return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
 }
 
-// Which steps bind a place, each as often as it does, in their order.
-typedef struct tc_binders {
-  uint32_t *first, *step, n_low;  // n_low: places that are no blocks
-} tc_binders;
-static inline uint32_t tc_binders_at(const tc_binders *b, uint32_t place) {
-  return place & ARENA_BIT ? b->n_low + (place & ~ARENA_BIT) : place;
-}
-// Those of a place are step[first] to step[end - 1].
-static inline uint32_t tc_binders_first(const tc_binders *b, uint32_t place) {
-  return b->first[tc_binders_at(b, place)];
-}
-static inline uint32_t tc_binders_end(const tc_binders *b, uint32_t place) {
-  return b->first[tc_binders_at(b, place) + 1];
-}
-// writers: those alone that write it. False without memory; to be given back either way.
-bool tc_binders_init(tc_binders *b, const tc_program *p, const tc_plan *plan, bool writers);
-void tc_binders_fini(tc_binders *b);
-
 // Places for blocks: in an output that is written after they die, else in the arena. What libraries read or make is in the arena, which mostly is where it was in
 // the run before: a graph that is replayed cannot tell a library other addresses.
 bool tc_memory_place(tc_program *p, const tc_plan *plan);
-// The same, having chosen the order of the steps. Early waves make much at once: where temporaries are large and one step after another, what begins to
-// hold memory as late as can be, needs clearly less, that is the order;
-// where a budget, if not 0, does not hold the temporaries, it is if it needs no more.
-bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget);
 // *bytes: of results and temporaries at once if the records ran one by one, each value dying at its last reader and views costing nothing.
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
 

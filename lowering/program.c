@@ -9,6 +9,7 @@
 #include "lowering/expand.h"
 #include "lowering/gpu/launches.h"
 #include "lowering/homes.h"
+#include "lowering/order.h"
 #include "lowering/prepared.h"
 #include "lowering/promote.h"
 #include "lowering/steps.h"
@@ -115,6 +116,13 @@ static tc_status make_groups(tc_builder *b) {
   return tc_group_build(&b->gr, &b->p->graph, &b->grouping, b->forced, b->mode);
 }
 
+// Whether there is a temporary of the kind that thrift is about.
+static bool holds_large(const tc_program *p) {
+  for (uint32_t i = 0; i < p->n_block; i++)
+    if (p->block[i].bytes >= TC_LARGE_BYTES) return true;
+  return false;
+}
+
 // Every group has its steps. *done: they are the plan's; else groups are made again, where fusion holds more memory than op by op, or
 // than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
@@ -126,7 +134,7 @@ static tc_status settle(tc_builder *b, bool *done) {
   if (!tc_memory_order(p, b->plan, budget)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   size_t bytes = p->arena_bytes + output_bytes(b->plan);
   bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
-  holds_more |= budget && p->arena_bytes > budget;
+  holds_more = (holds_more || (budget && p->arena_bytes > budget)) && holds_large(p);
   *done = b->mode == TC_GROUP_TIGHT || (b->mode == TC_GROUP_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
   b->mode = b->mode == TC_GROUP_ANY ? TC_GROUP_THRIFTY : TC_GROUP_ANY;  // back if thrift gains nothing
   b->least = bytes;

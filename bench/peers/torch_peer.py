@@ -298,6 +298,105 @@ def dyn():
     return first if case == "first" else once
 
 
+# ---- Long programs: a whole step, in seconds ----
+
+
+def timed(step):
+    def call():
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+
+    return call
+
+
+def many_parameters(n):
+    params = [torch.nn.Parameter(torch.full((8, 16), 0.5)) for _ in range(n)]
+    optimizer, x = torch.optim.AdamW(params, lr=1e-2, weight_decay=0.01), torch.ones(4, 8)
+
+    def step():
+        loss = torch.zeros(())
+        for p in params:
+            loss = loss + (x @ p).square().mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+def chain(n, swings):
+    def step():
+        x = torch.full((100,), 0.5, dtype=torch.float64, requires_grad=True)
+        y, v = x, torch.zeros(100, dtype=torch.float64)
+        for _ in range(n):
+            if swings:
+                v = v - torch.sin(y) * 0.001
+            y = y + v * 0.001 if swings else torch.sin(y)
+        y.sum().backward()
+        return x.grad[7].item()
+
+    return step
+
+
+def gru(n, units, batch):
+    w, u = ((values(units, 3 * units) * units**-0.5).requires_grad_() for _ in range(2))
+    xs = values(n, batch, units)
+
+    def step():
+        h = torch.zeros(batch, units)
+        for i in range(n):
+            (a0, a1, a2), (b0, b1, b2) = (xs[i] @ w).chunk(3, 1), (h @ u).chunk(3, 1)
+            r, z = torch.sigmoid(a0 + b0), torch.sigmoid(a1 + b1)
+            c = torch.tanh(a2 + r * b2)
+            h = c + z * (h - c)
+        h.square().mean().backward()
+        w.grad = u.grad = None
+
+    return step
+
+
+def recurrence(n):
+    w, x = (values(16, 16) * 0.25).requires_grad_(), values(8, n, 16)
+
+    def step():
+        h = torch.full((8, 16), 0.5)
+        for i in range(n):
+            z = torch.sigmoid(h @ w + x[:, i])
+            h = z * h + (1 - z) * torch.tanh(h @ w)
+        h.mean().backward()
+        w.grad = None
+
+    return step
+
+
+def table(n):
+    def step():
+        y = torch.zeros(n)
+        for i in range(1, n):
+            y[i] = y[i - 1] + 1
+
+    return step
+
+
+def plan():
+    name, n = re.match(r"([a-z]+)(\d+)$", case).groups() if re.match(r"[a-z]+\d+$", case) else (None, 0)
+    n = int(n)
+    if mode != "eager" or name is None:
+        return None
+    steps = {
+        "adamw": lambda: many_parameters(n),
+        "sines": lambda: chain(n, False),
+        "pendulum": lambda: chain(n, True),
+        "gru": lambda: gru(n, 64, 4),
+        "recurrence": lambda: recurrence(n),
+        "table": lambda: table(n),
+    }
+    return timed(steps[name]())
+
+
 # ---- Models: with the numbers of cases.py ----
 
 
@@ -473,6 +572,7 @@ make = {
     "digits": digits,
     "linrelu": linrelu,
     "dyn": dyn,
+    "plan": plan,
     "conv": conv,
     "attention": attention,
     "resnet18_infer": resnet_infer,
@@ -492,4 +592,4 @@ if mode == "expected":
 elif bench.startswith("fresh_"):
     print_fresh()
 else:
-    cases.report(make[bench]() if bench in make else None, once=bench in FRESH or (bench == "dyn" and case == "first"))
+    cases.report(make[bench]() if bench in make else None, once=bench in FRESH or bench == "plan" or (bench == "dyn" and case == "first"))
