@@ -225,16 +225,10 @@ static void contract(const einsum *e, const operand *a, const operand *b, const 
   out->axes = batch;
   append(&out->axes, &free_a);
   append(&out->axes, &free_b);
-  bool product = shared.n == 0 || !is_float(e->type);
-  if (product) {
-    term all = out->axes;
-    append(&all, &shared);
-    spread(e, &x, &all, true);
-    spread(e, &y, &all, true);
+  if (shared.n == 0) {
+    spread(e, &x, &out->axes, true);
+    spread(e, &y, &out->axes, true);
     out->value = tc_mul_at(x.value, y.value, e->site);
-    tc_dims axes = tc_dims_of(0, NULL);
-    for (int i = out->axes.n; i < all.n; i++) axes.dim[axes.rank++] = i;
-    if (axes.rank) out->value = sum_over(e, out->value, axes);
     return;
   }
   term order_a = batch, order_b = batch;
@@ -266,7 +260,6 @@ static uint64_t bits_of(const term *s) {
 
 typedef struct order {
   double extent[64];  // by bit
-  bool matmul;  // shared labels are a matmul's, not axes of a product that is summed
 } order;
 
 static double elements(const order *o, uint64_t labels) {
@@ -275,10 +268,9 @@ static double elements(const order *o, uint64_t labels) {
   return n;
 }
 
-// Of contracting a with b to a result; infinite where tensors on the way would have too many axes.
+// Of contracting a with b to a result; infinite where that would have too many axes.
 static double cost_of(const order *o, uint64_t a, uint64_t b, uint64_t result) {
-  uint64_t made = o->matmul && (a & b & ~result) ? result : a | b;
-  if (__builtin_popcountll(made) > TC_MAX_RANK) return INFINITY;
+  if (__builtin_popcountll(result) > TC_MAX_RANK) return INFINITY;
   return elements(o, a | b) + COST_OF_ELEMENT * elements(o, result);
 }
 
@@ -345,7 +337,7 @@ static void mark_needed(const term *output, const operand *xs, int n, int but, i
 
 // Contracts pairs until one operand is left, the first.
 static tc_status contract_all(const einsum *e, int n, operand *xs, const term *output) {
-  order o = {.matmul = is_float(e->type)};
+  order o;
   uint64_t labels[MAX_OPERANDS];
   bool needed[256];
   for (int l = 'A'; l < 256; l++)
