@@ -40,6 +40,8 @@ WITHOUT = {
     "tc_optimizer_kind": NEVER_FAILS,
     "tc_optimizer_param": NEVER_FAILS,
     "tc_optimizer_destroy": NEVER_FAILS,
+    "tc_optimizer_n_groups": NEVER_FAILS,
+    "tc_optimizer_group": NEVER_FAILS,
     "tc_unmap_shared": NEVER_FAILS,
     "tc_archive_count": NEVER_FAILS,
     "tc_archive_has": NEVER_FAILS,

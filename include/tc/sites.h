@@ -57,10 +57,13 @@ TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options op
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options options, tc_site site);
+TC_API tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site);
 TC_API double tc_get_lr_at(const tc_optimizer *opt, tc_site site);
+TC_API tc_status tc_set_group_lr_at(tc_optimizer *opt, int group, double lr, tc_site site);
+TC_API double tc_get_group_lr_at(const tc_optimizer *opt, int group, tc_site site);
 TC_API tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site);
 TC_API tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site);
 TC_API tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site);
@@ -361,10 +364,13 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_adam(...) tc_adam_at(__VA_ARGS__, TC_HERE)
 #define tc_adamw(...) tc_adamw_at(__VA_ARGS__, TC_HERE)
 #define tc_rmsprop(...) tc_rmsprop_at(__VA_ARGS__, TC_HERE)
+#define tc_optimizer_add_group(...) tc_optimizer_add_group_at(__VA_ARGS__, TC_HERE)
 #define tc_optimizer_step(...) tc_optimizer_step_at(__VA_ARGS__, TC_HERE)
 #define tc_zero_grad(...) tc_zero_grad_at(__VA_ARGS__, TC_HERE)
 #define tc_set_lr(...) tc_set_lr_at(__VA_ARGS__, TC_HERE)
 #define tc_get_lr(...) tc_get_lr_at(__VA_ARGS__, TC_HERE)
+#define tc_set_group_lr(...) tc_set_group_lr_at(__VA_ARGS__, TC_HERE)
+#define tc_get_group_lr(...) tc_get_group_lr_at(__VA_ARGS__, TC_HERE)
 #define tc_optimizer_state(...) tc_optimizer_state_at(__VA_ARGS__, TC_HERE)
 #define tc_optimizer_set_state(...) tc_optimizer_set_state_at(__VA_ARGS__, TC_HERE)
 #define tc_clip_grad_norm(...) tc_clip_grad_norm_at(__VA_ARGS__, TC_HERE)

@@ -54,6 +54,10 @@ typedef struct tc_dims {
   int64_t dim[TC_MAX_RANK];
 } tc_dims;
 
+// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it is written TC_ZERO, a zero with a minus sign:
+// (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
+#define TC_ZERO (-0.0)
+
 // A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
 typedef struct tc_num {
   double f;
@@ -325,33 +329,51 @@ TC_API tc_status tc_set_rng_state(tc_rng_state state);
 // ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating. Parameters may be on several
 // devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated, so that the first step is as all others are.
-// Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
+// Fields left out, or 0, are PyTorch's defaults, which stand beside them; TC_ZERO is a true zero.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
 typedef struct tc_optimizer tc_optimizer;
 typedef struct tc_sgd_options {
-  double lr, momentum, dampening, weight_decay;
+  double lr;  // 1e-3
+  double momentum, dampening, weight_decay;  // 0
   bool nesterov;
 } tc_sgd_options;
 typedef struct tc_adam_options {
-  double lr, beta1, beta2, eps, weight_decay;
+  double lr, beta1, beta2, eps;  // 1e-3, 0.9, 0.999, 1e-8
+  double weight_decay;  // 0; of AdamW 0.01
   bool decoupled;  // AdamW
 } tc_adam_options;
 typedef struct tc_rmsprop_options {
-  double lr, alpha, eps, weight_decay, momentum;
+  double lr, alpha, eps;  // 0.01, 0.99, 1e-8
+  double weight_decay, momentum;  // 0
 } tc_rmsprop_options;
 TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);
 TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
+// Groups of parameters with numbers of their own, as PyTorch's param_groups. What an optimizer is made over is its group 0. This adds n parameters, which
+// it does not have yet, as its next group, and is a sync point as making one is. On failure nothing has changed.
+//   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
+//   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_group_options){.weight_decay = TC_ZERO});
+typedef struct tc_group_options {
+  double lr;  // left out: that of group 0, whatever it is at a step
+  double weight_decay;  // left out: that of group 0
+} tc_group_options;
+TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) TC_MUST_USE;
+// How many groups there are, and in which one the i-th parameter is (-1 past the end).
+TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
+TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);
 // "sgd", "adam", "adamw" or "rmsprop"; "" for NULL. Its i-th parameter, which stays the optimizer's; the null handle past the end.
 TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
 TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
 TC_API tc_status tc_zero_grad(tc_optimizer *opt);
+// The learning rate of group 0, and of the groups that have none of their own; of one group, which has its own from then on.
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
 TC_API double tc_get_lr(const tc_optimizer *opt);
+TC_API tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr);
+TC_API double tc_get_group_lr(const tc_optimizer *opt, int group);
 // State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
@@ -360,7 +382,7 @@ TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor valu
 // and the norm is where the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
-// ---- Options of ops: fields left out are PyTorch's defaults, but for batch norm's numbers ----
+// ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ----
 // A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding = TC_SHAPE(1, 2).
 typedef struct tc_conv_options {
   tc_dims stride, padding, dilation;  // 1, 0 and 1 if left out
@@ -376,7 +398,7 @@ typedef struct tc_pool_options {
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
 typedef struct tc_batch_norm_options {
   bool training;
-  double momentum, eps;
+  double momentum, eps;  // 0.1, 1e-5
 } tc_batch_norm_options;
 typedef enum tc_interpolation { TC_NEAREST = 0, TC_LINEAR = 1 } tc_interpolation;  // linear over one, two or three axes
 typedef struct tc_interpolate_options {
@@ -385,7 +407,7 @@ typedef struct tc_interpolate_options {
 } tc_interpolate_options;
 typedef struct tc_attention_options {
   bool causal;  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to key_length - l + i
-  double scale;  // of q k^T; 0: 1 / sqrt(e)
+  double scale;  // of q k^T; 1 / sqrt(e) if left out
   int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
   double dropout;  // probability, applied to the weights
 } tc_attention_options;
