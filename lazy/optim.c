@@ -66,6 +66,11 @@ static double lr_of(const tc_optimizer *opt, int g) {
   return opt->groups[opt->groups[g].has_lr ? g : 0].lr;
 }
 
+static tc_status no_optimizer(const char *name, tc_site site) {
+  char why[256];
+  return tc_fail(TC_ERR_ARG, name, site, "no optimizer%s", tc_error_of("sgd adam adamw rmsprop", why, sizeof why));
+}
+
 static int names_each(const tc_optimizer *opt) {
   return opt->n_states + (opt->counts ? 1 : 0);
 }
@@ -75,7 +80,7 @@ static int names_each(const tc_optimizer *opt) {
 static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
   for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i])) return tc_fail(TC_ERR_HANDLE, name, site, "parameter %d is no live tensor", i);
+    if (!tc_is_valid(params[i])) return tc_invalid(params[i], name, site, "parameter %d is no live tensor", i);
   return TC_OK;
 }
 
@@ -241,7 +246,7 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
 tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o, tc_site site) {
   TC_CALLED_AS("optimizer_add_group");
   const char *name = "optimizer_add_group";
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, name, site, "no optimizer");
+  if (opt == NULL) return no_optimizer(name, site);
   group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
   TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
   TC_TRY(check_range(name, site, "weight_decay", o.weight_decay, INFINITY));
@@ -397,7 +402,7 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
-  if (opt == NULL) return tc_owe(tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer"), site);
+  if (opt == NULL) return tc_owe(no_optimizer("optimizer_step", site), site);
   tc_status st = TC_OK;
   for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
   return tc_owe(st, site);
@@ -413,7 +418,7 @@ tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
 }
 
 tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site) {
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, "zero_grad", site, "no optimizer");
+  if (opt == NULL) return no_optimizer("zero_grad", site);
   tc_trace *t = tc_op_begin("zero_grad", site);
   for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
   return tc_op_done(t);
@@ -519,7 +524,7 @@ tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, 
 // ---- Learning rate and state ----
 
 static tc_status check_group(const char *name, const tc_optimizer *opt, int g, tc_site site) {
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, name, site, "no optimizer");
+  if (opt == NULL) return no_optimizer(name, site);
   if (g >= 0 && g < opt->n_groups) return TC_OK;
   return tc_fail(TC_ERR_ARG, name, site, "there is no group %d among %d", g, opt->n_groups);
 }

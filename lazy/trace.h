@@ -154,6 +154,7 @@ struct tc_trace {
   uint64_t assigned_bytes;
   tc_status owed;             // what the next sync point fails with (tc_trace_owed); TC_OK: nothing
   tc_site owed_site;
+  tc_error_mark owed_error;
   uint64_t owed_clears;       // tc_error_clears by then, if clearing the error settles it; 0: it does not
   tc_buffer *value;           // what tc_rec_value lent last
   tc_arena walk;              // scratch of a backward

@@ -124,16 +124,20 @@ TC_API const char *tc_status_text(tc_status status);
 TC_API const char *tc_type_name(tc_type type);
 TC_API size_t tc_type_bytes(tc_type type);
 
-// What went wrong first since the last tc_clear_error, on this thread.
+// What the latest call of this thread that failed has failed with: its text belongs to the status, poisoned handle or NULL which that call returned. Of a
+// call that was given a poisoned handle it is what the handle was poisoned with, wherever that was; a sync point that tells of an assign, a backward or an
+// optimizer's step that failed before gives that one's.
 typedef struct tc_error {
   tc_status status;
   const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
-  const char *op;       // name of the op or function
-  const char *site;     // "file:line" of the caller, or a code address
+  const char *op;  // name of the op or function
+  const char *site;  // "file:line" of the caller, or a code address
 } tc_error;
 
-// The first error of this thread since it was cleared (status TC_OK and an empty message if none). Borrowed until the next error or clear.
+// Status TC_OK and an empty message if nothing has failed since the last tc_clear_error. Borrowed until the next error or clear. Of what was poisoned more
+// than some 60 errors of the process ago the message is the status's text alone.
 TC_API const tc_error *tc_last_error(void);
+// Forgets it, as a program does that has dealt with an error and goes on.
 // Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else the thread's next sync point fails with it, too, once.
 TC_API void tc_clear_error(void);
 

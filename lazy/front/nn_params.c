@@ -164,7 +164,7 @@ static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, con
   char name[TC_NN_PATH_BYTES];
   TC_TRY(join(op, name, path, leaf, site));
   tc_tensor t = add(op, p, name, init, is_buffer, site);
-  return t.slot >= TC_POISON ? (tc_status)t.gen : TC_OK;
+  return t.slot >= TC_POISON ? tc_poison_told(t) : TC_OK;
 }
 
 tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
@@ -200,7 +200,7 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
     if (tc_is_valid(t))
       tc_release_at(old, site), p->tensor[i] = t;
     else
-      st = (tc_status)t.gen;
+      st = tc_poison_told(t);
   }
   tc_scope_end_at(scope, 0);
   return st;
