@@ -245,7 +245,7 @@ const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
   return out;
 }
 
-const char *tc_version(void) {
+const char *tc_version_text(void) {
   return TC_STR(TC_VERSION_MAJOR) "." TC_STR(TC_VERSION_MINOR) "." TC_STR(TC_VERSION_PATCH);
 }
 

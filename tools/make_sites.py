@@ -21,7 +21,7 @@ NEVER_FAILS = "reports nothing"
 INSIDE_ONLY = "refused only inside another call of the thread (a callback, a signal handler); the error then gives that call's site"
 WITHOUT = {
     "tc_item_at": "is a form itself, with the type as an argument",
-    "tc_version": NEVER_FAILS,
+    "tc_version_text": NEVER_FAILS,
     "tc_status_text": NEVER_FAILS,
     "tc_type_name": NEVER_FAILS,
     "tc_type_bytes": NEVER_FAILS,

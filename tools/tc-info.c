@@ -95,7 +95,7 @@ static bool print_cache(void) {
 }
 
 int main(void) {
-  printf("tc %s\n", tc_version());
+  printf("tc %s\n", tc_version_text());
   print_devices();
   print_topology();
   bool works = print_cache();

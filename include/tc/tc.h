@@ -117,8 +117,8 @@ static inline tc_num tc_num_int(int64_t v) {
 
 // ---- Library ----
 
-// Version as "major.minor.patch". Thread-safe.
-TC_API const char *tc_version(void);
+// Version as "major.minor.patch". Thread-safe. Not tc_version, which is gperftools' tcmalloc's.
+TC_API const char *tc_version_text(void);
 // Text of a status and name of a type ("f32"). Thread-safe; never NULL.
 TC_API const char *tc_status_text(tc_status status);
 TC_API const char *tc_type_name(tc_type type);
@@ -222,7 +222,9 @@ TC_API tc_status tc_pop_device(void);
 
 // ---- Lifetime ----
 
-// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest.
+// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest, 256 deep: beyond
+// that a begin fails, and so does the next sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one line leave more
+// and more temporaries alive, since no scope ends between them, that is told once in the log.
 typedef struct tc_scope {
   uint32_t depth, mark;
 } tc_scope;

@@ -61,7 +61,7 @@ Test(status, dims_print_as_a_list) {
 }
 
 Test(status, tables_answer_for_every_row_and_beyond) {
-  cr_assert_str_eq(tc_version(), "0.1.0");
+  cr_assert_str_eq(tc_version_text(), "0.1.0");
   for (int i = 0; i < TC_N_STATUSES; i++) cr_assert_not_null(tc_status_text((tc_status)i));
   for (int i = 0; i < TC_N_TYPES; i++) cr_assert_neq(tc_type_bytes((tc_type)i), 0);
   cr_assert_str_eq(tc_type_name(TC_BF16), "bf16");
