@@ -497,6 +497,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
+  tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
