@@ -112,6 +112,97 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_ge(a, b) TC_BINARY_(tc_ge_at, tc_ge_num_at, a, b, __COUNTER__)
 #endif
 
+// The one element of t, converted to what out points to.
+#define tc_item(t, out) tc_item_at(t, TC_ITEM_TYPE_(out), out, TC_HERE)
+#ifdef __cplusplus
+extern "C++" {
+inline tc_type tc_item_type_(const bool *) {
+  return TC_BOOL;
+}
+inline tc_type tc_item_type_(const int32_t *) {
+  return TC_I32;
+}
+inline tc_type tc_item_type_(const int64_t *) {
+  return TC_I64;
+}
+inline tc_type tc_item_type_(const float *) {
+  return TC_F32;
+}
+inline tc_type tc_item_type_(const double *) {
+  return TC_F64;
+}
+}
+#define TC_ITEM_TYPE_(out) tc_item_type_(out)
+#else
+#define TC_ITEM_TYPE_(out) _Generic((out), bool *: TC_BOOL, int32_t *: TC_I32, int64_t *: TC_I64, float *: TC_F32, double *: TC_F64)
+
+// The tc_ctype of a pointer to elements, or to rows of them.
+// clang-format off
+#define TC_C_EACH_(c, NAME) c *: TC_C_##NAME, const c *: TC_C_##NAME, c(*)[]: TC_C_##NAME, const c(*)[]: TC_C_##NAME,
+#if defined(__FLT16_MAX__) && !defined(__STRICT_ANSI__)
+#define TC_C_HALF_ TC_C_EACH_(_Float16, FLOAT16)
+#else
+#define TC_C_HALF_
+#endif
+#define TC_C_OF_(p) _Generic((p), \
+  TC_C_EACH_(bool, BOOL) \
+  TC_C_EACH_(signed char, SCHAR) \
+  TC_C_EACH_(unsigned char, UCHAR) \
+  TC_C_EACH_(short, SHORT) \
+  TC_C_EACH_(unsigned short, USHORT) \
+  TC_C_EACH_(int, INT) \
+  TC_C_EACH_(unsigned int, UINT) \
+  TC_C_EACH_(long, LONG) \
+  TC_C_EACH_(unsigned long, ULONG) \
+  TC_C_EACH_(long long, LLONG) \
+  TC_C_EACH_(unsigned long long, ULLONG) \
+  TC_C_EACH_(float, FLOAT) \
+  TC_C_EACH_(double, DOUBLE) \
+  TC_C_HALF_ default: TC_C_ANY)
+// clang-format on
+// The pointer among a call's arguments. One that is a compound literal, (float[]){1, 2}, is several arguments to the preprocessor: then there are more than
+// parameters, and the first begins with the literal's type in parentheses. What comes after the last parameter is else TC_C_END_, which () expands.
+#define TC_C_1ST_(a, ...) a
+#define TC_C_2ND_(a, b, ...) b
+#define TC_C_1ST_OF_(...) TC_C_1ST_(__VA_ARGS__, 0)
+#define TC_C_2ND_OF_(...) TC_C_2ND_(__VA_ARGS__, 0, 0)
+#define TC_C_PASTE_(a, b) a##b
+#define TC_C_PASTE2_(a, b) a##b
+#define TC_C_END_() 0, WHOLE,
+#define TC_C_AFTER3_(a, b, c, d, ...) d
+#define TC_C_KIND3_(...) TC_C_2ND_OF_(TC_C_AFTER3_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER4_(a, b, c, d, e, ...) e
+#define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
+#define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
+#define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_BEGIN_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, OTHER), __VA_ARGS__)
+#define TC_C_PARENTHESES_(...) 0, LITERAL,
+#define TC_C_BEGIN_AS_(kind, ...) TC_C_PASTE2_(TC_C_BEGIN_, kind)(__VA_ARGS__)
+#define TC_C_BEGIN_LITERAL(...) TC_C_OF_(*(__typeof__(TC_C_1ST_OF_(TC_C_TYPE_ __VA_ARGS__)) *)0)
+#define TC_C_BEGIN_OTHER(...) TC_C_ANY
+#define TC_C_TYPE_(...) __VA_ARGS__,
+#define TC_C_1_(kind, ...) TC_C_PASTE_(TC_C_1_, kind)(__VA_ARGS__)
+#define TC_C_1_WHOLE(...) TC_C_OF_(TC_C_2ND_OF_(__VA_ARGS__))
+#define TC_C_1_SPLIT(...) TC_C_ANY
+#endif
+
+#ifdef __cplusplus
+#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host_async(...) tc_to_host_async_at(__VA_ARGS__, TC_HERE)
+#else
+#define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_to_host(...) tc_to_host_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#endif
+
 #define tc_zeros(...) tc_zeros_at(__VA_ARGS__, TC_HERE)
 #define tc_ones(...) tc_ones_at(__VA_ARGS__, TC_HERE)
 #define tc_empty(...) tc_empty_at(__VA_ARGS__, TC_HERE)
@@ -331,16 +422,11 @@ static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
 #define tc_dtype(...) tc_dtype_at(__VA_ARGS__, TC_HERE)
 #define tc_numel(...) tc_numel_at(__VA_ARGS__, TC_HERE)
 #define tc_device_of(...) tc_device_of_at(__VA_ARGS__, TC_HERE)
-#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
-#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
-#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(...) tc_item_f32_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f64(...) tc_item_f64_at(__VA_ARGS__, TC_HERE)
 #define tc_item_i32(...) tc_item_i32_at(__VA_ARGS__, TC_HERE)
 #define tc_item_i64(...) tc_item_i64_at(__VA_ARGS__, TC_HERE)
 #define tc_item_bool(...) tc_item_bool_at(__VA_ARGS__, TC_HERE)
-#define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
-#define tc_to_host_async(...) tc_to_host_async_at(__VA_ARGS__, TC_HERE)
 #define tc_to_host_wait(...) tc_to_host_wait_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(...) tc_eval_at(__VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)

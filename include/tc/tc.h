@@ -117,7 +117,7 @@ static inline tc_num tc_num_int(int64_t v) {
 
 // ---- Library ----
 
-// Version as "major.minor.patch". Thread-safe. Not tc_version, which is gperftools' tcmalloc's.
+// Version as "major.minor.patch". Thread-safe. (The name without _text is gperftools' tcmalloc's.)
 TC_API const char *tc_version_text(void);
 // Text of a status and name of a type ("f32"). Thread-safe; never NULL.
 TC_API const char *tc_status_text(tc_status status);
@@ -246,19 +246,36 @@ TC_API const char *tc_device_of(tc_tensor t);
 
 // ---- Into tensors ----
 
+// In C the macros of sites.h tell the library what a pointer to elements points to, here and in tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE.
+// Unsigned integers stand for whole numbers of as many bits, those of 16 bits for halves, too. What is void * or char * is not looked at: that is the way
+// for raw bytes. From C++, bindings and plain calls nothing is.
+typedef enum tc_ctype {
+#define TC_CTYPE(NAME, c, types) TC_C_##NAME,
+#include <tc/ctypes.def>
+#undef TC_CTYPE
+  TC_C_ANY  // not looked at
+} tc_ctype;
+
 // A copy of host data. strides in elements (NULL: dense row-major; negative and zero allowed).
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
 // Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
 // where borrowing fails).
+// What the memory holds when a run reads it is what counts: nothing is read before a sync point, so a write of the caller's between recording and the run
+// shows in what was recorded before it. Memory that is to be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync; views of such a tensor, and what other threads use of it,
 // are copies.
 // On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
 // Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of it are kept, as those of other parameters are (TC_PREPARE).
 typedef enum tc_borrow_flags { TC_READ_ONLY = 0, TC_WRITABLE = 1, TC_CONSTANT = 2 } tc_borrow_flags;
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
+// The three with the pointer's type, which is what the macros call.
+TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
+TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
+TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
+// The one element, converted to the type asked for: in C and C++ tc_item(t, &v) asks for v's, which is bool, int32_t, int64_t, float or double.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
 TC_API tc_status tc_item_f64(tc_tensor t, double *out) TC_MUST_USE;
@@ -271,6 +288,9 @@ TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
 // tc_sync(NULL) has returned TC_OK, and must stay where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the value is larger
 // than 32 MiB, it is there at once. A copy that nobody waited for before tc_shutdown is given up.
 TC_API tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
+// The two with the pointer's type, as above.
+TC_API tc_status tc_to_host_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
 // Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the device is lost: then they will not come. Thread-safe.
 TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 // Runs everything pending on this thread and stores the n tensors.
