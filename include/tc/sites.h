@@ -147,7 +147,6 @@ inline tc_type tc_item_type_(const double *) {
 #define TC_C_OF_(p) _Generic((p), \
   TC_C_EACH_(bool, BOOL) \
   TC_C_EACH_(signed char, SCHAR) \
-  TC_C_EACH_(unsigned char, UCHAR) \
   TC_C_EACH_(short, SHORT) \
   TC_C_EACH_(unsigned short, USHORT) \
   TC_C_EACH_(int, INT) \

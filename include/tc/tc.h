@@ -247,8 +247,8 @@ TC_API const char *tc_device_of(tc_tensor t);
 // ---- Into tensors ----
 
 // In C the macros of sites.h tell the library what a pointer to elements points to, here and in tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE.
-// Unsigned integers stand for whole numbers of as many bits, those of 16 bits for halves, too. What is void * or char * is not looked at: that is the way
-// for raw bytes. From C++, bindings and plain calls nothing is.
+// Unsigned integers stand for whole numbers of as many bits, those of 16 bits for halves, too. What is void *, char * or unsigned char * is raw
+// bytes, and not looked at. From C++, bindings and plain calls nothing is.
 typedef enum tc_ctype {
 #define TC_CTYPE(NAME, c, types) TC_C_##NAME,
 #include <tc/ctypes.def>
