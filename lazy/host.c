@@ -134,7 +134,8 @@ ITEM(i32, I32, int32_t)
 ITEM(i64, I64, int64_t)
 ITEM(bool, BOOL, bool)
 
-static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
+static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t),
+                         tc_site site) {
   tc_stored v;
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
