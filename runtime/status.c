@@ -206,7 +206,7 @@ bool tc_error_tell(tc_error_mark e) {
     ring_give();
   }
   if (!here) set_latest(e.id, e.status, op, found ? &text : NULL);
-  tc_call_failed = e.in_call;
+  tc_call_failed = e.in_call && (here || found);
   return here || found;
 }
 
