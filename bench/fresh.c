@@ -153,7 +153,7 @@ static double library_size(void *arg, int n) {
   Dl_info info;
   struct stat st;
   (void)arg, (void)n;
-  const void *place = (const void *)(uintptr_t)tc_version;
+  const void *place = (const void *)(uintptr_t)tc_version_text;
   return dladdr(place, &info) && stat(info.dli_fname, &st) == 0 ? (double)st.st_size / (1 << 20) : -1;
 }
 

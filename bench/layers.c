@@ -221,7 +221,7 @@ static tc_optimizer *table_sgd(tc_tensor p) {
 }
 
 static tc_optimizer *table_adamw(tc_tensor p) {
-  return tc_adamw(&p, 1, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+  return tc_adamw(&p, 1, (tc_adam_options){.lr = 1e-3, .weight_decay = TC_ZERO});
 }
 
 static tc_status train_table(void *arg) {

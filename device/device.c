@@ -54,11 +54,11 @@ static int ordinal_of(const char *text, int row) {
 // Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is told.
 static bool is_good(tc_device d) {
   tc_gpu *g;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   if (tc_gpu_absent(d) != NULL || tc_gpu_get(d, &g) != TC_OK || tc_gpu_facts_of(g)->simulated) return false;
   if (tc_gpu_try(g) == TC_OK) return true;
   tc_log_line(TC_LOG_WARN, "\"tc\" is not %s, which makes no kernels: %s", tc_device_name(d), tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return false;
 }
 
@@ -92,10 +92,10 @@ tc_device tc_device_default(void) {
   self.known = true;
   tc_device d = TC_DEVICE_CPU;
   const char *name = tc_options_get()->device;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) {
     tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
-    if (clean) tc_forget_error();  // told, and no call's failure
+    (void)tc_error_tell(before);  // told, and no call's failure
   }
   return self.now = (uint8_t)d, d;
 }

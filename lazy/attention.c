@@ -262,7 +262,7 @@ static bool take_mask(tc_trace *t, tc_node mask, attention *a, const tc_dims *le
 
 static bool take_options(tc_trace *t, const tc_attention_options *o, attention *a) {
   int64_t s = tc_node_dims(t, a->k)->dim[2], e = tc_node_dims(t, a->q)->dim[3];
-  double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)TC_MAX_OF(e, INT64_C(1)));
+  double scale = tc_option(o->scale, 1 / sqrt((double)TC_MAX_OF(e, INT64_C(1))));
   uint64_t bits;
   if (o->key_length < 0 || o->key_length > s)
     return tc_rec_fail(t, TC_ERR_ARG, "key_length is %lld, not within 0 and %lld", (long long)o->key_length, (long long)s), false;

@@ -10,6 +10,41 @@
 
 // ---- in ----
 
+static const struct {
+  const char *name;
+  uint32_t types;
+} ctypes[] = {
+#define TC_CTYPE(NAME, c, types) {#c, types},
+#include <tc/ctypes.def>
+#undef TC_CTYPE
+};
+
+static const char *ctype_name(tc_ctype c) {
+  return ctypes[c].name;
+}
+
+// Whether a pointer of that type may be to elements of the other.
+static bool fits(tc_ctype c, tc_type type) {
+  return (unsigned)c >= TC_C_ANY || (unsigned)type >= TC_N_TYPES || (ctypes[c].types >> type & 1);
+}
+#define TC_MISFIT "the pointer is to %s, the tensor is %s (a void * is not checked)"
+
+static tc_tensor refuse_pointer(const char *op, tc_ctype c, tc_type type, tc_site site) {
+  return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(type)));
+}
+
+tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site) {
+  return fits(c, type) ? tc_from_host_at(data, shape, type, site) : refuse_pointer("from_host", c, type, site);
+}
+
+tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
+  return fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site) : refuse_pointer("from_host_strided", c, type, site);
+}
+
+tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
+  return fits(c, type) ? tc_borrow_at(data, shape, type, flags, release, arg, site) : refuse_pointer("borrow", c, type, site);
+}
+
 tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("from_host", site);
   if (!data && shape.rank >= 0 && shape.rank <= TC_MAX_RANK && tc_dims_count(&shape) != 0)
@@ -101,13 +136,16 @@ ITEM(i32, I32, int32_t)
 ITEM(i64, I64, int64_t)
 ITEM(bool, BOOL, bool)
 
-static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
+static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t),
+                         tc_site site) {
   tc_stored v;
   char text[128];
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
-  if (st == TC_OK && have != bytes)
+  if (st == TC_OK && !fits(c, v.type))
+    st = tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(v.type));
+  else if (st == TC_OK && have != bytes)
     st = tc_fail(TC_ERR_ARG, op, site, "the tensor is %s %s, of %zu bytes, the buffer has %zu", tc_type_name(v.type),
                  tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), have, bytes);
   else if (st == TC_OK && !out && bytes)
@@ -119,12 +157,20 @@ static tc_status to_host(tc_tensor h, void *out, size_t bytes, const char *op, t
   return st;
 }
 
+tc_status tc_to_host_as_at(tc_ctype c, tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(c, h, out, bytes, "to_host", tc_buffer_read, site);
+}
+
 tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
-  return to_host(h, out, bytes, "to_host", tc_buffer_read, site);
+  return tc_to_host_as_at(TC_C_ANY, h, out, bytes, site);
+}
+
+tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(c, h, out, bytes, "to_host_async", tc_buffer_read_begin, site);
 }
 
 tc_status tc_to_host_async_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
-  return to_host(h, out, bytes, "to_host_async", tc_buffer_read_begin, site);
+  return tc_to_host_async_as_at(TC_C_ANY, h, out, bytes, site);
 }
 
 tc_status tc_to_host_wait_at(const void *out, tc_site site) {

@@ -136,6 +136,7 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
   tc_node a, w, b, mean, var;
   tc_type type;
   tc_dims d;
+  options.momentum = tc_option(options.momentum, 0.1), options.eps = tc_option(options.eps, 1e-5);
   if (!norm_in(t, x, 2, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = d.dim[1], rows = n ? tc_dims_count(&d) / n : 0;
   int after = options.training ? 0 : d.rank - 2;  // training works on rows of channels

@@ -108,7 +108,7 @@ static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   tc_slot *s = tc_slot_find(h, &owner);
   if (TC_UNLIKELY(s && owner != t && h.gen)) return foreign(t, owner, h);  // checks gen under the owner's lock
   if (TC_UNLIKELY(!s || h.gen == 0 || s->gen != h.gen)) {
-    if (h.slot >= TC_POISON) return t->op_status = (tc_status)h.gen, TC_NODE_ERR;
+    if (h.slot >= TC_POISON) return t->op_status = tc_poison_told(h), TC_NODE_ERR;
     return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h));
   }
   return tc_trace_node(t, s, h);
@@ -128,11 +128,12 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
 tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
   char text[512];
   va_list ap;
+  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op tells of what failed first
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
   tc_fail(status, t->op ? t->op : "tc", t->op_site, "%s", text);
-  if (t->op_status == TC_OK) t->op_status = status;
+  t->op_status = status;
   return TC_NODE_ERR;
 }
 

@@ -20,8 +20,14 @@
 enum { MAX_STATES = 2 };
 typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
 
+typedef struct group {
+  double lr, weight_decay;
+  bool has_lr;  // false: it goes by the first group's
+} group;
+
 typedef struct entry {
   tc_tensor param;  // retained
+  int group;
   tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
   int64_t n_steps;  // with a gradient
   const char *device;  // its name, static; a tensor's never changes
@@ -33,11 +39,11 @@ typedef char state_name[32];
 
 struct tc_optimizer {
   rule rule;
-  double lr, weight_decay;
   tc_sgd_options sgd;
   tc_adam_options adam;
   tc_rmsprop_options rmsprop;
-  int n, n_states;  // parameters; state tensors of each
+  const char *state_names[MAX_STATES];  // static
+  int n, n_states, n_groups;  // parameters; state tensors of each
   int n_parts;  // devices of parameters
   bool counts;  // whether the step count is state
   struct adam_bias {  // of the step counted last: parameters mostly have the same
@@ -46,6 +52,7 @@ struct tc_optimizer {
   } bias;
   entry *entries;
   state_name *names;  // n * names_each(opt)
+  group *groups;
 };
 
 static bool is_none(tc_tensor x) {
@@ -57,6 +64,15 @@ static tc_status last_status(void) {
   return st != TC_OK ? st : TC_ERR_STATE;
 }
 
+static double lr_of(const tc_optimizer *opt, int g) {
+  return opt->groups[opt->groups[g].has_lr ? g : 0].lr;
+}
+
+static tc_status no_optimizer(const char *name, tc_site site) {
+  char why[256];
+  return tc_fail(TC_ERR_ARG, name, site, "no optimizer%s", tc_error_of("sgd adam adamw rmsprop", why, sizeof why));
+}
+
 static int names_each(const tc_optimizer *opt) {
   return opt->n_states + (opt->counts ? 1 : 0);
 }
@@ -66,7 +82,7 @@ static int names_each(const tc_optimizer *opt) {
 static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
   for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i])) return tc_fail(TC_ERR_HANDLE, name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
+    if (!tc_is_valid(params[i])) return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
   return TC_OK;
 }
 
@@ -97,10 +113,10 @@ static tc_status check_range(const char *name, tc_site site, const char *what, d
   return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
 }
 
-static void name_states(tc_optimizer *opt, const char *const *state_names) {
+static void name_states(const tc_optimizer *opt, state_name *names, int n) {
   int each = names_each(opt);
-  for (int i = 0; i < opt->n; i++)
-    for (int k = 0; k < each; k++) snprintf(opt->names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? state_names[k] : "step", i);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < each; k++) snprintf(names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? opt->state_names[k] : "step", i);
 }
 
 static int find_parts(entry *entries, int n, tc_site site) {
@@ -115,50 +131,75 @@ static int find_parts(entry *entries, int n, tc_site site) {
 }
 
 // Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
-static tc_status evaluate_params(const tc_optimizer *opt, const char *name, tc_site site) {
-  tc_tensor *of_part = tc_malloc((size_t)opt->n * sizeof *of_part);
-  tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", opt->n);
-  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) {
-    int n = 0;
-    for (int i = 0; i < opt->n; i++)
-      if (opt->entries[i].part == part) of_part[n++] = opt->entries[i].param;
-    st = tc_compute(n, of_part, site);
+static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
+  tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
+  tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  for (int part = 0; part < n_parts && st == TC_OK; part++) {
+    int n_of_part = 0;
+    for (int i = 0; i < n; i++)
+      if (entries[i].part == part) of_part[n_of_part++] = entries[i].param;
+    st = tc_compute(n_of_part, of_part, site);
   }
   tc_free(of_part);
   return st;
 }
 
-// A copy of *options (rule, numbers, n_states, counts set) over params; NULL after reporting.
-static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, const char *const *state_names) {
-  if (n <= 0) {
-    tc_fail(TC_ERR_ARG, name, site, "%d parameters", n);
-    return NULL;
+// A new last group, of n checked parameters. Nothing has changed where that fails.
+static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, group options, tc_site site) {
+  int n_all = opt->n + n, n_groups = opt->n_groups + 1, n_parts = 0;
+  entry *entries = tc_calloc((size_t)n_all, sizeof *entries);
+  state_name *names = tc_calloc((size_t)n_all * (MAX_STATES + 1), sizeof *names);
+  group *groups = tc_calloc((size_t)n_groups, sizeof *groups);
+  tc_status st = entries && names && groups ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  if (st == TC_OK) {
+    if (opt->n) memcpy(entries, opt->entries, (size_t)opt->n * sizeof *entries);
+    if (opt->n_groups) memcpy(groups, opt->groups, (size_t)opt->n_groups * sizeof *groups);
+    groups[opt->n_groups] = options;
+    for (int i = 0; i < n; i++) entries[opt->n + i].param = params[i], entries[opt->n + i].group = opt->n_groups;
+    n_parts = find_parts(entries, n_all, site);
+    name_states(opt, names, n_all);
+    st = evaluate_params(entries + opt->n, n, n_parts, name, site);
   }
-  if (check_params(name, params, n, site) != TC_OK || check_distinct(name, params, n, site) != TC_OK) return NULL;
+  if (st != TC_OK) {
+    tc_free(entries), tc_free(names), tc_free(groups);
+    return st;
+  }
+  for (int i = 0; i < n; i++) (void)tc_retain_at(params[i], site);
+  tc_free(opt->entries), tc_free(opt->names), tc_free(opt->groups);
+  opt->entries = entries, opt->names = names, opt->groups = groups;
+  opt->n = n_all, opt->n_groups = n_groups, opt->n_parts = n_parts;
+  return TC_OK;
+}
+
+// Whether a group may be made of them.
+static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
+  if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
+  TC_TRY(check_params(name, params, n, site));
+  TC_TRY(check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
-    if (tc_type_is_float(tc_dtype_at(params[i], site))) continue;
-    tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(tc_dtype_at(params[i], site)));
-    return NULL;
+    tc_type type = tc_dtype_at(params[i], site);
+    if (!tc_type_is_float(type)) return tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(type));
   }
+  return TC_OK;
+}
+
+// A copy of *options (rule, numbers, states, counts set) over params; NULL after reporting.
+static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, double lr, double weight_decay) {
+  if (check_group_params(name, params, n, site) != TC_OK) return NULL;
   tc_optimizer *opt = tc_malloc(sizeof *opt);
-  entry *entries = tc_calloc((size_t)n, sizeof *entries);
-  state_name *names = tc_calloc((size_t)n * (MAX_STATES + 1), sizeof *names);
-  if (opt == NULL || entries == NULL || names == NULL) {
-    tc_free(opt), tc_free(entries), tc_free(names);
+  if (opt == NULL) {
     tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
     return NULL;
   }
   *opt = options;
-  opt->n = n, opt->entries = entries, opt->names = names;
-  for (int i = 0; i < n; i++) entries[i].param = tc_retain_at(params[i], site);
-  opt->n_parts = find_parts(entries, n, site);
-  name_states(opt, state_names);
-  if (evaluate_params(opt, name, site) == TC_OK) return opt;
-  tc_optimizer_destroy(opt);
+  if (add_group(opt, name, params, n, (group){lr, weight_decay, true}, site) == TC_OK) return opt;
+  tc_free(opt);
   return NULL;
 }
 
 tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
+  o.lr = tc_option(o.lr, 1e-3), o.momentum = tc_option(o.momentum, 0);
+  o.dampening = tc_option(o.dampening, 0), o.weight_decay = tc_option(o.weight_decay, 0);
   if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK || check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
       check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
     return NULL;
@@ -167,19 +208,21 @@ tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_sit
             o.nesterov ? "; nesterov needs momentum and no dampening" : "");
     return NULL;
   }
-  tc_optimizer opt = {.rule = RULE_SGD, .lr = o.lr, .weight_decay = o.weight_decay, .sgd = o};
+  tc_optimizer opt = {.rule = RULE_SGD, .sgd = o, .state_names = {"momentum_buffer"}};
   opt.counts = o.momentum != 0;  // the first step takes the gradient whole
   opt.n_states = opt.counts ? 1 : 0;
-  return create("sgd", site, params, n, opt, (const char *const[]){"momentum_buffer"});
+  return create("sgd", site, params, n, opt, o.lr, o.weight_decay);
 }
 
 static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor *params, int n, tc_adam_options o) {
+  o.lr = tc_option(o.lr, 1e-3), o.beta1 = tc_option(o.beta1, 0.9), o.beta2 = tc_option(o.beta2, 0.999);
+  o.eps = tc_option(o.eps, 1e-8), o.weight_decay = tc_option(o.weight_decay, o.decoupled ? 0.01 : 0);
   if (check_range(name, site, "lr", o.lr, INFINITY) != TC_OK || check_range(name, site, "beta1", o.beta1, 1) != TC_OK ||
       check_range(name, site, "beta2", o.beta2, 1) != TC_OK || check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
       check_range(name, site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
     return NULL;
-  tc_optimizer opt = {.rule = RULE_ADAM, .lr = o.lr, .weight_decay = o.weight_decay, .adam = o, .n_states = 2, .counts = true};
-  return create(name, site, params, n, opt, (const char *const[]){"exp_avg", "exp_avg_sq"});
+  tc_optimizer opt = {.rule = RULE_ADAM, .adam = o, .n_states = 2, .counts = true, .state_names = {"exp_avg", "exp_avg_sq"}};
+  return create(name, site, params, n, opt, o.lr, o.weight_decay);
 }
 
 tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
@@ -192,14 +235,16 @@ tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options option
 }
 
 tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o, tc_site site) {
+  o.lr = tc_option(o.lr, 0.01), o.alpha = tc_option(o.alpha, 0.99), o.eps = tc_option(o.eps, 1e-8);
+  o.weight_decay = tc_option(o.weight_decay, 0), o.momentum = tc_option(o.momentum, 0);
   if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK || check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "momentum", o.momentum, INFINITY) != TC_OK)
     return NULL;
-  tc_optimizer opt = {.rule = RULE_RMSPROP, .lr = o.lr, .weight_decay = o.weight_decay, .rmsprop = o};
+  tc_optimizer opt = {.rule = RULE_RMSPROP, .rmsprop = o, .state_names = {"square_avg", "momentum_buffer"}};
   opt.n_states = o.momentum > 0 ? 2 : 1;
-  return create("rmsprop", site, params, n, opt, (const char *const[]){"square_avg", "momentum_buffer"});
+  return create("rmsprop", site, params, n, opt, o.lr, o.weight_decay);
 }
 
 void tc_optimizer_destroy(tc_optimizer *opt) {
@@ -211,7 +256,23 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   }
   tc_free(opt->entries);
   tc_free(opt->names);
+  tc_free(opt->groups);
   tc_free(opt);
+}
+
+tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o, tc_site site) {
+  TC_CALLED_AS("optimizer_add_group");
+  const char *name = "optimizer_add_group";
+  if (opt == NULL) return no_optimizer(name, site);
+  group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
+  TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
+  TC_TRY(check_range(name, site, "weight_decay", o.weight_decay, INFINITY));
+  TC_TRY(check_group_params(name, params, n, site));
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < opt->n; k++)
+      if (params[i].slot == opt->entries[k].param.slot)
+        return tc_fail(TC_ERR_ARG, name, site, "parameter %d is in group %d already", i, opt->entries[k].group);
+  return add_group(opt, name, params, n, g, site);
 }
 
 // Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan, and its kernels, others than the next one's.
@@ -260,7 +321,8 @@ static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
 
 static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_sgd_options *o = &opt->sgd;
-  if (opt->weight_decay != 0) g = add_scaled(t, g, p, opt->weight_decay);
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
+  if (decay != 0) g = add_scaled(t, g, p, decay);
   if (o->momentum != 0) {
     // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
@@ -268,38 +330,40 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
     e->next_state[0] = buffer;
     g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
   }
-  e->next_param = tc_rec_add_sum_at(t, p, g, -opt->lr);
+  e->next_param = tc_rec_add_sum_at(t, p, g, -lr);
 }
 
 static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_adam_options *o = &opt->adam;
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
   int64_t step = e->n_steps + 1;
   if (opt->bias.step != step) opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
-  if (opt->weight_decay != 0) {
+  if (decay != 0) {
     if (o->decoupled)
-      p = num(t, TC_OP_MUL, p, 1 - opt->lr * opt->weight_decay);
+      p = num(t, TC_OP_MUL, p, 1 - lr * decay);
     else
-      g = add_scaled(t, g, p, opt->weight_decay);
+      g = add_scaled(t, g, p, decay);
   }
   tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
   tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
   tc_node root = num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
   e->next_state[0] = avg, e->next_state[1] = square;
-  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(opt->lr / opt->bias.first));
+  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
 }
 
 static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
   const tc_rmsprop_options *o = &opt->rmsprop;
-  if (opt->weight_decay != 0) g = add_scaled(t, g, p, opt->weight_decay);
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
+  if (decay != 0) g = add_scaled(t, g, p, decay);
   tc_node square = decay_square(t, state_of(t, e, 0), g, o->alpha, 1 - o->alpha);
   tc_node root = num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
   e->next_state[0] = square;
   if (o->momentum > 0) {
     tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
     e->next_state[1] = buffer;
-    e->next_param = add_scaled(t, p, buffer, -opt->lr);
+    e->next_param = add_scaled(t, p, buffer, -lr);
   } else {
-    e->next_param = add_quotient(t, p, g, root, -opt->lr);
+    e->next_param = add_quotient(t, p, g, root, -lr);
   }
 }
 
@@ -365,7 +429,7 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
-  if (opt == NULL) return tc_owe(tc_fail(TC_ERR_ARG, "optimizer_step", site, "no optimizer"), site);
+  if (opt == NULL) return tc_owe(no_optimizer("optimizer_step", site), site);
   tc_status st = TC_OK;
   for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
   return tc_owe(st, site);
@@ -381,7 +445,7 @@ tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
 }
 
 tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site) {
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, "zero_grad", site, "no optimizer");
+  if (opt == NULL) return no_optimizer("zero_grad", site);
   tc_trace *t = tc_op_begin("zero_grad", site);
   for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
   return tc_op_done(t);
@@ -486,17 +550,41 @@ tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, 
 
 // ---- Learning rate and state ----
 
-tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site) {
-  if (opt == NULL) return tc_fail(TC_ERR_ARG, "set_lr", site, "no optimizer");
-  TC_TRY(check_range("set_lr", site, "lr", lr, INFINITY));
-  opt->lr = lr;
+static tc_status check_group(const char *name, const tc_optimizer *opt, int g, tc_site site) {
+  if (opt == NULL) return no_optimizer(name, site);
+  if (g >= 0 && g < opt->n_groups) return TC_OK;
+  return tc_fail(TC_ERR_ARG, name, site, "there is no group %d among %d", g, opt->n_groups);
+}
+
+static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
+  TC_TRY(check_group(name, opt, g, site));
+  TC_TRY(check_range(name, site, "lr", lr, INFINITY));
+  opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
   return TC_OK;
 }
 
+tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site) {
+  return set_lr("set_lr", opt, 0, lr, site);
+}
+
+tc_status tc_set_group_lr_at(tc_optimizer *opt, int g, double lr, tc_site site) {
+  return set_lr("set_group_lr", opt, g, lr, site);
+}
+
 double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
-  if (opt != NULL) return opt->lr;
-  tc_fail(TC_ERR_ARG, "get_lr", site, "no optimizer");
-  return NAN;
+  return check_group("get_lr", opt, 0, site) == TC_OK ? lr_of(opt, 0) : NAN;
+}
+
+double tc_get_group_lr_at(const tc_optimizer *opt, int g, tc_site site) {
+  return check_group("get_group_lr", opt, g, site) == TC_OK ? lr_of(opt, g) : NAN;
+}
+
+int tc_optimizer_n_groups(const tc_optimizer *opt) {
+  return opt ? opt->n_groups : 0;
+}
+
+int tc_optimizer_group(const tc_optimizer *opt, int i) {
+  return opt && i >= 0 && i < opt->n ? opt->entries[i].group : -1;
 }
 
 const char *tc_optimizer_kind(const tc_optimizer *opt) {

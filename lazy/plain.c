@@ -211,6 +211,10 @@ tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options opti
   return tc_rmsprop_at(params, n, options, CALLER);
 }
 
+tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) {
+  return tc_optimizer_add_group_at(opt, params, n, options, CALLER);
+}
+
 tc_status tc_optimizer_step(tc_optimizer *opt) {
   return tc_optimizer_step_at(opt, CALLER);
 }
@@ -225,6 +229,14 @@ tc_status tc_set_lr(tc_optimizer *opt, double lr) {
 
 double tc_get_lr(const tc_optimizer *opt) {
   return tc_get_lr_at(opt, CALLER);
+}
+
+tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr) {
+  return tc_set_group_lr_at(opt, group, lr, CALLER);
+}
+
+double tc_get_group_lr(const tc_optimizer *opt, int group) {
+  return tc_get_group_lr_at(opt, group, CALLER);
 }
 
 tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i) {
@@ -303,6 +315,16 @@ tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, 
   return tc_checkpoint_load_at(path, n, names, params, opt, out_step, CALLER);
 }
 
+tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts, tc_optimizer *const *opts,
+                                  int64_t step) {
+  return tc_checkpoint_save_with_at(path, n, names, params, n_opts, opts, step, CALLER);
+}
+
+tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts, tc_optimizer *const *opts,
+                                  int64_t *out_step) {
+  return tc_checkpoint_load_with_at(path, n, names, params, n_opts, opts, out_step, CALLER);
+}
+
 struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t) {
   return tc_to_dlpack_at(t, CALLER);
 }
@@ -345,6 +367,14 @@ tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *pre
 
 tc_status tc_nn_save(const tc_nn_params *p, const char *path) {
   return tc_nn_save_at(p, path, CALLER);
+}
+
+tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step) {
+  return tc_nn_checkpoint_save_at(p, path, n_opts, opts, step, CALLER);
+}
+
+tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step) {
+  return tc_nn_checkpoint_load_at(p, path, n_opts, opts, out_step, CALLER);
 }
 
 tc_status tc_nn_add_linear(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias) {

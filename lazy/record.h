@@ -12,7 +12,16 @@
 #ifndef TC_LAZY_RECORD_H
 #define TC_LAZY_RECORD_H
 
+#include <string.h>
+
 #include "runtime/status.h"
+
+// A number among options: 0 is left out, TC_ZERO is 0. By its bits, since processors may be set to take subnormal numbers for 0.
+static inline double tc_option(double given, double otherwise) {
+  uint64_t bits;
+  memcpy(&bits, &given, sizeof bits);
+  return bits == 0 ? otherwise : bits == UINT64_C(1) << 63 ? 0 : given;
+}
 
 typedef struct tc_trace tc_trace;
 typedef uint32_t tc_node;

@@ -4,6 +4,7 @@
 // trace. Threads: finding a slot takes no lock; all else is under the lock of its trace.
 #include "lazy/plan.h"
 #include "lazy/trace.h"
+#include "runtime/log.h"
 #include "runtime/reentry.h"
 
 _Atomic(tc_chunk *) tc_slot_chunk[TC_N_CHUNKS];
@@ -140,19 +141,37 @@ tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **ow
 
 // ---- scopes ----
 
+// The place where the oldest open scope was begun, and the one that begins most like the newest: there an end is missing.
+static tc_status fail_too_deep(const tc_trace *t) {
+  char oldest[160], newest[160];
+  uint32_t n = 0;
+  tc_site last = t->scope_site[TC_MAX_SCOPES - 1];
+  for (uint32_t i = 0; i < TC_MAX_SCOPES; i++) n += t->scope_site[i] == last;
+  tc_site_text(t->scope_site[0], oldest, sizeof oldest);
+  tc_site_text(last, newest, sizeof newest);
+  return TC_FAIL(TC_ERR_STATE, "scopes nest too deeply: %d are open, the oldest of them since %s, and %u since %s: a tc_scope_end is missing",
+                 TC_MAX_SCOPES, oldest[0] ? oldest : "an unknown place", n, newest[0] ? newest : "an unknown place");
+}
+
+// A scope that does not begin is owed to the next sync point: a program that looks at these alone would keep all its temporaries from then on.
 tc_scope tc_scope_begin_at(tc_site site) {
   tc_scope scope = {0, 0};
+  tc_status st = TC_OK;
   if (!tc_enter("scope_begin", site)) return scope;
   tc_trace *t = tc_trace_self();
   if (t) tc_biased_lock_own(&t->lock);
-  if (t && t->n_mark < sizeof t->mark / sizeof t->mark[0]) {
+  if (!t) {
+    st = TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
+  } else if (t->n_mark < TC_MAX_SCOPES) {
+    t->scope_site[t->n_mark] = site;
     t->mark[t->n_mark++] = t->n_pool;
     scope = (tc_scope){t->n_mark, t->n_pool};
   } else {
-    (void)TC_FAIL(t ? TC_ERR_STATE : TC_ERR_MEMORY, t ? "scopes nest too deeply" : "no room for a trace");
+    st = fail_too_deep(t);
   }
   if (t) tc_biased_unlock_own(&t->lock);
   tc_leave();
+  (void)tc_owe(st, site);
   return scope;
 }
 
@@ -191,6 +210,42 @@ void tc_scope_end_at(tc_scope scope, tc_site site) {
   }
   if (t) tc_biased_unlock_own(&t->lock);
   tc_leave();
+}
+
+// ---- temporaries that outlive the steps that made them ----
+
+enum {
+  WATCHED_RUNS = 128,  // at one place, in which
+  LEFT_BEHIND = 2,  // so many handles more a run is a program without scopes
+  RUNS_ELSEWHERE = 64  // in a row, until another place is watched
+};
+
+static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
+  static atomic_flag told = ATOMIC_FLAG_INIT;
+  char at[160], scope[160];
+  if (atomic_flag_test_and_set(&told)) return;
+  tc_site_text(t->watch.site, at, sizeof at);
+  tc_site_text(t->n_mark ? t->scope_site[t->n_mark - 1] : 0, scope, sizeof scope);
+  tc_log_line(TC_LOG_WARN,
+              "%u temporaries of the last %u steps that ran at %s are alive%s%s: memory grows until a scope ends; begin one (tc_scope_begin) "
+              "before each step, and end it after",
+              n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "", t->n_mark ? scope : "");
+}
+
+void tc_pool_watch(tc_trace *t, tc_site site) {
+  struct tc_watch *w = &t->watch;
+  if (site != w->site && w->site && ++w->n_others < RUNS_ELSEWHERE) return;
+  bool counting = site == w->site && t->n_pool >= w->n_pool;
+  if (!counting) *w = (struct tc_watch){.site = site, .n_pool = t->n_pool};
+  w->n_others = 0;
+  if (++w->n_runs < WATCHED_RUNS) return;
+  uint32_t n_alive = 0;
+  for (uint32_t i = t->n_pool - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? t->n_pool : w->n_pool; i < t->n_pool; i++) {
+    tc_trace *owner;
+    n_alive += tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen;
+  }
+  if (n_alive >= LEFT_BEHIND * WATCHED_RUNS) warn_of_temporaries(t, n_alive);
+  *w = (struct tc_watch){.site = site, .n_pool = t->n_pool};
 }
 
 // ---- the end of all ----

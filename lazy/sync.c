@@ -393,10 +393,10 @@ static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
 
 // The plan that the key names; where there is no room for what that prepares, the one that makes it in the run. Each run asks anew.
 static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   tc_status st = run_plan(t, w, rec);
   if (TC_LIKELY(!w->done.lacks_forms)) return st;
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   drop_taken(t, w->plan);
   tc_run_release(w->run);
   tc_plan_release(w->plan);
@@ -474,7 +474,9 @@ static void publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_n
 // One error is owed at a time: one that stands, or that clearing does not settle (clears: 0), stays before one that clearing settles.
 static void owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
   bool stands = t->owed != TC_OK && (!t->owed_clears || t->owed_clears == tc_error_clears());
-  if (!stands || !clears) t->owed = st, t->owed_site = site, t->owed_clears = clears;
+  if (stands && clears) return;
+  t->owed = st, t->owed_site = site, t->owed_clears = clears;
+  t->owed_error = (tc_error_mark){tc_error_now().status == st ? tc_error_now().id : 0, st, true};
 }
 
 // Owes the error of a run that failed if it has undone an assign that the call it failed in may not tell of: where the program did not ask for the run, or
@@ -496,6 +498,7 @@ tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
   tc_site_text(t->owed_site, at, sizeof at);
   t->owed = TC_OK;
   if (t->owed_clears && t->owed_clears != tc_error_clears()) return TC_OK;
+  if (tc_error_tell(t->owed_error)) return st;
   return tc_fail(st, op, site, "what failed at %s has left tensors as they were", at[0] ? at : "an unknown place");
 }
 
@@ -516,6 +519,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
+  tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
@@ -563,10 +567,11 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
 
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
-  bool owes = t->n_user > 0, clear = tc_last_error()->status == TC_OK;
+  bool owes = t->n_user > 0;
+  tc_error_mark before = tc_error_now();
   tc_status st = tc_trace_sync(t, cause, site, 0, NULL);
   if (st == TC_OK || owes || !tc_device_absent(d)) return st;
-  if (clear) tc_forget_error();
+  (void)tc_error_tell(before);
   return TC_OK;
 }
 
@@ -657,7 +662,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   tc_slot *s = tc_slot_find(h, &t);
   bool own = s && h.gen && t == tc_trace_mine;
   if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
-  if (!s && h.slot >= TC_POISON) return (tc_status)h.gen;
+  if (!s && h.slot >= TC_POISON) return tc_poison_told(h);
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   TC_TRY(tc_trace_here(t, op, site));
   tc_trace_lock(t);

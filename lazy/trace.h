@@ -107,6 +107,7 @@ struct tc_run {
   uint32_t *memo;
 };
 
+#define TC_MAX_SCOPES 256  // that are open at once
 #define TC_LATEST_PLANS 4  // that a trace finds without the cache: a loop has few
 
 struct tc_trace {
@@ -130,7 +131,12 @@ struct tc_trace {
   tc_tensor *pool;            // handles of open scopes, innermost last
   uint32_t n_pool, cap_pool;
   uint32_t n_tidy;            // of the innermost scope when it was last tidied
-  uint32_t mark[256], n_mark;
+  uint32_t mark[TC_MAX_SCOPES], n_mark;
+  tc_site scope_site[TC_MAX_SCOPES];  // where the open scopes were begun
+  struct tc_watch {           // whether a line's runs leave more and more temporaries: tc_pool_watch
+    tc_site site;             // 0: none yet
+    uint32_t n_runs, n_others, n_pool;  // there, elsewhere since, and the handles of open scopes when counting began
+  } watch;
   uint32_t n_old_mark;        // of the open scopes, how many were opened before this trace began
   uint32_t live_tape;         // a node on the tape that was alive when last looked for
   bool passed;                // an optimizer's step was not cut at: its scope will end
@@ -156,6 +162,7 @@ struct tc_trace {
   uint64_t assigned_bytes;
   tc_status owed;             // what the next sync point fails with (tc_trace_owed); TC_OK: nothing
   tc_site owed_site;
+  tc_error_mark owed_error;
   uint64_t owed_clears;       // tc_error_clears by then, if clearing the error settles it; 0: it does not
   tc_buffer *value;           // what tc_rec_value lent last
   tc_arena walk;              // scratch of a backward
@@ -233,6 +240,8 @@ void tc_slot_release(tc_trace *t, tc_tensor h);
 void tc_slot_settle(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.
 void tc_slot_free_all(void);
+// pre: t is locked. Looks whether temporaries outlive the runs at this place, and warns once in a process.
+void tc_pool_watch(tc_trace *t, tc_site site);
 // Ends every tensor of every thread.
 void tc_trace_close_all(void);
 // No trace finds the plan, which is no longer in the cache, among its latest.

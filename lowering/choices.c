@@ -201,7 +201,7 @@ static bool is_cut(const char *text) {
 static tc_choice_book cuts(void) {
   const tc_topology *t = tc_topology_get();
   tc_choice_book book = {.stem = "products", .valid = is_cut};
-  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
+  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
            t->l2_bytes, t->l3_bytes);
   return book;
 }

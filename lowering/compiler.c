@@ -64,7 +64,7 @@ static void open_compiler(void) {
 static void write_head(void) {
   char facts[TC_HOST_FACTS_BYTES];
   tc_host_facts(facts);
-  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n", tc_version(), self.build, TC_LLVM_ABI,
+  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n", tc_version_text(), self.build, TC_LLVM_ABI,
            TC_NEST_VERSION, self.isa->name, facts);
 }
 

@@ -151,7 +151,7 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
   tc_ex s;
   *out = (tc_expansion){.unsaid = TC_NONE};
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   tc_status st = tc_ex_init(&s, out, gr, group, NULL, arena);
   if (st == TC_OK) {
     s.units = &units;
@@ -159,7 +159,7 @@ tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_
     st = s.st == TC_OK ? finish(&s) : s.st;
   }
   if (st == TC_OK) return TC_OK;
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   tc_nest_destroy(&out->nest);
   return TC_ERR_STATE;
 }

@@ -189,11 +189,11 @@ static bool load_kept(tc_kernel *k, const tc_nest *nest) {
   char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
   tc_free(key);
   if (!object) return false;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   k->from_disk = load(k, nest, object, bytes) == TC_OK;
   if (!k->from_disk) {
     tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
-    if (clean) tc_forget_error();
+    (void)tc_error_tell(before);
   }
   tc_free(object);
   return k->from_disk;
@@ -269,9 +269,9 @@ static tc_status make_slowly(making *m) {
 // An error of a worker's is nobody's.
 static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   making *m = ((making **)arg)[index];
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   (void)wave, (void)worker;
-  if (make_slowly(m) != TC_OK && clean) tc_forget_error();
+  if (make_slowly(m) != TC_OK) (void)tc_error_tell(before);
 }
 
 static bool is_slow(const making *m) {
@@ -525,7 +525,7 @@ tc_tier tc_kernel_tier(const tc_kernel *k) {
 }
 
 void tc_kernel_compile(tc_kernel *k) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
@@ -542,7 +542,7 @@ void tc_kernel_compile(tc_kernel *k) {
     return;
   }
   tc_log_line(TC_LOG_WARN, "%s gets no code of its own: %s", k->name, tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
 }
 
 void tc_kernel_cache_clear(void) {

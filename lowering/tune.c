@@ -204,7 +204,7 @@ static void log_choice(const tuning *t, const char *key, int best) {
 
 // Times cuts; false: there was no memory, or no compiler.
 static bool measure(tuning *t, const char *key, tc_cut *cut) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   bool made = add_trial(t, cut) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
   if (made) {
     int best = climb(t);
@@ -212,7 +212,7 @@ static bool measure(tuning *t, const char *key, tc_cut *cut) {
     if (tc_log_on(TC_LOG_TUNE)) log_choice(t, key, best);
     tc_choices_keep(key, cut, t->n_trial);
   }
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
   for (uint32_t i = 0; i < t->n_operand; i++) tc_buffer_release(t->operand[i]);
   return made;

@@ -348,13 +348,13 @@ static bool run(const tc_plan *p, tc_verified *v, void *const *leaf, const uint6
 
 tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to) {
   if (!is_fused(plan)) return NULL;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   tc_verified *v = tc_calloc(1, sizeof *v);
   if (v && run(plan, v, leaf, arg, to)) return v;
   if (v) destroy(plan, v);
   tc_log_line(TC_LOG_WARN, "TC_VERIFY: a plan of %u nodes was not compared: %s", plan->n_node,
-              clean ? tc_last_error()->message : "a record could not be run alone");
-  if (clean) tc_forget_error();
+              tc_error_now().id != before.id ? tc_last_error()->message : "a record could not be run alone");
+  (void)tc_error_tell(before);
   return NULL;
 }
 

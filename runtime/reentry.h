@@ -15,13 +15,18 @@ extern _Thread_local volatile sig_atomic_t tc_inside;
 // The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
 extern _Thread_local tc_call tc_inside_call;
 
+static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
+  return tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+}
+
 // False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
 static inline bool tc_enter(const char *op, tc_site site) {
   if (TC_UNLIKELY(tc_inside)) {
-    tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+    (void)tc_refuse_inside(op, site);
     return false;
   }
   tc_inside_call = (tc_call){tc_outer_op ? tc_outer_op : op, site};
+  if (!tc_outer_op) tc_call_failed = false;
   tc_inside = 1;
   atomic_signal_fence(memory_order_seq_cst);
   return true;

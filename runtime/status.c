@@ -1,7 +1,8 @@
 // Statuses and errors of one thread, and the small tables of the public header (version, status and type names).
-// The first error since tc_clear_error is kept whole.
+// A thread's latest error is kept whole, and so are the latest of all threads, in a ring: a poisoned handle names its error there, and whoever is given the
+// handle tells that one. Within a call the first error of a status stays: what fails next because of it knows less.
 // Always: text is complete when the error is recorded, so nothing points into a caller's module, which may be unloaded before it is read.
-// Threads: all state is thread-local. The text is allocated with a thread's first error, because thread-local memory of a library that is opened
+// Threads: all state but the ring, which has a lock, is thread-local. The text is allocated with a thread's first error, because thread-local memory of a library that is opened
 // late (by a binding) must be small; where there is no memory the message is the status's.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/fork.h"
 #include "runtime/reentry.h"
 
 #define MESSAGE_BYTES 1024  // what holds a GPU's memory is a long list
@@ -27,16 +29,45 @@ typedef struct error_text {
 _Thread_local volatile sig_atomic_t tc_inside;
 _Thread_local tc_call tc_inside_call;
 _Thread_local const char *tc_outer_op;
-static _Thread_local tc_error first = {TC_OK, "", "", ""};
-static _Thread_local error_text *kept;  // of first; freed when the thread ends
+_Thread_local bool tc_call_failed;
+static _Thread_local tc_error latest = {TC_OK, "", "", ""};
+static _Thread_local uint32_t latest_id;  // 0: there is none
+static _Thread_local error_text *kept;  // of latest; freed when the thread ends
 static _Thread_local uint64_t n_clears = 1;
+
+// Errors by number, so that handles can name them. Those of so long ago that the ring has others in their place have their status's text.
+#define RING 64
+#define ID_LOST 1  // of an error that the ring did not get
+static struct {
+  pthread_mutex_t lock;
+  uint32_t n_ids;
+  struct {
+    uint32_t id;  // 0: none
+    tc_status status;
+    const char *op;
+    error_text text;
+  } at[RING];
+} ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_ids = ID_LOST};
+static _Thread_local volatile sig_atomic_t has_ring;  // a signal handler that interrupted it does without
+TC_FORK_SAFE(&ring.lock, 11)
+
+static bool ring_take(void) {
+  if (has_ring) return false;
+  has_ring = 1;
+  return pthread_mutex_lock(&ring.lock) == 0;
+}
+
+static void ring_give(void) {
+  pthread_mutex_unlock(&ring.lock);
+  has_ring = 0;
+}
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool has_key;
 
 static void text_free(void *text) {
-  tc_forget_error();
+  latest = (tc_error){TC_OK, "", "", ""}, latest_id = 0;
   kept = NULL;
   free(text);
 }
@@ -98,29 +129,45 @@ void tc_site_text(tc_site site, char *out, size_t bytes) {
     snprintf(out, bytes, "0x%" PRIxPTR, address);
 }
 
+// from NULL: its text is nowhere.
+static void set_latest(uint32_t id, tc_status status, const char *op, const error_text *from) {
+  error_text *text = from ? text_room() : NULL;
+  latest = (tc_error){status, status == TC_OK ? "" : tc_status_text(status), op, ""};
+  latest_id = id;
+  if (text) {
+    *text = *from;
+    latest.message = text->message, latest.site = text->site;
+  }
+  tc_call_failed = status != TC_OK && (tc_inside || tc_outer_op);
+}
+
+static uint32_t ring_add(tc_status status, const char *op, const error_text *text) {
+  if (!ring_take()) return ID_LOST;
+  uint32_t id = ++ring.n_ids > ID_LOST ? ring.n_ids : (ring.n_ids = ID_LOST + 1);
+  ring.at[id % RING].id = id, ring.at[id % RING].status = status, ring.at[id % RING].op = op;
+  ring.at[id % RING].text = *text;
+  ring_give();
+  return id;
+}
+
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) {
-  char message[MESSAGE_BYTES], site_text[SITE_BYTES], place[SITE_BYTES + 8] = "";
+  error_text text = {"", ""};
+  char place[SITE_BYTES + 8] = "";
   TC_ASSERT(status != TC_OK);
   if (site == 0 && tc_inside) site = tc_inside_call.site;
-  tc_site_text(site, site_text, sizeof site_text);
-  if (site_text[0]) snprintf(place, sizeof place, " (at %s)", site_text);
+  tc_site_text(site, text.site, sizeof text.site);
+  if (text.site[0]) snprintf(place, sizeof place, " (at %s)", text.site);
   // The place is worth more than the end of a long text, so room is left for it.
-  size_t body_bytes = sizeof message - strlen(place);
-  int n = snprintf(message, body_bytes, "%s: ", op);
+  size_t body_bytes = sizeof text.message - strlen(place);
+  int n = snprintf(text.message, body_bytes, "%s: ", op);
   size_t used = TC_MIN((size_t)TC_MAX_OF(n, 0), body_bytes - 1);
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(message + used, body_bytes - used, fmt, args);
+  (void)vsnprintf(text.message + used, body_bytes - used, fmt, args);
   va_end(args);
-  append(message, sizeof message, "%s", place);
-  if (first.status != TC_OK) return status;
-  error_text *text = text_room();
-  first = (tc_error){status, tc_status_text(status), op, ""};
-  if (text) {
-    memcpy(text->message, message, sizeof message);
-    memcpy(text->site, site_text, sizeof site_text);
-    first.message = text->message, first.site = text->site;
-  }
+  append(text.message, sizeof text.message, "%s", place);
+  if ((tc_inside || tc_outer_op) && tc_call_failed && latest.status == status) return status;
+  set_latest(ring_add(status, op, &text), status, op, &text);
   return status;
 }
 
@@ -129,16 +176,61 @@ const char *tc_call_op(const char *outside) {
 }
 
 const tc_error *tc_last_error(void) {
-  return &first;
-}
-
-void tc_forget_error(void) {
-  first = (tc_error){TC_OK, "", "", ""};
+  return &latest;
 }
 
 void tc_clear_error(void) {
-  tc_forget_error();
+  set_latest(0, TC_OK, "", NULL);
   n_clears++;
+}
+
+const char *tc_error_of(const char *ops, char *out, size_t bytes) {
+  size_t n = strlen(latest.op);
+  out[0] = 0;
+  for (const char *at = strstr(ops, latest.op); n && at; at = strstr(at + 1, latest.op))
+    if ((at == ops || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) snprintf(out, bytes, ": %s", latest.message);
+  return out;
+}
+
+tc_error_mark tc_error_now(void) {
+  return (tc_error_mark){latest_id, latest.status, tc_call_failed};
+}
+
+bool tc_error_tell(tc_error_mark e) {
+  error_text text;
+  const char *op = "";
+  bool here = e.id == latest_id && e.status == latest.status, found = !here && e.id > ID_LOST && ring_take();
+  if (found) {
+    found = ring.at[e.id % RING].id == e.id && ring.at[e.id % RING].status == e.status;
+    if (found) op = ring.at[e.id % RING].op, text = ring.at[e.id % RING].text;
+    ring_give();
+  }
+  if (!here) set_latest(e.id, e.status, op, found ? &text : NULL);
+  tc_call_failed = e.in_call && (here || found);
+  return here || found;
+}
+
+tc_tensor tc_poison(tc_status st) {
+  if (st == TC_OK) st = TC_ERR_STATE;
+  return (tc_tensor){TC_POISON + (uint32_t)st, st == latest.status && latest_id ? latest_id : ID_LOST};
+}
+
+tc_status tc_poison_told(tc_tensor h) {
+  tc_status st = tc_poison_status(h);
+  if (st == TC_OK) return TC_FAIL(TC_ERR_HANDLE, "the handle is no tensor");
+  (void)tc_error_tell((tc_error_mark){h.gen, st, true});
+  return st;
+}
+
+tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...) {
+  char text[128];
+  va_list args;
+  if (tc_inside) return tc_refuse_inside(op, site);
+  if (tc_poison_status(h) != TC_OK) return tc_poison_told(h);
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return tc_fail(TC_ERR_HANDLE, op, site, "%s", text);
 }
 
 uint64_t tc_error_clears(void) {
@@ -153,7 +245,7 @@ const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
   return out;
 }
 
-const char *tc_version(void) {
+const char *tc_version_text(void) {
   return TC_STR(TC_VERSION_MAJOR) "." TC_STR(TC_VERSION_MINOR) "." TC_STR(TC_VERSION_PATCH);
 }
 

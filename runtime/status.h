@@ -1,4 +1,6 @@
-// Statuses and errors of one thread. The first error since tc_clear_error stays. Text names the op and the values. Threads: thread-local, no locks.
+// Statuses and errors of one thread. The text that tc_last_error shows belongs to the status that was returned last: of a call that fails it is the first
+// error of that status within the call; of a call that is given a poisoned handle, what the handle was poisoned with. Text names the op and the values.
+// Threads: thread-local; recent errors may be told by any thread.
 #ifndef TC_RUNTIME_STATUS_H
 #define TC_RUNTIME_STATUS_H
 
@@ -27,12 +29,24 @@
 _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
 
 // Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
-// becomes "<op>: <formatted text> (at <site>)". The first error since tc_clear_error is what tc_last_error shows.
+// becomes "<op>: <formatted text> (at <site>)".
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
 
-// Takes back an error of the library's own, which no call shall tell of: what the program is owed stays owed.
-void tc_forget_error(void);
+// The error that tc_last_error shows, by its number in the process.
+typedef struct tc_error_mark {
+  uint32_t id;
+  tc_status status;
+  bool in_call;  // it is of the call that is running
+} tc_error_mark;
+tc_error_mark tc_error_now(void);
+// Shows that one again: after errors of the library's own, which no call shall tell of, or because a call returns its status. False where its text is gone,
+// as it is when many others have come since: then the status's text is shown.
+bool tc_error_tell(tc_error_mark error);
+// ": " and the message of the latest error, if its op is one of these words; else "". For what is NULL because making it failed. Returns out.
+const char *tc_error_of(const char *ops, char *out, size_t bytes);
+// Whether the call that is running has failed by now.
+extern _Thread_local bool tc_call_failed;
 // How often the program has cleared this thread's error, plus 1.
 uint64_t tc_error_clears(void);
 
@@ -55,7 +69,7 @@ extern _Thread_local const char *tc_outer_op;
 
 static inline const char *tc_outer_begin(const char *op) {
   const char *was = tc_outer_op;
-  if (!was) tc_outer_op = op;
+  if (!was) tc_outer_op = op, tc_call_failed = false;
   return was;
 }
 
@@ -66,11 +80,18 @@ static inline void tc_outer_end(const char **was) {
 // To the end of the block, calls go by op, a static string.
 #define TC_CALLED_AS(op) const char *tc_outer_was_ __attribute__((cleanup(tc_outer_end))) = tc_outer_begin(op)
 
-// Handles with slot >= this are poison: what a failed call returns; gen is the status.
+// Handles with slot >= this are poison: what a failed call returns. The slot says its status, gen its error.
 #define TC_POISON 0xFFFFFF00u
-static inline tc_tensor tc_poison(tc_status st) {
-  return (tc_tensor){TC_POISON, (uint32_t)(st == TC_OK ? TC_ERR_STATE : st)};
+// pre: the error of that status was reported, or told, last.
+tc_tensor tc_poison(tc_status st);
+// The status of a poisoned handle, which tc_poison made; TC_OK of any other.
+static inline tc_status tc_poison_status(tc_tensor h) {
+  return h.slot >= TC_POISON && h.slot - TC_POISON < TC_N_STATUSES ? (tc_status)(h.slot - TC_POISON) : TC_OK;
 }
+// The same; its error is told. Of any other handle an error that says so.
+tc_status tc_poison_told(tc_tensor h);
+// Why h is not valid: this call is inside another, h is poison, or what the text says of it.
+tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 
 // Of a handle that is neither poison nor a live tensor: what is wrong with it.
 static inline const char *tc_handle_fault(tc_tensor t) {

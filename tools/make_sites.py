@@ -16,12 +16,16 @@ HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
 PLAIN = ROOT / "lazy/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
+# Functions that take a pointer to elements: which argument it is, and how many there are. In C their macros say what it points to.
+POINTERS = {"tc_from_host": (0, 3), "tc_from_host_strided": (0, 4), "tc_borrow": (0, 6), "tc_to_host": (1, 3), "tc_to_host_async": (1, 3)}
+
 # Public functions without a form of their own, and why.
 NEVER_FAILS = "reports nothing"
 INSIDE_ONLY = "refused only inside another call of the thread (a callback, a signal handler); the error then gives that call's site"
 WITHOUT = {
     "tc_item_at": "is a form itself, with the type as an argument",
-    "tc_version": NEVER_FAILS,
+    **{f"{name}_as_at": "is a form itself, with the pointer's type" for name in POINTERS},
+    "tc_version_text": NEVER_FAILS,
     "tc_status_text": NEVER_FAILS,
     "tc_type_name": NEVER_FAILS,
     "tc_type_bytes": NEVER_FAILS,
@@ -41,6 +45,8 @@ WITHOUT = {
     "tc_optimizer_kind": NEVER_FAILS,
     "tc_optimizer_param": NEVER_FAILS,
     "tc_optimizer_destroy": NEVER_FAILS,
+    "tc_optimizer_n_groups": NEVER_FAILS,
+    "tc_optimizer_group": NEVER_FAILS,
     "tc_unmap_shared": NEVER_FAILS,
     "tc_archive_count": NEVER_FAILS,
     "tc_archive_has": NEVER_FAILS,
@@ -184,6 +190,72 @@ CPP_DEFAULTS = {
     "tc_interpolate_options options": "tc_interpolate_options()",
     "tc_rotary_options options": "tc_rotary_options()",
 }
+POINTER_HEAD = """
+// The one element of t, converted to what out points to.
+#define tc_item(t, out) tc_item_at(t, TC_ITEM_TYPE_(out), out, TC_HERE)
+#ifdef __cplusplus
+extern "C++" {
+inline tc_type tc_item_type_(const bool *) {
+  return TC_BOOL;
+}
+inline tc_type tc_item_type_(const int32_t *) {
+  return TC_I32;
+}
+inline tc_type tc_item_type_(const int64_t *) {
+  return TC_I64;
+}
+inline tc_type tc_item_type_(const float *) {
+  return TC_F32;
+}
+inline tc_type tc_item_type_(const double *) {
+  return TC_F64;
+}
+}
+#define TC_ITEM_TYPE_(out) tc_item_type_(out)
+#else
+#define TC_ITEM_TYPE_(out) _Generic((out), bool *: TC_BOOL, int32_t *: TC_I32, int64_t *: TC_I64, float *: TC_F32, double *: TC_F64)
+
+// The tc_ctype of a pointer to elements, or to rows of them.
+#define TC_C_EACH_(c, NAME) c *: TC_C_##NAME, const c *: TC_C_##NAME, c(*)[]: TC_C_##NAME, const c(*)[]: TC_C_##NAME,
+#if defined(__FLT16_MAX__) && !defined(__STRICT_ANSI__)
+#define TC_C_HALF_ TC_C_EACH_(_Float16, FLOAT16)
+#else
+#define TC_C_HALF_
+#endif
+#define TC_C_OF_(p) _Generic((p), EACH TC_C_HALF_ default: TC_C_ANY)
+// The pointer among a call's arguments. One that is a compound literal, (float[]){1, 2}, is several arguments to the preprocessor: then there are more than
+// parameters, and the first begins with the literal's type in parentheses. What comes after the last parameter is else TC_C_END_, which () expands.
+#define TC_C_1ST_(a, ...) a
+#define TC_C_2ND_(a, b, ...) b
+#define TC_C_1ST_OF_(...) TC_C_1ST_(__VA_ARGS__, 0)
+#define TC_C_2ND_OF_(...) TC_C_2ND_(__VA_ARGS__, 0, 0)
+#define TC_C_PASTE_(a, b) a##b
+#define TC_C_PASTE2_(a, b) a##b
+#define TC_C_END_() 0, WHOLE,
+#define TC_C_AFTER3_(a, b, c, d, ...) d
+#define TC_C_KIND3_(...) TC_C_2ND_OF_(TC_C_AFTER3_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER4_(a, b, c, d, e, ...) e
+#define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
+#define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
+#define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
+#define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_BEGIN_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, OTHER), __VA_ARGS__)
+// Where strides may be the literal, what does not begin so is whole.
+#define TC_C_0_STRIDES(...) TC_C_STRIDED_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_STRIDED_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, SIMPLE), __VA_ARGS__)
+#define TC_C_PARENTHESES_(...) 0, LITERAL,
+#define TC_C_BEGIN_AS_(kind, ...) TC_C_PASTE2_(TC_C_BEGIN_, kind)(__VA_ARGS__)
+#define TC_C_BEGIN_LITERAL(...) TC_C_OF_(*(__typeof__(TC_C_1ST_OF_(TC_C_TYPE_ __VA_ARGS__)) *)0)
+#define TC_C_BEGIN_OTHER(...) TC_C_ANY
+#define TC_C_BEGIN_SIMPLE(...) TC_C_OF_((__VA_ARGS__))
+#define TC_C_TYPE_(...) __VA_ARGS__,
+#define TC_C_1_(kind, ...) TC_C_PASTE_(TC_C_1_, kind)(__VA_ARGS__)
+#define TC_C_1_WHOLE(...) TC_C_OF_(TC_C_2ND_OF_(__VA_ARGS__))
+#define TC_C_1_SPLIT(...) TC_C_ANY
+#endif
+"""
 
 PLAIN_HEAD = """\
 // The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
@@ -249,6 +321,20 @@ def macro(name, params, is_system):
     return f"#define {name}({', '.join(names[:-1] + ['...'])}) {name}_at({', '.join(names[:-1] + ['__VA_ARGS__', 'TC_HERE'])})\n"
 
 
+def make_pointers(names):
+    """Macros of the functions that take a pointer to elements."""
+    ctypes = re.findall(r"^TC_CTYPE\((\w+), +([^,]+),", (INCLUDE / "ctypes.def").read_text(), re.M)
+    each = " \\\n  ".join(f"TC_C_EACH_({c}, {name})" for name, c in ctypes if c != "_Float16")
+    out = [POINTER_HEAD.replace("EACH TC_C_HALF_", f"\\\n  {each} \\\n  TC_C_HALF_")]
+    for as_at in False, True:
+        out.append("#else\n" if as_at else "\n#ifdef __cplusplus\n")
+        for name in names:
+            at, n = POINTERS[name]
+            tag = f"_as_at(TC_C_{at}_(TC_C_KIND{n}_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)"
+            out.append(f"#define {name}(...) {name}{tag if as_at else '_at(__VA_ARGS__, TC_HERE)'}\n")
+    return "".join(out) + "#endif\n"
+
+
 def make_sites(header, ops, calls):
     guard = "TC_" + HEADERS[header].upper().replace(".", "_")
     numbers = " In C a number as an operand chooses the _num form." if ops else ""
@@ -256,7 +342,10 @@ def make_sites(header, ops, calls):
     for result, name, params, must in calls:
         out.append(declare(f"TC_API {result}", f"{name}_at", params + ["tc_site site"], must + ";"))
     out.append(MACROS_HEAD + "\n")
-    out += [macro(name, params, False) for _, name, params, must in calls if must]
+    checked = [name for _, name, _, _ in calls if name in POINTERS]
+    if checked:
+        out.append(make_pointers(checked))
+    out += [macro(name, params, False) for _, name, params, must in calls if must and name not in POINTERS]
     out.append(SYSTEM_HEADER.replace("HERE\n", HERE if ops else "\n"))
     with_number = [op for op in ops if op + "_num" in ops]
     selects = [op for op in ops if op + "_num_num" in ops]
@@ -267,7 +356,7 @@ def make_sites(header, ops, calls):
         out.append("#endif\n")
     out.append("\n")
     out += [macro(op, params, True) for op, params in ops.items() if op not in with_number + selects]
-    out += [macro(name, params, True) for _, name, params, must in calls if not must and params]
+    out += [macro(name, params, True) for _, name, params, must in calls if not must and params and name not in POINTERS]
     out += [f"#define {name}() {name}_at(TC_HERE)\n" for _, name, params, _ in calls if not params]
     out.append("\n#endif\n" + SITES_FOOT)
     return "".join(out)

@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) return fputs(help, stdout), 0;
   if (argc > 2 || (argc == 2 && how == IN_SHORT))
     return fprintf(stderr, "tc-info: there is no '%s'\n%s", argv[argc > 2 && how == IN_FULL ? 2 : 1], help), 2;
-  printf("tc %s\n", tc_version());
+  printf("tc %s\n", tc_version_text());
   print_devices(how);
   print_topology(how);
   printf("compiler\n  %s\n", tc_compiler_sentence());

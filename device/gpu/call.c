@@ -44,9 +44,9 @@ static void open_library(tc_gpu *g, tc_gpu_library library) {
 }
 
 const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   if (tc_gpu_begin(g, "opening a library") != TC_OK) {
-    if (clean) tc_forget_error();
+    (void)tc_error_tell(before);
     return "the device is lost, shut down or the parent's";
   }
   if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);

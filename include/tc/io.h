@@ -60,7 +60,8 @@ TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, 
 // ---- Checkpoints: training that goes on where it stopped, to the bit ----
 
 // One safetensors file: the parameters by name, the optimizer's state as "optimizer.<state>" and its learning rate, this thread's random state, step,
-// and a checksum over all of it. opt may be NULL. It takes the place of the former one when it is on the disk.
+// and a checksum over all of it. opt may be NULL. It takes the place of the former one when it is on the disk. What is not among the n tensors is
+// not saved: of a model that has buffers, such as batch norm's statistics, these are to be named, too.
 // A sync point. TC_ERR_IO with the reason; TC_ERR_ARG for names that are empty or twice there.
 TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt,
                                     int64_t step) TC_MUST_USE;
@@ -69,6 +70,12 @@ TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *
 // error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE, TC_ERR_DTYPE; damage: TC_ERR_IO). Runs what is pending, and holds nothing of the file afterwards.
 TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
                                     int64_t *out_step) TC_MUST_USE;
+// The same with any number of optimizers, which are given again in the same order; a second one's state is "optimizer1.<state>". Of each the learning rates
+// of all groups are saved. A model of named parameters is saved whole, with its buffers, by tc_nn_checkpoint_save (nn.h).
+TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
+                                         tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
+                                         tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
 // ---- DLPack 1.x: tensors of other libraries in the same process, without a copy (structs: dlpack.h of tc, or DLPack's own) ----
 

@@ -21,6 +21,10 @@ TC_API tc_status tc_checkpoint_save_at(const char *path, int n, const char *cons
                                        int64_t step, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
                                        int64_t *out_step, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
+                                            tc_optimizer *const *opts, int64_t step, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
+                                            tc_optimizer *const *opts, int64_t *out_step, tc_site site) TC_MUST_USE;
 TC_API struct DLManagedTensorVersioned *tc_to_dlpack_at(tc_tensor t, tc_site site);
 TC_API struct DLManagedTensor *tc_to_dlpack_legacy_at(tc_tensor t, tc_site site);
 TC_API tc_tensor tc_from_dlpack_at(struct DLManagedTensorVersioned *m, tc_site site);
@@ -40,6 +44,8 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 #define tc_npz_save(path, n, names, ...) tc_npz_save_at(path, n, names, __VA_ARGS__, TC_HERE)
 #define tc_checkpoint_save(path, n, names, params, opt, ...) tc_checkpoint_save_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
 #define tc_checkpoint_load(path, n, names, params, opt, ...) tc_checkpoint_load_at(path, n, names, params, opt, __VA_ARGS__, TC_HERE)
+#define tc_checkpoint_save_with(path, n, names, params, n_opts, opts, ...) tc_checkpoint_save_with_at(path, n, names, params, n_opts, opts, __VA_ARGS__, TC_HERE)
+#define tc_checkpoint_load_with(path, n, names, params, n_opts, opts, ...) tc_checkpoint_load_with_at(path, n, names, params, n_opts, opts, __VA_ARGS__, TC_HERE)
 
 #endif
 

@@ -3,7 +3,7 @@
 //   tc_nn_params *p = tc_nn_params_create();
 //   tc_nn_add_linear(p, "fc1", 784, 128, true);
 //   tc_nn_add_linear(p, "fc2", 128, 10, true);
-//   tc_optimizer *opt = tc_adam(tc_nn_tensors(p), tc_nn_count(p), (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
+//   tc_optimizer *opt = tc_adam(tc_nn_tensors(p), tc_nn_count(p), (tc_adam_options){.lr = 1e-3});
 //   ...
 //   tc_tensor logits = tc_nn_linear(p, "fc2", tc_relu(tc_nn_linear(p, "fc1", x)));
 //
@@ -37,7 +37,7 @@ typedef struct tc_nn_attention_options {
 TC_API tc_nn_params *tc_nn_params_create(void);
 TC_API void tc_nn_params_destroy(tc_nn_params *p);
 // The parameters in the order they were added: tc_nn_count of them, for optimizers; then the buffers, with which there are tc_nn_count_all, for
-// checkpoints. Borrowed until the next is added.
+// files. Borrowed until the next is added.
 TC_API int tc_nn_count(const tc_nn_params *p);
 TC_API int tc_nn_count_all(const tc_nn_params *p);
 TC_API const tc_tensor *tc_nn_tensors(const tc_nn_params *p);
@@ -62,6 +62,11 @@ TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
 TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
 // All parameters and buffers into a safetensors file, marked as PyTorch marks its own. A sync point; TC_ERR_IO with the reason.
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
+// A checkpoint of training: all parameters and buffers, the state of n_opts optimizers, this thread's random state, and step; and all of it back, to the
+// bit. See tc_checkpoint_save_with and tc_checkpoint_load (io.h). TC_ERR_ARG where an optimizer has a parameter that is not in the list: it would be lost.
+//   tc_status st = tc_nn_checkpoint_save(p, "run.safetensors", 1, &opt, step);
+TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
+TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
 // ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
 // path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.

@@ -15,6 +15,10 @@ TC_API tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site s
 TC_API tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site);
 TC_API tc_status tc_nn_load_at(const tc_nn_params *p, const tc_archive *a, const char *prefix, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step,
+                                          tc_site site) TC_MUST_USE;
+TC_API tc_status tc_nn_checkpoint_load_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step,
+                                          tc_site site) TC_MUST_USE;
 TC_API tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site);
 TC_API tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site);
 TC_API tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site);
@@ -51,6 +55,8 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 
 #define tc_nn_load(p, a, ...) tc_nn_load_at(p, a, __VA_ARGS__, TC_HERE)
 #define tc_nn_save(p, ...) tc_nn_save_at(p, __VA_ARGS__, TC_HERE)
+#define tc_nn_checkpoint_save(p, path, n_opts, opts, ...) tc_nn_checkpoint_save_at(p, path, n_opts, opts, __VA_ARGS__, TC_HERE)
+#define tc_nn_checkpoint_load(p, path, n_opts, opts, ...) tc_nn_checkpoint_load_at(p, path, n_opts, opts, __VA_ARGS__, TC_HERE)
 
 #endif
 

@@ -57,10 +57,13 @@ TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options op
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options options, tc_site site);
+TC_API tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site);
 TC_API double tc_get_lr_at(const tc_optimizer *opt, tc_site site);
+TC_API tc_status tc_set_group_lr_at(tc_optimizer *opt, int group, double lr, tc_site site);
+TC_API double tc_get_group_lr_at(const tc_optimizer *opt, int group, tc_site site);
 TC_API tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site);
 TC_API tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site);
 TC_API tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site);
@@ -80,6 +83,98 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 #ifndef TC_NO_SITES
 
 
+
+// The one element of t, converted to what out points to.
+#define tc_item(t, out) tc_item_at(t, TC_ITEM_TYPE_(out), out, TC_HERE)
+#ifdef __cplusplus
+extern "C++" {
+inline tc_type tc_item_type_(const bool *) {
+  return TC_BOOL;
+}
+inline tc_type tc_item_type_(const int32_t *) {
+  return TC_I32;
+}
+inline tc_type tc_item_type_(const int64_t *) {
+  return TC_I64;
+}
+inline tc_type tc_item_type_(const float *) {
+  return TC_F32;
+}
+inline tc_type tc_item_type_(const double *) {
+  return TC_F64;
+}
+}
+#define TC_ITEM_TYPE_(out) tc_item_type_(out)
+#else
+#define TC_ITEM_TYPE_(out) _Generic((out), bool *: TC_BOOL, int32_t *: TC_I32, int64_t *: TC_I64, float *: TC_F32, double *: TC_F64)
+
+// The tc_ctype of a pointer to elements, or to rows of them.
+#define TC_C_EACH_(c, NAME) c *: TC_C_##NAME, const c *: TC_C_##NAME, c(*)[]: TC_C_##NAME, const c(*)[]: TC_C_##NAME,
+#if defined(__FLT16_MAX__) && !defined(__STRICT_ANSI__)
+#define TC_C_HALF_ TC_C_EACH_(_Float16, FLOAT16)
+#else
+#define TC_C_HALF_
+#endif
+#define TC_C_OF_(p) _Generic((p), \
+  TC_C_EACH_(bool, BOOL) \
+  TC_C_EACH_(signed char, SCHAR) \
+  TC_C_EACH_(short, SHORT) \
+  TC_C_EACH_(unsigned short, USHORT) \
+  TC_C_EACH_(int, INT) \
+  TC_C_EACH_(unsigned int, UINT) \
+  TC_C_EACH_(long, LONG) \
+  TC_C_EACH_(unsigned long, ULONG) \
+  TC_C_EACH_(long long, LLONG) \
+  TC_C_EACH_(unsigned long long, ULLONG) \
+  TC_C_EACH_(float, FLOAT) \
+  TC_C_EACH_(double, DOUBLE) \
+  TC_C_HALF_ default: TC_C_ANY)
+// The pointer among a call's arguments. One that is a compound literal, (float[]){1, 2}, is several arguments to the preprocessor: then there are more than
+// parameters, and the first begins with the literal's type in parentheses. What comes after the last parameter is else TC_C_END_, which () expands.
+#define TC_C_1ST_(a, ...) a
+#define TC_C_2ND_(a, b, ...) b
+#define TC_C_1ST_OF_(...) TC_C_1ST_(__VA_ARGS__, 0)
+#define TC_C_2ND_OF_(...) TC_C_2ND_(__VA_ARGS__, 0, 0)
+#define TC_C_PASTE_(a, b) a##b
+#define TC_C_PASTE2_(a, b) a##b
+#define TC_C_END_() 0, WHOLE,
+#define TC_C_AFTER3_(a, b, c, d, ...) d
+#define TC_C_KIND3_(...) TC_C_2ND_OF_(TC_C_AFTER3_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER4_(a, b, c, d, e, ...) e
+#define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
+#define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
+#define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
+#define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_BEGIN_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, OTHER), __VA_ARGS__)
+// Where strides may be the literal, what does not begin so is whole.
+#define TC_C_0_STRIDES(...) TC_C_STRIDED_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_STRIDED_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, SIMPLE), __VA_ARGS__)
+#define TC_C_PARENTHESES_(...) 0, LITERAL,
+#define TC_C_BEGIN_AS_(kind, ...) TC_C_PASTE2_(TC_C_BEGIN_, kind)(__VA_ARGS__)
+#define TC_C_BEGIN_LITERAL(...) TC_C_OF_(*(__typeof__(TC_C_1ST_OF_(TC_C_TYPE_ __VA_ARGS__)) *)0)
+#define TC_C_BEGIN_OTHER(...) TC_C_ANY
+#define TC_C_BEGIN_SIMPLE(...) TC_C_OF_((__VA_ARGS__))
+#define TC_C_TYPE_(...) __VA_ARGS__,
+#define TC_C_1_(kind, ...) TC_C_PASTE_(TC_C_1_, kind)(__VA_ARGS__)
+#define TC_C_1_WHOLE(...) TC_C_OF_(TC_C_2ND_OF_(__VA_ARGS__))
+#define TC_C_1_SPLIT(...) TC_C_ANY
+#endif
+
+#ifdef __cplusplus
+#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
+#define tc_to_host_async(...) tc_to_host_async_at(__VA_ARGS__, TC_HERE)
+#else
+#define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_to_host(...) tc_to_host_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#endif
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)
@@ -87,13 +182,12 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 #define tc_item_i32(t, ...) tc_item_i32_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_i64(t, ...) tc_item_i64_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_bool(t, ...) tc_item_bool_at(t, __VA_ARGS__, TC_HERE)
-#define tc_to_host(t, out, ...) tc_to_host_at(t, out, __VA_ARGS__, TC_HERE)
-#define tc_to_host_async(t, out, ...) tc_to_host_async_at(t, out, __VA_ARGS__, TC_HERE)
 #define tc_to_host_wait(...) tc_to_host_wait_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(n, ...) tc_eval_at(n, __VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
 #define tc_map_shared(t, out_data, ...) tc_map_shared_at(t, out_data, __VA_ARGS__, TC_HERE)
 #define tc_save_npy(path, ...) tc_save_npy_at(path, __VA_ARGS__, TC_HERE)
+#define tc_optimizer_add_group(opt, params, n, ...) tc_optimizer_add_group_at(opt, params, n, __VA_ARGS__, TC_HERE)
 #define tc_allclose(a, b, rtol, atol, ...) tc_allclose_at(a, b, rtol, atol, __VA_ARGS__, TC_HERE)
 
 #endif
@@ -394,9 +488,6 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_dtype(t...) tc_dtype_at(__VA_OPT__(t,) TC_HERE)
 #define tc_numel(t...) tc_numel_at(__VA_OPT__(t,) TC_HERE)
 #define tc_device_of(t...) tc_device_of_at(__VA_OPT__(t,) TC_HERE)
-#define tc_from_host(data, shape, type...) tc_from_host_at(data, shape, __VA_OPT__(type,) TC_HERE)
-#define tc_from_host_strided(data, shape, strides, type...) tc_from_host_strided_at(data, shape, strides, __VA_OPT__(type,) TC_HERE)
-#define tc_borrow(data, shape, type, flags, release, arg...) tc_borrow_at(data, shape, type, flags, release, __VA_OPT__(arg,) TC_HERE)
 #define tc_map(t...) tc_map_at(__VA_OPT__(t,) TC_HERE)
 #define tc_unmap(t...) tc_unmap_at(__VA_OPT__(t,) TC_HERE)
 #define tc_print(t...) tc_print_at(__VA_OPT__(t,) TC_HERE)
@@ -419,6 +510,8 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_zero_grad(opt...) tc_zero_grad_at(__VA_OPT__(opt,) TC_HERE)
 #define tc_set_lr(opt, lr...) tc_set_lr_at(opt, __VA_OPT__(lr,) TC_HERE)
 #define tc_get_lr(opt...) tc_get_lr_at(__VA_OPT__(opt,) TC_HERE)
+#define tc_set_group_lr(opt, group, lr...) tc_set_group_lr_at(opt, group, __VA_OPT__(lr,) TC_HERE)
+#define tc_get_group_lr(opt, group...) tc_get_group_lr_at(opt, __VA_OPT__(group,) TC_HERE)
 #define tc_optimizer_state(opt, i...) tc_optimizer_state_at(opt, __VA_OPT__(i,) TC_HERE)
 #define tc_optimizer_set_state(opt, i, value...) tc_optimizer_set_state_at(opt, i, __VA_OPT__(value,) TC_HERE)
 #define tc_clip_grad_norm(params, n, max_norm...) tc_clip_grad_norm_at(params, n, __VA_OPT__(max_norm,) TC_HERE)

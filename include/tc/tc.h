@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-// The version of these headers; the library's own is tc_version().
+// The version of these headers; the library's own is tc_version_text().
 #define TC_VERSION_MAJOR 0
 #define TC_VERSION_MINOR 1
 #define TC_VERSION_PATCH 0
@@ -57,6 +57,10 @@ typedef struct tc_dims {
   int32_t rank;  // how many of dim count; -1: all axes
   int64_t dim[TC_MAX_RANK];  // the numbers; what lies behind the first rank of them is not looked at
 } tc_dims;
+
+// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it is written TC_ZERO, a zero with a minus sign:
+// (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
+#define TC_ZERO (-0.0)
 
 // A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
 typedef struct tc_num {
@@ -120,8 +124,8 @@ static inline tc_num tc_num_int(int64_t v) {
 
 // ---- Library ----
 
-// Version as "major.minor.patch". Thread-safe.
-TC_API const char *tc_version(void);
+// Version as "major.minor.patch". Thread-safe. (The name without _text is gperftools' tcmalloc's.)
+TC_API const char *tc_version_text(void);
 // Text of a status, as "shapes do not fit". Thread-safe; never NULL.
 TC_API const char *tc_status_text(tc_status status);
 // Name of a type, as "f32". Thread-safe; never NULL.
@@ -131,16 +135,20 @@ TC_API size_t tc_type_bytes(tc_type type);
 // The type of an op of two tensors of these types (torch.promote_types). Thread-safe.
 TC_API tc_type tc_promote_types(tc_type a, tc_type b);
 
-// What went wrong first since the last tc_clear_error, on this thread.
+// What the latest call of this thread that failed has failed with: its text belongs to the status, poisoned handle or NULL which that call returned. Of a
+// call that was given a poisoned handle it is what the handle was poisoned with, wherever that was; a sync point that tells of an assign, a backward or an
+// optimizer's step that failed before gives that one's.
 typedef struct tc_error {
   tc_status status;  // TC_OK if nothing went wrong
   const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
-  const char *op;       // name of the op or function
-  const char *site;     // "file:line" of the caller, or a code address
+  const char *op;  // name of the op or function
+  const char *site;  // "file:line" of the caller, or a code address
 } tc_error;
 
-// The first error of this thread since it was cleared (status TC_OK and an empty message if none). Borrowed until the next error or clear.
+// Status TC_OK and an empty message if nothing has failed since the last tc_clear_error. Borrowed until the next error or clear. Of what was poisoned more
+// than some 60 errors of the process ago the message is the status's text alone.
 TC_API const tc_error *tc_last_error(void);
+// Forgets it, as a program does that has dealt with an error and goes on.
 // Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else the thread's next sync point fails with it, too, once.
 TC_API void tc_clear_error(void);
 
@@ -239,7 +247,9 @@ TC_API tc_status tc_pop_device(void);
 
 // ---- Lifetime ----
 
-// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest.
+// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest, 256 deep: beyond
+// that a begin fails, and so does the next sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one line leave more
+// and more temporaries alive, since no scope ends between them, that is told once in the log.
 // A handle made in no scope lives until tc_release, or the end of the process.
 typedef struct tc_scope {
   uint32_t depth, mark;  // the library's own
@@ -271,12 +281,24 @@ TC_API const char *tc_device_of(tc_tensor t);  // such as "tc:cpu", static; ""
 
 // ---- Into tensors ----
 
+// In C the macros of sites.h tell the library what a pointer to elements points to, here and in tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE.
+// Unsigned integers stand for whole numbers of as many bits, those of 16 bits for halves, too. What is void *, char * or unsigned char * is raw
+// bytes, and not looked at. From C++, bindings and plain calls nothing is.
+typedef enum tc_ctype {
+#define TC_CTYPE(NAME, c, types) TC_C_##NAME,
+#include <tc/ctypes.def>
+#undef TC_CTYPE
+  TC_C_ANY  // not looked at
+} tc_ctype;
+
 // A copy of host data, of shape and type, in the current scope; data is free again at once. strides in elements (NULL: dense row-major; negative and zero
 // allowed). TC_ERR_ARG if data is NULL and there are elements, TC_ERR_SHAPE and TC_ERR_DTYPE for what is no shape or type.
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
 // Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
 // where borrowing fails).
+// What the memory holds when a run reads it is what counts: nothing is read before a sync point, so a write of the caller's between recording and the run
+// shows in what was recorded before it. Memory that is to be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync; views of such a tensor, and what other threads use of it,
 // are copies.
 // On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
@@ -289,6 +311,10 @@ typedef enum tc_borrow_flags {
 // A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and TC_ERR_ARG for other flags; where it fails the memory is the
 // caller's still.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
+// The three with the pointer's type, which is what the macros call.
+TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
+TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
+TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
 // Each returns the first thing that failed since the last one (see tc_last_error), or what its own run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE,
@@ -297,7 +323,7 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // op made the first one, at which line, of what; of a gradient, of which op's, at which line.
 
 // The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one
-// element.
+// element. tc_item(t, &v) asks for v's type, which is bool, int32_t, int64_t, float or double.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
 // The same as this type, whatever t's is. What an integer type does not hold gives its nearest bound, fractions are cut off, NaN is 0.
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
@@ -311,6 +337,9 @@ TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
 // tc_sync(NULL) has returned TC_OK, and must stay where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the value is larger
 // than 32 MiB, it is there at once. A copy that nobody waited for before tc_shutdown is given up.
 TC_API tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
+// The two with the pointer's type, as above.
+TC_API tc_status tc_to_host_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
 // Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the device is lost: then they will not come. Thread-safe.
 TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 // Runs everything pending on this thread and stores the n tensors.
@@ -397,27 +426,32 @@ TC_API tc_status tc_set_rng_state(tc_rng_state state);
 // Parameters may be on several devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated,
 // so that the first step is as all others are.
 
-// Nothing is filled in for fields left at zero: beta1 = 0 is a choice, too. PyTorch's defaults: (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}.
+// Fields left out, or 0, are PyTorch's defaults, which stand beside them; TC_ZERO is a true zero.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
 // An optimizer holds its parameters and their state until tc_optimizer_destroy.
 typedef struct tc_optimizer tc_optimizer;
 // Of tc_sgd.
 typedef struct tc_sgd_options {
-  // learning rate; share of the former direction; what the new gradient's share in it lacks to 1; share of the parameter that is added to its gradient
-  double lr, momentum, dampening, weight_decay;
+  double lr;  // learning rate, 1e-3
+  // share of the former direction; what the new gradient's share in it lacks to 1; share of the parameter that is added to its gradient: 0
+  double momentum, dampening, weight_decay;
   bool nesterov;  // wants momentum and no dampening
 } tc_sgd_options;
 // Of tc_adam and tc_adamw.
 typedef struct tc_adam_options {
-  // learning rate; decay of the mean of gradients; decay of the mean of their squares; added to its root; share of the parameter that is added to its gradient
-  double lr, beta1, beta2, eps, weight_decay;
+  double lr;  // learning rate, 1e-3
+  double beta1, beta2;  // decay of the mean of gradients, 0.9, and of the mean of their squares, 0.999
+  double eps;  // added to its root, 1e-8
+  double weight_decay;  // share of the parameter that is added to its gradient, 0; of AdamW 0.01
   bool decoupled;  // AdamW: weight decay goes to the parameter, not into its gradient
 } tc_adam_options;
 // Of tc_rmsprop.
 typedef struct tc_rmsprop_options {
-  // learning rate; decay of the mean of squares; added to its root; share of the parameter that is added to its gradient; share of the former direction
-  double lr, alpha, eps, weight_decay, momentum;
+  double lr;  // learning rate, 0.01
+  double alpha;  // decay of the mean of squares, 0.99
+  double eps;  // added to its root, 1e-8
+  double weight_decay, momentum;  // share of the parameter that is added to its gradient; share of the former direction: 0
 } tc_rmsprop_options;
 // Over n parameters of any shapes, which are retained; params is copied. To be destroyed by the thread that made it.
 TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);  // torch.optim.SGD
@@ -426,6 +460,19 @@ TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options op
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 // Releases parameters and state; NULL is fine.
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
+// Groups of parameters with numbers of their own, as PyTorch's param_groups. What an optimizer is made over is its group 0. This adds n parameters, which
+// it does not have yet, as its next group, and is a sync point as making one is. On failure nothing has changed.
+//   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
+//   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_group_options){.weight_decay = TC_ZERO});
+typedef struct tc_group_options {
+  double lr;  // left out: that of group 0, whatever it is at a step
+  double weight_decay;  // left out: that of group 0
+} tc_group_options;
+// TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE unless parameters are floating, TC_ERR_HANDLE if one is dead.
+TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) TC_MUST_USE;
+// How many groups there are, and in which one the i-th parameter is (-1 past the end).
+TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
+TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);
 // "sgd", "adam", "adamw" or "rmsprop"; "" for NULL.
 TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
 // Its i-th parameter, which stays the optimizer's; the null handle past the end.
@@ -434,9 +481,13 @@ TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
 // tc_zero_grad_of all of its parameters. TC_ERR_ARG for NULL.
 TC_API tc_status tc_zero_grad(tc_optimizer *opt);
-// The learning rate of the steps from now on; makes no new plan. TC_ERR_ARG if it is negative or not finite, or opt is NULL; reading that gives NaN.
+// The learning rate of the steps from now on, of group 0 and of the groups that have none of their own; makes no new plan. TC_ERR_ARG if it is negative or not
+// finite, or opt is NULL; reading that gives NaN.
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
 TC_API double tc_get_lr(const tc_optimizer *opt);
+// The same of one group, which has its own from then on. TC_ERR_ARG if there is no such group, too.
+TC_API tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr);
+TC_API double tc_get_group_lr(const tc_optimizer *opt, int group);
 // State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it. A state has its parameter's shape, TC_ERR_SHAPE else,
 // and is cast to its type; "step.3" is a scalar. TC_ERR_ARG if there is no entry i.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
@@ -447,7 +498,7 @@ TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor valu
 // the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
-// ---- Options of ops: fields left out are PyTorch's defaults, but for batch norm's numbers ----
+// ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ----
 // A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding = TC_SHAPE(1, 2).
 
 // Of tc_conv1d to tc_conv_transpose3d, and tc_nn_conv2d.
@@ -467,7 +518,7 @@ typedef struct tc_pool_options {
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
 typedef struct tc_batch_norm_options {
   bool training;  // by the batch's statistics, and the running ones move; else by the running ones
-  double momentum, eps;  // of the new statistics in the running ones; added to the variance
+  double momentum, eps;  // of the new statistics in the running ones, 0.1; added to the variance, 1e-5
 } tc_batch_norm_options;
 // Of tc_interpolate.
 typedef enum tc_interpolation {
@@ -481,7 +532,7 @@ typedef struct tc_interpolate_options {
 // Of tc_scaled_dot_product_attention.
 typedef struct tc_attention_options {
   bool causal;  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to key_length - l + i
-  double scale;  // of q k^T; 0: 1 / sqrt(e)
+  double scale;  // of q k^T; 1 / sqrt(e) if left out
   int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
   double dropout;  // probability, applied to the weights
 } tc_attention_options;

@@ -58,9 +58,15 @@ static int find(const char *op, const tc_archive *a, const char *name, const cha
   return -1;
 }
 
+static tc_status no_archive(const char *op, tc_site site) {
+  char why[256];
+  return tc_fail(TC_ERR_ARG, op, site, "there is no archive%s", tc_error_of("safetensors_open npz_open", why, sizeof why));
+}
+
 tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site) {
   TC_CALLED_AS("archive_get");
-  if (a == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, a ? "name is NULL" : "there is no archive"));
+  if (a == NULL) return tc_poison(no_archive("archive_get", site));
+  if (name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "archive_get", site, "name is NULL"));
   int i = find("archive_get", a, name, "", NULL, site);
   return i < 0 ? tc_poison(TC_ERR_ARG) : a->get(a, i, site);
 }
@@ -87,7 +93,7 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
   int i = find(op, a, name, wanted, taken, site);
   if (i < 0) return TC_ERR_ARG;
   tc_tensor t = a->get(a, i, site);
-  if (!tc_is_valid(t)) return (tc_status)t.gen;
+  if (!tc_is_valid(t)) return tc_poison_told(t);
   tc_dims want = tc_shape_at(to, site), have = tc_shape_at(t, site);
   tc_type type = tc_dtype_at(to, site), type_there = tc_dtype_at(t, site);
   bool same = want.rank == have.rank && memcmp(want.dim, have.dim, (size_t)want.rank * sizeof want.dim[0]) == 0;
@@ -128,7 +134,7 @@ tc_status tc_archive_match(const char *op, const tc_archive *a, const char *pref
 tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
   TC_CALLED_AS("archive_load");
   const char *op = tc_outer_op;
-  if (a == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no archive");
+  if (a == NULL) return no_archive(op, site);
   if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   tc_tensor *value = calloc((size_t)n + 1, sizeof *value);
   if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);

@@ -131,6 +131,8 @@ tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor
   tc_tensor mean = tc_nn_get_leaf(op, p, path, "running_mean", false, site), var = tc_nn_get_leaf(op, p, path, "running_var", false, site);
   tc_tensor count = tc_nn_get_leaf(op, p, path, "num_batches_tracked", true, site);
   tc_batch_norm_options options = {.training = tc_nn_training(p), .momentum = momentum, .eps = eps};
+  if (momentum == 0) options.momentum = TC_ZERO;
+  if (eps == 0) options.eps = TC_ZERO;
   tc_tensor y = tc_batch_norm_at(x, mean, var, weight, bias, options, site);
   if (!options.training || is_none(count) || !tc_is_valid(y)) return y;
   tc_status st = tc_assign_at(count, tc_add_num_at(count, tc_num_int(1), site), site);

@@ -164,7 +164,7 @@ static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, con
   char name[TC_NN_PATH_BYTES];
   TC_TRY(join(op, name, path, leaf, site));
   tc_tensor t = add(op, p, name, init, is_buffer, site);
-  return t.slot >= TC_POISON ? (tc_status)t.gen : TC_OK;
+  return t.slot >= TC_POISON ? tc_poison_told(t) : TC_OK;
 }
 
 tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
@@ -200,7 +200,7 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
     if (tc_is_valid(t))
       tc_release_at(old, site), p->tensor[i] = t;
     else
-      st = (tc_status)t.gen;
+      st = tc_poison_told(t);
   }
   tc_scope_end_at(scope, 0);
   return st;
@@ -238,4 +238,30 @@ tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
   if (p == NULL) return tc_fail(TC_ERR_ARG, "nn_save", site, "there is no list");
   static const char *const meta[] = {"format", "pt"};
   return tc_safetensors_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), 1, meta, site);
+}
+
+// An optimizer's parameter that is not among ours would not be saved.
+static tc_status check_has_params(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts, tc_site site) {
+  if (p == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no list");
+  for (int k = 0; opts && k < n_opts; k++) {
+    tc_tensor t;
+    for (int i = 0; opts[k] && (t = tc_optimizer_param(opts[k], i)).gen; i++) {
+      int at = 0;
+      while (at < p->n_params && (p->tensor[at].slot != t.slot || p->tensor[at].gen != t.gen)) at++;
+      if (at == p->n_params) return tc_fail(TC_ERR_ARG, op, site, "parameter %d of optimizer %d is not in the list, and would not be saved", i, k);
+    }
+  }
+  return TC_OK;
+}
+
+tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step, tc_site site) {
+  TC_CALLED_AS("nn_checkpoint_save");
+  TC_TRY(check_has_params("nn_checkpoint_save", p, n_opts, opts, site));
+  return tc_checkpoint_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, step, site);
+}
+
+tc_status tc_nn_checkpoint_load_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step, tc_site site) {
+  TC_CALLED_AS("nn_checkpoint_load");
+  TC_TRY(check_has_params("nn_checkpoint_load", p, n_opts, opts, site));
+  return tc_checkpoint_load_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, out_step, site);
 }

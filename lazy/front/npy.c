@@ -302,6 +302,6 @@ tc_tensor tc_load_npy_at(const char *path, tc_site site) {
     out = tc_npy_read(f, is_file ? (uint64_t)info.st_size : TC_NPY_ENDLESS, site, why, sizeof why);
   }
   if (f) fclose(f);
-  if (!tc_is_valid(out) && why[0]) tc_fail((tc_status)out.gen, "load_npy", site, "%s: %s", path, why);
-  return out;
+  if (tc_is_valid(out) || !why[0]) return out;
+  return tc_poison(tc_fail(tc_poison_status(out), "load_npy", site, "%s: %s", path, why));
 }

@@ -109,7 +109,7 @@ static tc_tensor npz_get(const tc_archive *a, int i, tc_site site) {
   else
     t = read_member(member, info.size, site, why, sizeof why);
   if (member) lib.zip_fclose(member);
-  if (!tc_is_valid(t) && why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
+  if (!tc_is_valid(t) && why[0]) t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
   return t;
 }
 

@@ -157,7 +157,7 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
   for (int i = 0; i < n; i++) {
     int64_t start = i * size, stop = TC_MIN(extent, start + TC_MIN(size, extent));
     out[i] = tc_slice_at(x, axis, start, stop, 1, site);
-    if (!tc_is_valid(out[i])) return tc_fail(TC_ERR_STATE, "split", site, "piece %d cannot be recorded", i);
+    if (!tc_is_valid(out[i])) return tc_poison_told(out[i]);
   }
   return TC_OK;
 }
@@ -180,7 +180,7 @@ tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site sit
     for (int k = 0; k < n; k++)
       if (k != i) shape.dim[k] = 1;
     grids[i] = tc_expand_at(tc_reshape_at(xs[i], shape, site), full, site);
-    if (!tc_is_valid(grids[i])) return tc_fail(TC_ERR_STATE, "meshgrid", site, "grid %d cannot be recorded", i);
+    if (!tc_is_valid(grids[i])) return tc_poison_told(grids[i]);
   }
   memcpy(out, grids, (size_t)n * sizeof *out);
   return TC_OK;

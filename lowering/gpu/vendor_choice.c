@@ -28,9 +28,10 @@ static void write_key(const tc_vendor_product *v, const tc_expansion *e, char ke
 }
 
 static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
-  bool clean = tc_last_error()->status == TC_OK, made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
+  tc_error_mark before = tc_error_now();
+  bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return made;
 }
 
@@ -38,10 +39,10 @@ static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *
 static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out) {
   tc_gpu_algorithm a;
   int n = 0;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return n > 0 && make(v, g, &a, out);
 }
 
@@ -79,9 +80,9 @@ static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc
 static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   tc_gpu_algorithm a;
   int n = 0;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return st != TC_OK || n > 0;
 }
 

@@ -127,10 +127,10 @@ static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
 
 static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   const tc_vendor_conv *v = arg;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return made;
 }
 
@@ -143,10 +143,10 @@ static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
   tc_gpu_algorithm a[MOST_TRIED];
   tc_gpu_call *call = NULL;
   int n = 0;
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   for (int i = 0; i < n && !call; i++) (void)make(v, &a[i], &call);
   return call;
 }

@@ -96,13 +96,13 @@ static bool measure(trial *t, tc_vendor_times *out) {
 }
 
 bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   trial t = {.v = v, .g = v->graph->target.gpu};
   bool measured = measure(&t, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,
                 tc_last_error()->message);
   tc_gpu_free(t.g, t.leaf[0]), tc_gpu_free(t.g, t.leaf[1]), tc_gpu_free(t.g, t.out);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return measured;
 }

@@ -147,7 +147,7 @@ static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e,
 }
 
 bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out) {
-  bool clean = tc_last_error()->status == TC_OK;
+  tc_error_mark before = tc_error_now();
   trial *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
   t->g = gr->graph->target.gpu, t->gr = gr;
@@ -157,6 +157,6 @@ bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const 
                 (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);
-  if (clean) tc_forget_error();
+  (void)tc_error_tell(before);
   return measured;
 }

@@ -146,7 +146,7 @@ static void expect_values(tc_tensor t, const double *want, int n) {
 
 Test(conv, batch_norm_moves_the_running_values_by_momentum) {
   tc_tensor mean = zeros(S(2)), var = tc_ones(S(2), TC_F32), x = two_channels();
-  tc_tensor y = tc_batch_norm(x, mean, var, NONE, NONE, (tc_batch_norm_options){.training = true, .momentum = 0.25});
+  tc_tensor y = tc_batch_norm(x, mean, var, NONE, NONE, (tc_batch_norm_options){.training = true, .momentum = 0.25, .eps = TC_ZERO});
   expect_values(mean, (const double[]){0.75, 0.5}, 2);
   expect_values(var, (const double[]){0.75 + 14.0 / 12, 0.75 + 16.0 / 12}, 2);
   expect_values(y, (const double[]){-2 / sqrt(3.5), -1 / sqrt(3.5), -1, -1, 0, 3 / sqrt(3.5), 1, 1}, 8);
@@ -162,7 +162,7 @@ Test(conv, an_empty_batch_leaves_the_running_values) {
 
 Test(conv, evaluation_reads_the_running_values_and_leaves_them) {
   tc_tensor mean = tc_full(S(2), 1, TC_F32), var = tc_full(S(2), 4, TC_F32);
-  tc_tensor y = tc_batch_norm(two_channels(), mean, var, NONE, NONE, (tc_batch_norm_options){.momentum = 0.5});
+  tc_tensor y = tc_batch_norm(two_channels(), mean, var, NONE, NONE, (tc_batch_norm_options){.momentum = 0.5, .eps = TC_ZERO});
   expect_values(y, (const double[]){0, 0.5, -0.5, -0.5, 1, 2.5, 1.5, 1.5}, 8);
   expect_values(mean, (const double[]){1, 1}, 2);
   expect_values(var, (const double[]){4, 4}, 2);

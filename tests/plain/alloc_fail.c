@@ -42,7 +42,7 @@ static long own_fail_at(long n, int sticky) {
 // ---- The work ----
 
 static tc_status status_of(tc_tensor x) {
-  return tc_is_valid(x) ? TC_OK : (tc_status)x.gen;
+  return tc_is_valid(x) ? TC_OK : tc_poison_status(x);
 }
 
 // In memory where there is such a place: thousands of files are made, and each save waits for the disk.

@@ -1,4 +1,4 @@
-// Errors of a thread: the first stays, texts name op, values and place. Also the tables of the public header.
+// Errors of a thread: the latest call's is told, poison names its own, texts name op, values and place. Also the tables of the public header.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
@@ -6,18 +6,51 @@
 #include "runtime/hash.h"
 #include "runtime/status.h"
 
-Test(status, first_error_stays_until_cleared) {
+Test(status, an_error_stays_until_the_next_call_fails_or_it_is_cleared) {
   cr_assert_eq(tc_last_error()->status, TC_OK);
   cr_assert_str_eq(tc_last_error()->message, "");
   cr_assert_eq(tc_fail(TC_ERR_SHAPE, "matmul", TC_HERE, "k is %d and %d", 3, 4), TC_ERR_SHAPE);
-  cr_assert_eq(tc_fail(TC_ERR_DTYPE, "add", 0, "no"), TC_ERR_DTYPE);
   const tc_error *e = tc_last_error();
   cr_assert_eq(e->status, TC_ERR_SHAPE);
   cr_assert_str_eq(e->op, "matmul");
   cr_assert_eq(strncmp(e->message, "matmul: k is 3 and 4 (at ", 25), 0);
   cr_assert_not_null(strstr(e->site, "test_status.c:"));
+  cr_assert_eq(tc_fail(TC_ERR_SHAPE, "add", 0, "no"), TC_ERR_SHAPE);
+  cr_assert_str_eq(tc_last_error()->message, "add: no");
   tc_clear_error();
   cr_assert_eq(tc_last_error()->status, TC_OK);
+}
+
+static void fail_in_a_call(void) {
+  TC_CALLED_AS("outer");
+  (void)tc_fail(TC_ERR_MEMORY, "inner", 0, "knows most");
+  (void)tc_fail(TC_ERR_MEMORY, "outer", 0, "knows less");
+}
+
+// What fails because of an error knows less; but a status that is returned has its own text.
+Test(status, within_a_call_the_first_of_a_status_stays) {
+  fail_in_a_call();
+  cr_assert_str_eq(tc_last_error()->message, "inner: knows most");
+  fail_in_a_call();
+  cr_assert_str_eq(tc_last_error()->message, "inner: knows most");
+  (void)tc_fail(TC_ERR_IO, "other", 0, "failed");
+  cr_assert_str_eq(tc_last_error()->message, "other: failed");
+}
+
+Test(status, poison_names_its_error_and_the_librarys_own_give_way) {
+  tc_tensor a = tc_poison(tc_fail(TC_ERR_SHAPE, "a", 0, "first")), b = tc_poison(tc_fail(TC_ERR_SHAPE, "b", 0, "second"));
+  cr_assert_eq(tc_poison_told(a), TC_ERR_SHAPE);
+  cr_assert_str_eq(tc_last_error()->message, "a: first");
+  tc_error_mark before = tc_error_now();
+  (void)tc_fail(TC_ERR_MEMORY, "own", 0, "dealt with");
+  cr_assert(tc_error_tell(before));
+  cr_assert_str_eq(tc_last_error()->message, "a: first");
+  cr_assert_eq(tc_poison_told(b), TC_ERR_SHAPE);
+  cr_assert_str_eq(tc_last_error()->message, "b: second");
+  for (int i = 0; i < 100; i++) (void)tc_fail(TC_ERR_IO, "c", 0, "%d", i);
+  cr_assert_eq(tc_poison_told(a), TC_ERR_SHAPE);
+  cr_assert_str_eq(tc_last_error()->message, tc_status_text(TC_ERR_SHAPE));
+  cr_assert_eq(tc_poison_told((tc_tensor){5, 5}), TC_ERR_HANDLE);
 }
 
 Test(status, long_text_is_cut_before_the_place) {
@@ -61,7 +94,7 @@ Test(status, dims_print_as_a_list) {
 }
 
 Test(status, tables_answer_for_every_row_and_beyond) {
-  cr_assert_str_eq(tc_version(), "0.1.0");
+  cr_assert_str_eq(tc_version_text(), "0.1.0");
   for (int i = 0; i < TC_N_STATUSES; i++) cr_assert_not_null(tc_status_text((tc_status)i));
   for (int i = 0; i < TC_N_TYPES; i++) cr_assert_neq(tc_type_bytes((tc_type)i), 0);
   cr_assert_str_eq(tc_type_name(TC_BF16), "bf16");
