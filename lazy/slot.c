@@ -233,10 +233,10 @@ static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
 }
 
 void tc_pool_watch(tc_trace *t, tc_site site) {
-  struct tc_watch *w = &t->watch;
+  struct tc_pile *w = &t->watch;
   if (site != w->site && w->site && ++w->n_others < RUNS_ELSEWHERE) return;
   bool counting = site == w->site && t->n_pool >= w->n_pool;
-  if (!counting) *w = (struct tc_watch){.site = site, .n_pool = t->n_pool};
+  if (!counting) *w = (struct tc_pile){.site = site, .n_pool = t->n_pool};
   w->n_others = 0;
   if (++w->n_runs < WATCHED_RUNS) return;
   uint32_t n_alive = 0;
@@ -245,7 +245,7 @@ void tc_pool_watch(tc_trace *t, tc_site site) {
     n_alive += tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen;
   }
   if (n_alive >= LEFT_BEHIND * WATCHED_RUNS) warn_of_temporaries(t, n_alive);
-  *w = (struct tc_watch){.site = site, .n_pool = t->n_pool};
+  *w = (struct tc_pile){.site = site, .n_pool = t->n_pool};
 }
 
 // ---- the end of all ----

@@ -153,7 +153,7 @@ tc_trace *tc_trace_begin(void) {
     tc_trace_reset(t);  // epoch 1
   }
   t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->synced = 0;
-  t->watch = (struct tc_watch){0};
+  t->watch = (struct tc_pile){0};
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
   tc_biased_lock_begin(&t->lock);

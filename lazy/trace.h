@@ -133,7 +133,7 @@ struct tc_trace {
   uint32_t n_tidy;            // of the innermost scope when it was last tidied
   uint32_t mark[TC_MAX_SCOPES], n_mark;
   tc_site scope_site[TC_MAX_SCOPES];  // where the open scopes were begun
-  struct tc_watch {           // whether a line's runs leave more and more temporaries: tc_pool_watch
+  struct tc_pile {            // whether a line's runs leave more and more temporaries: tc_pool_watch
     tc_site site;             // 0: none yet
     uint32_t n_runs, n_others, n_pool;  // there, elsewhere since, and the handles of open scopes when counting began
   } watch;

@@ -70,7 +70,7 @@ TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *
 // error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE, TC_ERR_DTYPE; damage: TC_ERR_IO). Runs what is pending, and holds nothing of the file afterwards.
 TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
                                     int64_t *out_step) TC_MUST_USE;
-// The same with any number of optimizers, which are given again in the same order; a second one's state is "optimizer1.<state>". Of each the learning rates
+// The same, errors too (TC_ERR_IO, TC_ERR_ARG, ..), with any number of optimizers, which are given again in the same order; a second one's state is "optimizer1.<state>". Of each the learning rates
 // of all groups are saved. A model of named parameters is saved whole, with its buffers, by tc_nn_checkpoint_save (nn.h).
 TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
                                          tc_optimizer *const *opts, int64_t step) TC_MUST_USE;

@@ -288,7 +288,7 @@ typedef enum tc_ctype {
 #define TC_CTYPE(NAME, c, types) TC_C_##NAME,
 #include <tc/ctypes.def>
 #undef TC_CTYPE
-  TC_C_ANY  // not looked at
+  TC_C_ANY  // to anything: not looked at
 } tc_ctype;
 
 // A copy of host data, of shape and type, in the current scope; data is free again at once. strides in elements (NULL: dense row-major; negative and zero
@@ -311,7 +311,7 @@ typedef enum tc_borrow_flags {
 // A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and TC_ERR_ARG for other flags; where it fails the memory is the
 // caller's still.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
-// The three with the pointer's type, which is what the macros call.
+// The three with the pointer's type, which is what the macros call: shape, type and errors are theirs, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
