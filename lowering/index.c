@@ -1,8 +1,6 @@
 // Sums of terms: adding, comparing, dividing. See index.h.
 #include "lowering/index.h"
 
-#include <string.h>
-
 tc_index tc_ix_const(int64_t v) {
   return (tc_index){.base = v};
 }
@@ -91,7 +89,8 @@ bool tc_ix_equal(const tc_index *a, const tc_index *b) {
 }
 
 bool tc_ix_take_stride(tc_index *x, uint8_t range, int64_t *stride) {
-  tc_index rest = tc_ix_const(x->base);
+  tc_index rest;
+  tc_ix_set(&rest, x->base);
   *stride = 0;
   for (int i = 0; i < x->n; i++) {
     const tc_term *t = &x->term[i];
@@ -103,14 +102,13 @@ bool tc_ix_take_stride(tc_index *x, uint8_t range, int64_t *stride) {
       *stride = t->coef;
     }
   }
-  *x = rest;
+  tc_ix_copy(x, &rest);
   return true;
 }
 
 bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r) {
-  *q = tc_ix_const(0);
-  *r = tc_ix_const(0);
-  if (m == 1) return *q = *x, true;
+  tc_ix_set(q, 0), tc_ix_set(r, 0);
+  if (m == 1) return tc_ix_copy(q, x), true;
   int64_t most = 0;
   if (x->base < 0) return false;
   q->base = x->base / m, r->base = most = x->base % m;
@@ -144,7 +142,7 @@ bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q
 
 bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out) {
   int64_t stride = 1;
-  *out = tc_ix_const(0);
+  tc_ix_set(out, 0);
   for (int i = d->rank; i-- > 0;) {
     if (!tc_ix_add(out, &idx[i], stride)) return false;
     stride *= d->dim[i];
@@ -154,18 +152,19 @@ bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, t
 }
 
 bool tc_ix_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out) {
-  tc_index rest = *flat, q;
-  for (int i = 0; i < d->rank; i++) out[i] = tc_ix_const(0);
+  tc_index rest, q;
+  tc_ix_copy(&rest, flat);
+  for (int i = 0; i < d->rank; i++) tc_ix_set(&out[i], 0);
   int top = 0;
   while (top < d->rank && d->dim[top] == 1) top++;
   for (int i = d->rank; i-- > top;) {
     if (d->dim[i] == 1) continue;
     if (i == top) {
-      out[i] = rest;
+      tc_ix_copy(&out[i], &rest);
     } else if (!tc_ix_divmod(&rest, d->dim[i], e, &q, &out[i])) {
       return false;
     } else {
-      rest = q;
+      tc_ix_copy(&rest, &q);
     }
     tc_ix_simplify(&out[i], e);
   }

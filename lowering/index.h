@@ -5,6 +5,9 @@
 #ifndef TC_LOWERING_INDEX_H
 #define TC_LOWERING_INDEX_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "runtime/status.h"
 
 #define TC_MAX_TERMS 16  // a slice of eight axes: a range and a start of each
@@ -35,6 +38,13 @@ static inline int64_t tc_ceil_div(int64_t a, int64_t b) {
 }
 
 tc_index tc_ix_const(int64_t v);
+// *x = tc_ix_const(v), and *x = *from: without the terms that are not there, most of an index's bytes.
+static inline void tc_ix_set(tc_index *x, int64_t v) {
+  x->n = 0, x->base = v;
+}
+static inline void tc_ix_copy(tc_index *x, const tc_index *from) {
+  memcpy(x, from, offsetof(tc_index, term) + (size_t)from->n * sizeof from->term[0]);
+}
 // The value of a range.
 tc_index tc_ix_range(uint8_t range);
 bool tc_ix_add_term(tc_index *x, tc_term t);

@@ -17,7 +17,8 @@ static tc_term range(uint8_t r, int64_t coef) {
 }
 
 tc_index tc_view_flat(const tc_group *gp, tc_level level) {
-  tc_index x = tc_ix_const(0);
+  tc_index x;
+  tc_ix_set(&x, 0);
   if (level == TC_LEVEL_COLUMN) {
     (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, TC_RANGE_A, 0, gp->part, 0, gp->f});
     (void)tc_ix_add_term(&x, range(TC_RANGE_F, 1));
@@ -38,7 +39,7 @@ bool tc_view_position(const tc_group *gp, const tc_extents *e, tc_level level, c
 // Starts are arguments, or constants behind the steps where lowering made the node. An axis of extent one has only element 0, whatever its start.
 static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < x->shape->d.rank; i++) {
-    out[i] = tc_ix_const(0);
+    tc_ix_set(&out[i], 0);
     if (from->dim[i] == 1) continue;
     int64_t step = (int64_t)x->attr[i];
     if (step > 1 && tc_planted("stride")) step--;
@@ -53,15 +54,18 @@ static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, t
 
 static bool window(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   uint64_t axis = x->attr[0];
-  for (int i = 0; i < from->rank; i++) out[i] = idx[i];
-  out[axis] = tc_ix_const(0);
+  for (int i = 0; i < from->rank; i++) tc_ix_copy(&out[i], &idx[i]);
+  tc_ix_set(&out[axis], 0);
   return tc_ix_add(&out[axis], &idx[axis], (int64_t)x->attr[2]) && tc_ix_add(&out[axis], &idx[from->rank], (int64_t)x->attr[3]);
 }
 
 static void broadcast(const tc_dims *from, const tc_dims *to, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < from->rank; i++) {
     int k = i + to->rank - from->rank;
-    out[i] = from->dim[i] == 1 && to->dim[k] != 1 ? tc_ix_const(0) : idx[k];
+    if (from->dim[i] == 1 && to->dim[k] != 1)
+      tc_ix_set(&out[i], 0);
+    else
+      tc_ix_copy(&out[i], &idx[k]);
   }
 }
 
@@ -72,14 +76,14 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
   switch (x->op) {
     case TC_OP_RESHAPE: return tc_ix_flatten(idx, to, e, &flat) && tc_ix_unflatten(&flat, from, e, out);
     case TC_OP_PERMUTE:
-      for (int i = 0; i < to->rank; i++) out[x->attr[0] >> (8 * i) & 255] = idx[i];
+      for (int i = 0; i < to->rank; i++) tc_ix_copy(&out[x->attr[0] >> (8 * i) & 255], &idx[i]);
       return true;
     case TC_OP_SLICE: return slice(x, from, idx, out);
     case TC_OP_WINDOW: return window(x, from, idx, out);
     case TC_OP_FLIP:
       for (int i = 0; i < to->rank; i++) {
         bool flipped = x->attr[0] >> i & 1;
-        out[i] = tc_ix_const(flipped ? to->dim[i] - 1 : 0);
+        tc_ix_set(&out[i], flipped ? to->dim[i] - 1 : 0);
         if (!tc_ix_add(&out[i], &idx[i], flipped ? -1 : 1)) return false;
       }
       return true;
