@@ -18,7 +18,7 @@
 #define TC_FOLD_WHOLE 64
 #define TC_FOLD_CHAIN 32
 #define TC_FOLD_ROW 16384  // elements of a row that are folded in one go, about; those of more than four times as many are split
-#define TC_FOLD_COLUMN 256  // the same over outer axes, of more than twice as many
+#define TC_FOLD_COLUMN 512  // the same over outer axes, of more than twice as many: parts are no longer than this
 
 // Steps of each chain but the last; k: there is one.
 static inline int64_t tc_chain_of(int64_t k) {

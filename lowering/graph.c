@@ -258,7 +258,7 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
   bool held = inner == 1 && tc_target_clusters(&g->target, outer, run),
        splits = is_foldable_in_parts(like->op) && run > limit && !held && !tc_planted("chain");
-  int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want * 2) : 0;
+  int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want) : 0;
   if (part) {
     tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {3, {outer, run / part, inner}};
     x = reshape_as(g, x, &parts);
