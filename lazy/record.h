@@ -16,11 +16,12 @@
 
 #include "runtime/status.h"
 
-// A number among options: 0 is left out, TC_ZERO is 0. By its bits, since processors may be set to take subnormal numbers for 0.
+// A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since processors may be set to take subnormals for 0. (A zero with
+// a minus sign would not do: gcc -ffast-math makes it a plain one.)
 static inline double tc_option(double given, double otherwise) {
   uint64_t bits;
   memcpy(&bits, &given, sizeof bits);
-  return bits == 0 ? otherwise : bits == UINT64_C(1) << 63 ? 0 : given;
+  return bits << 1 == 0 ? otherwise : bits == 1 ? 0 : given;
 }
 
 typedef struct tc_trace tc_trace;

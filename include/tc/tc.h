@@ -58,9 +58,9 @@ typedef struct tc_dims {
   int64_t dim[TC_MAX_RANK];  // the numbers; what lies behind the first rank of them is not looked at
 } tc_dims;
 
-// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it is written TC_ZERO, a zero with a minus sign:
-// (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
-#define TC_ZERO (-0.0)
+// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it is written TC_ZERO, which is the
+// smallest number above it, and taken for 0 there: (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
+#define TC_ZERO 4.94065645841246544177e-324
 
 // A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
 typedef struct tc_num {
