@@ -193,12 +193,12 @@ static void describe(const search *s, uint32_t node, tc_anomaly *out) {
 }
 
 bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out) {
-  bool clean = tc_last_error()->status == TC_OK, ok;
+  tc_error_mark before = tc_error_now();
   size_t n = (size_t)plan->n_node + 1;
   search s = {.p = plan, .leaf = leaf, .arg = arg};
   s.value = tc_calloc(n, sizeof *s.value), s.n_readers = tc_calloc(n, sizeof *s.n_readers), s.state = tc_calloc(n, 1);
   s.at = tc_calloc(n, sizeof *s.at), s.told = tc_calloc(n, N_TOLD * sizeof *s.told);
-  ok = s.value && s.n_readers && s.state && s.at && s.told && run(&s);
+  bool ok = s.value && s.n_readers && s.state && s.at && s.told && run(&s);
   uint32_t first = ok ? first_made(&s) : TC_LEAF_NONE;
   if (first != TC_LEAF_NONE) describe(&s, first, out);
   for (uint32_t i = 0; s.value && i < plan->n_node; i++) tc_buffer_release(s.value[i]);
@@ -206,7 +206,7 @@ bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   if (ok) return first != TC_LEAF_NONE;
   tc_log_line(TC_LOG_WARN, "TC_ANOMALY: a plan of %u nodes was not looked at: %s", plan->n_node,
-              clean && tc_last_error()->status != TC_OK ? tc_last_error()->message : "a record could not be run alone");
-  if (clean) tc_forget_error();
+              tc_error_now().id != before.id ? tc_last_error()->message : "a record could not be run alone");
+  (void)tc_error_tell(before);
   return false;
 }
