@@ -163,10 +163,10 @@ static void scopes(setting s) {
   tc_release(x);
 }
 
-static const shape shapes[] = {{"chain", chain, 1000},          {"ladder", ladder, 500},     {"fan", fan, 300},
-                               {"parameters", parameters, 300}, {"outputs", outputs, 300},   {"recurrence", recurrence, 120},
+static const shape shapes[] = {{"chain", chain, 400},           {"ladder", ladder, 250},     {"fan", fan, 200},
+                               {"parameters", parameters, 300}, {"outputs", outputs, 200},   {"recurrence", recurrence, 50},
                                {"reversed", reversed, 100},     {"table", table, 400, true}, {"lookups", lookups, 500},
-                               {"views", views, 450},           {"runs", runs, 100},         {"scopes", scopes, 500}};
+                               {"views", views, 450},           {"runs", runs, 100},         {"scopes", scopes, 250}};
 
 static void count(const shape *x, setting s, uint64_t *out) {
   tc_cache_clear();
