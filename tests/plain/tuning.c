@@ -38,6 +38,10 @@ static const problem problems[] = {
     {"f16", 1, 30, 64, 64, false, true, false, TC_F16},
     {"f64", 1, 33, 100, 70, false, false, true, TC_F64},
     {"i32", 1, 33, 100, 70, true, false, false, TC_I32},
+    {"chains", 1, 20, 4700, 70, false, false, true, TC_F32},
+    {"chains, left along rows", 1, 40, 5000, 30, true, true, false, TC_F32},
+    {"chains, few rows, b along k", 1, 3, 4613, 50, false, true, false, TC_F32},
+    {"chains, bf16", 1, 24, 9400, 40, false, false, true, TC_BF16},
 };
 enum { N_PROBLEMS = sizeof problems / sizeof problems[0], WINDOWS = N_PROBLEMS, PANELS, N_ALL };
 
