@@ -251,9 +251,9 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   return r;
 }
 
-// The run joins those that are to be freed if this was its last reference.
+// The run, if there is one, joins those that are to be freed if this was its last reference.
 static void run_drop(tc_run *r, tc_run **dead) {
-  if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
+  if (!r || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
   r->next_dead = *dead;
   *dead = r;
 }

@@ -116,7 +116,7 @@ static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void 
   if (unsigned_bytes(d->dtype)) {
     char why[160];
     tc_tensor t = tc_foreign_copy_unsigned((char *)d->data + d->byte_offset, &shape, d->strides, unsigned_bytes(d->dtype), why, sizeof why, site);
-    if (why[0]) tc_fail((tc_status)t.gen, op, site, "%s", why);
+    if (why[0]) t = tc_poison(tc_fail(tc_poison_status(t), op, site, "%s", why));
     release(m);
     return t;
   }

@@ -249,7 +249,7 @@ static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
   const entry *e = &s->entry[i];
   char why[160];
   tc_tensor t = tc_foreign_copy_unsigned(s->map->at + s->data + e->begin, &e->shape, NULL, e->from_unsigned, why, sizeof why, site);
-  if (why[0]) tc_fail((tc_status)t.gen, tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why);
+  if (why[0]) t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
   return t;
 }
 

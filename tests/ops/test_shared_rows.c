@@ -36,13 +36,13 @@ static tc_tensor index_add_into_zeros(void) {
   return tc_index_add(tc_zeros(TC_SHAPE(1000, 100), TC_F32), 0, ids, rows);
 }
 static tc_tensor scatter_add_into_twos(void) {
-  return tc_scatter_add(tc_full(TC_SHAPE(90000), TC_F32, 2.5), 0, many, src);
+  return tc_scatter_add(tc_full(TC_SHAPE(90000), 2.5, TC_F32), 0, many, src);
 }
 static tc_tensor scatter_add_into_whole_threes(void) {
-  return tc_scatter_add(tc_full(TC_SHAPE(90000), TC_I64, 3), 0, many, many);
+  return tc_scatter_add(tc_full(TC_SHAPE(90000), 3, TC_I64), 0, many, many);
 }
 static tc_tensor fill_read_twice(void) {  // one fill is written into and read besides
-  tc_tensor fill = tc_full(TC_SHAPE(90000), TC_F32, 0.5);
+  tc_tensor fill = tc_full(TC_SHAPE(90000), 0.5, TC_F32);
   return tc_add(tc_scatter_add(fill, 0, many, src), tc_cumsum(fill, 0));
 }
 static tc_tensor embedding_gradient(void) {

@@ -176,7 +176,7 @@ static void keeps_running_statistics(tc_tensor x, const far_values *v, double re
   double zero[2] = {0, 0};
   tc_tensor none = {0, 0}, mean = given(zero, TC_SHAPE(2), TC_F32), var = given(zero, TC_SHAPE(2), TC_F32);
   tc_tensor two = tc_cat(2, (tc_tensor[]){tc_reshape(x, TC_SHAPE(v->n, 1)), tc_reshape(x, TC_SHAPE(v->n, 1))}, 1);
-  tc_tensor y = tc_batch_norm(two, mean, var, none, none, (tc_batch_norm_options){.training = true, .momentum = 1, .eps = 0});
+  tc_tensor y = tc_batch_norm(two, mean, var, none, none, (tc_batch_norm_options){.training = true, .momentum = 1, .eps = TC_ZERO});
   EXPECT_OK(tc_eval(1, &y));
   are_normalised("batch_norm", tc_slice(y, 1, 0, 1, 1), v, 4 * relative);
   is_near("a running mean", number(tc_max(mean, TC_ALL, false)), v->mean, 1e-6);

@@ -106,7 +106,7 @@ static tc_tensor slice(tc_tensor x, int axis) {
 }
 static tc_tensor split(tc_tensor x, int axis) {
   tc_tensor part;
-  return tc_split(x, 2, axis, 1, &part) == TC_OK ? part : tc_div(part, 1);
+  return tc_split(x, 2, axis, 1, &part) == TC_OK ? part : (tc_tensor){0, 0};
 }
 static tc_tensor unfold(tc_tensor x, int axis) {
   return tc_unfold(x, axis, 1, 1);
