@@ -39,14 +39,14 @@ static _Thread_local uint64_t n_clears = 1;
 #define RING 64
 #define ID_LOST 1  // of an error that the ring did not get
 static struct {
+  uint32_t id;  // 0: none
+  tc_status status;
+  const char *op;
+  error_text text;
+} ring_at[RING];  // apart, since it is zero: the library's file would have its bytes
+static struct {
   pthread_mutex_t lock;
   uint32_t n_ids;
-  struct {
-    uint32_t id;  // 0: none
-    tc_status status;
-    const char *op;
-    error_text text;
-  } at[RING];
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_ids = ID_LOST};
 static _Thread_local volatile sig_atomic_t has_ring;  // a signal handler that interrupted it does without
 TC_FORK_SAFE(&ring.lock, 11)
@@ -144,8 +144,8 @@ static void set_latest(uint32_t id, tc_status status, const char *op, const erro
 static uint32_t ring_add(tc_status status, const char *op, const error_text *text) {
   if (!ring_take()) return ID_LOST;
   uint32_t id = ++ring.n_ids > ID_LOST ? ring.n_ids : (ring.n_ids = ID_LOST + 1);
-  ring.at[id % RING].id = id, ring.at[id % RING].status = status, ring.at[id % RING].op = op;
-  ring.at[id % RING].text = *text;
+  ring_at[id % RING].id = id, ring_at[id % RING].status = status, ring_at[id % RING].op = op;
+  ring_at[id % RING].text = *text;
   ring_give();
   return id;
 }
@@ -201,8 +201,8 @@ bool tc_error_tell(tc_error_mark e) {
   const char *op = "";
   bool here = e.id == latest_id && e.status == latest.status, found = !here && e.id > ID_LOST && ring_take();
   if (found) {
-    found = ring.at[e.id % RING].id == e.id && ring.at[e.id % RING].status == e.status;
-    if (found) op = ring.at[e.id % RING].op, text = ring.at[e.id % RING].text;
+    found = ring_at[e.id % RING].id == e.id && ring_at[e.id % RING].status == e.status;
+    if (found) op = ring_at[e.id % RING].op, text = ring_at[e.id % RING].text;
     ring_give();
   }
   if (!here) set_latest(e.id, e.status, op, found ? &text : NULL);
