@@ -68,7 +68,7 @@ bool tc_requires_grad(tc_tensor h) {
 
 tc_tensor tc_grad(tc_tensor h) {
   tc_trace *owner;
-  tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
+  tc_slot *s = tc_slot_lock(h, "grad", 0, &owner);
   tc_tensor grad = s ? s->grad : (tc_tensor){0, 0};
   if (s) tc_slot_unlock(owner);
   return grad;

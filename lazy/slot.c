@@ -192,6 +192,7 @@ static void scope_end(tc_trace *t, uint32_t depth) {
     }
   }
   t->n_pool = to;
+  t->watch.low = TC_MIN(t->watch.low, to);
   t->n_mark = depth - 1;
   t->n_old_mark = TC_MIN(t->n_old_mark, t->n_mark);
   pool_tidy(t);
@@ -217,7 +218,7 @@ void tc_scope_end_at(tc_scope scope, tc_site site) {
 enum {
   WATCHED_RUNS = 128,  // at one place, in which
   LEFT_BEHIND = 2,  // so many handles more a run is a program without scopes
-  RUNS_ELSEWHERE = 64  // in a row, until another place is watched
+  RUNS_ELSEWHERE = 1024  // in a row, until another place is watched
 };
 
 static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
@@ -232,20 +233,23 @@ static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
               n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "", t->n_mark ? scope : "");
 }
 
+// Counted is what no scope's end has reached between two runs: the handles of a step that is under way are as many as they like.
 void tc_pool_watch(tc_trace *t, tc_site site) {
   struct tc_pile *w = &t->watch;
+  uint32_t stay = TC_MIN(w->low, t->n_pool);
+  w->low = t->n_pool;
   if (site != w->site && w->site && ++w->n_others < RUNS_ELSEWHERE) return;
-  bool counting = site == w->site && t->n_pool >= w->n_pool;
-  if (!counting) *w = (struct tc_pile){.site = site, .n_pool = t->n_pool};
+  bool counting = site == w->site && stay >= w->n_pool;
+  if (!counting) *w = (struct tc_pile){.site = site, .n_pool = stay, .low = t->n_pool};
   w->n_others = 0;
   if (++w->n_runs < WATCHED_RUNS) return;
   uint32_t n_alive = 0;
-  for (uint32_t i = t->n_pool - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? t->n_pool : w->n_pool; i < t->n_pool; i++) {
+  for (uint32_t i = stay - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? stay : w->n_pool; i < stay; i++) {
     tc_trace *owner;
     n_alive += tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen;
   }
   if (n_alive >= LEFT_BEHIND * WATCHED_RUNS) warn_of_temporaries(t, n_alive);
-  *w = (struct tc_pile){.site = site, .n_pool = t->n_pool};
+  *w = (struct tc_pile){.site = site, .n_pool = stay, .low = t->n_pool};
 }
 
 // ---- the end of all ----

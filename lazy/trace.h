@@ -135,7 +135,8 @@ struct tc_trace {
   tc_site scope_site[TC_MAX_SCOPES];  // where the open scopes were begun
   struct tc_pile {            // whether a line's runs leave more and more temporaries: tc_pool_watch
     tc_site site;             // 0: none yet
-    uint32_t n_runs, n_others, n_pool;  // there, elsewhere since, and the handles of open scopes when counting began
+    uint32_t n_runs, n_others, n_pool;  // there, elsewhere since, and the handles that stayed when counting began
+    uint32_t low;             // the fewest handles of open scopes since the last run
   } watch;
   uint32_t n_old_mark;        // of the open scopes, how many were opened before this trace began
   uint32_t live_tape;         // a node on the tape that was alive when last looked for

@@ -100,10 +100,9 @@ static void find_made(search *s, uint32_t node, const void *got, const void *con
   }
 }
 
-// Values from arguments may be what they like, also once they are narrower: an infinity there was written by the program.
-static bool makes(const search *s, const tc_rec *r) {
+// Values from arguments may be what they like: an infinity there was written by the program.
+static bool makes(const tc_rec *r) {
   tc_op_kind kind = tc_op_kind_of(tc_rec_op(r));
-  if (tc_rec_op(r) == TC_OP_CAST && tc_op_kind_of(tc_rec_op(tc_plan_rec(s->p, tc_rec_in(r)[0]))) == TC_KIND_GEN) return false;
   return kind != TC_KIND_GEN && kind != TC_KIND_RNG && kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT;
 }
 
@@ -116,7 +115,7 @@ static bool look_at(search *s, uint32_t node) {
   const void *got = tc_verify_look(s->gpu, where(s, node), bytes_of(s, node), &copy);
   bool ok = got != NULL || bytes_of(s, node) == 0;
   if (ok) s->state[node] |= look_through(type_of(s, node), got, shape_of(s, node)->count);
-  if (ok && (s->state[node] & (HAS_NAN | HAS_INFINITY)) && s->p->leaf_of[node] == TC_LEAF_NONE && makes(s, r)) {
+  if (ok && (s->state[node] & (HAS_NAN | HAS_INFINITY)) && s->p->leaf_of[node] == TC_LEAF_NONE && makes(r)) {
     bool one_by_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM;
     for (int k = 0; k < tc_rec_arity(r) && ok && one_by_one; k++) {
       uint32_t in = tc_rec_in(r)[k];

@@ -4,7 +4,7 @@
 //   tc_tensor w = tc_archive_get(a, "encoder.layer.0.attention.self.query.weight");  // borrows the mapped file
 //   tc_archive_close(a);                                                             // w stays
 //
-// Errors are tc.h's: NULL or poison, the first one kept with the caller's file and line. A library built without libjansson (safetensors,
+// Errors are tc.h's: NULL or poison, and tc_last_error has the text, with the caller's file and line. A library built without libjansson (safetensors,
 // checkpoints) or libzip (.npz) says so in an error (TC_ERR_STATE).
 // Threads: thread-compatible; an archive is used by one thread at a time.
 #ifndef TC_IO_H

@@ -56,6 +56,8 @@ static void forward(void) {
   EXPECT_MADE(q, "add f16[2] made inf at element 0, of f16[2] 60000, f16[2] 60000", line);
   q = tc_cast(tc_mul(one, 1e6), TC_F16), line = AT;
   EXPECT_MADE(q, "cast f16[2] made inf at element 0", line);
+  q = tc_cast(tc_scalar(1e5), TC_F16), line = AT;  // a finite number of the program's
+  EXPECT_MADE(q, "made inf at element 0", line);
   // Inside what an op is composed of: the op's own line.
   q = tc_softmax(tc_add(one, -INFINITY), 0), line = AT;
   EXPECT_MADE(q, "softmax f32[2] made nan at element 0, of f32[2]", line);

@@ -52,7 +52,7 @@ static void a_forgotten_end_is_told(bool inside) {
   tc_release(x);
 }
 
-enum loop { NO_SCOPE, A_SCOPE_AROUND, TWO_LINES, SCOPES, FEW_KEPT, RELEASED };
+enum loop { NO_SCOPE, A_SCOPE_AROUND, TWO_LINES, BY_TURNS, SCOPES, FEW_KEPT, RELEASED, GROWING };
 
 // How many warnings a loop of so many steps gives, in a process of its own.
 static int warnings_of(enum loop kind) {
@@ -61,8 +61,9 @@ static int warnings_of(enum loop kind) {
   tc_scope around = {0, 0}, s = {0, 0};
   if (kind == A_SCOPE_AROUND || kind == FEW_KEPT || kind == RELEASED) around = tc_scope_begin();
   for (int i = 0; i < 600; i++) {
-    if (kind == SCOPES || kind == FEW_KEPT || kind == RELEASED) s = tc_scope_begin();
-    EXPECT_OK(step(x, kind == TWO_LINES && i % 2));
+    if (kind >= SCOPES) s = tc_scope_begin();
+    for (int k = 0; kind == GROWING && k < i; k++) (void)tc_add(x, k);
+    EXPECT_OK(step(x, (kind == TWO_LINES && i % 2) || (kind == BY_TURNS && i / 100 % 2)));
     if (kind == FEW_KEPT) tc_keep(tc_add(x, i));
     for (int k = 0; kind == RELEASED && k < 8; k++) tc_release(tc_keep(tc_add(x, k)));
     tc_scope_end(s);
@@ -79,8 +80,8 @@ static int in_process(const void *arg) {
 }
 
 int main(void) {
-  static const int want[] = {[NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [SCOPES] = 0, [FEW_KEPT] = 0, [RELEASED] = 0};
-  for (enum loop kind = NO_SCOPE; kind <= RELEASED; kind++) {
+  static const int want[] = {[NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [BY_TURNS] = 1, [SCOPES] = 0, [FEW_KEPT] = 0, [RELEASED] = 0, [GROWING] = 0};
+  for (enum loop kind = NO_SCOPE; kind <= GROWING; kind++) {
     int n = child_status(in_process, &kind);
     EXPECT(n == want[kind], "loop %d: %d warnings, should be %d", (int)kind, n, want[kind]);
   }
