@@ -315,6 +315,10 @@ done:
   return st;
 }
 
+size_t tc_elf_bytes(const tc_elf_code *code) {
+  return code->bytes;
+}
+
 void tc_elf_unload(tc_elf_code *code) {
   if (code == NULL) return;
   munmap(code->map, code->bytes);

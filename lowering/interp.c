@@ -22,6 +22,7 @@ struct tc_interp {
   void *tiles;  // int64_t offsets of the tiles
   uint32_t n_prologue, n_buf, n_tile;
   size_t tile_bytes, pool_at, pool_bytes, frame_bytes;
+  size_t held_bytes;  // of all that it points to
 };
 
 static const uint8_t log_bytes[TC_N_TYPES] = {
@@ -483,6 +484,7 @@ static tc_status translate(const tc_nest *nest, tc_interp *out) {
     memset(out->pool, 0, out->pool_bytes);
     fill_pool(&t);
   }
+  out->held_bytes = (n + 1) * sizeof *out->steps + out->pool_bytes + ((size_t)nest->n_tile + 1) * sizeof(int64_t);
 done:
   tc_free(block);
   return st;
@@ -511,6 +513,10 @@ void tc_interp_destroy(tc_interp *interp) {
 
 size_t tc_interp_scratch(const tc_interp *interp) {
   return interp->tile_bytes + interp->frame_bytes;
+}
+
+size_t tc_interp_bytes(const tc_interp *interp) {
+  return sizeof *interp + interp->held_bytes;
 }
 
 void tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker) {

@@ -44,7 +44,7 @@
 static struct {
   pthread_mutex_t lock;
   tc_kernel *bucket[N_BUCKETS];
-  size_t n;
+  size_t n, bytes;
   uint64_t clock, hits, misses, n_compiled;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 3)
@@ -332,8 +332,24 @@ static tc_kernel *evict_locked(void) {
   if (!oldest) return NULL;
   tc_kernel *k = *oldest;
   *oldest = k->next;
-  self.n--;
+  self.n--, self.bytes -= k->bytes;
   return k;
+}
+
+// pre: locked. Kernels are kept by number and by bytes; the latest one always.
+static bool are_too_many(void) {
+  const tc_options *o = tc_options_get();
+  return self.n > (size_t)TC_MAX_OF(o->kernel_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->kernel_cache_bytes);
+}
+
+// pre: locked. Takes out kernels that were not used for long until the rest may be kept: a list of references, by next.
+static tc_kernel *evict_all_locked(void) {
+  tc_kernel *gone = NULL;
+  while (are_too_many()) {
+    tc_kernel *k = evict_locked();
+    k->next = gone, gone = k;
+  }
+  return gone;
 }
 
 static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
@@ -379,7 +395,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
 
 // Puts one that was made into the cache, unless another thread was faster.
 static void add(const making *m, uint32_t *compiled) {
-  tc_kernel *k = m->k, *gone = k;
+  tc_kernel *k = m->k, *gone = NULL;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
               : k->general ? "general"
@@ -389,6 +405,7 @@ static void add(const making *m, uint32_t *compiled) {
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->general;
   *compiled += is_new;
+  k->bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += is_new;
   k->used = ++self.clock;
@@ -396,11 +413,17 @@ static void add(const making *m, uint32_t *compiled) {
   if (added) {
     k->next = self.bucket[k->hash.lo % N_BUCKETS];
     self.bucket[k->hash.lo % N_BUCKETS] = k;
-    gone = ++self.n > (size_t)TC_MAX_OF(tc_options_get()->kernel_cache, 1) ? evict_locked() : NULL;
+    self.n++, self.bytes += k->bytes;
+    gone = evict_all_locked();
   }
   pthread_mutex_unlock(&self.lock);
-  if (added && gone && tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
-  tc_kernel_release(gone);
+  if (!added) tc_kernel_release(k);
+  while (gone) {
+    tc_kernel *next = gone->next;
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
+    tc_kernel_release(gone);
+    gone = next;
+  }
 }
 
 static tc_status seek_nest(const origin *from, making_list *list, tc_kernel **out) {
@@ -555,6 +578,7 @@ void tc_kernel_cache_clear(void) {
 void tc_kernel_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
   info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.n;
+  info->kernel_bytes = self.bytes;
   pthread_mutex_unlock(&self.lock);
 }
 

@@ -34,6 +34,7 @@ typedef struct tc_kernel {
   tc_gpu_shape gpu_shape;
   bool from_disk;          // and not compiled by this process
   uint64_t used;
+  size_t bytes;            // of key, interpreter and code, as it was kept
   struct tc_kernel *next;  // in its bucket
   char name[48];
 } tc_kernel;

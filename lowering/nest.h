@@ -156,6 +156,7 @@ typedef struct tc_interp tc_interp;
 tc_status tc_interp_create(const tc_nest *nest, tc_interp **out);
 void tc_interp_destroy(tc_interp *interp);
 size_t tc_interp_scratch(const tc_interp *interp);
+size_t tc_interp_bytes(const tc_interp *interp);  // of memory that it holds
 tc_kernel_fn tc_interp_run;
 
 #endif

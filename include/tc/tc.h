@@ -196,6 +196,7 @@ typedef struct tc_cache_info {
   uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses;
   uint64_t compiles;  // of kernel_misses, those that were not found on disk (TC_CACHE_DIR) either
   size_t n_plans, n_kernels;  // kept now
+  size_t kernel_bytes;  // that those kernels take; tc_memory has what plans do (plan_bytes)
   uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
   size_t n_choices;  // products whose cut is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;

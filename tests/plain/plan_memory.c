@@ -113,6 +113,27 @@ static void least_recently_used_go(void) {
   bound(NULL);
 }
 
+// One kernel after the other, each larger than the last: many instructions.
+static void kernels_are_bounded(void) {
+  const size_t room = 1 << 20;
+  tc_cache_clear();
+  setenv("TC_PLAN_CACHE", "1", 1), setenv("TC_KERNEL_CACHE_BYTES", "1048576", 1);
+  tc_options_reload();
+  for (int n = 20; n < 60; n++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor y = tc_ones(TC_SHAPE(8, 8), TC_F32);
+    for (int i = 0; i < n; i++) y = tc_sin(y);
+    EXPECT_OK(tc_eval(1, &y));
+    tc_scope_end(s);
+    tc_cache_info c = tc_cache_stats();
+    EXPECT(c.kernel_bytes <= room || c.n_kernels == 1, "%zu kernels of %zu bytes", c.n_kernels, c.kernel_bytes);
+  }
+  unsetenv("TC_PLAN_CACHE"), unsetenv("TC_KERNEL_CACHE_BYTES");
+  tc_options_reload();
+  tc_cache_clear();
+  EXPECT(tc_cache_stats().kernel_bytes == 0, "%zu bytes are left", tc_cache_stats().kernel_bytes);
+}
+
 static sem_t made, seen;
 
 static void *idle_thread(void *arg) {
@@ -166,6 +187,7 @@ int main(void) {
   little_a_node();
   what_is_told_is_what_is_freed();
   least_recently_used_go();
+  kernels_are_bounded();
   cleared_is_gone();
   return expect_done("plan_memory");
 }
