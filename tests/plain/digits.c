@@ -196,12 +196,10 @@ static void far_from_zero(tc_type type, double offset, double step, int64_t n, d
   is_near("a variance of columns", number(tc_max(tc_var(columns, TC_SHAPE(0), 0, false), TC_ALL, false)), v.var, 4 * relative);
   is_near("a deviation", number(tc_std(wide, TC_ALL, 0, true)), sqrt(v.var), relative);
   double most = type == TC_F64 || type == TC_F32 ? relative : type == TC_F16 ? 2e-3 : 1e-2;
-  double rounding = 2 * 0x1p-24 * fabs(v.mean) / sqrt(v.var);  // of a mean, which short rows do without correcting
-  double of_rows = type == TC_F32 && n <= 1024 ? fmax(most, rounding) : most;
-  are_normalised("layer_norm", tc_layer_norm(tc_reshape(x, TC_SHAPE(1, n)), none, none, 0), &v, of_rows);
-  if (n % 4 == 0) are_normalised("group_norm", tc_group_norm(tc_reshape(x, TC_SHAPE(1, 4, n / 4)), 1, none, none, 0), &v, of_rows);
-  are_normalised("instance_norm", tc_instance_norm(tc_reshape(x, TC_SHAPE(1, 1, n)), none, none, 0), &v, of_rows);
-  if (type == TC_F32 || type == TC_F64) has_its_gradient(x, &v, type, 10 * of_rows), keeps_running_statistics(wide, &v, relative);
+  are_normalised("layer_norm", tc_layer_norm(tc_reshape(x, TC_SHAPE(1, n)), none, none, 0), &v, most);
+  if (n % 4 == 0) are_normalised("group_norm", tc_group_norm(tc_reshape(x, TC_SHAPE(1, 4, n / 4)), 1, none, none, 0), &v, most);
+  are_normalised("instance_norm", tc_instance_norm(tc_reshape(x, TC_SHAPE(1, 1, n)), none, none, 0), &v, most);
+  if (type == TC_F32 || type == TC_F64) has_its_gradient(x, &v, type, 10 * most), keeps_running_statistics(wide, &v, relative);
   tc_scope_end(scope);
   free(v.x);
 }
