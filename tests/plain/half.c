@@ -220,9 +220,10 @@ static void rows_round_once(tc_type type) {
   make_data(type);
   fill(weight, MOST, 'N', type);
   const char *only = getenv("TC_TEST_OP");
+  bool sampled = strcmp(tc_get_default_device(), "tc:cuda") == 0 && !getenv("TC_TEST_ALL");  // simulated: a third of the ops in each type, by turns
   for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
     const op *f = &ops[k];
-    if (only && strcmp(only, f->name) != 0) continue;
+    if ((only && strcmp(only, f->name) != 0) || (sampled && (k + (type == TC_BF16)) % 3)) continue;
     run(f, type, weight, &have);
     EXPECT_OK(tc_push_device("tc:ref"));
     run(f, TC_F64, weight, &want);
