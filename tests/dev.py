@@ -23,6 +23,10 @@ def main():
         assert (f"nearest is '{near}'" in err) if near else "nearest" not in err, err
     rc, out, err = dev("test", "gppu")
     assert rc == 2 and not out and "'gppu'" in err, (rc, out, err)
+    one_too_many = ["demo extra words", "docs extra", "setup extra", "lint extra", "soak 1 extra", "compile build extra", "test gpu extra"]
+    for words in one_too_many:
+        rc, out, err = dev(*words.split())
+        assert rc == 2 and not out and "takes no 'extra'" in err, (words, rc, out, err)
     # What nobody asked for is not built: tests and the benchmark take four times as long as the rest.
     said = subprocess.run(["meson", "introspect", "--buildoptions", "meson.build"], check=True, capture_output=True, text=True).stdout
     options = {option["name"]: option["value"] for option in json.loads(said)}

@@ -7,8 +7,7 @@
 //
 // A tensor holds a reference: copying it retains, destroying it releases, whatever scopes there are. The ops are functions of tc.h's names without tc_
 // (ops.hpp). A wrong call gives a tensor that is not valid, and sync points return a status. With TC_EXCEPTIONS defined before this header both throw
-// tc::error instead. Errors name the caller's file and line.
-// Threads: as tc.h.
+// tc::error instead. Errors name the caller's file and line. Threads: as tc.h.
 #ifndef TC_TC_HPP
 #define TC_TC_HPP
 
@@ -20,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <ostream>
 #include <type_traits>
 #include <vector>
@@ -54,8 +54,7 @@ class location {
     if (!t) return 0;
     t->file = file_, t->line = line_, t->next = head.load(std::memory_order_relaxed);
     std::snprintf(reinterpret_cast<char *>(t + 1), bytes, "%s:%d", file_, line_);
-    while (!head.compare_exchange_weak(t->next, t, std::memory_order_release, std::memory_order_relaxed)) {
-    }
+    while (!head.compare_exchange_weak(t->next, t, std::memory_order_release, std::memory_order_relaxed)) continue;
     return reinterpret_cast<std::uintptr_t>(t + 1);
   }
 
@@ -83,9 +82,15 @@ class error : public std::runtime_error {
 
 inline tc_status check(tc_status status) {
 #ifdef TC_EXCEPTIONS
-  if (status != TC_OK) throw error();
+  const tc_error before = {TC_ERR_HANDLE, "an operand is what an earlier call failed to make", "", ""};
+  if (status != TC_OK) throw error(tc_last_error()->status != TC_OK ? *tc_last_error() : before);
 #endif
   return status;
+}
+// The result of a call that gives `failed` where it fails.
+template <typename T>
+T unless(T failed, T result) {
+  return (void)check(result == failed ? TC_ERR_HANDLE : TC_OK), result;
 }
 
 // ---- Arguments ----
@@ -104,6 +109,14 @@ struct number : tc_num {
   number(T v) : tc_num(std::is_integral<T>::value ? tc_num_int(static_cast<std::int64_t>(v)) : tc_num_float(static_cast<double>(v))) {
     f = static_cast<double>(v);
   }
+};
+
+// What an operator is given, and where.
+template <typename T>
+struct placed {
+  placed(T v, location l = location()) : value(v), at(l) {}
+  T value;
+  location at;
 };
 
 // The element type that a C++ type is.
@@ -148,15 +161,17 @@ class tensor {
     return tc_is_valid(h_);
   }
   tc_dims shape(location at = location()) const {
-    return tc_shape_at(h_, at.site());
+    tc_dims d = tc_shape_at(h_, at.site());
+    unless(-1, static_cast<int>(d.rank));
+    return d;
   }
   tc_type dtype(location at = location()) const {
-    return tc_dtype_at(h_, at.site());
+    return unless(TC_N_TYPES, tc_dtype_at(h_, at.site()));
   }
   std::int64_t numel(location at = location()) const {
-    return tc_numel_at(h_, at.site());
+    return unless<std::int64_t>(-1, tc_numel_at(h_, at.site()));
   }
-  inline tensor operator[](std::int64_t i) const;
+  inline tensor operator[](placed<std::int64_t> i) const;
 
   // ---- Sync points ----
   template <typename T>
@@ -164,8 +179,19 @@ class tensor {
     return check(tc_item_at(h_, type_of<T>(), out, at.site()));
   }
   // The value, cast to T, dense row-major.
-  template <typename T>
-  TC_STATUS_ to_host(std::vector<T> *out, location at = location()) const;
+  template <typename E, typename T = E>
+  TC_STATUS_ to_host(std::vector<E> *out, location at = location()) const {
+    tensor t = cast(*this, type_of<T>(), at);
+    std::int64_t n = t.valid() ? t.numel(at) : 0;
+    out->resize(static_cast<std::size_t>(n));
+    E none = E();
+    return check(tc_to_host_at(t, n ? out->data() : &none, out->size() * sizeof(E), at.site()));
+  }
+  TC_STATUS_ to_host(std::vector<bool> *out, location at = location()) const {
+    std::vector<unsigned char> bytes;
+    tc_status status = to_host<unsigned char, bool>(&bytes, at);
+    return out->assign(bytes.begin(), bytes.end()), status;
+  }
 #ifdef TC_EXCEPTIONS
   template <typename T>
   T item(location at = location()) const {
@@ -190,43 +216,46 @@ class tensor {
   tc_tensor h_;
 };
 
-struct uncopied {
-  uncopied() = default;
-  uncopied(const uncopied &) = delete;
-  uncopied &operator=(const uncopied &) = delete;
+// Handles of C's functions that were made meanwhile die with it; a step of training in one is a step to the library, too.
+class scope {
+ public:
+  explicit scope(location at = location(), bool is_step = true) : site(at.site()), scope_(tc_scope_begin_at(site)), step_(is_step ? site : 0) {}
+  scope(const scope &) = delete;
+  ~scope() {
+    tc_scope_end_at(scope_, step_);
+  }
+  const tc_site site;
+
+ private:
+  tc_scope scope_;
+  tc_site step_;
 };
 
 // Makes results the caller's alone: a scope that ends with the call takes its own references with it.
-class recording : uncopied {
+class recording : public scope {
  public:
-  explicit recording(location at) : site(at.site()), scope_(tc_scope_begin_at(site)) {}
-  ~recording() {
-    tc_scope_end_at(scope_, 0);
-  }
+  explicit recording(location at) : scope(at, false) {}
   // A result of the scope, and one that is in no scope.
   tensor take(tc_tensor h) const {
     if (h.gen) tc_retain_at(h, site);
     return take_over(h);
   }
   tensor take_over(tc_tensor h) const {
-#ifdef TC_EXCEPTIONS
-    const tc_error before = {TC_ERR_HANDLE, "an operand is what an earlier call failed to make", "", ""};
-    if (!tc_is_valid(h)) throw error(tc_last_error()->status != TC_OK ? *tc_last_error() : before);
-#endif
+    unless(false, tc_is_valid(h));
     tensor t;
     t.h_ = h;
     return t;
   }
-  const tc_site site;
-
- private:
-  tc_scope scope_;
 };
 
-// Several tensors as an argument: {a, b}, or a vector.
-struct tensors : std::vector<tc_tensor> {
-  tensors(std::initializer_list<tensor> list) : std::vector<tc_tensor>(list.begin(), list.end()) {}
-  tensors(const std::vector<tensor> &list) : std::vector<tc_tensor>(list.begin(), list.end()) {}
+// Several tensors as an argument, which it holds: {a, b}, or a vector.
+struct tensors : std::vector<tensor> {
+  tensors(std::initializer_list<tensor> list) : std::vector<tensor>(list) {}
+  tensors(const std::vector<tensor> &list) : std::vector<tensor>(list) {}
+  const tc_tensor *data() const {
+    static_assert(sizeof(tensor) == sizeof(tc_tensor) && std::is_standard_layout<tensor>::value, "a tensor is its handle");
+    return reinterpret_cast<const tc_tensor *>(std::vector<tensor>::data());
+  }
   int n() const {
     return static_cast<int>(size());
   }
@@ -236,38 +265,22 @@ struct tensors : std::vector<tc_tensor> {
 
 // ---- Into tensors ----
 
-template <typename T>
-inline tensor from(const std::vector<T> &values, location at = location()) {
+template <typename E, typename T = E>
+inline tensor from(const std::vector<E> &values, location at = location()) {
   recording r(at);
   return r.take(tc_from_host_at(values.data(), dims(values.size()), type_of<T>(), r.site));
+}
+template <>
+inline tensor from<bool>(const std::vector<bool> &values, location at) {
+  return from<unsigned char, bool>(std::vector<unsigned char>(values.begin(), values.end()), at);
 }
 template <typename T>
 inline tensor from(const std::vector<T> &values, const dims &shape, location at = location()) {
   return reshape(from(values, at), shape, at);
 }
 
-template <typename T>
-tc_status tensor::to_host(std::vector<T> *out, location at) const {
-  tensor t = cast(*this, type_of<T>(), at);
-  std::int64_t n = t.valid() ? t.numel() : 0;
-  out->resize(static_cast<std::size_t>(n));
-  T none = T();
-  return check(tc_to_host_at(t, n ? out->data() : &none, out->size() * sizeof(T), at.site()));
-}
-
-tensor tensor::operator[](std::int64_t i) const {
-  return select(*this, 0, i);
-}
-
-// As NumPy prints it; a stream that it cannot be printed to fails.
-inline std::ostream &operator<<(std::ostream &out, const tensor &t) {
-  char *text = tc_format_at(t, 0);
-  if (text)
-    out << text;
-  else
-    out.setstate(std::ios_base::failbit);
-  std::free(text);
-  return out;
+tensor tensor::operator[](placed<std::int64_t> i) const {
+  return select(*this, 0, i.value, i.at);
 }
 
 // ---- Operators: on either side a tensor or a number ----
@@ -290,56 +303,46 @@ struct operand {
     if (!a.given) return turned(b.held(), a.n, b.at); \
     return b.given ? function(*a.given, *b.given, a.at) : function(*a.given, b.n, a.at); \
   }
-TC_OPERATOR_(+, add, add)
-TC_OPERATOR_(-, sub, rsub)
-TC_OPERATOR_(*, mul, mul)
-TC_OPERATOR_(/, div, rdiv)
+#define TC_ARITHMETIC_(sign, function, turned) \
+  TC_OPERATOR_(sign, function, turned) \
+  inline tensor &operator sign##=(tensor & a, const operand & b) { \
+    return a = operand(a, b.at) sign b; \
+  }
+TC_ARITHMETIC_(+, add, add)
+TC_ARITHMETIC_(-, sub, rsub)
+TC_ARITHMETIC_(*, mul, mul)
+TC_ARITHMETIC_(/, div, rdiv)
 TC_OPERATOR_(==, eq, eq)
 TC_OPERATOR_(!=, ne, ne)
 TC_OPERATOR_(<, lt, gt)
 TC_OPERATOR_(<=, le, ge)
 TC_OPERATOR_(>, gt, lt)
 TC_OPERATOR_(>=, ge, le)
+#undef TC_ARITHMETIC_
 #undef TC_OPERATOR_
 
-inline tensor operator-(const tensor &x) {
-  return neg(x);
+inline tensor operator-(placed<const tensor &> x) {
+  return neg(x.value, x.at);
 }
-#define TC_UPDATE_(sign) \
-  inline tensor &operator sign##=(tensor & a, const operand & b) { \
-    return a = operand(a, b.at) sign b; \
-  }
-TC_UPDATE_(+)
-TC_UPDATE_(-)
-TC_UPDATE_(*)
-TC_UPDATE_(/)
-#undef TC_UPDATE_
 
-// ---- Scopes: handles of C's functions that were made meanwhile die with one; a step of training in one is a step to the library, too ----
+// As NumPy prints it. Where that fails and nothing is thrown, the stream fails.
+inline std::ostream &operator<<(std::ostream &out, placed<const tensor &> x) {
+  std::unique_ptr<char, void (*)(void *)> text(unless<char *>(nullptr, tc_format_at(x.value, x.at.site())), std::free);
+  if (!text) out.setstate(std::ios_base::failbit);
+  return text ? out << text.get() : out;
+}
 
-class scope : uncopied {
- public:
-  explicit scope(location at = location()) : at_(at), scope_(tc_scope_begin_at(at.site())) {}
-  ~scope() {
-    tc_scope_end_at(scope_, at_.site());
-  }
+// ---- Gradients and optimizers ----
 
- private:
-  location at_;
-  tc_scope scope_;
-};
-
-class no_grad : uncopied {
- public:
+struct no_grad {
   no_grad() {
     tc_no_grad_begin();
   }
+  no_grad(const no_grad &) = delete;
   ~no_grad() {
     tc_no_grad_end();
   }
 };
-
-// ---- Gradients and optimizers ----
 
 inline tensor param(const tensor &x, location at = location()) {
   recording r(at);
@@ -348,17 +351,13 @@ inline tensor param(const tensor &x, location at = location()) {
 inline tc_status backward(const tensor &y, location at = location()) {
   return check(tc_backward_at(y, at.site()));
 }
-inline tensor grad(const tensor &p) {
-  return tensor(tc_grad(p));
+inline tensor grad(const tensor &p, location at = location()) {
+  return tensor(tc_grad(p), at);
 }
 
 class optimizer {
  public:
-  explicit optimizer(tc_optimizer *opt = nullptr) : opt_(opt) {
-#ifdef TC_EXCEPTIONS
-    if (!opt && tc_last_error()->status != TC_OK) throw error();
-#endif
-  }
+  explicit optimizer(tc_optimizer *opt = nullptr) : opt_(opt) {}
   optimizer(optimizer &&other) noexcept : opt_(other.opt_) {
     other.opt_ = nullptr;
   }
@@ -384,7 +383,7 @@ class optimizer {
 };
 #define TC_OPTIMIZER_(name, options_type) \
   inline optimizer name(const tensors &params, options_type options, location at = location()) { \
-    return optimizer(tc_##name##_at(params.data(), params.n(), options, at.site())); \
+    return optimizer(unless<tc_optimizer *>(nullptr, tc_##name##_at(params.data(), params.n(), options, at.site()))); \
   }
 TC_OPTIMIZER_(sgd, tc_sgd_options)
 TC_OPTIMIZER_(adam, tc_adam_options)

@@ -38,11 +38,23 @@ static void test_braces() {
   std::vector<int32_t> whole;
   EXPECT(x.to_host(&whole) == TC_OK && whole == (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
   EXPECT(tc::from(std::vector<double>{1, 2, 3, 4}, {2, 2}).dtype() == TC_F64);
+  const std::vector<bool> bits = {true, false, true};
+  std::vector<bool> back;
+  EXPECT(tc::from(bits).dtype() == TC_BOOL && tc::from(bits).to_host(&back) == TC_OK && back == bits);
+  EXPECT((x[0] * 0.5).to_host(&back) == TC_OK && back == (std::vector<bool>{false, true, true}) && tc::from(bits, {3, 1}).shape().rank == 2);
   std::ostringstream text;
   text << x[0];
   EXPECT(text.str() == "[0. 1. 2.]");
   tc::tensor w = tc::ones({4, 3}), image = tc::ones({1, 2, 5, 5});
   EXPECT(value(sum(tc::linear(x, w))) == 60 && tc::conv2d(image, tc::ones({3, 2, 3, 3})).shape().dim[2] == 3);
+}
+
+// A list that is a variable holds its tensors, whichever way they came in.
+static void test_lists() {
+  tc::tensor x = tc::ones({2});
+  tc::tensors list = {x + 1, x + 2}, copy = list;
+  copy.push_back(x + 3);
+  EXPECT(list.n() == 2 && tc::cat(list, 0).shape().dim[0] == 4 && value(sum(tc::cat(list, 0))) == 10 && value(sum(tc::stack(copy, 0))) == 18);
 }
 
 // A tensor of C++ lives as long as it is held, whatever scope it was made in, and no longer, though there is no scope.
@@ -113,7 +125,20 @@ static void test_errors() {
   expect_thrown([&] { x.item<float>(); }, TC_ERR_SHAPE, __LINE__, "item");
   expect_thrown([&] { tc::from(std::vector<float>{1, 2, 3}, {2, 2}); }, TC_ERR_SHAPE, __LINE__, "reshape");
   expect_thrown([&] { tc::adam({x, x}, tc_adam_options()); }, TC_ERR_ARG, __LINE__, "adam");
-  EXPECT((x * 2).to_vector<float>()[2] == 2);
+  EXPECT((x * 2).to_vector<float>()[2] == 2 && (x > 0).to_vector<bool>()[1]);
+  expect_thrown([&] { x[7]; }, TC_ERR_INDEX, __LINE__, "select");
+  expect_thrown([&] { -cast(x, TC_BOOL); }, TC_ERR_DTYPE, __LINE__, "neg");
+  tc::tensor none, late = tc::index_select(x, 0, tc::full({1}, 7, TC_I64));
+  expect_thrown([&] { none.shape(); }, TC_ERR_HANDLE, __LINE__, "shape");
+  expect_thrown([&] { none.numel(); }, TC_ERR_HANDLE, __LINE__, "numel");
+  expect_thrown([&] { none.dtype(); }, TC_ERR_HANDLE, __LINE__, "dtype");
+  expect_thrown([&] { std::cout << none; }, TC_ERR_HANDLE, __LINE__, "format");
+  expect_thrown([&] { std::cout << late; }, TC_ERR_INDEX, __LINE__ - 5, "index_select");
+  EXPECT(std::cout.good());
+  EXPECT(tc_numel(tc_tensor()) == -1 && tc_last_error()->status == TC_ERR_HANDLE);
+  tc::optimizer of_nothing;  // what C failed to do before is not its error
+  EXPECT(!of_nothing);
+  tc_clear_error();
 }
 #else
 static void test_errors() {
@@ -123,6 +148,12 @@ static void test_errors() {
   EXPECT(wrong.item(&v) == TC_ERR_SHAPE);
   tc_clear_error();
   EXPECT(x.item(&v) == TC_ERR_SHAPE && names_line(tc_last_error()->site, __LINE__));
+  tc_clear_error();
+  EXPECT(!x[7].valid() && names_line(tc_last_error()->site, __LINE__));
+  tc_clear_error();
+  EXPECT(!(-cast(x, TC_BOOL)).valid() && names_line(tc_last_error()->site, __LINE__));
+  tc_clear_error();
+  EXPECT(tc::tensor().numel() == -1 && tc::tensor().shape().rank == -1 && tc::tensor().dtype() == TC_N_TYPES);
   tc_clear_error();
   std::ostringstream text;
   text << wrong;
@@ -134,6 +165,7 @@ static void test_errors() {
 int main() {
   test_operators();
   test_braces();
+  test_lists();
   test_ownership();
   test_training();
   test_errors();
