@@ -375,16 +375,30 @@ static tc_type promote_num(tc_type type, tc_num b, bool real) {
   return b.is_int && type == TC_BOOL ? TC_I64 : type;
 }
 
+// Whether an integer number lies beyond i64, as unsigned ones can: i is then what is left of it, and f tells. INT64_MAX itself is 2^63 as a double.
+static bool is_beyond_i64(tc_num b) {
+  return b.is_int && (fabs(b.f) > 0x1p63 || (fabs(b.f) == 0x1p63 && (b.i < 0) != (b.f < 0)));
+}
+
 static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device) {
-  if (type != TC_I64 && !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
+  if (type == TC_I64 ? is_beyond_i64(b) && !refuse_number(t, type, b.f) : !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
   return scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
+}
+
+// What a comparison gives of any integers and a number above all of them, or below.
+static tc_node full_on_side(tc_trace *t, tc_op op, tc_node a, bool above) {
+  uint64_t is_true = op == TC_OP_NE || (above ? op == TC_OP_LT || op == TC_OP_LE : op == TC_OP_GT || op == TC_OP_GE);
+  return tc_trace_append(t, TC_OP_FULL, TC_BOOL, shape_of(t, a), 0, NULL, 0, NULL, 1, &is_true, (tc_device)t->dev[a]);
 }
 
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = promote_num(type_of(t, a), b, is_real(op));  // before the number is put into the tensor's type
   if (tc_type_is_half(type) && is_arithmetic(op)) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
-  if (tc_op_rule[op] == TC_RULE_compare && !holds_number(type, b.f)) type = TC_I64;  // which side of all of the type it is on
+  if (tc_op_rule[op] == TC_RULE_compare && !holds_number(type, b.f)) {  // which side of all of the type it is on
+    if (is_beyond_i64(b)) return full_on_side(t, op, a, b.f > 0);
+    type = TC_I64;
+  }
   tc_node n = num_of_type(t, type, b, (tc_device)t->dev[a]);
   return tc_rec_binary(t, op, tc_rec_cast(t, a, type), n);
 }

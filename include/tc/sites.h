@@ -105,73 +105,12 @@ inline tc_type tc_item_type_(const double *) {
 }
 }
 #define TC_ITEM_TYPE_(out) tc_item_type_(out)
-#else
-#define TC_ITEM_TYPE_(out) _Generic((out), bool *: TC_BOOL, int32_t *: TC_I32, int64_t *: TC_I64, float *: TC_F32, double *: TC_F64)
-
-// The tc_ctype of a pointer to elements, or to rows of them.
-#define TC_C_EACH_(c, NAME) c *: TC_C_##NAME, const c *: TC_C_##NAME, c(*)[]: TC_C_##NAME, const c(*)[]: TC_C_##NAME,
-#if defined(__FLT16_MAX__) && !defined(__STRICT_ANSI__)
-#define TC_C_HALF_ TC_C_EACH_(_Float16, FLOAT16)
-#else
-#define TC_C_HALF_
-#endif
-#define TC_C_OF_(p) _Generic((p), \
-  TC_C_EACH_(bool, BOOL) \
-  TC_C_EACH_(signed char, SCHAR) \
-  TC_C_EACH_(short, SHORT) \
-  TC_C_EACH_(unsigned short, USHORT) \
-  TC_C_EACH_(int, INT) \
-  TC_C_EACH_(unsigned int, UINT) \
-  TC_C_EACH_(long, LONG) \
-  TC_C_EACH_(unsigned long, ULONG) \
-  TC_C_EACH_(long long, LLONG) \
-  TC_C_EACH_(unsigned long long, ULLONG) \
-  TC_C_EACH_(float, FLOAT) \
-  TC_C_EACH_(double, DOUBLE) \
-  TC_C_HALF_ default: TC_C_ANY)
-// The pointer among a call's arguments. One that is a compound literal, (float[]){1, 2}, is several arguments to the preprocessor: then there are more than
-// parameters, and the first begins with the literal's type in parentheses. What comes after the last parameter is else TC_C_END_, which () expands.
-#define TC_C_1ST_(a, ...) a
-#define TC_C_2ND_(a, b, ...) b
-#define TC_C_1ST_OF_(...) TC_C_1ST_(__VA_ARGS__, 0)
-#define TC_C_2ND_OF_(...) TC_C_2ND_(__VA_ARGS__, 0, 0)
-#define TC_C_PASTE_(a, b) a##b
-#define TC_C_PASTE2_(a, b) a##b
-#define TC_C_END_() 0, WHOLE,
-#define TC_C_AFTER3_(a, b, c, d, ...) d
-#define TC_C_KIND3_(...) TC_C_2ND_OF_(TC_C_AFTER3_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
-#define TC_C_AFTER4_(a, b, c, d, e, ...) e
-#define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
-#define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
-#define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
-#define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
-#define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
-#define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
-#define TC_C_BEGIN_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, OTHER), __VA_ARGS__)
-// Where strides may be the literal, what does not begin so is whole.
-#define TC_C_0_STRIDES(...) TC_C_STRIDED_(TC_C_1ST_OF_(__VA_ARGS__))
-#define TC_C_STRIDED_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, SIMPLE), __VA_ARGS__)
-#define TC_C_PARENTHESES_(...) 0, LITERAL,
-#define TC_C_BEGIN_AS_(kind, ...) TC_C_PASTE2_(TC_C_BEGIN_, kind)(__VA_ARGS__)
-#define TC_C_BEGIN_LITERAL(...) TC_C_OF_(*(__typeof__(TC_C_1ST_OF_(TC_C_TYPE_ __VA_ARGS__)) *)0)
-#define TC_C_BEGIN_OTHER(...) TC_C_ANY
-#define TC_C_BEGIN_SIMPLE(...) TC_C_OF_((__VA_ARGS__))
-#define TC_C_TYPE_(...) __VA_ARGS__,
-#define TC_C_1_(kind, ...) TC_C_PASTE_(TC_C_1_, kind)(__VA_ARGS__)
-#define TC_C_1_WHOLE(...) TC_C_OF_(TC_C_2ND_OF_(__VA_ARGS__))
-#define TC_C_1_SPLIT(...) TC_C_ANY
 #endif
 
 #ifdef __cplusplus
-#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
-#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
-#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
 #define tc_to_host(...) tc_to_host_at(__VA_ARGS__, TC_HERE)
 #define tc_to_host_async(...) tc_to_host_async_at(__VA_ARGS__, TC_HERE)
 #else
-#define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
-#define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
-#define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_to_host(...) tc_to_host_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
@@ -207,6 +146,94 @@ inline tc_type tc_item_type_(const double *) {
 #ifndef TC_NO_SITES
 
 #ifndef __cplusplus
+#define TC_ITEM_OF_(out) _Generic((out), bool *: TC_BOOL, int32_t *: TC_I32, int64_t *: TC_I64, float *: TC_F32, double *: TC_F64, default: TC_N_TYPES)
+#define TC_ITEM_TYPE_(out) \
+  __extension__({ \
+    _Static_assert(TC_ITEM_OF_(out) != TC_N_TYPES, "out of tc_item is no pointer to a bool, int32_t, int64_t, float or double"); \
+    TC_ITEM_OF_(out); \
+  })
+
+// The tc_ctype of a pointer to elements, or to arrays of them of any rank. Nothing here is evaluated: variables carry types, so that p is written once.
+#define TC_C_EACH_(c, NAME) c *: TC_C_##NAME, const c *: TC_C_##NAME,
+#ifdef __FLT16_MAX__
+__extension__ typedef _Float16 tc_c_float16_;
+#define TC_C_HALF_ TC_C_EACH_(tc_c_float16_, FLOAT16)
+#else
+#define TC_C_HALF_
+#endif
+#if !defined(__clang__) && __GNUC__ >= 13 && __STDC_VERSION__ > 201710L
+#define TC_C_NULLPTR_ __typeof__(nullptr): (char *)0,
+#else
+#define TC_C_NULLPTR_
+#endif
+#define TC_C_IS_POINTER_(v) (__builtin_classify_type(v) == __builtin_classify_type((char *)0))
+// Of what cannot be looked behind, void and what is no pointer: a pointer to char.
+#define TC_C_SOUND_(p) \
+  __builtin_choose_expr(TC_C_IS_POINTER_(p), _Generic(p, TC_C_NULLPTR_ void *: (char *)0, const void *: (char *)0, default: p), (char *)0)
+// Of a pointer to an array that to its first element; any other as it is. An array alone is of another type as a value.
+#define TC_C_INTO_(p) \
+  __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(*p), __typeof__(((void)0, *p))), p, ((void)0, *p))
+#define TC_C_OF_(p) _Generic(TC_C_ELEMENTS_(p), \
+  TC_C_EACH_(bool, BOOL) \
+  TC_C_EACH_(signed char, SCHAR) \
+  TC_C_EACH_(short, SHORT) \
+  TC_C_EACH_(unsigned short, USHORT) \
+  TC_C_EACH_(int, INT) \
+  TC_C_EACH_(unsigned int, UINT) \
+  TC_C_EACH_(long, LONG) \
+  TC_C_EACH_(unsigned long, ULONG) \
+  TC_C_EACH_(long long, LLONG) \
+  TC_C_EACH_(unsigned long long, ULLONG) \
+  TC_C_EACH_(float, FLOAT) \
+  TC_C_EACH_(double, DOUBLE) \
+  TC_C_HALF_ default: TC_C_ANY)
+#define TC_C_ELEMENTS_(p) \
+  __extension__({ \
+    __typeof__(((void)0, (p))) tc_c_; \
+    __typeof__(TC_C_SOUND_(tc_c_)) tc_c_0_; \
+    __typeof__(TC_C_INTO_(tc_c_0_)) tc_c_1_; \
+    __typeof__(TC_C_INTO_(tc_c_1_)) tc_c_2_; \
+    __typeof__(TC_C_INTO_(tc_c_2_)) tc_c_3_; \
+    __typeof__(TC_C_INTO_(tc_c_3_)) tc_c_4_; \
+    __typeof__(TC_C_INTO_(tc_c_4_)) tc_c_5_; \
+    __typeof__(TC_C_INTO_(tc_c_5_)) tc_c_6_; \
+    __typeof__(TC_C_INTO_(tc_c_6_)) tc_c_7_; \
+    __typeof__(TC_C_INTO_(tc_c_7_)) tc_c_8_; \
+    _Static_assert(!TC_C_IS_POINTER_(*tc_c_8_), "the pointer is to pointers; one to the elements was expected (a void * is not checked)"); \
+    tc_c_8_; \
+  })
+// The pointer among a call's arguments. One that is a compound literal, (float[]){1, 2}, is several arguments to the preprocessor: then there are more than
+// parameters, and the first begins with the literal's type in parentheses. What comes after the last parameter is else TC_C_END_, which () expands.
+#define TC_C_1ST_(a, ...) a
+#define TC_C_2ND_(a, b, ...) b
+#define TC_C_1ST_OF_(...) TC_C_1ST_(__VA_ARGS__, 0)
+#define TC_C_2ND_OF_(...) TC_C_2ND_(__VA_ARGS__, 0, 0)
+#define TC_C_PASTE_(a, b) a##b
+#define TC_C_PASTE2_(a, b) a##b
+#define TC_C_END_() 0, WHOLE,
+#define TC_C_AFTER3_(a, b, c, d, ...) d
+#define TC_C_KIND3_(...) TC_C_2ND_OF_(TC_C_AFTER3_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER4_(a, b, c, d, e, ...) e
+#define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
+#define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
+#define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
+#define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_BEGIN_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, OTHER), __VA_ARGS__)
+// Where strides may be the literal, what does not begin so is whole.
+#define TC_C_0_STRIDES(...) TC_C_STRIDED_(TC_C_1ST_OF_(__VA_ARGS__))
+#define TC_C_STRIDED_(...) TC_C_BEGIN_AS_(TC_C_2ND_OF_(TC_C_PARENTHESES_ __VA_ARGS__, SIMPLE), __VA_ARGS__)
+#define TC_C_PARENTHESES_(...) 0, LITERAL,
+#define TC_C_BEGIN_AS_(kind, ...) TC_C_PASTE2_(TC_C_BEGIN_, kind)(__VA_ARGS__)
+#define TC_C_BEGIN_LITERAL(...) TC_C_OF_(*(__typeof__(TC_C_1ST_OF_(TC_C_TYPE_ __VA_ARGS__)) *)0)
+#define TC_C_BEGIN_OTHER(...) TC_C_ANY
+#define TC_C_BEGIN_SIMPLE(...) TC_C_OF_((__VA_ARGS__))
+#define TC_C_TYPE_(...) __VA_ARGS__,
+#define TC_C_1_(kind, ...) TC_C_PASTE_(TC_C_1_, kind)(__VA_ARGS__)
+#define TC_C_1_WHOLE(...) TC_C_OF_(TC_C_2ND_OF_(__VA_ARGS__))
+#define TC_C_1_SPLIT(...) TC_C_ANY
+
 static inline tc_tensor tc_operand_tensor_(tc_tensor t) {
   return t;
 }
@@ -264,6 +291,16 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_rdiv(a, b) TC_BINARY_(tc_rdiv, a, b, __COUNTER__)
 #define tc_rpow(a, b) TC_BINARY_(tc_rpow, a, b, __COUNTER__)
 #define tc_where(cond, a, b) TC_SELECT_(tc_where, cond, a, b, __COUNTER__)
+#endif
+
+#ifdef __cplusplus
+#define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#else
+#define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
 
 #define tc_zeros(shape, type...) tc_zeros_at(shape, __VA_OPT__(type,) TC_HERE)

@@ -21,6 +21,8 @@ static void test_operators() {
   EXPECT(value(1 + x) == 5 && value(1 - x) == -3 && value(2.0 * x) == 8 && value(2 / x) == 0.5);
   EXPECT(value(x > y) == 1 && value(x < y) == 0 && value(x == 4) == 1 && value(4 != x) == 0 && value(3 < x) == 1 && value(4 <= x) == 1);
   EXPECT(value(3 > x) == 0 && value(x >= 5) == 0 && value(5 >= x) == 1 && value(x <= 4u) == 1);
+  tc::tensor l = tc::full({1}, -1, TC_I64);
+  EXPECT(value(l == UINT64_MAX) == 0 && value(l < UINT64_MAX) == 1 && value((UINT64_C(1) << 63) <= l) == 0 && value(x < UINT64_MAX) == 1);
   EXPECT((x == y).dtype() == TC_BOOL && (1 - tc::full({1}, 4, TC_I32)).dtype() == TC_I32 && (2.5 * tc::full({1}, 1, TC_F16)).dtype() == TC_F16);
   EXPECT(value(where(x > 3, x, 0)) == 4 && value(where(x > 5, 1, -1)) == -1 && value(pow(x, 2)) == 16 && value(rsub(x, 1)) == -3);
   x += 1, x *= y, x -= 2, x /= 4;
@@ -122,6 +124,7 @@ static void test_errors() {
   expect_thrown([&] { x + y; }, TC_ERR_SHAPE, __LINE__, "add: shapes [3] and [4]");
   expect_thrown([&] { matmul(x, y); }, TC_ERR_SHAPE, __LINE__, "matmul");
   expect_thrown([&] { 1 - cast(x, TC_BOOL) - cast(x, TC_BOOL) - y; }, TC_ERR_SHAPE, __LINE__, "sub");
+  expect_thrown([&] { cast(x, TC_I64) + UINT64_MAX; }, TC_ERR_ARG, __LINE__, "is not a number of i64");
   expect_thrown([&] { x.item<float>(); }, TC_ERR_SHAPE, __LINE__, "item");
   expect_thrown([&] { tc::from(std::vector<float>{1, 2, 3}, {2, 2}); }, TC_ERR_SHAPE, __LINE__, "reshape");
   expect_thrown([&] { tc::adam({x, x}, tc_adam_options()); }, TC_ERR_ARG, __LINE__, "adam");
@@ -146,6 +149,8 @@ static void test_errors() {
   EXPECT(!wrong.valid() && tc_last_error()->status == TC_ERR_SHAPE && names_line(tc_last_error()->site, __LINE__ - 1));
   float v;
   EXPECT(wrong.item(&v) == TC_ERR_SHAPE);
+  tc_clear_error();
+  EXPECT(!(cast(x, TC_I64) + UINT64_MAX).valid() && std::strstr(tc_last_error()->message, "is not a number of i64"));
   tc_clear_error();
   EXPECT(x.item(&v) == TC_ERR_SHAPE && names_line(tc_last_error()->site, __LINE__));
   tc_clear_error();

@@ -119,6 +119,39 @@ static void check_operands(void) {
   EXPECT(v[0] == INT64_MAX, "%lld", (long long)v[0]);
 }
 
+// Unsigned numbers that int64_t cannot hold.
+static void check_unsigned_operands(void) {
+  const uint64_t beyond[] = {UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, UINT64_MAX};
+  const tc_type types[] = {TC_BOOL, TC_U8, TC_I8, TC_I16, TC_I32, TC_I64};
+  tc_tensor yes = tc_ones(TC_SHAPE(2), TC_BOOL);
+  for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+    for (size_t j = 0; j < sizeof beyond / sizeof *beyond; j++) {
+      const uint64_t v = beyond[j];
+      tc_tensor x = tc_ones(TC_SHAPE(2), types[k]);
+      char words[64];
+      snprintf(words, sizeof words, "is not a number of %s, which holds", tc_type_name(types[k] == TC_BOOL ? TC_I64 : types[k]));
+      REFUSED(tc_add(x, v), words);
+      REFUSED(tc_rsub(x, v), words);
+      REFUSED(tc_mul(x, (unsigned long long)v), words);
+      REFUSED(tc_maximum(x, (size_t)v), words);
+      REFUSED(tc_floor_divide(x, v), words);
+      REFUSED(tc_where(yes, v, x), words);
+      REFUSED(tc_where(yes, x, v), words);
+      REFUSED(tc_where(yes, v, 1), "is not a number of i64");
+      REFUSED(tc_where(yes, 1, v), "is not a number of i64");
+      // A floating result has them.
+      double f[2] = {0, 0};
+      EXPECT_OK(tc_to_host(tc_cast(tc_div(x, v), TC_F64), f, sizeof f));
+      EXPECT(f[0] > 0 && f[0] == (double)(1 / (float)v), "%g", f[0]);
+    }
+  // The greatest of int64_t, near which doubles are 1024 apart, are taken.
+  for (uint64_t v = INT64_MAX - 600; v <= INT64_MAX; v += 100) {
+    int64_t got[2] = {0, 0};
+    EXPECT_OK(tc_to_host(tc_add(tc_zeros(TC_SHAPE(2), TC_I64), v), got, sizeof got));
+    EXPECT(got[0] == (int64_t)v, "%lld", (long long)got[0]);
+  }
+}
+
 static void expect_all(const char *what, tc_tensor t, bool right) {
   bool v[2] = {!right, !right};
   EXPECT(tc_dtype(t) == TC_BOOL, "%s", what);
@@ -140,12 +173,28 @@ static void check_comparisons(void) {
     expect_all("clamp", tc_eq(tc_clamp(x, r->low - 1e6, r->high + 1e6), x), true);
     expect_all("clamp", tc_eq(tc_clamp(x, -INFINITY, INFINITY), x), true);
   }
+  const tc_type types[] = {TC_BOOL, TC_U8, TC_I8, TC_I16, TC_I32, TC_I64};
+  const uint64_t beyond[] = {UINT64_C(1) << 63, UINT64_MAX};
+  for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+    for (int64_t at = types[k] == TC_BOOL || types[k] == TC_U8 ? 0 : -1; at <= 1; at++)
+      for (int j = 0; j < 2; j++) {
+        tc_tensor x = tc_full_int(TC_SHAPE(2), at, types[k]);
+        uint64_t v = beyond[j];
+        expect_all("lt", tc_lt(x, v), true), expect_all("le", tc_le(x, v), true);
+        expect_all("gt", tc_gt(x, v), false), expect_all("ge", tc_ge(x, v), false);
+        expect_all("eq", tc_eq(x, v), false), expect_all("ne", tc_ne(x, v), true);
+      }
+  tc_tensor most = tc_full_int(TC_SHAPE(2), INT64_MAX, TC_I64);
+  expect_all("lt", tc_lt(most, UINT64_C(1) << 63), true), expect_all("eq", tc_eq(most, UINT64_C(1) << 63), false);
+  expect_all("eq", tc_eq(most, (uint64_t)INT64_MAX), true), expect_all("lt", tc_lt(most, INT64_MAX), false);
+  expect_all("lt", tc_lt(tc_ones(TC_SHAPE(2), TC_F32), UINT64_MAX), true);
   EXPECT_FAILS(tc_clamp(of(1, TC_I32), NAN, 1), TC_ERR_ARG, "clamp: bounds are nan and 1");
 }
 
 int main(void) {
   check_makers();
   check_operands();
+  check_unsigned_operands();
   check_comparisons();
   // Floats and bools become what is nearest.
   EXPECT_FAILS(tc_arange(0, 2, 1, TC_BOOL), TC_ERR_DTYPE, "bool has no ranges");

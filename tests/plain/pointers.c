@@ -3,6 +3,7 @@
 
 #include "tests/plain/expect.h"
 
+#pragma GCC diagnostic ignored "-Wvla"
 #define REFUSED(call, of, is) EXPECT_FAILS(call, TC_ERR_DTYPE, "the pointer is to " of ", the tensor is " is)
 #define TAKEN(...) EXPECT(tc_is_valid(__VA_ARGS__), "refused")
 
@@ -65,6 +66,38 @@ static void values_in(void) {
   TAKEN(tc_borrow(f, TC_SHAPE(4), TC_F32, TC_WRITABLE, NULL, NULL));
 }
 
+// Arrays of any rank, and arrays whose extents are known only at run time.
+static void arrays(int n) {
+  double img[2][1][2] = {{{1, 2}}, {{3, 4}}}, deep[1][2][1][1][1][1][1][1] = {{{{{{{{1}}}}}}}};
+  const float ranks3[2][1][2] = {{{1, 2}}, {{3, 4}}}, (*row3)[1][2] = ranks3;
+  float deepest[1][2][1][1][1][1][1][1], lengths[n][n], cubes[n][1][n], (*rows)[n] = lengths;
+  char raw[2][2][4] = {{{0}}};
+  pair pairs[1][1][2] = {{{{1, 2}, {3, 4}}}};
+  TAKEN(tc_from_host(ranks3, TC_SHAPE(2, 1, 2), TC_F32));
+  TAKEN(tc_from_host(row3, TC_SHAPE(2, 1, 2), TC_F32));
+  TAKEN(tc_from_host(&ranks3, TC_SHAPE(2, 1, 2), TC_F32));
+  TAKEN(tc_from_host((float[1][2][2]){{{1, 2}, {3, 4}}}, TC_SHAPE(1, 2, 2), TC_F32));
+  TAKEN(tc_from_host(raw, TC_SHAPE(4), TC_F32));
+  TAKEN(tc_from_host(pairs, TC_SHAPE(4), TC_F32));
+  REFUSED(tc_from_host(img, TC_SHAPE(2, 1, 2), TC_F32), "double", "f32");
+  REFUSED(tc_from_host(&img, TC_SHAPE(2, 1, 2), TC_F32), "double", "f32");
+  REFUSED(tc_from_host(img[0], TC_SHAPE(2), TC_F32), "double", "f32");
+  REFUSED(tc_from_host(&deep, TC_SHAPE(2), TC_F32), "double", "f32");
+  REFUSED(tc_from_host(row3, TC_SHAPE(2, 1, 2), TC_F64), "float", "f64");
+  REFUSED(tc_from_host((const int[1][2][2]){{{1, 2}, {3, 4}}}, TC_SHAPE(1, 2, 2), TC_F32), "int", "f32");
+  REFUSED(tc_from_host_strided(img, TC_SHAPE(2), (int64_t[]){2}, TC_F32), "double", "f32");
+  REFUSED(tc_borrow(img, TC_SHAPE(4), TC_F32, TC_READ_ONLY, NULL, NULL), "double", "f32");
+  tc_tensor x = tc_arange(1, 5, 1, TC_F32), two = tc_slice(x, 0, 0, 2, 1);
+  REFUSED(tc_to_host(x, img, 4 * sizeof(float)), "double", "f32");
+  REFUSED(tc_to_host_async(x, img, 4 * sizeof(float)), "double", "f32");
+  REFUSED(tc_to_host(tc_cast(x, TC_F64), cubes, sizeof cubes), "float", "f64");
+  REFUSED(tc_to_host(tc_cast(x, TC_I32), rows, sizeof lengths), "float", "i32");
+  EXPECT_OK(tc_to_host(two, deepest, sizeof deepest));
+  EXPECT_OK(tc_to_host(x, rows, sizeof lengths));
+  EXPECT_OK(tc_to_host(x, cubes, sizeof cubes));
+  EXPECT(deepest[0][1][0][0][0][0][0][0] == 2 && lengths[1][1] == 4 && cubes[1][0][0] == 3, "%g", (double)lengths[1][1]);
+}
+
 static void values_out(void) {
   float f[4] = {0}, grid[2][2];
   double d[4] = {0}, sum = 0;
@@ -92,6 +125,7 @@ static void values_out(void) {
 int main(void) {
   tc_scope scope = tc_scope_begin();
   values_in();
+  arrays(2);
   values_out();
   tc_scope_end(scope);
   return expect_done("pointers");
