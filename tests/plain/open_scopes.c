@@ -80,7 +80,8 @@ static int in_process(const void *arg) {
 }
 
 int main(void) {
-  static const int want[] = {[NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [BY_TURNS] = 1, [SCOPES] = 0, [FEW_KEPT] = 0, [RELEASED] = 0, [GROWING] = 0};
+  static const int want[] = {
+      [NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [BY_TURNS] = 1, [SCOPES] = 0, [FEW_KEPT] = 0, [RELEASED] = 0, [GROWING] = 0};
   for (enum loop kind = NO_SCOPE; kind <= GROWING; kind++) {
     int n = child_status(in_process, &kind);
     EXPECT(n == want[kind], "loop %d: %d warnings, should be %d", (int)kind, n, want[kind]);

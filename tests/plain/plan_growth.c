@@ -194,7 +194,9 @@ static void check(const shape *x, int width, bool gradient, bool told) {
 int main(int argc, char **argv) {
   const char *only = argc > 1 ? argv[1] : NULL;  // one shape; with a further word its counts are printed
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-    for (int kind = 0; kind < 4; kind++)  // narrow: temporaries fit a cache; wide: memory is planned for less, and readers of the same meet; two of four, or all with TC_TEST_ALL
+    for (
+        int kind = 0; kind < 4;
+        kind++)  // narrow: temporaries fit a cache; wide: memory is planned for less, and readers of the same meet; two of four, or all with TC_TEST_ALL
       if ((!only || strcmp(only, shapes[i].name) == 0) && (kind == 0 || (!shapes[i].alone && (kind == 3 || only || getenv("TC_TEST_ALL")))))
         check(&shapes[i], kind / 2 ? 4096 : 16, kind % 2, argc > 2);
   return expect_done("plan_growth");
