@@ -153,8 +153,10 @@ static bool gru_right(const program *p) {
   tc_no_grad_begin();
   tc_tensor h = tc_zeros(TC_SHAPE(p->batch, p->units), TC_F32);
   for (int i = 0; i < p->n; i++) {
-    h = gru_cell(&w, i, h, p->units);
+    tc_scope inner = tc_scope_begin();
+    h = tc_keep(gru_cell(&w, i, h, p->units));
     ok = ok && tc_eval(1, &h) == TC_OK;
+    tc_scope_end(inner);
   }
   ok = ok && bench_near(bench_element(h, 7), p->got[0], 1e-4) && p->got[1] != 0;
   tc_no_grad_end();
@@ -186,8 +188,10 @@ static bool recurrence_right(const program *p) {
   tc_no_grad_begin();
   tc_tensor w = weight(16, 16, 1), x = bench_tensor(TC_SHAPE(8, p->n, 16), 2), h = tc_full(TC_SHAPE(8, 16), .5, TC_F32);
   for (int i = 0; i < p->n; i++) {
-    h = cell(w, tc_select(x, 1, i), h);
+    tc_scope inner = tc_scope_begin();
+    h = tc_keep(cell(w, tc_select(x, 1, i), h));
     ok = ok && tc_eval(1, &h) == TC_OK;
+    tc_scope_end(inner);
   }
   ok = ok && bench_near(bench_element(h, 7), p->got[0], 1e-6);
   tc_no_grad_end();
