@@ -36,9 +36,9 @@ THIRD_PARTY = {
     r"xxhash": ["runtime/hash.c"],
     r"jansson": ["lazy/front/safetensors.c"],
     r"zip\.h": ["lazy/front/npz.c"],
-    r"llvm-c/|llvm/": ["lowering/llvm/"],
-    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/gpu/", "tests/plain/cuda_header.c"],
-    r"hip/|hiprtc": ["device/hip/", "lowering/gpu/", "tests/plain/hip_header.c"],
+    r"llvm-c/|llvm/": ["lowering/codegen/llvm/"],
+    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/codegen/gpu/", "tests/plain/cuda_header.c"],
+    r"hip/|hiprtc": ["device/hip/", "lowering/codegen/gpu/", "tests/plain/hip_header.c"],
     r"criterion/": ["tests/"],
 }
 
