@@ -4,7 +4,7 @@
 // pooled together: in steady state nothing is allocated. Threads: thread-safe; reference counts are atomic, pools are under one lock.
 //
 // A stamp names a content: no two contents of the process have the same, and a buffer gets another whenever it is written after it was made. What is
-// prepared from a content (lowering/prepared.h) is kept under its stamp.
+// prepared from a content (lowering/program/constant_cache.h) is kept under its stamp.
 //
 // A buffer in a GPU's memory is made for that device. What is asked of a device happens in order, so that memory whose last reference went may be taken
 // again at once; ptr is the device's address, which only kernels and tc_buffer_read, _write and _copy follow.

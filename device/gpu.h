@@ -161,7 +161,7 @@ size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address);
 // A launch's kernel reads words of the sequence's table, from the first on: pointers to buffers, scalars, extents. A library's call has six words: its
 // first and second operand, result, bias (or 0) and workspace, of which it is told when it is launched, and the run's fault word (or 0), at which copies look. So
 // a graph replays it for these addresses alone: a sequence keeps graphs for a few sets of them, each made when a set comes for the second time, and, where more
-// come, one that copies the operands whose addresses change (device/gpu/moving.h).
+// come, one that copies the operands whose addresses change (device/gpu/graph_copies.h).
 #define TC_GPU_CALL_WORDS 6
 typedef struct tc_gpu_launch {
   tc_gpu_code *code;

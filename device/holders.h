@@ -9,10 +9,10 @@
 typedef enum tc_holding {
   TC_HOLDS_TENSOR,
   TC_HOLDS_ARENA,  // of a run under way
-  TC_HOLDS_PREPARED,  // a form of a parameter (lowering/prepared.h)
+  TC_HOLDS_PREPARED,  // a form of a parameter (lowering/program/constant_cache.h)
   TC_HOLDS_POOLED,  // nothing: kept to be taken again
   TC_HOLDS_TABLE,  // words of a sequence of launches
-  TC_HOLDS_OPERANDS,  // places for operands of libraries' calls (gpu/moving.h)
+  TC_HOLDS_OPERANDS,  // places for operands of libraries' calls (graph_copies.h)
   TC_HOLDS_CODE,
 } tc_holding;
 #define TC_N_HOLDINGS 7

@@ -3,7 +3,7 @@
 #ifndef TC_TESTS_NESTS_H
 #define TC_TESTS_NESTS_H
 
-#include "lowering/nest.h"
+#include "lowering/kir/kir.h"
 
 enum { NEST_LENGTH = 256, NEST_BUFFERS = 64 };
 

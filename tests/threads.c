@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/nest_math.h"
+#include "lowering/kir/libm.h"
 
 enum { MOST_COPIES = 65536, MOST_BOXES = 64, MOST_PRODUCTS = 2, BOX = TC_NEST_BOX };
 

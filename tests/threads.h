@@ -4,7 +4,7 @@
 #ifndef TC_TESTS_THREADS_H
 #define TC_TESTS_THREADS_H
 
-#include "lowering/nest.h"
+#include "lowering/kir/kir.h"
 
 // Runs units [begin, end) by one group. n: elements of each buffer. Returns NULL, or what went wrong, in text.
 const char *threads_run(const tc_nest *nest, void *const *buf, const int64_t *n, const uint64_t *num, int64_t begin, int64_t end, char text[200]);

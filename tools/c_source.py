@@ -10,7 +10,7 @@ from collections import namedtuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 Token = namedtuple("Token", "kind text line")  # kind: word, number, string, char, op, comment, newline, hash
-Definition = namedtuple("Definition", "name kind static line end uses head body")  # kind: function, variable, macro (with parentheses), constant (a macro without)
+Definition = namedtuple("Definition", "name kind static line end uses head body")  # kind: function, variable, declaration (of either), macro (with parentheses), constant (a macro without); uses: the words of its body
 
 TOKEN = re.compile(
     r"""(?P<space>(?:[ \t\f\r]|\\\n)+)|(?P<newline>\n)|(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)"""
@@ -148,7 +148,7 @@ QUALIFIERS = {"static", "extern", "inline", "const", "volatile", "typedef", "str
 
 
 def name_of(head):
-    """(name, kind) of what a statement at file level defines; (None, None) of a type or a prototype's rest."""
+    """(name, kind) of what a statement at file level defines or declares; (None, None) of a type."""
     depth, groups, equals = 0, [], None
     for i, t in enumerate(head):
         if t.text in ("(", "[", "{"):
@@ -162,6 +162,9 @@ def name_of(head):
     before = head[:equals] if equals is not None else head
     parens = [i for g, i in groups if g == "(" and i < len(before) and i > 0 and before[i - 1].kind == "word" and before[i - 1].text not in QUALIFIERS]
     if equals is None and parens:
+        named = before[parens[-1] + 1:]  # type (name)(parameters), which no macro of that name replaces
+        if len(named) > 2 and named[0].kind == "word" and named[1].text == ")" and named[2].text == "(":
+            return named[0].text, "function"
         return before[parens[-1] - 1].text, "function"
     square = [i for g, i in groups if g == "[" and i < len(before)]
     end = square[0] if square else len(before)
@@ -181,7 +184,7 @@ def uses_of(body):
 
 
 def definitions(text, read=lambda name: None):
-    """Functions, variables and macros that a file defines."""
+    """Functions, variables and macros that a file defines or declares."""
     code, found = stream(text, read)
     depth, head, body, start = 0, [], [], None
     for i, t in enumerate(code):
@@ -190,8 +193,8 @@ def definitions(text, read=lambda name: None):
         if depth == 0 and t.text == ";":
             name, kind = name_of(head)
             words = {h.text for h in head}
-            typed = "typedef" in words or "extern" in words or "_Static_assert" in words
-            if kind == "variable" and not typed and len(head) > 1:
+            if name and len(head) > 1 and not words & {"typedef", "_Static_assert"}:
+                kind = "declaration" if kind == "function" or "extern" in words else kind
                 found.append(Definition(name, kind, "static" in words, start, t.line, uses_of(body), head, body))
             head, body, start = [], [], None
             continue

@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "device/gpu/ranges.h"
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "runtime/disk.h"
 #include "runtime/files.h"
 #include "runtime/log.h"

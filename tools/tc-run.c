@@ -1,4 +1,4 @@
-// tc-run: reads traces (lazy/text.h) from a file, such as the log of a program run with TC_LOG=trace, and runs them again.
+// tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with TC_LOG=trace, and runs them again.
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so that two runs see the same values.
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/ref/ref.h"
-#include "lazy/text.h"
+#include "lazy/text/text.h"
 #include "runtime/hash.h"
 
 typedef struct options {

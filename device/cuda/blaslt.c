@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "device/cuda/places.h"
+#include "device/cuda/library_paths.h"
 #include "device/gpu/library.h"
 #include "runtime/options.h"
 
@@ -23,7 +23,7 @@ static const tc_library_row more_rows[] = {
 
 static const tc_library_row rows[] = {
 #define TC_LT_ROW(name, cuda, hip, parameters) {"cublasLt" #name, offsetof(tc_lt_library, f.name), cuda},
-#include "device/gpu/lt.def"
+#include "device/gpu/blas_lt.def"
 #undef TC_LT_ROW
 };
 

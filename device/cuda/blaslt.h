@@ -1,10 +1,10 @@
-// NVIDIA's library of matrix products, cuBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/lt.h. tests/plain/blaslt_header.c compares
+// NVIDIA's library of matrix products, cuBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/plain/blaslt_header.c compares
 // all declarations with cublasLt.h.
 // Threads: opening by one at a time.
 #ifndef TC_DEVICE_CUDA_BLASLT_H
 #define TC_DEVICE_CUDA_BLASLT_H
 
-#include "device/gpu/lt.h"
+#include "device/gpu/blas_lt.h"
 
 enum {
 #define TC_BLASLT_NUMBER(name, value) TC_##name = value,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cuda/places.h"
+#include "device/cuda/library_paths.h"
 #include "device/gpu/conv.h"
 #include "device/gpu/library.h"
 #include "runtime/arena.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/cuda/api.h"
-#include "device/cuda/places.h"
+#include "device/cuda/library_paths.h"
 #include "device/gpu/library.h"
 #include "device/gpu/rtc.h"
 #include "runtime/files.h"

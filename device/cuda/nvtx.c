@@ -2,7 +2,7 @@
 // Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace ranges, and NSYS_PROFILING_SESSION_ID always.
 #include "device/cuda/nvtx.h"
 
-#include "device/cuda/places.h"
+#include "device/cuda/library_paths.h"
 #include "device/gpu/library.h"
 #include "runtime/options.h"
 

@@ -4,7 +4,7 @@
 // age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000. Threads: thread-safe.
 #include <stdlib.h>
 
-#include "device/gpu/moving.h"
+#include "device/gpu/graph_copies.h"
 
 const uint32_t tc_gpu_fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
 

@@ -4,12 +4,12 @@
 // can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
 // all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
 // A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again; where
-// ever other ones come, one graph has places of its own for what moves, and copies (moving.h).
+// ever other ones come, one graph has places of its own for what moves, and copies (graph_copies.h).
 // Threads: under the device's lock, so two threads in one sequence take turns.
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/gpu/moving.h"
+#include "device/gpu/graph_copies.h"
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"

@@ -82,7 +82,7 @@ struct tc_gpu {
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
-  tc_gpu_code *copier;  // one that copies operands (moving.h)
+  tc_gpu_code *copier;  // one that copies operands (graph_copies.h)
   tc_gpu_opened library[TC_GPU_N_LIBRARIES];
 };
 
@@ -97,7 +97,7 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
 // The same where nothing can be returned: a line in the log.
 void tc_gpu_note(tc_gpu *g, int result, const char *what);
 
-// ---- where memory is short (short.c) ----
+// ---- where memory is short (reclaim.c) ----
 
 bool tc_gpu_is_short(const tc_gpu *g, int result);
 // Waits for the device, and gives back what it keeps and nobody uses. pre: begun.

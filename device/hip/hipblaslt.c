@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/gpu/library.h"
-#include "device/hip/places.h"
+#include "device/hip/library_paths.h"
 #include "runtime/options.h"
 
 #define NEEDED true
@@ -24,7 +24,7 @@ static const tc_library_row more_rows[] = {TC_LIBRARY_ROW(more, hipblasLtGetVers
 
 static const tc_library_row rows[] = {
 #define TC_LT_ROW(name, cuda, hip, parameters) {"hipblasLt" #name, offsetof(tc_lt_library, f.name), hip},
-#include "device/gpu/lt.def"
+#include "device/gpu/blas_lt.def"
 #undef TC_LT_ROW
 };
 

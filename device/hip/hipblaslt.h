@@ -1,4 +1,4 @@
-// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/lt.h. tests/plain/hipblaslt_header.c compares all declarations
+// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/plain/hipblaslt_header.c compares all declarations
 // with its header.
 //
 // It cannot be told to leave out algorithms that add with atomics, whose results are not the same each time. So it is not used by rule, but where algorithms are
@@ -6,7 +6,7 @@
 #ifndef TC_DEVICE_HIP_HIPBLASLT_H
 #define TC_DEVICE_HIP_HIPBLASLT_H
 
-#include "device/gpu/lt.h"
+#include "device/gpu/blas_lt.h"
 
 enum {
 #define TC_HIPBLASLT_NUMBER(name, value) TC_##name = value,

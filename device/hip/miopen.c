@@ -8,7 +8,7 @@
 #include "device/gpu/conv.h"
 #include "device/gpu/library.h"
 #include "device/hip/hipblaslt.h"
-#include "device/hip/places.h"
+#include "device/hip/library_paths.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 

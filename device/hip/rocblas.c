@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/gpu/library.h"
-#include "device/hip/places.h"
+#include "device/hip/library_paths.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 

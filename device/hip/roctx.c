@@ -3,7 +3,7 @@
 #include "device/hip/roctx.h"
 
 #include "device/gpu/library.h"
-#include "device/hip/places.h"
+#include "device/hip/library_paths.h"
 #include "runtime/options.h"
 
 static struct {

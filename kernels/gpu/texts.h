@@ -1,5 +1,5 @@
 // The text of the row kernels, in pieces: of each .k file of this directory what stands between two lines of the form `// ==== name ====`, made a string by
-// tools/embed.py. lowering/gpu/rows.c joins them.
+// tools/embed.py. lowering/program/gpu/rows.c joins them.
 #ifndef TC_KERNELS_GPU_TEXTS_H
 #define TC_KERNELS_GPU_TEXTS_H
 

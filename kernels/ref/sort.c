@@ -4,7 +4,7 @@
 // stable sort serves every type. Entries are a half of the key above a position: keys of 64 bits are sorted by their low half, then by their high one.
 // Long lanes are sorted by bytes (least first; bytes that are alike are passed over), short ones merged. The first k are found by counting bytes, the
 // greatest first, which leaves fewer candidates each time, and only they are sorted.
-// Always: equal elements keep their order. A lane has at most 2^32 elements (lazy/record_fold.c).
+// Always: equal elements keep their order. A lane has at most 2^32 elements (lazy/record/record_fold.c).
 // Threads: thread-safe, pure. Own nothing but their scratch.
 #include <math.h>
 #include <string.h>

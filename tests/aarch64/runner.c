@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/elf.h"
-#include "lowering/nest.h"
+#include "lowering/codegen/elf_loader.h"
+#include "lowering/kir/kir.h"
 #include "runtime/team.h"
 #include "tests/aarch64/case.h"
 #include "tests/aarch64/stand_in.h"

@@ -1,9 +1,9 @@
 // Stand-ins for the functions that kernels call lane by lane: a C library rounds differently on another machine, and what is tested is that the right
-// function gets the right operands. Plain arithmetic without multiply-add, different for each row of nest_math.def.
+// function gets the right operands. Plain arithmetic without multiply-add, different for each row of libm.def.
 #ifndef TC_TESTS_AARCH64_STAND_IN_H
 #define TC_TESTS_AARCH64_STAND_IN_H
 
-#include "lowering/nest_math.h"
+#include "lowering/kir/libm.h"
 
 typedef void stand_in_any(void);
 
@@ -14,12 +14,12 @@ typedef void stand_in_any(void);
   static double stand_in_two_##NAME(double x, double y) { \
     return x * (TC_NEST_MATH_##NAME + 2) / 8 - y; \
   }
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
 
 static stand_in_any *const stand_in_table[] = {
 #define TC_NEST_MATH(NAME, function, operands) operands == 1 ? (stand_in_any *)stand_in_one_##NAME : (stand_in_any *)stand_in_two_##NAME,
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
 };
 

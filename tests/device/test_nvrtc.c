@@ -64,7 +64,7 @@ Test(nvrtc, the_kernel_uses_every_word_of_the_description) {
     for (char *c = word; *c; c++) *c = (char)tolower((unsigned char)*c); \
     cr_expect(strstr(every_word, word), "%s is not in the kernel", word); \
   }
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lazy/text.h"
+#include "lazy/text/text.h"
 #include "runtime/options.h"
 #include "tests/random/random_graph.h"
 

@@ -3,8 +3,8 @@
 #define TC_TESTS_LOWERING_GPU_ROWS_RUN_H
 
 #include "kernels/ref/ref.h"
-#include "lazy/trace.h"
-#include "lowering/gpu/rows.h"
+#include "lazy/trace/trace.h"
+#include "lowering/program/gpu/rows.h"
 #include "tests/device/simulated.h"
 
 typedef struct rows_job {

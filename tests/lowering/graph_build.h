@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lazy/dims.h"
-#include "lowering/expand.h"
-#include "lowering/gpu/split.h"
+#include "lazy/trace/dims.h"
+#include "lowering/emit/emitter.h"
+#include "lowering/graph/split_k.h"
 
 enum { MOST_NODES = 64 };
 

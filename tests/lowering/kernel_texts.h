@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "lowering/gpu/print.h"
+#include "lowering/codegen/gpu/print.h"
 #include "tests/lowering/graph_build.h"
 
 typedef void take_text(const void *arg, const char *what, const char *source);  // of a kernel by the name of "kernel"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "lowering/nest.h"
+#include "lowering/kir/kir.h"
 #include "runtime/arena.h"
 
 __attribute__((unused)) static uint32_t put(tc_nest *n, tc_nest_op op, tc_type type, int lanes, int64_t imm, uint32_t s0, uint32_t s1, uint32_t s2) {

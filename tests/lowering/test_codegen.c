@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "lowering/elf.h"
-#include "lowering/host.h"
-#include "lowering/isa.h"
-#include "lowering/llvm/codegen.h"
-#include "lowering/nest_math.h"
+#include "lowering/codegen/elf_loader.h"
+#include "lowering/target/host_cpu.h"
+#include "lowering/target/isa.h"
+#include "lowering/codegen/llvm/codegen.h"
+#include "lowering/kir/libm.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 #include "tests/near.h"

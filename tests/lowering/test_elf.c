@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/elf.h"
+#include "lowering/codegen/elf_loader.h"
 
 #if defined(__x86_64__)
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "lowering/gpu/attention.h"
+#include "lowering/emit/gpu/flash.h"
 #include "runtime/options.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "device/cuda/nvrtc.h"
-#include "lowering/gpu/print.h"
-#include "lowering/kernel.h"
-#include "lowering/nest_math.h"
+#include "lowering/codegen/gpu/print.h"
+#include "lowering/jit/kernel_cache.h"
+#include "lowering/kir/libm.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "tests/device/simulated.h"

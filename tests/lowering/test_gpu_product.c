@@ -2,10 +2,10 @@
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
-#include "lowering/gpu/product.h"
-#include "lowering/gpu/split.h"
-#include "lowering/nest_math.h"
-#include "lowering/prologue.h"
+#include "lowering/emit/gpu/matmul.h"
+#include "lowering/graph/split_k.h"
+#include "lowering/kir/libm.h"
+#include "lowering/graph/mark_prologue.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/cuda/nvrtc.h"
-#include "lowering/gpu/rows.h"
+#include "lowering/program/gpu/rows.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "tests/lowering/amd_code.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
-#include "lowering/gpu/rows.h"
+#include "lowering/program/gpu/rows.h"
 #include "runtime/status.h"
 #include "tests/lowering/gpu_rows_run.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "kernels/ref/ref.h"
-#include "lowering/nest_math.h"
-#include "lowering/nest_tables.h"
+#include "lowering/kir/libm.h"
+#include "lowering/kir/lookup_tables.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 

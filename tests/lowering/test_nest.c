@@ -1,7 +1,7 @@
 // The verifier accepts what the header allows and refuses each kind of malformed nest; the printer and the names; what cannot be emitted.
 #include <criterion/criterion.h>
 
-#include "lowering/emit.h"
+#include "lowering/kir/builder.h"
 #include "tests/lowering/nest_build.h"
 
 // One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.

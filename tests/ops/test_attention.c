@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <tc/tc.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "runtime/options.h"
 #include <unistd.h>
 

@@ -10,7 +10,7 @@
 #define TC_NO_SITES
 #include <tc/tc.h>
 
-#include "lowering/chains.h"
+#include "lowering/tiling/summation.h"
 #include "runtime/status.h"
 #include "tests/near.h"
 
@@ -168,7 +168,7 @@ static near_tol tolerance(const struct sample *s, tc_type type, int64_t folded) 
   bool half = type == TC_F16 || type == TC_BF16;
   double eps = near_is_float(type) ? near_ulp(half ? TC_F32 : type, 1.0) : 0;
   // Another order of n additions or products differs by at most n units; the half types accumulate in f32, which hides it but where terms cancel. Long sums are
-  // cut (chains.h).
+  // cut (summation.h).
   folded = TC_MIN(folded, tc_fold_additions(folded, 2));
   double ulp = type == TC_F64 ? s->ulp_f64 : half ? s->ulp_half : s->ulp_f32;
   return (near_tol){ulp + (half ? 0 : (double)folded), s->abs_eps * eps * (double)(folded ? folded : 1), false};

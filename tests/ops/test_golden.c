@@ -9,7 +9,7 @@
 #define TC_NO_SITES
 #include <tc/tc.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "tests/near.h"
 
 #ifndef TC_GOLDEN_DIR

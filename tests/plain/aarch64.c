@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "device/buffer.h"
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "runtime/arena.h"
 #include "runtime/team.h"
 #include "tests/aarch64/case.h"
@@ -19,7 +19,9 @@
 #include "tests/random/random_graph.h"
 
 #define CC "aarch64-linux-gnu-gcc -std=gnu11 -O2 -static -ffp-contract=off -D_GNU_SOURCE -I. -Iinclude"
-#define RUNNER "tests/aarch64/runner.c lowering/elf.c runtime/arena.c runtime/status.c runtime/log.c runtime/options.c runtime/edits.c runtime/fork.c"
+#define RUNNER \
+  "tests/aarch64/runner.c lowering/codegen/elf_loader.c runtime/arena.c runtime/status.c runtime/log.c runtime/options.c runtime/edits.c " \
+  "runtime/fork.c"
 #define EMULATOR "qemu-aarch64-static"
 
 enum { MAX_KNOWN = 1 << 14, MAX_MEMORY = 1 << 14, MAX_BUFS = 64, N_RANDOM = 6 };

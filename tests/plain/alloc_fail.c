@@ -16,7 +16,7 @@
 #include <tc/nn.h>
 #include <unistd.h>
 
-#include "lowering/llvm/codegen.h"
+#include "lowering/codegen/llvm/codegen.h"
 #include "runtime/status.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/failing.h"

@@ -30,7 +30,7 @@ static const char own_text[] =
     "SAME(offsetof(cublasLtMatmulHeuristicResult_t, algo), 0);\n"
     "FIELD(workspaceSize); FIELD(state); FIELD(wavesCount); FIELD(reserved);\n"
     "#define TC_LT_ROW(name, cuda, hip, parameters) SAME_FUNCTION(cublasLt##name, tc_lt_status, parameters)\n"
-    "#include \"device/gpu/lt.def\"\n"
+    "#include \"device/gpu/blas_lt.def\"\n"
     "SAME_FUNCTION(cublasLtGetVersion, size_t, (void))\n"
     "SAME_FUNCTION(cublasLtGetStatusName, const char *, (tc_lt_status status))\n";
 static const char sim_text[] =
@@ -40,7 +40,7 @@ static const char sim_text[] =
     "#define X(name, value) _Static_assert((int)name == value, #name);\n"
     "SIM_CUBLASLT_NUMBERS(X)\n";
 
-// A product of every kind, described to the real library by the functions of device/gpu/lt.c.
+// A product of every kind, described to the real library by the functions of device/gpu/blas_lt.c.
 static void describe(void) {
   char why[512];
   const tc_lt_library *lt = tc_blaslt_ready(13, why, sizeof why);

@@ -2,7 +2,7 @@
 // get kernels of their own, and nothing changes; caches that are small or cleared meanwhile do no harm; a later process finds them on disk.
 #include <stdlib.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "tests/plain/child.h"

@@ -6,7 +6,7 @@
 
 #include <tc/tc.h>
 
-#include "lowering/gpu/product.h"
+#include "lowering/emit/gpu/matmul.h"
 #include "runtime/options.h"
 #include "tests/plain/child.h"
 #include "tests/plain/on_amd.h"

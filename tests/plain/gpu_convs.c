@@ -7,7 +7,7 @@
 
 #include <tc/tc.h>
 
-#include "lowering/gpu/vendor_conv.h"
+#include "lowering/autotune/library_conv.h"
 #include "runtime/contests.h"
 #include "tests/plain/library.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "device/gpu/moving.h"
-#include "lowering/gpu/launches.h"
+#include "device/gpu/graph_copies.h"
+#include "lowering/program/gpu/launches.h"
 #include "runtime/options.h"
 #include "tests/plain/gpu_model_copies.h"
 #include "tests/sim/built.h"

@@ -7,7 +7,7 @@
 
 #include <tc/tc.h>
 
-#include "lowering/gpu/vendor.h"
+#include "lowering/autotune/library_gemm.h"
 #include "runtime/contests.h"
 #include "runtime/profile.h"
 #include "tests/plain/library.h"

@@ -37,7 +37,7 @@ static const char own_text[] =
     "#define NEEDED(name, parameters) FUNCTION(hipblasLt##name, parameters)\n"
     "#define ABSENT(name, parameters)\n"
     "#define TC_LT_ROW(name, cuda, hip, parameters) hip(name, parameters)\n"
-    "#include \"device/gpu/lt.def\"\n"
+    "#include \"device/gpu/blas_lt.def\"\n"
     "FUNCTION(hipblasLtGetVersion, (tc_lt_handle handle, int *version))\n";
 static const char sim_text[] =
     "#include <hipblaslt/hipblaslt.h>\n"
@@ -57,7 +57,7 @@ static void look_up(void) {
 #define NEEDED(name) EXPECT(dlsym(handle, "hipblasLt" name), "there is no hipblasLt" name);
 #define ABSENT(name)
 #define TC_LT_ROW(name, cuda, hip, parameters) hip(#name)
-#include "device/gpu/lt.def"
+#include "device/gpu/blas_lt.def"
 #undef TC_LT_ROW
   NEEDED("GetVersion")
   printf("hipblaslt_header: its functions are there\n");

@@ -15,7 +15,7 @@
 #include <tc/tc.h>
 #include <unistd.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/files.h"
 

@@ -7,7 +7,7 @@
 #include <tc/nn.h>
 #include <unistd.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
 

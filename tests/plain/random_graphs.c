@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "tests/random/random_graph.h"
 
 static double now(void) {

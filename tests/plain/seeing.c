@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lazy/text.h"
+#include "lazy/text/text.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"

@@ -253,16 +253,16 @@ static void test_min(void) {
   CU(cuMemFree_v2)(at);
 }
 
-// Each row of nest_math.def is there by its name in small letters, and is that function.
+// Each row of libm.def is there by its name in small letters, and is that function.
 static void test_math(void) {
   static const char *const names[] = {
 #define TC_NEST_MATH(NAME, function, operands) #NAME,
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
   };
   static const int operands_of[] = {
 #define TC_NEST_MATH(NAME, function, operands) operands,
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
   };
   char text[4096];
@@ -281,7 +281,7 @@ static void test_math(void) {
 #define TC_NEST_MATH(NAME, function, operands) WANT_##operands(function)
 #define WANT_1(function) function(x),
 #define WANT_2(function) function(x + 0.5, x),
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
   };
   enum { N = sizeof want / sizeof *want };

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lowering/choices.h"
-#include "lowering/compiler.h"
-#include "lowering/tune.h"
+#include "lowering/autotune/tuning_cache.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/autotune/tune_gemm.h"
 #include "runtime/options.h"
 #include "tests/plain/expect.h"
 #include "tests/plain/files.h"

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "lowering/compiler.h"
-#include "lowering/kernel.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/jit/kernel_cache.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"

@@ -339,7 +339,7 @@ void *sim_word(const char *name) {
 #define F(name) {#name, (void *)name}
 #define W(name, function) {#name, (void *)function}
 #define TC_NEST_MATH(NAME, function, operands) {"tc_math_" #NAME, (void *)function},
-#include "lowering/nest_math.def"
+#include "lowering/kir/libm.def"
 #undef TC_NEST_MATH
       W(sim_thread, thread_word),
       W(sim_block, block_word),
@@ -392,7 +392,7 @@ void *sim_word(const char *name) {
       F(fabs),
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    if (strcasecmp(table[i].name, name) == 0) return table[i].at;  // the rows of nest_math.def are written in capitals
+    if (strcasecmp(table[i].name, name) == 0) return table[i].at;  // the rows of libm.def are written in capitals
   }
   return sim_hook(name);
 }

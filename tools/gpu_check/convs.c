@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/chains.h"
+#include "lowering/tiling/summation.h"
 #include "tools/gpu_check/check.h"
 
 typedef struct conv_case {

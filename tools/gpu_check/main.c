@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lowering/compiler.h"
+#include "lowering/jit/compiler.h"
 #include "tools/gpu_check/check.h"
 
 extern char **environ;

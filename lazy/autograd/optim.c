@@ -1,0 +1,648 @@
+// Optimizers: one op per step that records every parameter's update and assigns it.
+// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the inverse of the second correction's root where PyTorch
+// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
+// numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
+// never changes.
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is
+// computed in f32 and each new value is rounded once: a second moment or an eps below the type's least still counts in the step it is part of.
+// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values
+// are recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by
+// device, in the order in which the devices come among them: a step that fails then has done those before.
+// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
+#define TC_NO_SITES
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/record/record.h"
+#include "runtime/arena.h"
+
+enum { MAX_STATES = 2 };
+typedef enum rule { RULE_SGD, RULE_ADAM, RULE_RMSPROP } rule;
+
+typedef struct group {
+  double lr, weight_decay;
+  bool has_lr;  // false: it goes by the first group's
+} group;
+
+typedef struct entry {
+  tc_tensor param;  // retained
+  int group;
+  tc_tensor state[MAX_STATES];  // retained; {0, 0} before the first step
+  int64_t n_steps;  // with a gradient
+  const char *device;  // its name, static; a tensor's never changes
+  int part;  // of a step: which of the parameters' devices, by first appearance
+  tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+} entry;
+
+typedef char state_name[32];
+
+struct tc_optimizer {
+  rule rule;
+  tc_sgd_options sgd;
+  tc_adam_options adam;
+  tc_rmsprop_options rmsprop;
+  const char *state_names[MAX_STATES];  // static
+  int n, n_states, n_groups;  // parameters; state tensors of each
+  int n_parts;  // devices of parameters
+  bool counts;  // whether the step count is state
+  struct adam_bias {  // of the step counted last: parameters mostly have the same
+    int64_t step;
+    double first, second;  // 1 - beta1^step, 1 / sqrt(1 - beta2^step)
+  } bias;
+  entry *entries;
+  state_name *names;  // n * names_each(opt)
+  group *groups;
+};
+
+static bool is_none(tc_tensor x) {
+  return x.slot == 0 && x.gen == 0;
+}
+
+static tc_status last_status(void) {
+  tc_status st = tc_last_error()->status;
+  return st != TC_OK ? st : TC_ERR_STATE;
+}
+
+static double lr_of(const tc_optimizer *opt, int g) {
+  return opt->groups[opt->groups[g].has_lr ? g : 0].lr;
+}
+
+static tc_status no_optimizer(const char *name, tc_site site) {
+  char why[256];
+  return tc_fail(TC_ERR_ARG, name, site, "no optimizer%s", tc_error_of("sgd adam adamw rmsprop", why, sizeof why));
+}
+
+static int names_each(const tc_optimizer *opt) {
+  return opt->n_states + (opt->counts ? 1 : 0);
+}
+
+// ---- Making and unmaking ----
+
+static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
+  if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
+  for (int i = 0; i < n; i++)
+    if (!tc_is_valid(params[i])) return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
+  return TC_OK;
+}
+
+typedef struct numbered {
+  uint32_t slot;
+  int number;
+} numbered;
+
+static int by_slot(const void *a, const void *b) {
+  const numbered *x = a, *y = b;
+  return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
+}
+
+static tc_status check_distinct(const char *name, const tc_tensor *params, int n, tc_site site) {
+  numbered *all = tc_malloc((size_t)n * sizeof *all), *same = NULL;
+  if (!all) return tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  for (int i = 0; i < n; i++) all[i] = (numbered){params[i].slot, i};
+  qsort(all, (size_t)n, sizeof *all, by_slot);
+  for (int i = 1; i < n; i++)
+    if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
+  tc_status st = same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number) : TC_OK;
+  tc_free(all);
+  return st;
+}
+
+static tc_status check_range(const char *name, tc_site site, const char *what, double value, double below) {
+  if (value >= 0 && value < below) return TC_OK;  // false for nan
+  return tc_fail(TC_ERR_ARG, name, site, "%s is %g", what, value);
+}
+
+static void name_states(const tc_optimizer *opt, state_name *names, int n) {
+  int each = names_each(opt);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < each; k++) snprintf(names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? opt->state_names[k] : "step", i);
+}
+
+static int find_parts(entry *entries, int n, tc_site site) {
+  int n_parts = 0;
+  for (int i = 0; i < n; i++) {
+    entries[i].device = tc_device_of_at(entries[i].param, site), entries[i].part = n_parts;
+    for (int k = 0; k < i && entries[i].part == n_parts; k++)
+      if (entries[k].device == entries[i].device) entries[i].part = entries[k].part;
+    if (entries[i].part == n_parts) n_parts++;
+  }
+  return n_parts;
+}
+
+// Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
+static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
+  tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
+  tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  for (int part = 0; part < n_parts && st == TC_OK; part++) {
+    int n_of_part = 0;
+    for (int i = 0; i < n; i++)
+      if (entries[i].part == part) of_part[n_of_part++] = entries[i].param;
+    st = tc_compute(n_of_part, of_part, site);
+  }
+  tc_free(of_part);
+  return st;
+}
+
+// A new last group, of n checked parameters. Nothing has changed where that fails.
+static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, group options, tc_site site) {
+  int n_all = opt->n + n, n_groups = opt->n_groups + 1, n_parts = 0;
+  entry *entries = tc_calloc((size_t)n_all, sizeof *entries);
+  state_name *names = tc_calloc((size_t)n_all * (MAX_STATES + 1), sizeof *names);
+  group *groups = tc_calloc((size_t)n_groups, sizeof *groups);
+  tc_status st = entries && names && groups ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+  if (st == TC_OK) {
+    if (opt->n) memcpy(entries, opt->entries, (size_t)opt->n * sizeof *entries);
+    if (opt->n_groups) memcpy(groups, opt->groups, (size_t)opt->n_groups * sizeof *groups);
+    groups[opt->n_groups] = options;
+    for (int i = 0; i < n; i++) entries[opt->n + i].param = params[i], entries[opt->n + i].group = opt->n_groups;
+    n_parts = find_parts(entries, n_all, site);
+    name_states(opt, names, n_all);
+    st = evaluate_params(entries + opt->n, n, n_parts, name, site);
+  }
+  if (st != TC_OK) {
+    tc_free(entries), tc_free(names), tc_free(groups);
+    return st;
+  }
+  for (int i = 0; i < n; i++) (void)tc_retain_at(params[i], site);
+  tc_free(opt->entries), tc_free(opt->names), tc_free(opt->groups);
+  opt->entries = entries, opt->names = names, opt->groups = groups;
+  opt->n = n_all, opt->n_groups = n_groups, opt->n_parts = n_parts;
+  return TC_OK;
+}
+
+// Whether a group may be made of them.
+static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
+  if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
+  TC_TRY(check_params(name, params, n, site));
+  TC_TRY(check_distinct(name, params, n, site));
+  for (int i = 0; i < n; i++) {
+    tc_type type = tc_dtype_at(params[i], site);
+    if (!tc_type_is_float(type)) return tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(type));
+  }
+  return TC_OK;
+}
+
+// A copy of *options (rule, numbers, states, counts set) over params; NULL after reporting.
+static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, double lr, double weight_decay) {
+  if (check_group_params(name, params, n, site) != TC_OK) return NULL;
+  tc_optimizer *opt = tc_malloc(sizeof *opt);
+  if (opt == NULL) {
+    tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
+    return NULL;
+  }
+  *opt = options;
+  if (add_group(opt, name, params, n, (group){lr, weight_decay, true}, site) == TC_OK) return opt;
+  tc_free(opt);
+  return NULL;
+}
+
+tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
+  o.lr = tc_option(o.lr, 1e-3), o.momentum = tc_option(o.momentum, 0);
+  o.dampening = tc_option(o.dampening, 0), o.weight_decay = tc_option(o.weight_decay, 0);
+  if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK || check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
+      check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
+    return NULL;
+  if (!isfinite(o.dampening) || (o.nesterov && (o.momentum == 0 || o.dampening != 0))) {
+    tc_fail(TC_ERR_ARG, "sgd", site, "momentum is %g, dampening %g%s", o.momentum, o.dampening,
+            o.nesterov ? "; nesterov needs momentum and no dampening" : "");
+    return NULL;
+  }
+  tc_optimizer opt = {.rule = RULE_SGD, .sgd = o, .state_names = {"momentum_buffer"}};
+  opt.counts = o.momentum != 0;  // the first step takes the gradient whole
+  opt.n_states = opt.counts ? 1 : 0;
+  return create("sgd", site, params, n, opt, o.lr, o.weight_decay);
+}
+
+static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor *params, int n, tc_adam_options o) {
+  o.lr = tc_option(o.lr, 1e-3), o.beta1 = tc_option(o.beta1, 0.9), o.beta2 = tc_option(o.beta2, 0.999);
+  o.eps = tc_option(o.eps, 1e-8), o.weight_decay = tc_option(o.weight_decay, o.decoupled ? 0.01 : 0);
+  if (check_range(name, site, "lr", o.lr, INFINITY) != TC_OK || check_range(name, site, "beta1", o.beta1, 1) != TC_OK ||
+      check_range(name, site, "beta2", o.beta2, 1) != TC_OK || check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
+      check_range(name, site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
+    return NULL;
+  tc_optimizer opt = {.rule = RULE_ADAM, .adam = o, .n_states = 2, .counts = true, .state_names = {"exp_avg", "exp_avg_sq"}};
+  return create(name, site, params, n, opt, o.lr, o.weight_decay);
+}
+
+tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
+  return adam_create("adam", site, params, n, options);
+}
+
+tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site) {
+  options.decoupled = true;
+  return adam_create("adamw", site, params, n, options);
+}
+
+tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o, tc_site site) {
+  o.lr = tc_option(o.lr, 0.01), o.alpha = tc_option(o.alpha, 0.99), o.eps = tc_option(o.eps, 1e-8);
+  o.weight_decay = tc_option(o.weight_decay, 0), o.momentum = tc_option(o.momentum, 0);
+  if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK || check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "momentum", o.momentum, INFINITY) != TC_OK)
+    return NULL;
+  tc_optimizer opt = {.rule = RULE_RMSPROP, .rmsprop = o, .state_names = {"square_avg", "momentum_buffer"}};
+  opt.n_states = o.momentum > 0 ? 2 : 1;
+  return create("rmsprop", site, params, n, opt, o.lr, o.weight_decay);
+}
+
+void tc_optimizer_destroy(tc_optimizer *opt) {
+  if (opt == NULL) return;
+  for (int i = 0; i < opt->n; i++) {
+    for (int k = 0; k < opt->n_states; k++)
+      if (!is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
+    tc_release_at(opt->entries[i].param, 0);
+  }
+  tc_free(opt->entries);
+  tc_free(opt->names);
+  tc_free(opt->groups);
+  tc_free(opt);
+}
+
+tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o, tc_site site) {
+  TC_CALLED_AS("optimizer_add_group");
+  const char *name = "optimizer_add_group";
+  if (opt == NULL) return no_optimizer(name, site);
+  group g = {tc_option(o.lr, 0), tc_option(o.weight_decay, opt->groups[0].weight_decay), tc_option(o.lr, -1) >= 0};
+  TC_TRY(check_range(name, site, "lr", o.lr, INFINITY));
+  TC_TRY(check_range(name, site, "weight_decay", o.weight_decay, INFINITY));
+  TC_TRY(check_group_params(name, params, n, site));
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < opt->n; k++)
+      if (params[i].slot == opt->entries[k].param.slot)
+        return tc_fail(TC_ERR_ARG, name, site, "parameter %d is in group %d already", i, opt->entries[k].group);
+  return add_group(opt, name, params, n, g, site);
+}
+
+// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan, and its kernels, others than the next one's.
+static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
+  for (int k = 0; k < opt->n_states; k++)
+    if (is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
+  return TC_OK;
+}
+
+// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in f32 at least ----
+
+static tc_node widened(tc_trace *t, tc_node a) {
+  return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;
+}
+
+static tc_node state_of(tc_trace *t, const entry *e, int k) {
+  return widened(t, tc_op_in(t, e->state[k]));
+}
+
+static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
+  return tc_rec_num(t, op, a, tc_num_float(b));
+}
+
+// a + alpha * b
+static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
+  return tc_rec_binary(t, TC_OP_ADD, a, num(t, TC_OP_MUL, b, alpha));
+}
+
+// a * keep + value * g * g
+static tc_node decay_square(tc_trace *t, tc_node a, tc_node g, double keep, double value) {
+  tc_node square = tc_rec_binary(t, TC_OP_MUL, num(t, TC_OP_MUL, g, value), g);
+  return tc_rec_binary(t, TC_OP_ADD, num(t, TC_OP_MUL, a, keep), square);
+}
+
+// a + value * b / c
+static tc_node add_quotient(tc_trace *t, tc_node a, tc_node b, tc_node c, double value) {
+  return tc_rec_binary(t, TC_OP_ADD, a, tc_rec_binary(t, TC_OP_DIV, num(t, TC_OP_MUL, b, value), c));
+}
+
+// torch.lerp: from + weight * (to - from), from the nearer end.
+static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
+  tc_node way = tc_rec_binary(t, TC_OP_SUB, to, from);
+  if (weight < 0.5) return add_scaled(t, from, way, weight);
+  return tc_rec_binary(t, TC_OP_SUB, to, num(t, TC_OP_MUL, way, 1 - weight));
+}
+
+static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_sgd_options *o = &opt->sgd;
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
+  if (decay != 0) g = add_scaled(t, g, p, decay);
+  if (o->momentum != 0) {
+    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
+    double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
+    tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
+    e->next_state[0] = buffer;
+    g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
+  }
+  e->next_param = tc_rec_add_sum_at(t, p, g, -lr);
+}
+
+static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_adam_options *o = &opt->adam;
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
+  int64_t step = e->n_steps + 1;
+  if (opt->bias.step != step) opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
+  if (decay != 0) {
+    if (o->decoupled)
+      p = num(t, TC_OP_MUL, p, 1 - lr * decay);
+    else
+      g = add_scaled(t, g, p, decay);
+  }
+  tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
+  tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
+  tc_node root = num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
+  e->next_state[0] = avg, e->next_state[1] = square;
+  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
+}
+
+static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
+  const tc_rmsprop_options *o = &opt->rmsprop;
+  double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
+  if (decay != 0) g = add_scaled(t, g, p, decay);
+  tc_node square = decay_square(t, state_of(t, e, 0), g, o->alpha, 1 - o->alpha);
+  tc_node root = num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
+  e->next_state[0] = square;
+  if (o->momentum > 0) {
+    tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
+    e->next_state[1] = buffer;
+    e->next_param = add_scaled(t, p, buffer, -lr);
+  } else {
+    e->next_param = add_quotient(t, p, g, root, -lr);
+  }
+}
+
+// ---- One step ----
+
+static tc_status ensure_states(const tc_optimizer *opt, int part, tc_site site) {
+  for (int i = 0; i < opt->n; i++) {
+    entry *e = &opt->entries[i];
+    if (e->part != part || opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
+    tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
+    bool has_grad = !is_none(tc_grad(e->param));
+    tc_scope_end_at(scope, 0);
+    if (has_grad) TC_TRY(ensure_state(opt, e, site));
+  }
+  return TC_OK;
+}
+
+// Records the entry's new values; false after a failure.
+static bool record_entry(tc_optimizer *opt, tc_trace *t, entry *e) {
+  e->next_param = TC_NODE_ERR;
+  tc_node g = tc_rec_grad(t, e->param);
+  if (g == TC_NODE_ERR) return true;
+  tc_node p = tc_op_in(t, e->param);
+  if (p == TC_NODE_ERR) return false;
+  tc_type type = tc_node_type(t, p);
+  g = widened(t, tc_rec_cast(t, g, type)), p = widened(t, p);
+  switch (opt->rule) {
+    case RULE_SGD: sgd_update(opt, t, e, p, g); break;
+    case RULE_ADAM: adam_update(opt, t, e, p, g); break;
+    case RULE_RMSPROP: rmsprop_update(opt, t, e, p, g); break;
+  }
+  e->next_param = tc_rec_cast(t, e->next_param, type);
+  for (int k = 0; k < opt->n_states; k++)
+    if ((e->next_state[k] = tc_rec_cast(t, e->next_state[k], type)) == TC_NODE_ERR) return false;
+  return e->next_param != TC_NODE_ERR;
+}
+
+static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
+  if (e->next_param == TC_NODE_ERR) return TC_OK;
+  for (int k = 0; k < opt->n_states; k++) TC_TRY(tc_rec_assign(t, e->state[k], e->next_state[k]));
+  TC_TRY(tc_rec_assign(t, e->param, e->next_param));
+  e->n_steps++;
+  return TC_OK;
+}
+
+// Of the parameters on one device.
+static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
+  TC_TRY(ensure_states(opt, part, site));
+  tc_status st = TC_OK;
+  bool ok = true;
+  tc_trace *t = tc_op_begin("optimizer_step", site);
+  bool tape = tc_rec_tape(t, false);
+  for (int i = 0; i < opt->n && ok; i++)
+    if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i]);
+  for (int i = 0; i < opt->n && ok && st == TC_OK; i++)
+    if (opt->entries[i].part == part) st = assign_entry(opt, t, &opt->entries[i]);
+  tc_rec_tape(t, tape);
+  if (ok && st == TC_OK && part == opt->n_parts - 1) tc_rec_landmark(t);
+  tc_status done = tc_op_done(t);
+  if (st != TC_OK) return st;
+  return done == TC_OK && !ok ? last_status() : done;  // passed poison is silent: its own error is the reason
+}
+
+tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
+  TC_CALLED_AS("optimizer_step");
+  if (opt == NULL) return tc_owe(no_optimizer("optimizer_step", site), site);
+  tc_status st = TC_OK;
+  for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
+  return tc_owe(st, site);
+}
+
+// ---- Gradients ----
+
+tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
+  TC_TRY(check_params("zero_grad", params, n, site));
+  tc_trace *t = tc_op_begin("zero_grad", site);
+  for (int i = 0; i < n; i++) tc_rec_clear_grad(t, params[i]);
+  return tc_op_done(t);
+}
+
+tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site) {
+  if (opt == NULL) return no_optimizer("zero_grad", site);
+  tc_trace *t = tc_op_begin("zero_grad", site);
+  for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
+  return tc_op_done(t);
+}
+
+// The sum of squares of all gradients in f32, or f64 where there is an f64 gradient; TC_NODE_ERR (silent) if there are none.
+static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
+  tc_node total = TC_NODE_ERR;
+  for (int i = 0; i < n; i++) {
+    tc_node g = tc_rec_grad(t, params[i]);
+    if (g == TC_NODE_ERR) continue;
+    g = tc_rec_cast(t, g, tc_node_type(t, g) == TC_F64 ? TC_F64 : TC_F32);
+    uint32_t every_axis = (1u << tc_node_dims(t, g)->rank) - 1;
+    tc_node square = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, g), every_axis, false);
+    total = total == TC_NODE_ERR ? square : tc_rec_binary(t, TC_OP_ADD, total, square);
+  }
+  return total;
+}
+
+static tc_node scale_of(tc_trace *t, tc_node norm, double max_norm) {
+  tc_node scale = tc_rec_binary(t, TC_OP_DIV, tc_rec_const(t, norm, max_norm), num(t, TC_OP_ADD, norm, 1e-6));
+  return num(t, TC_OP_MINIMUM, scale, 1);
+}
+
+static bool scale_grads(tc_trace *t, const tc_tensor *params, int n, tc_node scale) {
+  bool ok = true;
+  for (int i = 0; i < n; i++) {
+    tc_node g = tc_rec_grad(t, params[i]);
+    if (g == TC_NODE_ERR) continue;
+    tc_node clipped = tc_rec_cast(t, tc_rec_binary(t, TC_OP_MUL, g, scale), tc_node_type(t, g));
+    ok = clipped != TC_NODE_ERR && tc_rec_set_grad(t, params[i], clipped) == TC_OK && ok;
+  }
+  return ok;
+}
+
+static tc_tensor clip_here(const tc_tensor *params, int n, double max_norm, tc_site site) {
+  tc_trace *t = tc_op_begin("clip_grad_norm", site);
+  bool tape = tc_rec_tape(t, false);
+  tc_node norm = tc_rec_unary(t, TC_OP_SQRT, grads_square(t, params, n));
+  if (norm == TC_NODE_ERR) norm = tc_rec_full(t, &(tc_dims){0}, TC_F32, 0);  // no gradients: nothing below finds one
+  if (!scale_grads(t, params, n, scale_of(t, norm, max_norm))) norm = TC_NODE_ERR;
+  tc_rec_tape(t, tape);
+  return tc_op_end(t, norm);
+}
+
+// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an earlier one is on the same device.
+static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_site site) {
+  const char *device = tc_device_of_at(params[i], site);
+  int k = 0;
+  for (int j = 0; j < n; j++) {
+    if (is_none(tc_grad(params[j])) || tc_device_of_at(params[j], site) != device) continue;
+    if (j < i) return 0;
+    part[k++] = params[j];
+  }
+  return is_none(tc_grad(params[i])) ? 0 : k;
+}
+
+// Of parameters on several devices: sums of squares go to the device of the first gradient, and the scale goes to all. part: room for n.
+static tc_tensor clip_everywhere(const tc_tensor *params, int n, double max_norm, tc_tensor *part, tc_site site) {
+  tc_tensor norm = {0, 0};
+  const char *first = NULL;
+  for (int i = 0, k; i < n; i++) {
+    if ((k = part_of(params, n, i, part, site)) == 0) continue;
+    if (!first) first = tc_device_of_at(params[i], site);
+    tc_trace *t = tc_op_begin("clip_grad_norm", site);
+    tc_tensor square = tc_to_at(tc_op_end(t, grads_square(t, part, k)), first, site);
+    norm = is_none(norm) ? square : tc_add_at(norm, square, site);
+  }
+  if (!first) return clip_here(params, n, max_norm, site);
+  norm = tc_sqrt_at(norm, site);
+  tc_trace *t = tc_op_begin("clip_grad_norm", site);
+  tc_tensor scale = tc_op_end(t, scale_of(t, tc_op_in(t, norm), max_norm));
+  for (int i = 0, k; i < n; i++) {
+    if ((k = part_of(params, n, i, part, site)) == 0) continue;
+    tc_tensor there = tc_to_at(scale, tc_device_of_at(params[i], site), site);
+    t = tc_op_begin("clip_grad_norm", site);
+    tc_node factor = tc_op_in(t, there);
+    bool ok = factor != TC_NODE_ERR && scale_grads(t, part, k, factor);
+    if (tc_op_done(t) != TC_OK || !ok) return tc_poison(last_status());
+  }
+  return norm;
+}
+
+tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site) {
+  TC_CALLED_AS("clip_grad_norm");
+  tc_status st = check_params("clip_grad_norm", params, n, site);
+  if (st == TC_OK && !(max_norm >= 0)) st = tc_fail(TC_ERR_ARG, "clip_grad_norm", site, "max_norm is %g", max_norm);
+  if (st != TC_OK) return tc_poison(st);
+  bool apart = false;
+  for (int i = 1; i < n; i++) apart = apart || tc_device_of_at(params[i], site) != tc_device_of_at(params[0], site);
+  if (!apart) return clip_here(params, n, max_norm, site);
+  tc_tensor *part = tc_malloc((size_t)n * sizeof *part);
+  if (!part) return tc_poison(tc_fail(TC_ERR_MEMORY, "clip_grad_norm", site, "%d parameters", n));
+  tc_scope scope = tc_scope_begin_at(site);
+  tc_no_grad_begin();
+  tc_tensor norm = tc_keep_at(clip_everywhere(params, n, max_norm, part, site), site);
+  tc_no_grad_end();
+  tc_scope_end_at(scope, 0);
+  tc_free(part);
+  return norm;
+}
+
+// ---- Learning rate and state ----
+
+static tc_status check_group(const char *name, const tc_optimizer *opt, int g, tc_site site) {
+  if (opt == NULL) return no_optimizer(name, site);
+  if (g >= 0 && g < opt->n_groups) return TC_OK;
+  return tc_fail(TC_ERR_ARG, name, site, "there is no group %d among %d", g, opt->n_groups);
+}
+
+static tc_status set_lr(const char *name, tc_optimizer *opt, int g, double lr, tc_site site) {
+  TC_TRY(check_group(name, opt, g, site));
+  TC_TRY(check_range(name, site, "lr", lr, INFINITY));
+  opt->groups[g].lr = lr, opt->groups[g].has_lr = true;
+  return TC_OK;
+}
+
+tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site) {
+  return set_lr("set_lr", opt, 0, lr, site);
+}
+
+tc_status tc_set_group_lr_at(tc_optimizer *opt, int g, double lr, tc_site site) {
+  return set_lr("set_group_lr", opt, g, lr, site);
+}
+
+double tc_get_lr_at(const tc_optimizer *opt, tc_site site) {
+  return check_group("get_lr", opt, 0, site) == TC_OK ? lr_of(opt, 0) : NAN;
+}
+
+double tc_get_group_lr_at(const tc_optimizer *opt, int g, tc_site site) {
+  return check_group("get_group_lr", opt, g, site) == TC_OK ? lr_of(opt, g) : NAN;
+}
+
+int tc_optimizer_n_groups(const tc_optimizer *opt) {
+  return opt ? opt->n_groups : 0;
+}
+
+int tc_optimizer_group(const tc_optimizer *opt, int i) {
+  return opt && i >= 0 && i < opt->n ? opt->entries[i].group : -1;
+}
+
+const char *tc_optimizer_kind(const tc_optimizer *opt) {
+  static const char *const kinds[] = {[RULE_SGD] = "sgd", [RULE_ADAM] = "adam", [RULE_RMSPROP] = "rmsprop"};
+  if (opt == NULL) return "";
+  return opt->rule == RULE_ADAM && opt->adam.decoupled ? "adamw" : kinds[opt->rule];
+}
+
+tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i) {
+  return opt && i >= 0 && i < opt->n ? opt->entries[i].param : (tc_tensor){0, 0};
+}
+
+const char *tc_optimizer_state_name(const tc_optimizer *opt, int i) {
+  return opt == NULL || i < 0 || i >= opt->n * names_each(opt) ? NULL : opt->names[i];
+}
+
+tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
+  TC_CALLED_AS("optimizer_state");
+  if (tc_optimizer_state_name(opt, i) == NULL) {
+    tc_trace *t = tc_op_begin("optimizer_state", site);
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "no state %d", i));
+  }
+  const entry *e = &opt->entries[i / names_each(opt)];
+  int k = i % names_each(opt);
+  if (k == opt->n_states) return tc_full_at(TC_SCALAR, (double)e->n_steps, TC_F64, site);
+  return is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
+}
+
+static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
+  double steps = 0;
+  TC_TRY(tc_item_at(value, TC_F64, &steps, site));
+  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps)) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
+  e->n_steps = (int64_t)steps;
+  return TC_OK;
+}
+
+tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site) {
+  TC_CALLED_AS("optimizer_set_state");
+  if (tc_optimizer_state_name(opt, i) == NULL) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
+  entry *e = &opt->entries[i / names_each(opt)];
+  int k = i % names_each(opt);
+  if (k == opt->n_states) return set_steps(e, value, site);
+  TC_TRY(ensure_state(opt, e, site));
+  tc_trace *t = tc_op_begin("optimizer_set_state", site);
+  bool tape = tc_rec_tape(t, false);
+  tc_node to = tc_op_in(t, e->state[k]), from = tc_op_in(t, value);
+  bool ok = to != TC_NODE_ERR && from != TC_NODE_ERR;
+  if (ok) {
+    const tc_dims *want = tc_node_dims(t, to), *have = tc_node_dims(t, from);
+    bool same = want->rank == have->rank && memcmp(want->dim, have->dim, (size_t)want->rank * sizeof want->dim[0]) == 0;
+    char text[2][128];
+    if (!same)
+      tc_rec_fail(t, TC_ERR_SHAPE, "%s has shape %s, the parameter %s", opt->names[i], tc_dims_text(have, text[0], sizeof text[0]),
+                  tc_dims_text(want, text[1], sizeof text[1]));
+    else
+      (void)tc_rec_assign(t, e->state[k], tc_rec_cast(t, from, tc_node_type(t, to)));
+  }
+  tc_rec_tape(t, tape);
+  tc_status done = tc_op_done(t);
+  return done == TC_OK && !ok ? last_status() : done;
+}

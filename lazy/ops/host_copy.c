@@ -1,0 +1,452 @@
+// Values in and out of the library, and assignment: what touches both handles and memory.
+#include <string.h>
+
+#include "device/gpu.h"
+#include "lazy/sync/plan.h"
+#include "runtime/arena.h"
+#include "runtime/reentry.h"
+#include "runtime/team.h"
+#include "runtime/watch.h"
+
+// ---- in ----
+
+static const struct {
+  const char *name;
+  uint32_t types;
+} ctypes[] = {
+#define TC_CTYPE(NAME, c, types) {#c, types},
+#include <tc/ctypes.def>
+#undef TC_CTYPE
+};
+
+static const char *ctype_name(tc_ctype c) {
+  return ctypes[c].name;
+}
+
+// Whether a pointer of that type may be to elements of the other.
+static bool fits(tc_ctype c, tc_type type) {
+  return (unsigned)c >= TC_C_ANY || (unsigned)type >= TC_N_TYPES || (ctypes[c].types >> type & 1);
+}
+#define TC_MISFIT "the pointer is to %s, the tensor is %s (a void * is not checked)"
+
+static tc_tensor refuse_pointer(const char *op, tc_ctype c, tc_type type, tc_site site) {
+  return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(type)));
+}
+
+tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site) {
+  return fits(c, type) ? tc_from_host_at(data, shape, type, site) : refuse_pointer("from_host", c, type, site);
+}
+
+tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
+  return fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site) : refuse_pointer("from_host_strided", c, type, site);
+}
+
+tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
+  return fits(c, type) ? tc_borrow_at(data, shape, type, flags, release, arg, site) : refuse_pointer("borrow", c, type, site);
+}
+
+tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site) {
+  tc_trace *t = tc_op_begin("from_host", site);
+  if (!data && shape.rank >= 0 && shape.rank <= TC_MAX_RANK && tc_dims_count(&shape) != 0)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  return tc_op_end(t, tc_rec_data(t, data, &shape, type));
+}
+
+// Copies rank-k strided data densely; returns the end of what was written.
+static char *copy_strided(char *to, const char *from, const tc_dims *d, const int64_t *stride, int axis, size_t bytes) {
+  if (axis == d->rank) return memcpy(to, from, bytes), to + bytes;
+  for (int64_t i = 0; i < d->dim[axis]; i++) to = copy_strided(to, from + i * stride[axis] * (int64_t)bytes, d, stride, axis + 1, bytes);
+  return to;
+}
+
+tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
+  if (!strides) return tc_from_host_at(data, shape, type, site);
+  tc_trace *t = tc_op_begin("from_host_strided", site);
+  int64_t n;
+  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));  // reports the shape
+  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
+  if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
+  if (n) copy_strided(dense, data, &shape, strides, 0, tc_type_bytes(type));
+  tc_node a = tc_rec_data(t, dense, &shape, type);
+  tc_free(dense);
+  return tc_op_end(t, a);
+}
+
+tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
+  tc_trace *t = tc_op_begin("borrow", site);
+  int64_t n;
+  tc_buffer *buf;
+  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
+  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  uint32_t shape_id = tc_dims_intern(&shape);
+  if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
+  if (flags != TC_READ_ONLY && flags != TC_WRITABLE && flags != TC_CONSTANT)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", flags));
+  tc_origin origin = flags == TC_WRITABLE ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
+  if (origin == TC_ORIGIN_BORROWED &&
+      tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
+    tc_tensor copy = tc_op_end(t, tc_rec_data(t, data, &shape, type));
+    if (copy.slot < TC_POISON && release) release(arg);
+    return copy;
+  }
+  if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
+  if (flags == TC_CONSTANT) tc_buffer_settle(buf);
+  tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default());
+  tc_tensor h = tc_op_end(t, leaf);
+  if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
+  tc_buffer_release(buf);
+  return h;
+}
+
+// ---- out ----
+
+static void convert(tc_type from, const void *src, tc_type to, void *out);
+
+tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
+  tc_stored v;
+  char text[128];
+  _Alignas(8) char element[8];
+  if (!tc_enter("item", site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_ITEM, site, &v);
+  if (st == TC_OK && tc_dims_at(v.shape)->count != 1)
+    st = tc_fail(TC_ERR_SHAPE, "item", site, "the tensor is %s, of %lld elements; one element was expected",
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), (long long)tc_dims_at(v.shape)->count);
+  else if (st == TC_OK && !out)
+    st = tc_fail(TC_ERR_ARG, "item", site, "out is NULL");
+  else if (st == TC_OK && as != TC_BOOL && as != TC_I32 && as != TC_I64 && as != TC_F32 && as != TC_F64)
+    st = tc_fail(TC_ERR_DTYPE, "item", site, "a number is read as bool, i32, i64, f32 or f64");
+  else if (st == TC_OK && (st = tc_buffer_read(v.buf, element, tc_type_bytes(v.type))) == TC_OK)
+    convert(v.type, element, as, out);
+  tc_value_end(&v);
+  tc_leave();
+  return st;
+}
+
+#define ITEM(name, NAME, type) \
+  tc_status tc_item_##name##_at(tc_tensor t, type *out, tc_site site) { \
+    return tc_item_at(t, TC_##NAME, out, site); \
+  }
+ITEM(f32, F32, float)
+ITEM(f64, F64, double)
+ITEM(i32, I32, int32_t)
+ITEM(i64, I64, int64_t)
+ITEM(bool, BOOL, bool)
+
+static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t),
+                         tc_site site) {
+  tc_stored v;
+  char text[128];
+  if (!tc_enter(op, site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
+  size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
+  if (st == TC_OK && !fits(c, v.type))
+    st = tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(v.type));
+  else if (st == TC_OK && have != bytes)
+    st = tc_fail(TC_ERR_ARG, op, site, "the tensor is %s %s, of %zu bytes, the buffer has %zu", tc_type_name(v.type),
+                 tc_dims_text(&tc_dims_at(v.shape)->d, text, sizeof text), have, bytes);
+  else if (st == TC_OK && !out && bytes)
+    st = tc_fail(TC_ERR_ARG, op, site, "out is NULL");
+  else if (st == TC_OK && bytes)
+    st = read(v.buf, out, bytes);
+  tc_value_end(&v);
+  tc_leave();
+  return st;
+}
+
+tc_status tc_to_host_as_at(tc_ctype c, tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(c, h, out, bytes, "to_host", tc_buffer_read, site);
+}
+
+tc_status tc_to_host_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return tc_to_host_as_at(TC_C_ANY, h, out, bytes, site);
+}
+
+tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return to_host(c, h, out, bytes, "to_host_async", tc_buffer_read_begin, site);
+}
+
+tc_status tc_to_host_async_at(tc_tensor h, void *out, size_t bytes, tc_site site) {
+  return tc_to_host_async_as_at(TC_C_ANY, h, out, bytes, site);
+}
+
+tc_status tc_to_host_wait_at(const void *out, tc_site site) {
+  if (!tc_enter("to_host_wait", site)) return TC_ERR_STATE;
+  tc_status st = tc_gpu_read_end_all(out);
+  tc_leave();
+  return st;
+}
+
+static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site) {
+  tc_node small[64], *asked = small;
+  if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
+  tc_trace *t = tc_op_begin("eval", site);
+  tc_status st = tells ? tc_trace_owed(t, "eval", site) : TC_OK;
+  int n_asked = 0;
+  for (int i = 0; i < n && st == TC_OK; i++) {
+    tc_trace *owner;
+    tc_slot *s = tc_slot_find(tensors[i], &owner);
+    tc_node a = tc_op_in(t, tensors[i]);
+    if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
+  }
+  if (st == TC_OK) st = t->op_status;
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
+  if (asked != small) tc_free(asked);
+  (void)tc_op_done(t);
+  return st;
+}
+
+tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
+  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  return eval(n, tensors, true, site);
+}
+
+tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site) {
+  return eval(n, tensors, false, site);
+}
+
+tc_status tc_sync_at(const char *device, tc_site site) {
+  tc_device d;
+  if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
+  tc_trace *t = tc_op_begin("sync", site);
+  tc_status st = tc_trace_owed(t, "sync", site);
+  tc_gpu *gpu;
+  if (st == TC_OK) st = t->op_status;
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
+  if (!device) d = tc_device_default();
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);
+  if (st == TC_OK && !device) st = tc_gpu_wait_all();
+  (void)tc_op_done(t);
+  return st;
+}
+
+// A value's memory for the host to read: its own, or from a GPU a copy, which takes its place in v.
+static tc_status bring(tc_stored *v) {
+  return v->buf->memory ? tc_value_copy(v) : TC_OK;
+}
+
+const void *tc_map_at(tc_tensor h, tc_site site) {
+  tc_stored v;
+  if (!tc_enter("map", site)) return NULL;
+  if (tc_value(h, TC_CAUSE_MAP, site, &v) != TC_OK || bring(&v) != TC_OK) return tc_leave(), NULL;
+  tc_trace *t;
+  (void)tc_slot_find(h, &t);
+  tc_trace_lock(t);
+  bool room = t->n_map < t->cap_map;
+  if (!room) {
+    uint32_t cap = t->cap_map ? t->cap_map * 2 : 16;
+    struct tc_mapping *map = tc_realloc(t->map, cap * sizeof *map);
+    room = map != NULL;
+    if (map) t->map = map, t->cap_map = cap;
+  }
+  const void *at = room ? v.buf->ptr : NULL;
+  if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf, pthread_self()};  // with our reference
+  tc_trace_unlock(t);
+  if (!room) {
+    tc_buffer_release(v.buf);
+    tc_fail(TC_ERR_MEMORY, "map", site, "no room to remember the mapping");
+  }
+  tc_leave();
+  return at;
+}
+
+// The latest mapping of h, of the caller or of any thread; n_map: there is none.
+static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
+  for (uint32_t i = t->n_map; i-- > 0;) {
+    const struct tc_mapping *m = &t->map[i];
+    if (m->handle.slot == h.slot && m->handle.gen == h.gen && (!own || pthread_equal(m->thread, pthread_self()))) return i;
+  }
+  return t->n_map;
+}
+
+// The tensor may have been assigned or released since: what was mapped is in the list. What another thread mapped may be of another value, and in use: it is
+// ended only where the caller has no mapping of its own.
+tc_status tc_unmap_at(tc_tensor h, tc_site site) {
+  tc_trace *t;
+  tc_buffer *buf = NULL;
+  if (!tc_enter("unmap", site)) return TC_ERR_STATE;
+  (void)tc_trace_self();
+  const tc_slot *s = tc_slot_find(h, &t);
+  tc_status st = s ? tc_trace_here(t, "unmap", site) : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
+  if (st != TC_OK) return tc_leave(), st;
+  tc_trace_lock(t);
+  uint32_t i = find_mapping(t, h, true);
+  if (i == t->n_map) i = find_mapping(t, h, false);
+  if (i < t->n_map) {
+    buf = t->map[i].buf;
+    memmove(&t->map[i], &t->map[i + 1], (--t->n_map - i) * sizeof *t->map);
+  }
+  bool alive = h.gen && s->gen == h.gen;
+  tc_trace_unlock(t);
+  tc_buffer_release(buf);
+  tc_leave();
+  if (buf) return TC_OK;
+  return alive ? tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped") : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
+}
+
+tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
+  tc_stored v;
+  if (out_data) *out_data = NULL;
+  if (out_share) *out_share = NULL;
+  if (!out_data || !out_share) return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
+  if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
+  tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
+  if (st == TC_OK) st = bring(&v);
+  if (st == TC_OK) tc_buffer_lend(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
+  tc_leave();
+  return st;
+}
+
+void tc_unmap_shared(void *share) {
+  sig_atomic_t was_inside = tc_inside;  // callbacks may call it
+  tc_inside = 1;
+  if (share) tc_buffer_lend_end(share);
+  tc_buffer_release(share);
+  tc_inside = was_inside;
+}
+
+const void *tc_rec_value(tc_trace *t, tc_node n) {
+  if (n == TC_NODE_ERR || t->op_status != TC_OK) return NULL;
+  tc_tensor h = tc_trace_handle(t, n, false);
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  tc_buffer_release(t->value);
+  t->value = NULL;
+  tc_status st = s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
+  if (s && s->gen == h.gen) tc_slot_release(t, h);
+  if (st == TC_OK) {
+    tc_stored v = {.buf = t->value, .shape = tc_rec_of(t, n)->shape, .type = (tc_type)tc_rec_of(t, n)->dtype};
+    st = bring(&v);
+    t->value = v.buf;
+  }
+  if (st != TC_OK) t->op_status = st;
+  return st == TC_OK ? t->value->ptr : NULL;
+}
+
+// ---- conversions of one element ----
+
+static double half_to_double(uint16_t v) {
+  uint32_t sign = (uint32_t)(v & 0x8000) << 16, e = v >> 10 & 31, m = v & 1023, bits;
+  float f;
+  if (e == 31)
+    bits = sign | 0x7F800000 | m << 13;
+  else if (e)
+    bits = sign | (e + 112) << 23 | m << 13;
+  else
+    return (double)m * 0x1p-24 * (sign ? -1 : 1);
+  memcpy(&f, &bits, sizeof f);
+  return (double)f;
+}
+
+// The value of one element, as double and as int64.
+static void read_element(tc_type type, const void *p, double *f, int64_t *i) {
+  uint32_t bits;
+  float v;
+  switch (type) {
+    case TC_BOOL:
+    case TC_U8: *i = *(const uint8_t *)p, *f = (double)*i; return;
+    case TC_I8: *i = *(const int8_t *)p, *f = (double)*i; return;
+    case TC_I16: *i = *(const int16_t *)p, *f = (double)*i; return;
+    case TC_I32: *i = *(const int32_t *)p, *f = (double)*i; return;
+    case TC_I64: *i = *(const int64_t *)p, *f = (double)*i; return;
+    case TC_F16: *f = half_to_double(*(const uint16_t *)p); break;
+    case TC_BF16: bits = (uint32_t)*(const uint16_t *)p << 16, memcpy(&v, &bits, sizeof v), *f = (double)v; break;
+    case TC_F32: *f = (double)*(const float *)p; break;
+    default: *f = *(const double *)p; break;
+  }
+  *i = *f != *f ? 0 : *f >= 0x1p63 ? INT64_MAX : *f <= -0x1p63 ? INT64_MIN : (int64_t)*f;
+}
+
+static void convert(tc_type from, const void *src, tc_type to, void *out) {
+  double f;
+  int64_t i;
+  read_element(from, src, &f, &i);
+  switch (to) {
+    case TC_BOOL: *(bool *)out = f != 0; break;
+    case TC_I32: *(int32_t *)out = (int32_t)TC_MAX_OF(TC_MIN(i, (int64_t)INT32_MAX), (int64_t)INT32_MIN); break;
+    case TC_I64: *(int64_t *)out = i; break;
+    case TC_F32: *(float *)out = (float)f; break;
+    default: *(double *)out = f; break;
+  }
+}
+
+// ---- assignment ----
+
+static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
+  if (s->flags & TC_SLOT_OWES) return true;
+  if (t->n_user == t->cap_user) {
+    uint32_t cap = t->cap_user ? t->cap_user * 2 : 16;
+    struct tc_user *user = tc_realloc(t->user, cap * sizeof *user);
+    if (!user) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+    t->user = user, t->cap_user = cap;
+  }
+  s->flags |= TC_SLOT_OWES;
+  t->user[t->n_user++] = (struct tc_user){h.slot, tc_buffer_retain(s->buf), NULL};
+  return true;
+}
+
+tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
+  if (value == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
+  tc_trace *owner;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
+  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), t->op_status;
+  uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
+  tc_type type = tc_node_type(t, value);
+  char ta[128], tb[128];
+  if (s->shape != shape || s->dtype != (uint8_t)type)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s %s cannot become %s %s", tc_type_name((tc_type)s->dtype),
+                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name(type), tc_dims_text(&tc_dims_at(shape)->d, tb, sizeof tb)),
+           t->op_status;
+  if (t->dev[value] != s->device)
+    return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
+                       tc_device_name((tc_device)t->dev[value])),
+           t->op_status;
+  tc_node old = tc_trace_node(t, s, h);
+  if (old == TC_NODE_ERR) return t->op_status;
+  if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
+  uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
+  tc_node n = tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
+  if (n == TC_NODE_ERR) return t->op_status;
+  t->assigned_bytes += (uint64_t)tc_dims_at(shape)->count * tc_type_bytes(type);
+  t->flag[n] = tape;
+  if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
+    t->flag[n] = 0;
+    if (!tc_trace_want(t, n, h)) return t->op_status;
+  }
+  t->slot_of[old] = TC_SLOT_NONE;
+  t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
+  tc_buffer_release(s->buf);
+  tc_slot_set_run(s, NULL);
+  s->buf = NULL, s->err = TC_OK;
+  s->epoch = t->epoch, s->node = n;
+  t->slot_of[n] = h.slot;
+  t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
+  return TC_OK;
+}
+
+tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
+  tc_trace *t = tc_op_begin("assign", site), *owner;
+  tc_node v = tc_op_in(t, value);
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (v != TC_NODE_ERR && s && owner == t && s->gen == h.gen) {
+    tc_dims d = tc_dims_at(s->shape)->d;
+    v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
+  }
+  (void)tc_rec_assign(t, h, v);
+  return tc_owe(tc_op_done(t), site);
+}
+
+void tc_shutdown(void) {
+  if (!tc_enter("shutdown", 0)) return;
+  tc_leave();
+  tc_trace_close_all();
+  tc_cache_clear();
+  tc_team_stop();
+  tc_watch_stop();
+  tc_trim();
+  tc_buffer_leave_gpus();
+}

@@ -1,0 +1,152 @@
+// The open op: what every public op begins and ends with, and how its operands become nodes. See record.h.
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lazy/trace/trace.h"
+#include "runtime/options.h"
+#include "runtime/reentry.h"
+#include "runtime/team.h"
+
+// What an op gets that cannot be recorded at all; nothing is written to them.
+static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
+
+// Whether memory that only the trace holds is over its bound. What is assigned does not count: a sync would write over it, not free it. Looked at again
+// when leaves have grown by another such amount.
+static bool holds_much(tc_trace *t) {
+  uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
+  for (uint32_t i = 0; i < t->n_leaf; i++)
+    if (tc_buffer_refs(t->leaf[i].buf) == 1) held += t->leaf[i].buf->bytes;
+  for (uint32_t n = 0; n < t->n_node && held > bound; n++) {
+    const tc_rec *r = tc_rec_of(t, n);
+    if (tc_rec_op(r) != TC_OP_ASSIGN || tc_rec_op(tc_rec_of(t, r->in[1])) != TC_OP_LEAF) continue;
+    const tc_buffer *old = tc_trace_leaf_of(t, r->in[1]);
+    if (tc_buffer_refs(old) == 1) held -= old->bytes;
+  }
+  t->byte_check = t->leaf_bytes + bound - TC_MIN(held, bound);
+  return held > bound;
+}
+
+tc_trace *tc_op_begin(const char *name, tc_site site) {
+  if (TC_UNLIKELY(!tc_enter(name, site))) return &refused;
+  tc_trace *t = tc_trace_self();
+  if (TC_UNLIKELY(!t)) {
+    tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
+    tc_leave();
+    return &roomless;
+  }
+  tc_biased_lock_own(&t->lock);
+  t->op = tc_inside_call.op;  // name, or of the function written over this one
+  t->op_site = site;
+  t->op_status = TC_OK;
+  t->n_taken = 0;
+  t->tape = t->no_grad == 0;
+  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
+  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
+    t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
+  return t;
+}
+
+tc_status tc_op_done(tc_trace *t) {
+  tc_status st = t->op_status;
+  if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
+  t->n_taken = 0;
+  tc_biased_unlock_own(&t->lock);
+  tc_leave();
+  return st;
+}
+
+tc_tensor tc_op_end(tc_trace *t, tc_node n) {
+  if (TC_UNLIKELY(n == TC_NODE_ERR || t->op_status != TC_OK)) {
+    tc_status st = tc_op_done(t);
+    return tc_poison(st);
+  }
+  // An op that returns its operand's node (a cast to the same type) still makes a new value.
+  if (t->slot_of[n] != TC_SLOT_NONE) {
+    const tc_rec *r = tc_rec_of(t, n);
+    n = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &n, 0, NULL, 0, NULL, (tc_device)t->dev[n]);
+    if (n == TC_NODE_ERR) return tc_poison(tc_op_done(t));
+  }
+  tc_tensor h = tc_trace_handle(t, n, true);
+  if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
+  tc_op_done(t);
+  return h;
+}
+
+// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, with a history, or wanting a gradient.
+static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
+  uint32_t n = t->leaf[i].node;
+  const tc_rec *r = tc_rec_of(t, n);
+  if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device) return false;
+  for (uint32_t w = 0; w < t->n_want; w++)
+    if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
+  return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED));
+}
+
+// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
+static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
+  if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
+  tc_stored v;
+  t->dropped = true;
+  tc_biased_unlock_own(&t->lock);
+  tc_status st = tc_value(h, TC_CAUSE_CROSS_THREAD, t->op_site, &v);
+  tc_biased_lock_own(&t->lock);
+  t->dropped = false;
+  if (st != TC_OK) return t->op_status = st, TC_NODE_ERR;
+  tc_node n = TC_NODE_ERR;
+  for (uint32_t i = t->n_leaf; i-- > 0 && n == TC_NODE_ERR;)
+    if (is_leaf_of(t, i, &v, h)) n = t->leaf[i].node;
+  if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device);
+  tc_buffer_release(v.buf);
+  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_WANT) && !tc_trace_want(t, n, h)) return TC_NODE_ERR;
+  return n;
+}
+
+// Of what is not in the trace, or no good.
+static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;
+  tc_slot *s = tc_slot_find(h, &owner);
+  if (TC_UNLIKELY(s && owner != t && h.gen)) return foreign(t, owner, h);  // checks gen under the owner's lock
+  if (TC_UNLIKELY(!s || h.gen == 0 || s->gen != h.gen)) {
+    if (h.slot >= TC_POISON) return t->op_status = tc_poison_told(h), TC_NODE_ERR;
+    return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h));
+  }
+  return tc_trace_node(t, s, h);
+}
+
+tc_node tc_op_in(tc_trace *t, tc_tensor h) {
+  tc_trace *owner;
+  const tc_slot *s = tc_slot_find(h, &owner);
+  if (TC_LIKELY(s && owner == t && s->gen == h.gen && s->epoch == t->epoch && t->op_status == TC_OK))
+    return t->n_taken++, t->op_device = (tc_device)t->dev[s->node], s->node;
+  tc_node n = op_in_slow(t, h);
+  t->n_taken++;
+  if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
+  return n;
+}
+
+tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
+  char text[512];
+  va_list ap;
+  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op tells of what failed first
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  tc_fail(status, t->op ? t->op : "tc", t->op_site, "%s", text);
+  t->op_status = status;
+  return TC_NODE_ERR;
+}
+
+const tc_dims *tc_node_dims(const tc_trace *t, tc_node n) {
+  return &tc_dims_at(tc_rec_of(t, n)->shape)->d;
+}
+
+tc_type tc_node_type(const tc_trace *t, tc_node n) {
+  return (tc_type)tc_rec_of(t, n)->dtype;
+}
+
+bool tc_rec_tape(tc_trace *t, bool on) {
+  bool was = t->tape;
+  if (TC_LIKELY(t != &refused && t != &roomless)) t->tape = on;
+  return was;
+}

@@ -1,0 +1,177 @@
+// Who makes a convolution: a rule, or what measurement found, which is kept. See library_conv.h.
+#include "lowering/autotune/library_conv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lowering/graph/expand_conv.h"
+#include "lowering/autotune/roofline.h"
+#include "lowering/fusion/access.h"
+#include "runtime/log.h"
+
+#define MOST_TRIED 8  // algorithms, where the first ones are refused when they are asked for
+#define MOST_VIEWS 8  // one after the other, that are looked through
+
+// ---- the convolution ----
+
+// Whether all that reads node n works element by element, so that a generated kernel would never store it. *any: something does.
+static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool *any) {
+  if (g->node[n].out != TC_LEAF_NONE || views > MOST_VIEWS) return false;
+  for (uint32_t m = 0; m < g->n; m++) {
+    const tc_gnode *x = &g->node[m];
+    bool reads = false;
+    for (int i = 0; i < x->n_in; i++) reads |= x->in[i] == n;
+    if (!reads) continue;
+    tc_op_kind kind = tc_op_kind_of(x->op);
+    if (kind == TC_KIND_ELEM)
+      *any = true;
+    else if (kind != TC_KIND_MOVE || !is_elementwise_after(g, m, views + 1, any))
+      return false;
+  }
+  return true;
+}
+
+// Whether an operand is what the program gives, as it lies there, and no parameter. What is moved before the library reads it lies in the run's arena.
+static bool is_given(const tc_graph *g, uint32_t n) {
+  while (g->node[n].leaf == TC_LEAF_NONE && tc_view_is_same_order(g->node[n].op)) n = g->node[n].in[0];
+  return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stays : g->node[n].out != TC_LEAF_NONE;
+}
+
+// Whether the program keeps what the library makes, as it lies there.
+static bool is_kept(const tc_graph *g, uint32_t n) {
+  bool kept = g->node[n].out != TC_LEAF_NONE;
+  for (uint32_t m = n + 1; m < g->n && !kept; m++) {
+    uint32_t from = m;
+    while (from > n && (g->node[from].op == TC_OP_RESHAPE || g->node[from].op == TC_OP_DETACH)) from = g->node[from].in[0];
+    kept = from == n && g->node[m].out != TC_LEAF_NONE;
+  }
+  return kept;
+}
+
+// Channels of weights are moved to their place, and of their gradients away from it.
+static void find_moving(tc_vendor_conv *v) {
+  const tc_gnode *x = &v->graph->node[v->node];
+  bool by_weight = x->op == TC_OP_CONV_WEIGHT;
+  v->moves[0] = is_given(v->graph, x->in[0]), v->moves[1] = by_weight && is_given(v->graph, x->in[1]),
+  v->moves[2] = !by_weight && is_kept(v->graph, v->node);
+}
+
+size_t tc_vendor_conv_copied_bytes(const tc_vendor_conv *v) {
+  const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = v->facts};
+  size_t sum = 0;
+  for (uint32_t i = 0; i < 3; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
+  return sum;
+}
+
+static double results_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->batch * (double)f->out;
+  for (int i = 0; i < f->axes; i++) n *= (double)f->result[i];
+  return n;
+}
+
+static double weights_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->out * (double)(f->in / f->groups);
+  for (int i = 0; i < f->axes; i++) n *= (double)f->taps[i];
+  return n;
+}
+
+static double images_of(const tc_gpu_conv_facts *f) {
+  double n = (double)f->batch * (double)f->in;
+  for (int i = 0; i < f->axes; i++) n *= (double)f->image[i];
+  return n;
+}
+
+// Products that an element of what is made sums, at most.
+static int64_t terms_of(const tc_gpu_conv_facts *f) {
+  int64_t taps = 1, pixels = f->batch;
+  for (int i = 0; i < f->axes; i++) taps *= f->taps[i], pixels *= f->result[i];
+  if (f->direction == TC_GPU_BY_WEIGHT) return pixels;
+  return taps * ((f->direction == TC_GPU_FORWARD ? f->in : f->out) / f->groups);
+}
+
+static double steps_of(const tc_gpu_conv_facts *f) {
+  return results_of(f) * weights_of(f) / (double)f->out;
+}
+
+// The weight is moved; where a kernel of its own follows, what was made is written and read once more; what may be elsewhere in each run is copied.
+static double gain_ns(const tc_vendor_conv *v, const tc_gpu_facts *g) {
+  const tc_gpu_conv_facts *f = &v->facts;
+  double made = f->direction == TC_GPU_FORWARD ? results_of(f) : f->direction == TC_GPU_BY_IMAGE ? images_of(f) : weights_of(f);
+  double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
+  double copied = 2 * (double)tc_vendor_conv_copied_bytes(v);
+  return tc_vendor_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
+}
+
+// ---- choices ----
+
+static void add_list(char *key, size_t *n, const char *name, const int64_t *value, int axes) {
+  for (int i = 0; i < axes && *n < TC_CHOICE_KEY; i++) *n += (size_t)snprintf(key + *n, TC_CHOICE_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
+}
+
+static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
+  static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
+  const tc_gpu_conv_facts *f = &v->facts;
+  const int64_t channels[] = {f->in, f->out};
+  size_t copied = tc_vendor_conv_copied_bytes(v);
+  size_t n = (size_t)snprintf(key, TC_CHOICE_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
+  add_list(key, &n, "x", f->image, f->axes);
+  if (copied && n < TC_CHOICE_KEY) n += (size_t)snprintf(key + n, TC_CHOICE_KEY - n, " copying %zu", copied);
+  add_list(key, &n, " channels ", channels, 2);
+  add_list(key, &n, " taps ", f->taps, f->axes);
+  add_list(key, &n, " steps ", f->stride, f->axes);
+  add_list(key, &n, " apart ", f->dilation, f->axes);
+  add_list(key, &n, " padded ", f->low, f->axes);
+  add_list(key, &n, " and ", f->high, f->axes);
+  if (n < TC_CHOICE_KEY) snprintf(key + n, TC_CHOICE_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
+}
+
+static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  const tc_vendor_conv *v = arg;
+  tc_error_mark before = tc_error_now();
+  bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
+  if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
+  (void)tc_error_tell(before);
+  return made;
+}
+
+static bool measure(void *arg, tc_vendor_times *out) {
+  return tc_vendor_conv_measure(arg, out);
+}
+
+// The library's first choice that it makes when it is asked to.
+static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
+  tc_gpu_algorithm a[MOST_TRIED];
+  tc_gpu_call *call = NULL;
+  int n = 0;
+  tc_error_mark before = tc_error_now();
+  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
+    tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
+  (void)tc_error_tell(before);
+  for (int i = 0; i < n && !call; i++) (void)make(v, &a[i], &call);
+  return call;
+}
+
+static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
+  tc_gpu_call *call = NULL;
+  tc_vendor_contest c = {.make = make, .measure = measure, .arg = v};
+  c.book = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
+  write_key(v, c.key);
+  return tc_vendor_contest_hold(&c, &call) ? call : NULL;
+}
+
+tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
+  tc_vendor_conv v = {.graph = g, .node = n};
+  tc_gpu *gpu = g->target.gpu;
+  tc_gpu_call *said;
+  bool any = false;
+  if (!tc_target_is_gpu(&g->target)) return NULL;
+  if (tc_vendor_conv_said(&said)) return said;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) || !tc_vendor_may_sum(v.facts.type, terms_of(&v.facts))) return NULL;
+  v.followed = is_elementwise_after(g, n, 0, &any) && any;
+  find_moving(&v);
+  switch (tc_vendor_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
+    case TC_VENDOR_NEVER: return NULL;
+    case TC_VENDOR_FIRST: return make_first(&v, gpu);
+    default: return measured(&v, gpu);
+  }
+}

@@ -1,0 +1,108 @@
+// Timing a convolution on the device as it is generated and by a library's algorithms: a plan of it alone for each, with all that either way needs, run again and
+// again on random numbers.
+//
+// What would follow the library's in a kernel of its own is priced as a copy of the result, which reads and writes as much, and what may be elsewhere in each run by
+// copies. Where there is no memory for all of it nothing is timed.
+#include <string.h>
+
+#include "lazy/sync/plan.h"
+#include "lowering/autotune/library_conv.h"
+#include "runtime/log.h"
+
+#define MOST_ALGORITHMS 8
+#define MOST_BYTES ((size_t)1 << 32)  // of one operand
+
+// Of the plan that is being made: by this thread, within a call of measure.
+static _Thread_local struct {
+  bool is_said;
+  tc_gpu_call *call;  // NULL: it is generated
+} said;
+
+bool tc_vendor_conv_said(tc_gpu_call **out) {
+  *out = said.is_said ? said.call : NULL;
+  if (*out) tc_gpu_call_retain(*out);
+  return said.is_said;
+}
+
+typedef struct trial {
+  const tc_vendor_conv *v;
+  tc_gpu *g;
+  tc_plan *plan;
+  void *leaf[2], *out;
+} trial;
+
+static tc_status run(void *arg) {
+  trial *t = arg;
+  return tc_lowering.launch(t->plan, t->leaf, &t->out, NULL, NULL, NULL, NULL);
+}
+
+// By this call, or generated. 0: it failed, or a call does not repeat its results.
+static uint64_t time_by(trial *t, tc_gpu_call *call) {
+  const tc_graph *g = t->v->graph;
+  said.is_said = true, said.call = call;
+  tc_status st = tc_plan_of_record(g->plan, t->v->node, g->node[t->v->node].dev, &t->plan);
+  said.is_said = false;
+  if (st != TC_OK) return 0;
+  const tc_gnode *x = &g->node[t->v->node];
+  bool repeats = !call || tc_vendor_repeats(t->g, run, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
+  uint64_t ns = repeats ? tc_vendor_time(t->g, run, t) : 0;
+  tc_plan_release(t->plan);
+  return ns;
+}
+
+static uint64_t time_algorithm(trial *t, const tc_gpu_algorithm *a) {
+  tc_gpu_call *call;
+  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, &call) != TC_OK) return 0;
+  uint64_t ns = time_by(t, call);
+  tc_gpu_call_release(call);
+  return ns;
+}
+
+static bool take(trial *t, const tc_gnode *x, void **out) {
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_vendor_fill(t->g, x->type, *out, bytes) == TC_OK;
+}
+
+// Of what the library needs beside it: a kernel that reads what it made and writes what follows; copies, in a graph that is replayed, of what moves. False: without
+// memory.
+static bool time_beside(trial *t, size_t result_bytes, uint64_t *ns) {
+  const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = t->v->facts};
+  const void *at[] = {t->leaf[0], t->leaf[1], t->out};
+  uint64_t took = 1;
+  if (t->v->followed) *ns = took = tc_vendor_time_copy(t->g, t->out, result_bytes);
+  for (uint32_t i = 0; i < 3 && took; i++)
+    if (t->v->moves[i]) *ns += took = tc_vendor_time_copy(t->g, at[i], tc_gpu_work_bytes(&work, i));
+  return took > 0;
+}
+
+static bool measure(trial *t, tc_vendor_times *out) {
+  const tc_graph *g = t->v->graph;
+  const tc_gnode *x = &g->node[t->v->node];
+  tc_gpu_algorithm a[MOST_ALGORITHMS];
+  int n = 0;
+  uint64_t beside = 0;
+  *out = (tc_vendor_times){.n_timed = 0};
+  if (tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
+  if (!take(t, &g->node[x->in[0]], &t->leaf[0]) || !take(t, &g->node[x->in[1]], &t->leaf[1]) || !take(t, x, &t->out)) return false;
+  if ((out->generated_ns = time_by(t, NULL)) == 0) return false;
+  if (!time_beside(t, (size_t)x->shape->count * tc_type_bytes(x->type), &beside)) return false;
+  for (int i = 0; i < n; i++) {
+    uint64_t ns = time_algorithm(t, &a[i]);
+    if (ns == 0) continue;
+    if (out->library_ns == 0 || ns + beside < out->library_ns) out->library_ns = ns + beside, out->algorithm = a[i];
+    out->n_timed++;
+  }
+  return out->n_timed > 0;
+}
+
+bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out) {
+  tc_error_mark before = tc_error_now();
+  trial t = {.v = v, .g = v->graph->target.gpu};
+  bool measured = measure(&t, out);
+  if (!measured)
+    tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,
+                tc_last_error()->message);
+  tc_gpu_free(t.g, t.leaf[0]), tc_gpu_free(t.g, t.leaf[1]), tc_gpu_free(t.g, t.out);
+  (void)tc_error_tell(before);
+  return measured;
+}

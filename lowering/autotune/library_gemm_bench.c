@@ -1,0 +1,162 @@
+// Timing a product's generated kernel and a library's algorithms on the device, each as a sequence of one launch that is replayed, on the plan's shapes.
+//
+// What would follow the library's product in a kernel of its own is priced as a copy of the result, which reads and writes as much, and what may be elsewhere in
+// each run by copies. Where there is no memory for all of it nothing is timed.
+#include <string.h>
+
+#include "lowering/program/gpu/launches.h"
+#include "lowering/autotune/library_gemm.h"
+#include "lowering/jit/kernel_cache.h"
+#include "runtime/log.h"
+
+#define MOST_ALGORITHMS 8
+#define MOST_BYTES ((size_t)1 << 32)  // of one operand
+
+typedef struct trial {
+  tc_gpu *g;
+  const tc_grouping *gr;
+  uint32_t node[TC_MAX_BUFS + 4], n;
+  void *at[TC_MAX_BUFS + 4];
+} trial;
+
+// ---- operands ----
+
+// The memory that stands for the node, taken at its first use; NULL without.
+static char *operand(trial *t, uint32_t node) {
+  const tc_gnode *x = &t->gr->graph->node[node];
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  uint32_t i = 0;
+  while (i < t->n && t->node[i] != node) i++;
+  if (i < t->n) return t->at[i];
+  if (bytes > MOST_BYTES || tc_gpu_alloc(t->g, bytes, &t->at[i]) != TC_OK) return NULL;
+  t->node[t->n++] = node;
+  return tc_vendor_fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
+}
+
+static uint64_t word(const void *p) {
+  return (uint64_t)(uintptr_t)p;
+}
+
+// ---- timing ----
+
+typedef struct sequence_run {
+  tc_gpu_sequence *s;
+  const uint64_t *words;
+} sequence_run;
+
+static tc_status run_sequence(void *arg) {
+  const sequence_run *r = arg;
+  return tc_gpu_sequence_run(r->s, r->words);
+}
+
+// result: of so many bytes, which must be the same in every run; NULL: they are.
+static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words, const void *result, size_t bytes) {
+  tc_gpu_sequence *s;
+  if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
+  sequence_run r = {s, words};
+  uint64_t ns = result && !tc_vendor_repeats(g, run_sequence, &r, result, bytes) ? 0 : tc_vendor_time(g, run_sequence, &r);
+  tc_gpu_sequence_destroy(s);
+  return ns;
+}
+
+static uint64_t time_generated(trial *t, const tc_expansion *e) {
+  tc_kernel *kernel = NULL;
+  uint32_t compiled = 0, n = 0;
+  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED + TC_NEST_MAPS * TC_GPU_MAP_WORDS] = {0}, ns = 0;
+  tc_gpu_launch launch = {.first_word = 0};
+  if (tc_kernel_get(&e->nest, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
+  bool there = true;
+  for (uint32_t i = 0; i < e->n_buf && there; i++) {
+    void *at = operand(t, e->buf[i]);
+    words[n++] = word(at), there = at != NULL;
+  }
+  for (uint32_t i = 0; i < e->n_num; i++) words[n++] = e->num[i].is_arg ? 0 : e->num[i].value;
+  words[n] = (uint64_t)e->extent;
+  words[n + 1] = (uint64_t)tc_gpu_launch_kernel(kernel, e->extent, &launch);
+  words[n + 2] = 0;
+  const tc_gpu_shape *shape = &kernel->gpu_shape;
+  n = shape->n_map ? tc_gpu_map_word(e->n_buf, e->n_num) : n + 3;
+  for (uint32_t i = 0; i < shape->n_map && there; i++, n += TC_GPU_MAP_WORDS)
+    there = tc_gpu_launch_map(t->g, &shape->map[i], words, words + n) == TC_OK;
+  if (there) ns = time_launch(t->g, &launch, words, n, NULL, 0);
+  tc_kernel_release(kernel);
+  return ns;
+}
+
+// 0: it failed, or does not repeat its results.
+static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gpu_algorithm *a) {
+  tc_gpu_call *p;
+  size_t bytes = tc_type_bytes(v->facts.type);
+  void *workspace = NULL;
+  uint64_t ns = 0;
+  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, &p) != TC_OK) return 0;
+  size_t room = tc_gpu_call_workspace(p);
+  bool biased = v->after == TC_AFTER_BIAS;
+  char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
+       *bias = biased ? operand(t, v->bias.node) : NULL;
+  if (left && right && result && (bias || !biased) && (room == 0 || tc_gpu_alloc(t->g, room, &workspace) == TC_OK)) {
+    const uint64_t words[] = {word(left) + (uint64_t)v->left.first * bytes,
+                              word(right) + (uint64_t)v->right.first * bytes,
+                              word(result),
+                              biased ? word(bias) + (uint64_t)v->bias.first * bytes : 0,
+                              word(workspace),
+                              0};
+    tc_gpu_launch launch = {.call = p};
+    const tc_gnode *x = &t->gr->graph->node[v->result];
+    ns = time_launch(t->g, &launch, words, TC_GPU_CALL_WORDS, result, (size_t)x->shape->count * bytes);
+  }
+  tc_gpu_free(t->g, workspace);
+  tc_gpu_call_release(p);
+  return ns;
+}
+
+// Adds what it takes to read so many bytes of the node's memory and to write as many. False: without memory.
+static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
+  char *from = operand(t, node);
+  uint64_t took = from ? tc_vendor_time_copy(t->g, from, bytes) : 0;
+  *ns += took;
+  return took > 0;
+}
+
+// Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
+static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
+  const tc_gpu_work work = {TC_GPU_PRODUCTS, .product = v->facts};
+  const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
+  bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
+  for (uint32_t i = 0; i < 4 && timed; i++)
+    if (v->moves[i]) timed = add_copy(t, node[i], tc_gpu_work_bytes(&work, i), ns);
+  return timed;
+}
+
+static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
+  tc_gpu_algorithm a[MOST_ALGORITHMS];
+  int n = 0;
+  uint64_t beside = 0;
+  *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
+  if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
+      n == 0)
+    return false;
+  if (!time_beside(t, v, &beside)) return false;
+  for (int i = 0; i < n; i++) {
+    uint64_t ns = time_algorithm(t, v, &a[i]);
+    if (ns == 0) continue;
+    if (out->library_ns == 0 || ns + beside < out->library_ns) out->library_ns = ns + beside, out->algorithm = a[i];
+    out->n_timed++;
+  }
+  return out->n_timed > 0;
+}
+
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out) {
+  tc_error_mark before = tc_error_now();
+  trial *t = tc_calloc(1, sizeof *t);
+  if (!t) return false;
+  t->g = gr->graph->target.gpu, t->gr = gr;
+  bool measured = measure(t, v, e, out);
+  if (!measured)
+    tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s", (long long)v->facts.m,
+                (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
+  for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
+  tc_free(t);
+  (void)tc_error_tell(before);
+  return measured;
+}

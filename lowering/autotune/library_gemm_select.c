@@ -1,0 +1,106 @@
+// Who makes a product: a rule, or what measurement found, which is kept. See library_gemm.h.
+#include <inttypes.h>
+#include <string.h>
+
+#include "lowering/autotune/roofline.h"
+#include "lowering/autotune/library_gemm.h"
+#include "runtime/log.h"
+
+// ---- the rule ----
+
+// With the price of what follows in a kernel of its own, the result written and read once more, and of what is copied in a graph that is replayed.
+static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
+  const tc_gpu_product_facts *f = &v->facts;
+  double result = (double)f->batch * (double)f->m * (double)f->n, bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
+  return tc_vendor_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_vendor_copied_bytes(v)));
+}
+
+// ---- choices ----
+
+static void write_key(const tc_vendor_product *v, const tc_expansion *e, char key[TC_CHOICE_KEY]) {
+  const tc_gpu_product_facts *f = &v->facts;
+  char copied[40] = "";
+  if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
+  snprintf(key, TC_CHOICE_KEY,
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
+           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
+           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->nest.n_map ? " by wgmma" : "");
+}
+
+static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  tc_error_mark before = tc_error_now();
+  bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
+  if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
+  (void)tc_error_tell(before);
+  return made;
+}
+
+// The library's first choice.
+static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out) {
+  tc_gpu_algorithm a;
+  int n = 0;
+  tc_error_mark before = tc_error_now();
+  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
+    tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
+  (void)tc_error_tell(before);
+  return n > 0 && make(v, g, &a, out);
+}
+
+typedef struct contest {
+  const tc_vendor_product *v;
+  const tc_grouping *gr;
+  const tc_expansion *e;
+} contest;
+
+static bool make_in(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  const contest *c = arg;
+  return make(c->v, c->gr->graph->target.gpu, a, out);
+}
+
+static bool measure_in(void *arg, tc_vendor_times *out) {
+  const contest *c = arg;
+  return tc_vendor_measure(c->v, c->gr, c->e, out);
+}
+
+static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
+  tc_gpu *g = gr->graph->target.gpu;
+  tc_expansion e;
+  tc_arena_reset(scratch);
+  if (tc_expand_group(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
+  contest in = {v, gr, &e};
+  tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
+  c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_PRODUCTS, "products");
+  write_key(v, &e, c.key);
+  bool library = tc_vendor_contest_hold(&c, out);
+  tc_nest_destroy(&e.nest);
+  return library;
+}
+
+// Whether the library adds the bias, too; without, the product is made alone, and the sum by a kernel.
+static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
+  tc_gpu_algorithm a;
+  int n = 0;
+  tc_error_mark before = tc_error_now();
+  tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n);
+  (void)tc_error_tell(before);
+  return st != TC_OK || n > 0;
+}
+
+static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
+  const tc_gpu_product_facts *f = &v->facts;
+  if (!tc_vendor_may_sum(f->type, f->k)) return TC_VENDOR_NEVER;
+  return tc_vendor_ask(g, TC_GPU_PRODUCTS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
+}
+
+bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
+  tc_gpu *g = gr->graph->target.gpu;
+  tc_vendor_way way = ask(v, g);
+  *out = NULL;
+  if (way != TC_VENDOR_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
+    v->after = TC_AFTER_MORE, v->result = v->node, v->facts.epilogue = TC_GPU_NO_EPILOGUE;
+    v->moves[2] = v->moves[3] = false;  // the sum's kernel has them
+    way = ask(v, g);
+  }
+  if (way == TC_VENDOR_NEVER) return false;
+  return way == TC_VENDOR_TIMED ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
+}

@@ -1,0 +1,202 @@
+// What a choice says, and how it is come by. See library_select.h.
+#include "lowering/autotune/library_select.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lowering/tiling/summation.h"
+#include "lowering/autotune/roofline.h"
+#include "runtime/arena.h"
+#include "runtime/contests.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+
+#define FORMAT 1  // of the files
+#define GAIN 0.98  // of the generated kernels' time, at most, for which a library's is taken
+#define LEAST_NS 2000000u  // of a slice: by then a clock that is read before and after is exact enough
+#define MOST_RUNS 64  // of a slice
+#define SLICES 3
+#define LEAST_STEPS 1e6  // multiply-adds of what is worth measuring
+#define PATTERN_BYTES ((size_t)1 << 16)
+#define REPEATED_RUNS 4
+#define REPEATED_BYTES ((size_t)1 << 24)  // of a result, at most
+
+// ---- whether ----
+
+tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns) {
+  static const char *const works[TC_GPU_N_LIBRARIES] = {"products", "convolutions"};
+  static _Atomic bool told[TC_GPU_N_LIBRARIES];
+  const tc_options *o = tc_options_get();
+  bool always = strcmp(o->gpu_libraries, "always") == 0, timed = !always && o->autotune && !o->deterministic;
+  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
+  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_VENDOR_NEVER;
+  if (timed ? steps < LEAST_STEPS : !always && !tc_vendor_is_gain(gain_ns)) return TC_VENDOR_NEVER;
+  bool unmeasured = o->deterministic || (!timed && !always);
+  const char *why = unmeasured && tc_gpu_library_is_measured(g, library)
+                        ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"
+                        : tc_gpu_library_absent(g, library);
+  if (!why) return timed ? TC_VENDOR_TIMED : TC_VENDOR_FIRST;
+  if (!told[library]) tc_log_line(TC_LOG_TUNE, "%s on GPUs are generated: %s", works[library], why);
+  told[library] = true;
+  return TC_VENDOR_NEVER;
+}
+
+bool tc_vendor_may_sum(tc_type type, int64_t k) {
+  return type != TC_F32 || k <= TC_CHAIN_WHOLE || strcmp(tc_options_get()->gpu_libraries, "always") == 0;
+}
+
+// ---- choices ----
+
+// "generated NS NS" or "library NS NS BYTES 128-DIGITS": times of both, the library's workspace and its algorithm.
+typedef struct verdict {
+  bool library;
+  uint64_t generated_ns, library_ns;
+  tc_gpu_algorithm algorithm;
+} verdict;
+
+static bool read_number(const char **at, int base, uint64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoull(*at, &end, base);
+  bool read = end != *at && errno == 0 && **at != '-';
+  *at = end + (*end == ' ');
+  return read;
+}
+
+static bool read_verdict(const char *text, verdict *out) {
+  *out = (verdict){.library = strncmp(text, "library ", 8) == 0};
+  if (!out->library && strncmp(text, "generated ", 10) != 0) return false;
+  const char *at = text + (out->library ? 8 : 10);
+  if (!read_number(&at, 10, &out->generated_ns) || !read_number(&at, 10, &out->library_ns)) return false;
+  if (!out->library) return *at == 0;
+  bool whole = read_number(&at, 10, &out->algorithm.workspace_bytes) && strlen(at) == 128;
+  for (int i = 0; i < 8 && whole; i++, at += 16) {
+    char digits[17] = {0};
+    const char *from = memcpy(digits, at, 16);
+    whole = read_number(&from, 16, &out->algorithm.data[i]) && from == digits + 16;
+  }
+  return whole;
+}
+
+static bool is_verdict(const char *text) {
+  verdict v;
+  return read_verdict(text, &v);
+}
+
+static void write_verdict(const verdict *v, char text[TC_CHOICE_VALUE]) {
+  size_t n = (size_t)snprintf(text, TC_CHOICE_VALUE, "%s %" PRIu64 " %" PRIu64, v->library ? "library" : "generated", v->generated_ns, v->library_ns);
+  if (!v->library) return;
+  n += (size_t)snprintf(text + n, TC_CHOICE_VALUE - n, " %" PRIu64 " ", v->algorithm.workspace_bytes);
+  for (int i = 0; i < 8; i++) n += (size_t)snprintf(text + n, TC_CHOICE_VALUE - n, "%016" PRIx64, v->algorithm.data[i]);
+}
+
+tc_choice_book tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
+  tc_choice_book book = {.valid = is_verdict};
+  book.stem = library == TC_GPU_PRODUCTS ? "gpu-products" : "gpu-convolutions";
+  snprintf(book.head, sizeof book.head, "tc %s %s of GPUs %d: %s; %s", tc_version_text(), what, FORMAT, tc_gpu_sentence(d),
+           tc_gpu_library_name(g, library));
+  return book;
+}
+
+static void tell(const char *key, const verdict *v, const char *how) {
+  uint64_t won = v->library ? v->library_ns : v->generated_ns, lost = v->library ? v->generated_ns : v->library_ns;
+  tc_log_line(TC_LOG_TUNE, "%s: %s by %s, %.4g us, and %.4g", key, v->library ? "the library's" : "generated", how, (double)won * 1e-3,
+              (double)lost * 1e-3);
+  tc_contest_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
+}
+
+bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out) {
+  char value[TC_CHOICE_VALUE];
+  verdict found;
+  tc_vendor_times t;
+  bool known = tc_choices_find_in(&c->book, c->key, value) && read_verdict(value, &found);
+  if (known && (!found.library || c->make(c->arg, &found.algorithm, out))) {
+    tell(c->key, &found, "a former measurement");
+    return found.library;
+  }
+  if (!c->measure(c->arg, &t)) return false;
+  found = (verdict){(double)t.library_ns <= GAIN * (double)t.generated_ns, t.generated_ns, t.library_ns, t.algorithm};
+  write_verdict(&found, value);
+  tc_choices_keep_in(&c->book, c->key, value, t.n_timed);
+  if (!read_verdict(value, &found) || (found.library && !c->make(c->arg, &found.algorithm, out))) return false;
+  tell(c->key, &found, "measurement");
+  return found.library;
+}
+
+// ---- timing ----
+
+// Random numbers of [0.5, 1) with signs; of other types zeros, which are indices and flags, too.
+static void write_pattern(tc_type type, char *out) {
+  uint32_t state = 1;
+  memset(out, 0, PATTERN_BYTES);
+  for (size_t i = 0; i + 4 <= PATTERN_BYTES; i += 4) {
+    state = state * 1664525 + 1013904223;
+    uint32_t r = state ^ state >> 15, word = 0;
+    if (type == TC_F32) word = 0x3f000000 | (r & 0x807fffff);
+    if (type == TC_BF16) word = 0x3f003f00 | (r & 0x807f807f);
+    if (type == TC_F16) word = 0x38003800 | (r & 0x83ff83ff);
+    memcpy(out + i, &word, 4);
+  }
+}
+
+tc_status tc_vendor_fill(tc_gpu *g, tc_type type, void *to, size_t bytes) {
+  char *at = to;
+  size_t there = TC_MIN(bytes, PATTERN_BYTES);
+  char *pattern = tc_malloc(PATTERN_BYTES);
+  if (!pattern) return TC_FAIL(TC_ERR_MEMORY, "no memory to time a product");
+  write_pattern(type, pattern);
+  tc_status st = tc_gpu_write(g, at, pattern, there);
+  tc_free(pattern);
+  for (; there < bytes && st == TC_OK; there *= 2) st = tc_gpu_copy(g, at + there, at, TC_MIN(there, bytes - there));
+  return st;
+}
+
+uint64_t tc_vendor_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg) {
+  uint64_t best = 0;
+  int n = 1, slices = 0;
+  for (int i = 0; i < 2; i++)
+    if (run(arg) != TC_OK) return 0;
+  while (slices < SLICES) {
+    if (tc_gpu_wait(g) != TC_OK) return 0;
+    uint64_t start = tc_now_ns();
+    for (int i = 0; i < n; i++)
+      if (run(arg) != TC_OK) return 0;
+    if (tc_gpu_wait(g) != TC_OK) return 0;
+    uint64_t ns = tc_now_ns() - start;
+    if (ns < LEAST_NS && n < MOST_RUNS) {
+      n *= 2;
+      continue;
+    }
+    best = slices++ && best < ns / (uint64_t)n ? best : ns / (uint64_t)n;
+  }
+  return TC_MAX_OF(best, (uint64_t)1);
+}
+
+// An algorithm that adds with atomics does not.
+bool tc_vendor_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes) {
+  size_t n = TC_MIN(bytes, REPEATED_BYTES);
+  char *first = tc_malloc(2 * n);
+  bool same = first && run(arg) == TC_OK && tc_gpu_read(g, first, result, n) == TC_OK;
+  for (int i = 0; i < REPEATED_RUNS && same; i++)
+    same = run(arg) == TC_OK && tc_gpu_read(g, first + n, result, n) == TC_OK && memcmp(first, first + n, n) == 0;
+  tc_free(first);
+  if (!same) tc_log_line(TC_LOG_TUNE, "an algorithm of the library's fails, or gives other bits each time");
+  return same;
+}
+
+uint64_t tc_vendor_time_copy(tc_gpu *g, const void *from, size_t bytes) {
+  uint64_t best = 0;
+  void *to;
+  if (tc_gpu_alloc(g, bytes, &to) != TC_OK) return 0;
+  for (int i = 0; i <= SLICES; i++) {
+    uint64_t start = tc_now_ns();
+    for (int k = 0; k < MOST_RUNS; k++) (void)tc_gpu_copy(g, to, from, bytes);
+    if (tc_gpu_wait(g) != TC_OK) break;
+    uint64_t ns = (tc_now_ns() - start) / MOST_RUNS;
+    if (i == 1 || (i > 1 && ns < best)) best = TC_MAX_OF(ns, (uint64_t)1);
+  }
+  tc_gpu_free(g, to);
+  return best;
+}

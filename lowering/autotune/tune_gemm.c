@@ -1,0 +1,242 @@
+// Compiles and times cuts by turns. See tune_gemm.h.
+#include "lowering/autotune/tune_gemm.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "device/buffer.h"
+#include "lowering/autotune/tuning_cache.h"
+#include "lowering/kir/libm.h"
+#include "lowering/pipeline.h"
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/team.h"
+
+#define LEAST_STEPS 1e6  // multiply-adds of a product worth tuning: 10 us
+#define MOST_BYTES ((size_t)1 << 31)  // of operands
+#define MOST_TRIALS 96
+#define MOST_HEATS 4
+#define MOST_ROUNDS 40
+#define SLOW 1.12  // times the fastest of a round, and a cut drops out
+#define SLOW_AT_FIRST 1.5
+#define LONG_NS 20000000u  // a run by which alone a cut may drop out
+#define HEAT_NS 150000000u  // of a heat, if there are LEAST_ROUNDS at least
+#define LEAST_ROUNDS 3
+#define MOST_NS 10000000000u  // of a product: then what is best so far
+#define GAIN 0.98  // of the time, at most, for which the cut is changed
+#define DUEL_NS 400000000u
+#define LEAST_DUEL 3
+#define MOST_DUEL 100
+
+typedef struct trial {
+  tc_cut cut;
+  tc_kernel *kernel;
+  int64_t extent, grain;
+  uint8_t operand[TC_MAX_BUFS];  // which one each buffer is
+  uint32_t n_buf;
+  uint64_t ns;  // the shortest run of the present heat
+  bool runs;  // in it
+} trial;
+
+typedef struct tuning {
+  const tc_product_facts *f;
+  const tc_grouping *gr;
+  const tc_group *group;
+  tc_arena *arena;
+  uint32_t node[TC_MAX_BUFS], n_operand;
+  tc_buffer *operand[TC_MAX_BUFS];
+  uint64_t num[TC_MAX_NUMS], start_ns;
+  trial trial[MOST_TRIALS];
+  int n_trial;
+} tuning;
+
+void tc_tune_key(const tc_product_facts *f, char *out, size_t bytes) {
+  const tc_operand *a = &f->left, *b = &f->right;
+  snprintf(out, bytes,
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " %d %" PRId64 " right %s %" PRId64 " %" PRId64
+           " %" PRId64 " threads %d",
+           tc_type_name(f->acc), f->of.batch, f->of.m, f->of.n, f->of.k, tc_type_name(a->type), a->scattered ? 0 : a->row, a->col, a->scattered,
+           a->segment, tc_type_name(b->type), b->row, b->col, b->panel, tc_team_threads());
+}
+
+// ---- running ----
+
+typedef struct race_run {
+  const tuning *t;
+  const trial *x;
+} race_run;
+
+static void task(void *arg, int wave, int64_t index, tc_worker *w) {
+  const race_run *r = arg;
+  const trial *x = r->x;
+  void *buf[TC_MAX_BUFS];
+  (void)wave;
+  for (uint32_t i = 0; i < x->n_buf; i++) buf[i] = r->t->operand[x->operand[i]]->ptr;
+  w->math = tc_nest_math_table();
+  tc_kernel_fn *fn = atomic_load_explicit(&x->kernel->fn, memory_order_acquire);
+  fn(x->kernel->ctx, buf, r->t->num, index * x->grain, TC_MIN((index + 1) * x->grain, x->extent), w);
+}
+
+static uint64_t run(const tuning *t, const trial *x) {
+  race_run r = {t, x};
+  int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
+  tc_job job = {.task = task, .arg = &r, .n_waves = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
+  uint64_t start = tc_now_ns();
+  (void)tc_team_run(&job);
+  return tc_now_ns() - start;
+}
+
+// One run of each that is still in; then the slow ones are out. How many are left.
+static int run_round(tuning *t, int round) {
+  uint64_t least = UINT64_MAX;
+  int n = 0;
+  for (int i = 0; i < t->n_trial; i++) {
+    trial *x = &t->trial[i];
+    if (!x->runs) continue;
+    uint64_t ns = run(t, x);
+    if (round == 0 && ns < LONG_NS) ns = run(t, x);  // the first met cold code and memory
+    x->ns = TC_MIN(x->ns, ns);
+    least = TC_MIN(least, x->ns);
+  }
+  double slow = round == 0 && least < LONG_NS ? SLOW_AT_FIRST : SLOW;
+  for (int i = 0; i < t->n_trial; i++) {
+    t->trial[i].runs = t->trial[i].runs && (double)t->trial[i].ns <= slow * (double)least;
+    n += t->trial[i].runs;
+  }
+  return n;
+}
+
+// Runs those marked against each other; the fastest.
+static int run_heat(tuning *t) {
+  uint64_t start = tc_now_ns();
+  for (int i = 0; i < t->n_trial; i++) t->trial[i].ns = UINT64_MAX;
+  for (int round = 0; round < MOST_ROUNDS; round++) {
+    uint64_t now = (run_round(t, round), tc_now_ns());
+    if (now - t->start_ns > MOST_NS || (round + 1 >= LEAST_ROUNDS && now - start > HEAT_NS)) break;
+  }
+  int best = 0;
+  for (int i = 1; i < t->n_trial; i++)
+    if (t->trial[i].ns < t->trial[best].ns) best = i;
+  return best;
+}
+
+// ---- trials ----
+
+// The operand that holds the node, taken at its first use; false without memory. Zeros, so that no index and no divisor is out of range.
+static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
+  const tc_gnode *x = &t->gr->graph->node[node];
+  size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
+  uint32_t i = 0;
+  while (i < t->n_operand && t->node[i] != node) i++;
+  *which = (uint8_t)i;
+  if (i < t->n_operand) return true;
+  if (i == TC_MAX_BUFS || bytes > MOST_BYTES || tc_buffer_create(bytes, &t->operand[i]) != TC_OK) return false;
+  memset(t->operand[i]->ptr, 0, bytes);
+  t->node[t->n_operand++] = node;
+  return true;
+}
+
+// A kernel with this cut takes part in the next heat; false without memory, or if it could not be made.
+static bool add_trial(tuning *t, const tc_cut *cut) {
+  trial *x = &t->trial[t->n_trial];
+  tc_expansion e;
+  uint32_t compiled = 0;
+  for (int i = 0; i < t->n_trial; i++)
+    if (memcmp(&t->trial[i].cut, cut, sizeof *cut) == 0) return true;
+  if (t->n_trial == MOST_TRIALS) return true;
+  *x = (trial){.cut = *cut, .runs = true};
+  tc_arena_reset(t->arena);
+  if (tc_expand_group(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
+  bool made = tc_kernel_get(&e.nest, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
+  tc_nest_destroy(&e.nest);
+  for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
+  if (!made) return tc_kernel_release(x->kernel), false;
+  x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_step_grain(e.work, e.work, e.extent);
+  for (uint32_t i = 0; i < e.n_num; i++) t->num[i] = e.num[i].is_arg ? 0 : e.num[i].value;
+  t->n_trial++;
+  return true;
+}
+
+// Whether x is the faster one in seven of ten pairs of runs, and by GAIN in half of them. The shortest of many runs is too often a matter of luck: on a
+// shared machine of two cores, whose runs differ by 5 %, products that the model cuts well were given slower cuts by it.
+static bool wins(const tuning *t, trial *x, trial *model) {
+  uint64_t start = tc_now_ns();
+  int n = 0, n_won = 0, n_clear = 0;
+  x->ns = model->ns = UINT64_MAX;
+  while (n < LEAST_DUEL || (n < MOST_DUEL && tc_now_ns() - start < DUEL_NS)) {
+    trial *first = n % 2 ? model : x, *second = n % 2 ? x : model;
+    uint64_t a = run(t, first), b = run(t, second), ns = n % 2 ? b : a, of_model = n % 2 ? a : b;
+    x->ns = TC_MIN(x->ns, ns), model->ns = TC_MIN(model->ns, of_model);
+    n_won += ns < of_model, n_clear += (double)ns <= GAIN * (double)of_model, n++;
+  }
+  return n_won * 10 >= n * 7 && n_clear * 2 >= n;
+}
+
+// The best cut's number. Trial 0 is the model's.
+static int climb(tuning *t) {
+  int best = 0;
+  for (int heat = 0; heat < MOST_HEATS; heat++) {
+    tc_cut near[TC_MOST_NEIGHBOURS];
+    int n = t->n_trial, n_near = tc_blocks_neighbours(t->f, &t->trial[best].cut, near);
+    for (int i = 0; i < n_near; i++) (void)add_trial(t, &near[i]);
+    if (t->n_trial == n) break;
+    for (int i = 0; i < n; i++) t->trial[i].runs = i == best;
+    int next = run_heat(t);
+    if (next == best || (double)t->trial[next].ns > GAIN * (double)t->trial[best].ns || tc_now_ns() - t->start_ns > MOST_NS) break;
+    best = next;
+  }
+  return best > 0 && wins(t, &t->trial[best], &t->trial[0]) ? best : 0;
+}
+
+static void log_choice(const tuning *t, const char *key, int best) {
+  const trial *x = &t->trial[best], *model = &t->trial[0];
+  const int64_t *c = x->cut.of;
+  char gain[64] = "the model's cut";
+  if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
+  tc_log_line(TC_LOG_TUNE,
+              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
+              " panels and %" PRId64 " tiles; %s",
+              key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_CUT_LANES], c[TC_CUT_ROWS], c[TC_CUT_TURN] ? "turned, " : "",
+              c[TC_CUT_PACK] ? "packed, " : "", c[TC_CUT_PACK_A] ? "left packed, " : "", c[TC_CUT_WIDEN_A] ? "left widened, " : "",
+              c[TC_CUT_ONCE] ? "read once, " : "", c[TC_CUT_BY_PANEL] ? "by panels, " : "", c[TC_CUT_CHUNK], c[TC_CUT_UNIT_PANELS],
+              c[TC_CUT_UNIT_TILES], x->kernel->name);
+}
+
+// Times cuts; false: there was no memory, or no compiler.
+static bool measure(tuning *t, const char *key, tc_cut *cut) {
+  tc_error_mark before = tc_error_now();
+  bool made = add_trial(t, cut) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
+  if (made) {
+    int best = climb(t);
+    *cut = t->trial[best].cut;
+    if (tc_log_on(TC_LOG_TUNE)) log_choice(t, key, best);
+    tc_choices_keep(key, cut, t->n_trial);
+  }
+  (void)tc_error_tell(before);
+  for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
+  for (uint32_t i = 0; i < t->n_operand; i++) tc_buffer_release(t->operand[i]);
+  return made;
+}
+
+bool tc_tune(const tc_product_facts *f, const tc_grouping *gr, const tc_group *group, tc_arena *arena, tc_cut *cut) {
+  char key[TC_CHOICE_KEY];
+  tc_blocks b;
+  (void)tc_blocks_choose(&b, f, NULL);
+  tc_cut model = tc_blocks_cut(&b);
+  tc_tune_key(f, key, sizeof key);
+  bool found = tc_choices_find(key, cut);
+  if (found && !tc_blocks_choose(&b, f, cut)) {
+    tc_log_line(TC_LOG_WARN, "the choice for %s is no cut of it and is ignored", key);
+    found = false;
+  }
+  if (!found) {
+    bool small = (double)(f->of.batch * f->of.m * f->of.n) * (double)f->of.k < LEAST_STEPS;
+    tuning *t = small ? NULL : tc_calloc(1, sizeof *t);
+    *cut = model;
+    if (t) *t = (tuning){.f = f, .gr = gr, .group = group, .arena = arena, .start_ns = tc_now_ns()};
+    found = t && measure(t, key, cut);
+    tc_free(t);
+    if (!found) tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key, small ? "too small to be timed" : "for want of memory or a compiler");
+  }
+  return found && memcmp(cut, &model, sizeof model) != 0;
+}

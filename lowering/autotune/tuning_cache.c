@@ -1,0 +1,240 @@
+// Choices in a table, and its file. See tuning_cache.h.
+#include "lowering/autotune/tuning_cache.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lowering/jit/compiler.h"
+#include "runtime/arena.h"
+#include "runtime/files.h"
+#include "runtime/fork.h"
+#include "runtime/hash.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+#include "runtime/reentry.h"
+#include "runtime/status.h"
+#include "runtime/topology.h"
+
+#define FORMAT 2  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
+#define MOST_CHOICES 8192
+#define MOST_BOOKS 16
+#define MOST_BYTES (4 << 20)  // of a file that is read
+
+typedef struct choice {
+  uint64_t book;  // the hash of its head
+  char key[TC_CHOICE_KEY], value[TC_CHOICE_VALUE];
+  bool made;  // by this process, and so for good
+} choice;
+
+static struct {
+  pthread_mutex_t lock;
+  choice *at;
+  size_t n, cap;
+  uint64_t read[MOST_BOOKS];  // whose files were read
+  int n_read;
+  bool told;  // that a file cannot be written
+  bool told_full;
+  uint64_t n_tuned, n_timed;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 4)
+
+static uint64_t name_of(const tc_choice_book *book) {
+  return tc_hash_bytes(book->head, strlen(book->head)).lo;
+}
+
+// pre: locked.
+static choice *find_locked(uint64_t book, const char *key) {
+  for (size_t i = 0; i < self.n; i++)
+    if (self.at[i].book == book && strcmp(self.at[i].key, key) == 0) return &self.at[i];
+  return NULL;
+}
+
+// pre: locked; the key fits. A new one, or NULL: no room.
+static choice *add_locked(uint64_t book, const char *key, size_t length) {
+  if (self.n == MOST_CHOICES) return NULL;
+  if (self.n == self.cap) {
+    size_t cap = TC_MAX_OF(2 * self.cap, (size_t)64);
+    choice *at = tc_realloc(self.at, cap * sizeof *at);
+    if (!at) return NULL;
+    self.at = at, self.cap = cap;
+  }
+  choice *c = &self.at[self.n++];
+  *c = (choice){.book = book};
+  memcpy(c->key, key, length);
+  return c;
+}
+
+// pre: locked. Once.
+static void tell_full_locked(void) {
+  if (!self.told_full)
+    tc_log_line(TC_LOG_WARN, "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again", MOST_CHOICES);
+  self.told_full = true;
+}
+
+// ---- the file ----
+
+// The file's name, "" where there is no place for it.
+static void find_path(const tc_choice_book *book, char path[TC_PATH_BYTES]) {
+  char dir[TC_DIR_BYTES];
+  *path = 0;
+  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, book->stem, name_of(book));
+}
+
+// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what there is no room for is passed over.
+static bool take_line(const tc_choice_book *book, char *line) {
+  char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
+  if (!equals || equals - line >= TC_CHOICE_KEY || strlen(value) >= TC_CHOICE_VALUE || !book->valid(value)) return false;
+  *equals = 0;
+  if (find_locked(name_of(book), line)) return true;
+  choice *c = add_locked(name_of(book), line, (size_t)(equals - line));
+  if (c)
+    memcpy(c->value, value, strlen(value) + 1);
+  else
+    tell_full_locked();
+  return true;
+}
+
+// pre: locked. Takes over what the file says and this process does not know.
+static void read_locked(const tc_choice_book *book, const char *path) {
+  size_t bytes = 0, n = self.n, n_bad = 0;
+  char *text = *path ? tc_file_read(path, MOST_BYTES, false, &bytes) : NULL;
+  bool ours = false;
+  if (!text) return;
+  for (char *line = text, *end; (end = memchr(line, '\n', bytes - (size_t)(line - text))) != NULL; line = end + 1) {
+    *end = 0;
+    if (line == text) {
+      ours = strcmp(line, book->head) == 0;
+      if (!ours) break;
+    } else {
+      n_bad += !take_line(book, line);
+    }
+  }
+  tc_free(text);
+  if (!ours) tc_log_line(TC_LOG_TUNE, "%s is not of this machine and version, and is ignored", path);
+  if (n_bad) tc_log_line(TC_LOG_WARN, "%s: %zu lines are no choices and were ignored", path, n_bad);
+  tc_log_line(TC_LOG_TUNE, "%s: %zu choices read", path, self.n - n);
+}
+
+// pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
+static void write_locked(const tc_choice_book *book, const char *path) {
+  char *text = NULL;
+  size_t bytes = 0;
+  if (!*path) return;
+  read_locked(book, path);
+  FILE *to = open_memstream(&text, &bytes);
+  if (!to) return;
+  fprintf(to, "%s\n", book->head);
+  for (size_t i = 0; i < self.n; i++)
+    if (self.at[i].book == name_of(book)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
+  bool whole = fclose(to) == 0;
+  if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {
+    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
+    self.told = true;
+  }
+  free(text);
+}
+
+// ---- books ----
+
+// pre: locked. A book beyond the last that there is room for is read at every question.
+static void read_once(const tc_choice_book *book, const char *path) {
+  uint64_t name = name_of(book);
+  for (int i = 0; i < self.n_read; i++)
+    if (self.read[i] == name) return;
+  if (self.n_read < MOST_BOOKS) self.read[self.n_read++] = name;
+  read_locked(book, path);
+}
+
+bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE]) {
+  char path[TC_PATH_BYTES];
+  find_path(book, path);
+  pthread_mutex_lock(&self.lock);
+  read_once(book, path);
+  const choice *c = find_locked(name_of(book), key);
+  if (c) memcpy(value, c->value, sizeof c->value);
+  pthread_mutex_unlock(&self.lock);
+  return c != NULL;
+}
+
+void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed) {
+  char path[TC_PATH_BYTES];
+  find_path(book, path);
+  pthread_mutex_lock(&self.lock);
+  read_once(book, path);
+  self.n_tuned++, self.n_timed += (uint64_t)n_timed;
+  choice *c = find_locked(name_of(book), key);
+  if (c && c->made) {
+    memcpy(value, c->value, sizeof c->value);
+  } else if (c || (c = add_locked(name_of(book), key, strlen(key))) != NULL) {
+    memcpy(c->value, value, sizeof c->value);
+    c->made = true;
+    write_locked(book, path);
+  } else {
+    tell_full_locked();
+  }
+  pthread_mutex_unlock(&self.lock);
+}
+
+// ---- cuts of the processor's products ----
+
+static bool read_cut(const char *text, tc_cut *cut) {
+  const char *at = text;
+  for (int i = 0; i < TC_N_CUT; i++) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(at, &end, 10);
+    if (end == at || errno != 0 || value < 0) return false;
+    cut->of[i] = value, at = end;
+  }
+  return *at == 0;
+}
+
+static bool is_cut(const char *text) {
+  tc_cut cut;
+  return read_cut(text, &cut);
+}
+
+// The compiler's sentence has the processor and its vectors.
+static tc_choice_book cuts(void) {
+  const tc_topology *t = tc_topology_get();
+  tc_choice_book book = {.stem = "products", .valid = is_cut};
+  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
+           t->l2_bytes, t->l3_bytes);
+  return book;
+}
+
+bool tc_choices_find(const char *key, tc_cut *cut) {
+  tc_choice_book book = cuts();
+  char value[TC_CHOICE_VALUE];
+  return tc_choices_find_in(&book, key, value) && read_cut(value, cut);
+}
+
+void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
+  tc_choice_book book = cuts();
+  char value[TC_CHOICE_VALUE] = "";
+  size_t n = 0;
+  for (int i = 0; i < TC_N_CUT; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, cut->of[i]);
+  tc_choices_keep_in(&book, key, value, n_timed);
+  (void)read_cut(value, cut);
+}
+
+void tc_choices_clear(void) {
+  pthread_mutex_lock(&self.lock);
+  tc_free(self.at);
+  self.at = NULL, self.n = self.cap = 0, self.n_read = 0, self.told = false;
+  pthread_mutex_unlock(&self.lock);
+}
+
+void tc_choices_stats(tc_cache_info *info) {
+  pthread_mutex_lock(&self.lock);
+  info->n_tuned = self.n_tuned, info->cuts_timed = self.n_timed, info->n_choices = self.n;
+  pthread_mutex_unlock(&self.lock);
+}
+
+static void clear_at_exit(void) __attribute__((destructor));
+static void clear_at_exit(void) {
+  if (!tc_inside) tc_choices_clear();
+}

@@ -1,0 +1,35 @@
+// Choices that measurement made, by the text of what they were made for: in memory, and in a file for the processes to come.
+//
+// A book of choices is a file in TC_CACHE_DIR, products-<hash>.txt for the processor's, one for each machine, compiler and version of the library, which its
+// first line names; then a line a choice. A file with another first line, a line that is not one, and a file that cannot be read or written are passed over, with a line in the log.
+// A choice is made once in a process; what another process wrote meanwhile about other products is taken over. Threads: thread-safe.
+#ifndef TC_LOWERING_AUTOTUNE_TUNING_CACHE_H
+#define TC_LOWERING_AUTOTUNE_TUNING_CACHE_H
+
+#include <tc/tc.h>
+
+#include "lowering/tiling/gemm.h"
+
+#define TC_CHOICE_KEY 256  // bytes of a key at most, with the final zero: words, digits and spaces
+#define TC_CHOICE_VALUE 256
+
+typedef struct tc_choice_book {
+  const char *stem;  // of the file's name
+  char head[1024];  // what its choices hold for beside their keys: one line
+  bool (*valid)(const char *value);  // of a line in the file
+} tc_choice_book;
+
+// Whether there is one; the first call reads the file.
+bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE]);
+// Keeps the value, in the file too, in the place of what was read from it. If another thread kept one meanwhile, it becomes that.
+void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed);
+
+// The processor's cuts of products. What is found may be any numbers: tc_blocks_choose says whether they are a cut.
+bool tc_choices_find(const char *key, tc_cut *cut);
+void tc_choices_keep(const char *key, tc_cut *cut, int n_timed);
+// Forgets all, to be read again.
+void tc_choices_clear(void);
+// Adds its counters.
+void tc_choices_stats(tc_cache_info *info);
+
+#endif

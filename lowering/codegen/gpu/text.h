@@ -1,0 +1,111 @@
+// What the files of the printer share: the text so far, what is known of each value, and how its elements are called.
+//
+// Value n is printed as the variable vn where all lanes of a thread are one (scalars, constants, splats, one lane a thread), else as vn_0, vn_1, ..: the
+// thread's lanes. Halves (F16, BF16) of two lanes a thread or more are kept as they lie in memory, two in a u32: vn_0 is the first two. What an instruction
+// of matrices gives or adds to is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or 1.
+#ifndef TC_LOWERING_CODEGEN_GPU_TEXT_H
+#define TC_LOWERING_CODEGEN_GPU_TEXT_H
+
+#include "lowering/kir/kir.h"
+
+// Threads of a block of a cluster that hold lanes side by side, before those of the next block: whole lines of memory, where each holds 16 bytes.
+#define TC_GPU_NEIGHBOURS 8
+
+typedef struct tc_gpu_out {
+  char *at;
+  size_t n, cap;
+  bool failed;  // no memory
+} tc_gpu_out;
+
+typedef struct tc_gpu_name {
+  char text[192];
+} tc_gpu_name;
+
+// What an I64 value may be; unknown: anything.
+typedef struct tc_gpu_range {
+  int64_t low, high;
+} tc_gpu_range;
+
+typedef struct tc_gpu_text {
+  const tc_nest *nest;
+  tc_gpu_out helpers, body;
+  uint32_t *end_of;  // per LOOP and IF: its end
+  uint32_t *multiple;  // per I64 value: the greatest power of two that is known to divide every lane of it
+  tc_gpu_range *range;  // per I64 value: of every lane of it
+  uint8_t *plain;  // per I64 value: made of counters and constants alone, which do not overflow
+  uint8_t *barrier;  // per instruction: a barrier of the group before it
+  uint8_t *stored;  // per buffer: this kernel writes it
+  uint8_t *sums;  // per VAR: WGMMA adds to it, so it is an array
+  uint8_t *space;  // per HREDUCE: which of the two spaces it combines warps in
+  size_t space_at[2];  // where they begin in the block's memory
+  size_t gates_at;  // the stages' gates
+  uint32_t shared_bytes;
+  bool warp_only;  // a group is a warp or less: no barrier of the block
+  unsigned blocks;  // that a group is spread over: a cluster, if more than one
+  bool peers;  // the mask of the group's threads in its warp is asked for
+  int depth;
+} tc_gpu_text;
+
+// ---- text (text.c) ----
+
+__attribute__((format(printf, 2, 3))) void tc_gpu_put(tc_gpu_out *out, const char *fmt, ...);
+// A line of the kernel's body: its indentation, and then the text, to which more may be put; end with "\n".
+void tc_gpu_indent(tc_gpu_text *t);
+__attribute__((format(printf, 2, 3))) void tc_gpu_line(tc_gpu_text *t, const char *fmt, ...);
+__attribute__((format(printf, 1, 2))) tc_gpu_name tc_gpu_named(const char *fmt, ...);
+// Whether there is no helper function of this name, with its opening bracket, yet: then its text must be put.
+bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
+
+const char *tc_gpu_type(unsigned dtype);  // of a register
+const char *tc_gpu_memory_type(unsigned dtype);  // of an element in memory
+const char *tc_gpu_type_name(unsigned dtype);  // as helpers are called for it
+unsigned tc_gpu_bytes(unsigned dtype);
+bool tc_gpu_is_half(unsigned dtype);
+bool tc_gpu_is_float(unsigned dtype);
+bool tc_gpu_is_unsigned(unsigned dtype);
+
+// Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its own.
+bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);
+// Whether a value is a constant, or one over lanes, and which.
+bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out);
+// Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of it and a lane's number still are.
+bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
+// Lanes a thread has of a value of so many.
+unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes);
+// Whether one variable stands for all lanes that a thread has of value v.
+bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v);
+// Whether value v is pairs of halves in u32s.
+bool tc_gpu_is_packed(const tc_gpu_text *t, uint32_t v);
+// The expression of a thread's k-th lane of value v, of type tc_gpu_type: a name, a literal, or in brackets.
+tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k);
+// The u32 that holds bytes [4 k, 4 k + 4) of a thread's lanes of value v as they lie in memory.
+tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k);
+// "const T v12_0 = " or ", v12_1 = ": what comes before the k-th of n definitions of value v.
+void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k);
+
+// ---- operations ----
+
+// Instructions whose every lane is computed from the operands' alone (arith.c), and CALL.
+void tc_gpu_arith(tc_gpu_text *t, uint32_t at);
+// a op b, for HREDUCE as for the instruction.
+tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b);
+// LOAD, GATHER, STORE, SCATTER, COPY (memory.c).
+void tc_gpu_memory(tc_gpu_text *t, uint32_t at);
+void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
+// HREDUCE and TRADE (reduce.c).
+void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
+void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
+// LDMATRIX, MMA and MFMA (matrix.c).
+void tc_gpu_matrices(tc_gpu_text *t, uint32_t at);
+// FETCH, ARRIVED, WGMMA and SETTLED (tma.c), and what comes before all.
+void tc_gpu_box(tc_gpu_text *t, uint32_t at);
+void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out);
+// A barrier of the group, as a line.
+void tc_gpu_sync(tc_gpu_text *t);
+
+// Fills multiple, range, plain and stored (value_facts.c).
+void tc_gpu_find_facts(tc_gpu_text *t);
+// Fills barrier (barrier.c).
+tc_status tc_gpu_find_barriers(tc_gpu_text *t);
+
+#endif

@@ -1,0 +1,63 @@
+// Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is opened by a stage's boxes and awaited by every thread.
+#include "device/gpu.h"
+#include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/gpu/text.h"
+
+#define BOX (TC_NEST_BOX * TC_NEST_BOX)
+
+// Of a stage of the map's tile.
+static unsigned boxes_of(const tc_nest *n, const tc_nmap *m) {
+  return (unsigned)(n->tile[m->tile].n / BOX / n->stages);
+}
+
+void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out) {
+  const tc_nest *n = t->nest;
+  const uint32_t word = tc_gpu_map_word(n->n_buf, n->n_num);
+  unsigned arrivals = 0;
+  tc_gpu_put(out, "  u64 *const gate = (u64 *)(tc_shared + %zu);\n", t->gates_at);
+  for (uint32_t k = 0; k < n->n_map; k++) {
+    tc_gpu_put(out, "  const u64 *const map%u = tc_table + %u;\n", k, word + k * TC_GPU_MAP_WORDS);
+    arrivals += boxes_of(n, &n->map[k]);
+  }
+  tc_gpu_put(out, "  if (lane == 0) {\n    for (i32 k = 0; k < %u; k++) tc_gate_init(gate + k, %u);\n", n->stages, arrivals);
+  for (uint32_t k = 0; k < n->n_map; k++) tc_gpu_put(out, "    tc_map_ready(map%u);\n", k);
+  tc_gpu_put(out, "  }\n  TC_SYNC();\n");
+}
+
+static void fetch(tc_gpu_text *t, uint32_t at) {
+  const tc_nest *n = t->nest;
+  const tc_ninst *i = &n->inst[at];
+  const tc_nmap *m = &n->map[i->imm];
+  tc_gpu_name s[4];
+  for (int k = 0; k < 4; k++) s[k] = tc_gpu_element(t, i->src[k], 0);
+  tc_gpu_line(t, "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n", m->tile,
+              s[3].text, n->stages, boxes_of(n, m), i->flags, BOX, (int)i->imm, s[0].text, s[1].text, s[2].text, s[3].text, n->stages);
+}
+
+// N of the accumulator.
+static unsigned columns_of(const tc_gpu_text *t, uint32_t sums) {
+  return 2 * tc_gpu_width(t->nest, t->nest->inst[sums].lanes);
+}
+
+static void product(tc_gpu_text *t, uint32_t at) {
+  const tc_nest *n = t->nest;
+  const tc_ninst *i = &n->inst[at];
+  const tc_nmap *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
+  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_gpu_type_name(n->tile[a->tile].dtype), columns_of(t, i->src[2]),
+              i->src[2], a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
+              i->flags >> 1 & 1);
+}
+
+void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
+  const tc_ninst *i = &t->nest->inst[at];
+  switch (i->op) {
+    case TC_N_FETCH: fetch(t, at); break;
+    case TC_N_ARRIVED: {
+      const tc_gpu_name chunk = tc_gpu_element(t, i->src[0], 0);
+      tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->nest->stages, chunk.text, t->nest->stages);
+      break;
+    }
+    case TC_N_WGMMA: product(t, at); break;
+    default: tc_gpu_line(t, "tc_wgmma_wait_%u(v%u, %d);\n", columns_of(t, i->src[0]), i->src[0], (int)i->imm);
+  }
+}

@@ -1,0 +1,85 @@
+// The interpreter's steps: what a nest's instructions become, and the functions that do them. Inside the interpreter; not for others.
+//
+// Always: a slot is 64-byte aligned and a multiple of 64 bytes; a step reads its operands' lanes before or as it writes the same lane. A function returns
+// the step to be done next.
+#ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
+#define TC_LOWERING_CODEGEN_INTERP_STEPS_H
+
+#include "lowering/kir/kir.h"
+
+typedef struct tc_interp_step tc_interp_step;
+typedef const tc_interp_step *tc_interp_fn(const tc_interp_step *s, char *frame);
+
+struct tc_interp_step {
+  tc_interp_fn *fn;
+  uint32_t dst, src[5];  // offsets in the frame; with IN_PLACE, of a pointer to the value
+  uint32_t lanes;
+  uint32_t pieces;  // of 64 bytes, for copies
+  uint8_t masked, shift;  // a mask is there; log2 of the element's bytes, for addresses
+  int32_t jump;  // steps to skip: LOOP and IF past their end, ENDLOOP back to the first step inside
+  int64_t imm;
+};
+
+// Of an operand that is read, or a result that is written, where it lies in memory, not necessarily aligned.
+enum { IN_PLACE = 1 };
+
+// Which of the operations that PAIRS are made of.
+enum { PAIR_ADD, PAIR_SUB, PAIR_MUL, PAIR_MIN, PAIR_MAX, N_PAIR_OPS };
+
+// The start of a frame. Tiles follow the kernel's buffers in buf.
+typedef struct tc_interp_head {
+  const uint64_t *num;
+  const void *const *math;
+  int64_t begin, end;
+  void *buf[];
+} tc_interp_head;
+
+// The functions of one instruction set.
+typedef struct tc_interp_set {
+  tc_interp_fn *map[TC_N_OPS][TC_N_TYPES][2];  // by the operands' type (SELECT: by a type of the result's size); vector, scalar
+  tc_interp_fn *halve[TC_N_OPS][TC_N_TYPES];
+  tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
+  tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *zip[4], *interleave[4];  // by log2 of the element's bytes
+  tc_interp_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
+  tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];  // FMA, of one element, in the frame or in a buffer, and two vectors
+  tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];  // of F32: the second op, the first, whether the first's result is its second operand
+  tc_interp_fn *fma_fma;  // of F32: the first's result is multiplied
+  tc_interp_fn *pick[TC_N_OPS];  // SELECT of values of 4 bytes by a comparison of F32
+  tc_interp_fn *store_far;  // optional: past the caches
+  tc_interp_fn *cast_settled;  // F32 to BF16
+  tc_interp_fn *look_up;  // optional: a better LOOKUP of vectors
+  tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
+} tc_interp_set;
+
+#define TC_INTERP_PLACES 4
+
+// Functions that are the same for every instruction set.
+typedef struct tc_interp_plain_steps {
+  tc_interp_fn *begin, *finish, *loop, *endloop, *branch, *prefetch;
+  tc_interp_fn *place[TC_INTERP_PLACES];  // of one to so many values: src[1] and so on are their slots, 16 bits of imm each the buffers
+  tc_interp_fn *call[2];  // of one operand, of two
+  tc_interp_fn *num[TC_N_TYPES];
+} tc_interp_plain_steps;
+
+static inline void *slot_at(char *frame, uint32_t offset) {
+  return __builtin_assume_aligned(frame + offset, 64);
+}
+static inline tc_interp_head *head_of(char *frame) {
+  return __builtin_assume_aligned(frame, 64);
+}
+// A vector operand, or a result: its slot, or where it lies in memory.
+static inline void *vector_at(char *frame, uint32_t offset) {
+  char *p = frame + (offset & ~(uint32_t)IN_PLACE);
+  return offset & IN_PLACE ? *(char **)p : p;
+}
+// The element a LOAD, STORE or PREFETCH starts at, or that scales.
+static inline char *buffer_at(char *frame, const tc_interp_step *s) {
+  const int64_t e = *(const int64_t *)slot_at(frame, s->src[0]);
+  return (char *)((uintptr_t)head_of(frame)->buf[s->imm] + ((uint64_t)e << s->shift));
+}
+
+// The functions of the best set that this processor has.
+const tc_interp_set *tc_interp_host_set(void);
+extern const tc_interp_plain_steps tc_interp_plain;
+
+#endif

@@ -1,0 +1,288 @@
+// The LLVM plug-in: a nest goes in, a relocatable object or assembly comes out.
+//
+// Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as it was printed, without strength reduction
+// (address.h). What costs time and does not depend on the nest, the target machine, is kept in a small pool by cpu and features.
+// Errors: LLVM reports what it cannot select by calling a fatal error handler that must not return. Ours jumps back to the compile on this
+// thread, which then fails with TC_ERR_COMPILE; the context, module and machine of that compile are leaked, since LLVM may be half-way
+// through them. A fatal error on a thread that is not compiling for us falls through to what LLVM does by itself. The handler is process-wide
+// for this libLLVM.
+// Threads: thread-safe. A machine belongs to one compile at a time; each compile has its own context.
+#include "lowering/codegen/llvm/codegen.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm/Config/llvm-config.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include "lowering/codegen/llvm/build.h"
+#include "runtime/arena.h"
+#include "runtime/status.h"
+
+#define MAX_IDLE 8
+
+typedef struct machine {
+  struct machine *next;
+  LLVMTargetMachineRef tm;
+  char key[];  // cpu, a newline, features
+} machine;
+
+static pthread_once_t ready = PTHREAD_ONCE_INIT;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;  // no fork cuts a compile: see lowering/jit/kernel_cache.c
+static machine *idle;      // under idle_lock
+static int n_idle;
+
+// The compile this thread is in, for the fatal error handler.
+typedef struct rescue {
+  jmp_buf jump;
+  char *text;
+  size_t text_bytes;
+} rescue;
+static _Thread_local rescue *rescuer;
+
+static void on_fatal_error(const char *reason) {
+  rescue *r = rescuer;
+  if (r == NULL) return;
+  snprintf(r->text, r->text_bytes, "LLVM: %s", reason);
+  longjmp(r->jump, 1);
+}
+
+// By default LLVM exits the process on an error diagnostic.
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *arg) {
+  rescue *r = arg;
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || r->text[0] != 0) return;
+  char *text = LLVMGetDiagInfoDescription(info);
+  snprintf(r->text, r->text_bytes, "LLVM: %s", text);
+  LLVMDisposeMessage(text);
+}
+
+#ifdef TC_LLVM_AARCH64
+static void init_target(void) {
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+}
+static char *target_triple(void) {
+  return LLVMCreateMessage("aarch64-unknown-linux-gnu");
+}
+#else
+static void init_target(void) {
+  LLVMInitializeNativeTarget();
+  LLVMInitializeNativeAsmPrinter();
+}
+static char *target_triple(void) {
+  return LLVMGetDefaultTargetTriple();
+}
+#endif
+
+// Of compiling a step of ResNet18's kernels the second scheduling took 7 % of the time, and the domains of masks 1.4; bench/README.md has what code without
+// them costs.
+#ifdef TC_LLVM_LASTING  // else the process may have other uses for this LLVM
+static const char *const options[] = {
+    "tc-llvm",
+    "-disable-lsr",
+    "-post-RA-scheduler=0",
+    "-disable-x86-domain-reassignment",
+};
+#endif
+
+static void init_once(void) {
+  init_target();
+#ifdef TC_LLVM_LASTING
+  LLVMParseCommandLineOptions(sizeof options / sizeof options[0], options, NULL);
+#endif
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+}
+
+// ---- target machines ----
+
+static tc_status create_machine(const char *cpu, const char *features, machine **out, char *text, size_t text_bytes) {
+  size_t bytes = strlen(cpu) + strlen(features) + 2;
+  LLVMTargetRef target;
+  char *error = NULL, *triple = target_triple();
+  machine *m = tc_calloc(1, sizeof *m + bytes);
+  tc_status st = TC_OK;
+  if (m == NULL) {
+    snprintf(text, text_bytes, "out of memory");
+    st = TC_ERR_MEMORY;
+  } else if (LLVMGetTargetFromTriple(triple, &target, &error)) {
+    snprintf(text, text_bytes, "LLVM: %s", error);
+    tc_free(m);
+    m = NULL;
+    st = TC_ERR_COMPILE;
+  } else {
+    snprintf(m->key, bytes, "%s\n%s", cpu, features);
+    // Small and not JITDefault, which on x86-64 is the large model with relocations our loader does not know.
+    m->tm = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  }
+  LLVMDisposeMessage(error);
+  LLVMDisposeMessage(triple);
+  *out = m;
+  return st;
+}
+
+static bool has_key(const machine *m, const char *cpu, const char *features) {
+  size_t n = strlen(cpu);
+  return strncmp(m->key, cpu, n) == 0 && m->key[n] == '\n' && strcmp(m->key + n + 1, features) == 0;
+}
+
+static tc_status take_machine(const char *cpu, const char *features, machine **out, char *text, size_t text_bytes) {
+  machine *m = NULL;
+  pthread_mutex_lock(&idle_lock);
+  for (machine **at = &idle; *at != NULL; at = &(*at)->next) {
+    if (!has_key(*at, cpu, features)) continue;
+    m = *at;
+    *at = m->next;
+    n_idle--;
+    break;
+  }
+  pthread_mutex_unlock(&idle_lock);
+  *out = m;
+  return m != NULL ? TC_OK : create_machine(cpu, features, out, text, text_bytes);
+}
+
+static void return_machine(machine *m) {
+  if (m == NULL) return;
+  pthread_mutex_lock(&idle_lock);
+  bool keep = n_idle < MAX_IDLE;
+  if (keep) {
+    m->next = idle;
+    idle = m;
+    n_idle++;
+  }
+  pthread_mutex_unlock(&idle_lock);
+  if (keep) return;
+  LLVMDisposeTargetMachine(m->tm);
+  tc_free(m);
+}
+
+// ---- compiling ----
+
+typedef struct request {
+  const tc_nest *nest;
+  const char *name, *cpu, *features;
+  int vector_bits;
+  LLVMCodeGenFileType kind;
+  rescue *rescue;
+} request;
+
+static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemoryBufferRef *out) {
+  char *text = q->rescue->text, *error = NULL;
+  size_t text_bytes = q->rescue->text_bytes;
+  LLVMModuleRef mod = LLVMModuleCreateWithNameInContext(q->name, ctx);
+  tc_llvm_build b = {.nest = q->nest, .ctx = ctx, .mod = mod, .text = text, .text_bytes = text_bytes};
+  char *triple = LLVMGetTargetMachineTriple(m->tm);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->tm);
+  LLVMSetTarget(mod, triple);
+  LLVMSetModuleDataLayout(mod, layout);
+  tc_status st = tc_llvm_build_function(&b, q->name, q->cpu, q->features, q->vector_bits);
+  // Costs at most 0.15 of 2.6 ms (10-op chain, 64 lanes, Xeon with AVX-512), and turns a mistake of ours into a message; without it LLVM would crash.
+  if (st == TC_OK && LLVMVerifyModule(mod, LLVMReturnStatusAction, &error)) {
+    snprintf(text, text_bytes, "LLVM rejects our IR: %s", error);
+    st = TC_ERR_COMPILE;
+  }
+  LLVMDisposeMessage(error);
+  error = NULL;
+  if (st == TC_OK && LLVMTargetMachineEmitToMemoryBuffer(m->tm, mod, q->kind, &error, out)) {
+    snprintf(text, text_bytes, "LLVM: %s", error);
+    LLVMDisposeMessage(error);
+    st = TC_ERR_COMPILE;
+  }
+  LLVMDisposeTargetData(layout);
+  LLVMDisposeMessage(triple);
+  LLVMDisposeModule(mod);
+  return st;
+}
+
+// Fills *out with a zero-terminated copy of what LLVM printed.
+static tc_status run(const request *q, void **out, size_t *out_bytes) {
+  LLVMMemoryBufferRef buffer = NULL;
+  machine *m;
+  TC_TRY(take_machine(q->cpu, q->features, &m, q->rescue->text, q->rescue->text_bytes));
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, q->rescue);
+  tc_status st = emit(q, ctx, m, &buffer);
+  if (st == TC_OK && q->rescue->text[0] != 0) st = TC_ERR_COMPILE;  // a diagnostic
+  if (st == TC_OK) {
+    *out_bytes = LLVMGetBufferSize(buffer);
+    *out = tc_malloc(*out_bytes + 1);
+    if (*out == NULL) {
+      snprintf(q->rescue->text, q->rescue->text_bytes, "out of memory");
+      st = TC_ERR_MEMORY;
+    } else {
+      memcpy(*out, LLVMGetBufferStart(buffer), *out_bytes);
+      ((char *)*out)[*out_bytes] = 0;
+    }
+  }
+  if (buffer != NULL) LLVMDisposeMemoryBuffer(buffer);
+  LLVMContextDispose(ctx);
+  return_machine(m);
+  return st;
+}
+
+static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *text, size_t text_bytes) {
+  char spare[1];
+  rescue here = {.text = text_bytes > 0 ? text : spare, .text_bytes = text_bytes > 0 ? text_bytes : sizeof spare};
+  tc_status st;
+  here.text[0] = 0;
+  *out = NULL;
+  *out_bytes = 0;
+  pthread_once(&ready, init_once);
+  q->rescue = &here;
+  rescuer = &here;
+  if (setjmp(here.jump) == 0) {
+    st = run(q, out, out_bytes);
+  } else {
+    st = TC_ERR_COMPILE;
+  }
+  rescuer = NULL;
+  if (st == TC_OK) return st;
+  tc_free(*out);
+  *out = NULL;
+  return st;
+}
+
+static tc_status compile(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
+                         size_t *out_bytes, char *text, size_t text_bytes) {
+  request q = {nest, name, cpu, features, vector_bits, LLVMObjectFile, NULL};
+  return run_rescued(&q, out_object, out_bytes, text, text_bytes);
+}
+
+static tc_status assembly(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
+                          size_t text_bytes) {
+  request q = {nest, name, cpu, features, vector_bits, LLVMAssemblyFile, NULL};
+  void *out = NULL;
+  size_t bytes = 0;
+  tc_status st = run_rescued(&q, &out, &bytes, text, text_bytes);
+  *out_text = out;
+  return st;
+}
+
+// Before version 19 LLVM names many recent processors "generic", but lists their features correctly.
+static void host(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes) {
+  char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
+  snprintf(cpu, cpu_bytes, "%s", name);
+  snprintf(features, features_bytes, "%s", list);
+  LLVMDisposeMessage(name);
+  LLVMDisposeMessage(list);
+}
+
+TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
+  static const tc_llvm_plugin plugin = {
+      .abi = TC_LLVM_ABI,
+      .version = "LLVM " LLVM_VERSION_STRING,
+#ifdef TC_LLVM_LASTING
+      .lasting = true,
+#endif
+      .compile = compile,
+      .assembly = assembly,
+      .host = host,
+      .fail_at = tc_alloc_fail_at,
+  };
+  return &plugin;
+}

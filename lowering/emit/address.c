@@ -1,0 +1,165 @@
+// Where an iteration reads and writes, as instructions: the value of an index from the present values of its ranges, and the place it has in memory.
+//
+// An index that cuts K into pieces costs a division an element. So the cuts are noted while the group is expanded; where they allow it, the group is
+// expanded again with K split at the smallest, as K0 and K, and what lies above and below the cut is then a range of its own.
+#include <string.h>
+
+#include "lowering/emit/context.h"
+
+static void note_point(tc_ex *s, int64_t p) {
+  for (int i = 0; i < s->n_points; i++)
+    if (s->points[i] == p) return;
+  if (s->n_points < MAX_POINTS) s->points[s->n_points++] = p;
+}
+
+// Where a range takes part in an index by pieces, remember the cuts: K may be split there.
+static void note_cuts(tc_ex *s, const tc_index *x) {
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K) continue;
+    if (t->div > 1) note_point(s, t->div);
+    if (t->mod) note_point(s, t->div * t->mod);
+  }
+}
+
+int64_t tc_ex_choose_split(const tc_ex *s) {
+  int64_t k = s->gp->k, least = k;
+  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
+  for (int i = 0; i < s->n_points; i++)
+    if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
+  if (least == k || k % least) return 0;
+  for (int i = 0; i < s->n_points; i++)
+    if (s->points[i] % least && s->points[i] != 1) return 0;
+  return least;
+}
+
+bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
+  if (!s->split) return true;
+  tc_index y = tc_ix_const(x->base);
+  for (int i = 0; i < x->n; i++) {
+    tc_term t = x->term[i];
+    if (t.kind != TC_TERM_RANGE || t.range != TC_RANGE_K) {
+      if (!tc_ix_add_term(&y, t)) return false;
+      continue;
+    }
+    if (t.div < s->split) {  // a part below the cut, and perhaps one above
+      tc_term low = t, high = t;
+      int64_t below = s->split / t.div;
+      bool crosses = !t.mod || t.mod > below;
+      low.mod = crosses ? below : t.mod;
+      if (low.div == 1 && low.mod >= s->split) low.mod = 0;
+      if (!tc_ix_add_term(&y, low)) return false;
+      high.range = TC_RANGE_K0, high.div = 1, high.mod = t.mod ? t.mod / below : 0, high.coef = t.coef * below;
+      if (crosses && !tc_ix_add_term(&y, high)) return false;
+    } else {
+      t.range = TC_RANGE_K0, t.div /= s->split;
+      if (!tc_ix_add_term(&y, t)) return false;
+    }
+  }
+  *x = y;
+  return true;
+}
+
+static void add_to(tc_ex *s, tc_val *sum, tc_val v) {
+  *sum = *sum == TC_NONE ? v : tc_emit_bin(&s->e, TC_N_ADD, *sum, v);
+}
+
+static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
+  if (t->div > 1) v = tc_emit_bin(&s->e, TC_N_DIV, v, tc_ex_i64(s, t->div));
+  return t->mod ? tc_emit_bin(&s->e, TC_N_REM, v, tc_ex_i64(s, t->mod)) : v;
+}
+
+// A term of a range in which each thread has a place of its own: what is the same for all threads goes to *sum, so that it is computed once.
+static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
+  tc_val at = s->at[t->range], off = s->off[t->range];
+  int64_t within = s->within[t->range];
+  bool runs = t->range == s->vector && s->run > 1;
+  if (t->div % within == 0) {
+    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
+    return;
+  }
+  if (t->div == 1 && t->mod % within == 0) {
+    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
+    add_to(s, vec, tc_ex_scaled(s, off, t->coef));
+    if (runs) *stride += t->coef;
+    return;
+  }
+  tc_val v = tc_emit_bin(&s->e, TC_N_ADD, off, at);
+  bool straight = t->div == 1 && t->mod % s->run == 0;
+  if (runs && !straight && t->div % s->run) v = tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_run_numbers(s));
+  add_to(s, vec, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
+  if (runs && straight) *stride += t->coef;
+}
+
+// A term of a range in which all threads are at one place: of the vector range, a stride or a vector of offsets, else a part of *sum.
+static void range_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
+  bool vector = t->range == s->vector && !s->run;
+  tc_val v = s->at[t->range];
+  if (vector && t->div == 1 && !t->mod && *stride == 0) {
+    *stride = t->coef;
+    add_to(s, sum, tc_ex_scaled(s, v, t->coef));
+    return;
+  }
+  if (vector) v = tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_lane_numbers(s));
+  add_to(s, vector ? vec : sum, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
+}
+
+tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
+  note_cuts(s, &x);
+  *stride = 0, *vec = TC_NONE;
+  if (!tc_ex_split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  tc_val sum = x.base ? tc_ex_i64(s, x.base) : TC_NONE;
+  for (int i = 0; i < x.n; i++) {
+    const tc_term *t = &x.term[i];
+    if (t->kind == TC_TERM_ARG) {
+      add_to(s, &sum, tc_ex_scaled(s, tc_ex_argument(s, t->id, TC_I64), t->coef));
+    } else if (t->kind == TC_TERM_VALUE) {
+      tc_val v = tc_ex_scaled(s, t->id, t->coef);
+      add_to(s, tc_emit_lanes(&s->e, v) == 1 ? &sum : vec, v);
+    } else if (!s->bound[t->range]) {
+      return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
+    } else if (s->run && s->off[t->range] != TC_NONE) {
+      thread_term(s, t, &sum, stride, vec);
+    } else {
+      range_term(s, t, &sum, stride, vec);
+    }
+  }
+  if (*vec != TC_NONE && *stride && !s->run) {
+    add_to(s, vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
+    *stride = 0;
+  }
+  return sum == TC_NONE ? tc_ex_i64(s, 0) : sum;
+}
+
+tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
+  int64_t stride;
+  tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
+  if (stride) add_to(s, &vec, tc_ex_scaled(s, s->run ? tc_ex_run_numbers(s) : tc_ex_lane_numbers(s), stride));
+  return vec == TC_NONE ? base : tc_emit_bin(&s->e, TC_N_ADD, vec, base);
+}
+
+int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
+  int run = most;
+  bool along = false;
+  for (; run > 1 && x->base % run; run /= 2) {
+  }
+  for (int i = 0; i < x->n; i++) {
+    const tc_term *t = &x->term[i];
+    bool ours = t->kind == TC_TERM_RANGE && t->range == range, step = ours && t->div == 1 && t->coef == 1;
+    if (step && along) return 1;
+    along |= step;
+    while (run > 1 && (step ? t->mod % run : t->coef % run || (ours && t->div % run))) run /= 2;
+  }
+  return along ? run : 1;
+}
+
+bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
+  tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
+  memcpy(here, idx, sizeof here);
+  while (!s->gr->stored[tc_group_root(s->gr, *n)]) {
+    if (!tc_view_operand(s->g, *n, 0, here, e, next)) return false;
+    *n = s->g->node[*n].in[0];
+    memcpy(here, next, sizeof here);
+  }
+  return tc_ix_flatten(here, &s->g->node[*n].shape->d, e, flat);
+}

@@ -1,0 +1,197 @@
+// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c makes its result.
+//
+// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up
+//   over the blocks;
+//   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
+// Order: over a block of keys or rows in order, from zero, and blocks one after another (forward.c): no chain is longer than a block.
+#include "lowering/emit/attention/tile.h"
+
+#define BLOCK_ROWS 96  // of a block of rows, backward
+
+#define E (&p->s->e)
+
+typedef struct backward {
+  tc_att *p;
+  int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
+  int64_t e, ev;  // columns as packed
+  tc_val unit, head;  // head: of the query, within the key head's
+  tc_val k0, k1, row0, n_rows;
+} backward;
+
+static bool wants_slopes(const tc_att *p) {
+  return p->dq != TC_NONE || p->dk != TC_NONE;
+}
+
+// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
+static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
+  tc_att *p = b->p;
+  tc_val rows[TC_ATT_ROWS], greatest[TC_ATT_ROWS], log[TC_ATT_ROWS], delta[TC_ATT_ROWS], to = sees_all(p) ? count : plus(p, count, TC_ATT_ROWS - 1);
+  tc_att_rows_from(p, row, rows);
+  for (int i = 0; i < p->rows; i++) {
+    tc_val of_row = add(p->s, p->sums.at, times(p->s, rows[i], p->sums.stride));
+    greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, tc_att_units(p)));
+    log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, tc_att_units(p)));
+    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
+  }
+  for (tc_att_steps x = tc_att_steps_of(p, rows, b->k0, b->k1); tc_att_next_steps(p, &x, to);)
+    for (int i = 0; i < p->rows; i++) {
+      tc_val here = plus(p, add(p->s, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, TC_ATT_STEP, here, TC_NONE);
+      v = tc_att_masked(p, v, rows[i], add(p->s, b->k0, x.at), &seen);
+      v = only(p, seen, tc_att_power(p, sub(p->s, sub(p->s, v, greatest[i]), log[i])), 0);
+      store(p, b->weights, here, v);
+      if (!wants_slopes(p)) continue;
+      tc_val g = sub(p->s, load(p, b->slopes, p->acc, TC_ATT_STEP, here, TC_NONE), delta[i]);
+      store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
+    }
+}
+
+// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
+static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
+  tc_att *p = b->p;
+  int rows = (int)p->rows;
+  for (tc_att_panels x = {.columns = p->e}; tc_att_next_panel(p, &x);) {
+    tc_val acc[TC_ATT_ROWS], so_far = TC_NONE;
+    tc_att_clear(p, rows, x.lanes, acc);
+    if (!p->one_block) so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
+    tc_att_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), i64(p->s, 0), count, acc);
+    for (int i = 0; i < rows; i++) {
+      tc_val r = plus(p, row, i);
+      if (!p->one_block) {
+        tc_val at_row = plus(p, so_far, i * b->e), before = load(p, b->dq, p->acc, x.lanes, at_row, TC_NONE);
+        store(p, b->dq, at_row, add(p->s, before, acc[i]));
+        continue;
+      }
+      begin_if(p, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
+      tc_att_store_part(p, p->dq, tc_att_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
+      end_if(p);
+    }
+  }
+}
+
+// Adds the block of rows to the sums of TC_ATT_ROWS keys: weights by dout, or slopes by queries.
+static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
+  tc_att *p = b->p;
+  tc_val first = i64(p->s, 0);
+  if (p->causal) first = most(p, first, sub(p->s, sub(p->s, add(p->s, b->k0, key), p->first_seen), b->row0));
+  for (tc_att_panels x = {.columns = columns}; tc_att_next_panel(p, &x);) {
+    tc_val acc[TC_ATT_ROWS], at = add(p->s, times(p->s, key, pitch), x.at);
+    tc_att_clear(p, TC_ATT_ROWS, x.lanes, acc);
+    tc_att_multiply(p, TC_ATT_ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
+    for (int i = 0; i < TC_ATT_ROWS; i++) {
+      tc_val at_row = plus(p, at, i * pitch), before = load(p, sums, p->acc, x.lanes, at_row, TC_NONE);
+      store(p, sums, at_row, add(p->s, before, acc[i]));
+    }
+  }
+}
+
+static void backward_rows(backward *b) {
+  tc_att *p = b->p;
+  tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
+  tc_att_pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
+  tc_att_pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
+  tc_val i = loop(p->s, i64(p->s, 0), b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
+  tc_val stop = p->causal ? least(p, b->k1, tc_att_limit(p, tc_att_last_row(p, plus(p, row, p->rows)))) : b->k1, count = sub(p->s, stop, b->k0);
+  tc_att_with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at, NULL);
+  if (wants_slopes(p))
+    tc_att_with_panels(p, tile_side(p, b->douts, times(p->s, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at, NULL);
+  slopes(b, row, at, count);
+  if (p->dq != TC_NONE) sum_queries(b, row, at, count);
+  end(p->s);
+  if (p->dk == TC_NONE && p->dv == TC_NONE) return;
+  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, b->k1, b->k0), TC_ATT_ROWS);
+  if (p->dv != TC_NONE) sum_keys(b, key, b->weights, b->douts, b->dv, p->ev, b->ev);
+  if (p->dk != TC_NONE) sum_keys(b, key, b->slopes, b->queries, b->dk, p->e, b->e);
+  end(p->s);
+}
+
+static void fill_zero(tc_att *p, int tile, int64_t n) {
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector);
+  store(p, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
+  end(p->s);
+}
+
+// Sums of a block of keys, or of all rows, to their result.
+static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns,
+                       int64_t pitch, tc_val by) {
+  tc_att *p = b->p;
+  for (tc_att_panels x = {.columns = columns}; tc_att_next_panel(p, &x);) {
+    tc_val v = load(p, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
+    tc_att_store_part(p, node, tc_att_result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
+  }
+}
+
+static void enter_head(backward *b) {
+  tc_att *p = b->p;
+  p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
+  p->q.at = tc_att_base(p, &p->q), p->dout.at = tc_att_base(p, &p->dout), p->sums.at = tc_att_base(p, &p->sums),
+  p->delta.at = tc_att_base(p, &p->delta);
+  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
+}
+
+static void backward_block(backward *b, tc_val key_end) {
+  tc_att *p = b->p;
+  tc_val zero = i64(p->s, 0), n_here = most(p, zero, sub(p->s, b->k1, b->k0));
+  if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + TC_ATT_ROWS) * b->e);
+  if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + TC_ATT_ROWS) * b->ev);
+  tc_att_turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_att_key_scale(p), NULL);
+  if (wants_slopes(p)) tc_att_turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE, NULL);
+  if (p->dq != TC_NONE) tc_att_pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
+  b->head = loop(p->s, zero, i64(p->s, p->group), 1);
+  enter_head(b);
+  tc_val first = p->causal ? most(p, zero, sub(p->s, b->k0, p->first_seen)) : zero;
+  if (p->one_block) first = zero;  // rows that see nothing get their zeros
+  b->row0 = loop(p->s, first, i64(p->s, p->l), BLOCK_ROWS);
+  b->n_rows = least(p, i64(p->s, BLOCK_ROWS), sub(p->s, i64(p->s, p->l), b->row0));
+  backward_rows(b);
+  end(p->s);
+  end(p->s);
+  tc_val key = loop(p->s, b->k0, key_end, 1), at = sub(p->s, key, b->k0);
+  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, p->scale);
+  if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
+  end(p->s);
+}
+
+static void backward_unit(backward *b) {
+  tc_att *p = b->p;
+  int64_t head_rows = ceil_to(p->l, p->rows) + p->rows;
+  if (p->one_block) {
+    b->k0 = i64(p->s, 0), b->k1 = p->n_keys;
+    backward_block(b, i64(p->s, p->keys));
+    return;
+  }
+  if (p->dq != TC_NONE) fill_zero(p, b->dq, p->group * head_rows * b->e);
+  b->k0 = loop(p->s, i64(p->s, 0), i64(p->s, p->keys), p->block);
+  tc_val stop = plus(p, b->k0, p->block);
+  b->k1 = least(p, p->n_keys, stop);
+  backward_block(b, least(p, stop, i64(p->s, p->keys)));
+  end(p->s);
+  if (p->dq == TC_NONE) return;
+  tc_val head = loop(p->s, i64(p->s, 0), i64(p->s, p->group), 1), row = loop(p->s, i64(p->s, 0), i64(p->s, p->l), 1);
+  store_sums(b, p->dq, b->dq, add(p->s, times(p->s, head, head_rows), row), add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l, p->e,
+             b->e, p->scale);
+  end(p->s);
+  end(p->s);
+}
+
+void tc_att_backward(tc_att *p) {
+  tc_ex *s = p->s;
+  backward b = {.p = p, .e = packed_columns(p, p->e), .ev = packed_columns(p, p->ev)};
+  int64_t keys = ceil_to(p->block, p->lanes), rows = BLOCK_ROWS + p->rows;
+  b.key_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->e));
+  if (wants_slopes(p)) b.value_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->ev));
+  if (p->dq != TC_NONE) b.keys = tc_ex_tile(s, p->acc, p->block * b.e);
+  b.queries = tc_ex_tile(s, p->acc, rows * b.e), b.douts = tc_ex_tile(s, p->acc, rows * b.ev);
+  b.weights = tc_ex_tile(s, p->acc, rows * p->pitch);
+  if (wants_slopes(p)) b.slopes = tc_ex_tile(s, p->acc, rows * p->pitch);
+  if (p->dq != TC_NONE && !p->one_block) b.dq = tc_ex_tile(s, p->acc, p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e);
+  if (p->dk != TC_NONE) b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
+  if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  b.unit = loop(p->s, begin, finish, 1);
+  s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
+  p->k.at = tc_att_base(p, &p->k), p->v.at = tc_att_base(p, &p->v);
+  backward_unit(&b);
+  end(p->s);
+  s->x->extent = p->n * p->hkv;
+}

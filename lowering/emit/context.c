@@ -1,0 +1,206 @@
+// The state of a group's expansion, and what every kind of kernel needs of it: buffers and arguments, tiles, loops and what is remembered inside them,
+// lanes and threads. See context.h.
+#include "lowering/emit/context.h"
+
+#include <string.h>
+
+#include "lowering/jit/compiler.h"
+#include "runtime/passes.h"
+
+tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+  const tc_graph *g = gr->graph;
+  bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
+  *s = (tc_ex){
+      .e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .cut = cut, .target = &g->target, .arena = arena};
+  s->ext = tc_view_extents(group->a, group->f, group->k);
+  if (!gr->notes) {
+    tc_ex_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
+    if (notes) notes->touched = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof *notes->touched);
+    if (!notes || !notes->touched) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+    ((tc_grouping *)(uintptr_t)gr)->notes = notes;  // scratch of whoever expands, which is one thread
+  }
+  s->notes = gr->notes;
+  return TC_OK;
+}
+
+void tc_ex_reset(tc_ex *s) {
+  s->x->nest.n_inst = s->x->nest.n_tile = 0;
+  s->x->nest.scratch_bytes = 0;
+  s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = s->x->nest.n_map = s->x->nest.stages = 0;
+  s->x->n_buf = s->x->n_num = s->x->n_more = 0;
+  s->x->unsaid = TC_NONE;
+  s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
+  s->run = 0;
+  memset(s->off, 0xFF, sizeof s->off);
+  s->n_held = 0;
+  s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
+  s->mask = s->cond = TC_NONE;
+  memset(s->bound, 0, sizeof s->bound);
+  tc_count(TC_PASS_EXPANSION, s->gp->n_member);
+  s->notes->stamp++, s->notes->n_touched = 0;
+}
+
+tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
+  if (s->st == TC_OK) s->st = st, s->what = what;
+  return 0;
+}
+
+tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what) {
+  bool made_here = n != TC_NONE && !s->gr->stored[tc_group_root(s->gr, n)];
+  if (s->st == TC_OK) s->x->unsaid = made_here || s->n_path == 0 ? n : s->path[s->n_path - 1];
+  return tc_ex_fail(s, TC_ERR_STATE, what);
+}
+
+tc_type tc_ex_compute_type(tc_type type) {
+  return type == TC_F16 || type == TC_BF16 ? TC_F32 : type;
+}
+
+tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
+  if (type != TC_F16 && type != TC_BF16) return v;
+  return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, type), TC_F32);
+}
+
+// ---- buffers, arguments and tiles ----
+
+int tc_ex_buffer(tc_ex *s, uint32_t n) {
+  n = tc_group_root(s->gr, n);
+  tc_count(TC_PASS_EXPANSION, 1 + s->x->n_buf);
+  for (uint32_t i = 0; i < s->x->n_buf; i++)
+    if (s->x->buf[i] == n) return (int)i;
+  if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
+  s->x->buf[s->x->n_buf] = n;
+  return (int)s->x->n_buf++;
+}
+
+static int number(tc_ex *s, bool is_arg, uint64_t value) {
+  for (uint32_t i = 0; i < s->x->n_num; i++)
+    if (s->x->num[i].is_arg == is_arg && s->x->num[i].value == value) return (int)i;
+  if (s->x->n_num == TC_MAX_NUMS) return s->x->full = true, tc_ex_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
+  s->x->num[s->x->n_num].is_arg = is_arg;
+  s->x->num[s->x->n_num].value = value;
+  return (int)s->x->n_num++;
+}
+
+tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type) {
+  return tc_emit_raw(&s->e, TC_N_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
+}
+
+tc_val tc_ex_more(tc_ex *s, int64_t value) {
+  uint32_t i = s->x->n_more++;
+  s->x->more[i] = (uint64_t)value;
+  return tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
+}
+
+tc_val tc_ex_plan_number(tc_ex *s, uint64_t value) {
+  return tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, number(s, false, value));
+}
+
+void tc_ex_preload(tc_ex *s) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    const tc_gnode *x = &s->g->node[n];
+    for (int k = 0; k < x->n_in; k++) {
+      uint32_t m = x->in[k];
+      const tc_gnode *y = &s->g->node[m];
+      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !tc_ex_in_group(s, m)) (void)tc_ex_argument(s, y->arg, tc_ex_compute_type(y->type));
+    }
+  }
+}
+
+int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
+  tc_nest *nest = &s->x->nest;
+  tc_ntile *tile = tc_realloc(nest->tile, (nest->n_tile + 1) * sizeof *tile);
+  if (!tile) return (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel"), 0;
+  nest->tile = tile;
+  tile[nest->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = nest->scratch_bytes};
+  nest->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
+  return TC_MAX_BUFS + (int)nest->n_tile++;
+}
+
+int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
+  int tile = tc_ex_tile(s, type, n);
+  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = tc_target_is_gpu(s->target);
+  return tile;
+}
+
+// ---- loops, and what is remembered ----
+
+tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
+  tc_ex_enter(s);
+  return tc_emit_loop(&s->e, from, to, step);
+}
+
+void tc_ex_end_loop(tc_ex *s) {
+  tc_ex_leave(s);
+  tc_emit_end(&s->e, TC_N_ENDLOOP);
+}
+
+void tc_ex_enter(tc_ex *s) {
+  s->depth++;
+}
+
+void tc_ex_leave(tc_ex *s) {
+  s->depth--;
+  uint32_t kept = 0;
+  tc_count(TC_PASS_EXPANSION, 1 + s->n_listed);
+  for (uint32_t i = 0; i < s->n_listed; i++) {
+    uint32_t n = s->listed[i];
+    if (tc_ex_note_of(s, n)->memo_depth > s->depth)
+      tc_ex_note_of(s, n)->memo = TC_NONE;
+    else
+      s->listed[kept++] = n;
+  }
+  s->n_listed = kept;
+}
+
+void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
+  if (s->n_listed == s->cap_listed) {
+    uint32_t cap = TC_MAX_OF(2 * s->cap_listed, 64), *more = tc_arena_alloc(s->arena, cap * sizeof *more);
+    if (!more) {
+      (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+      return;
+    }
+    if (s->n_listed) memcpy(more, s->listed, s->n_listed * sizeof *more);
+    s->listed = more, s->cap_listed = cap;
+  }
+  tc_ex_note_of(s, n)->memo = v, tc_ex_note_of(s, n)->memo_depth = (uint8_t)s->depth;
+  s->listed[s->n_listed++] = n;
+}
+
+// ---- lanes and threads ----
+
+tc_val tc_ex_i64(tc_ex *s, int64_t v) {
+  return tc_emit_const_i(&s->e, TC_I64, v);
+}
+
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
+  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
+}
+
+tc_val tc_ex_lane_numbers(tc_ex *s) {
+  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+tc_val tc_ex_run_numbers(tc_ex *s) {
+  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->run - 1));
+}
+
+void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
+  tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
+  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
+  s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
+}
+
+int tc_ex_power_for(int64_t n, int most) {
+  int lanes = 1;
+  while (lanes < most && lanes < n) lanes *= 2;
+  return lanes;
+}
+
+int tc_ex_lanes_for(int64_t n) {
+  return tc_ex_power_for(n, LANES);
+}
+
+void tc_ex_set_threads(tc_ex *s, int lanes) {
+  if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
+}

@@ -1,0 +1,287 @@
+// A convolution of few channels, [n, h, w, c] by [o, c, kh, kw], that makes its result channels first: rows of pixels are vectors, weights are spread.
+//
+// [begin, end) counts units, a unit being some rows of pixels of one image:
+//   the rows of the image that their windows see, with zeros around them, go to a tile of the worker, each channel for itself and, where windows step by s
+//   along a row, every s-th pixel side by side: then what a tap of a row of windows sees is a vector, wherever the tap is
+//   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
+// Against a product of windows by weights (expand_conv.c) there is no padded image, and no result to be moved to channels first.
+// Order: as of that product, one chain over (kh, kw, c) from zero.
+#include "lowering/emit/conv/direct.h"
+
+#include "lowering/tiling/summation.h"
+#include "lowering/emit/shorthand.h"
+#include "lowering/emit/strided_operand.h"
+#include "lowering/jit/compiler.h"
+
+#define MOST_CHANNELS 4
+#define MOST_STEP 4  // along a row
+#define MOST_TAPS 64  // of a row of a window, all channels: the innermost loop's body
+#define LEAST_PIXELS 16  // of a row
+#define STAGED_AT_ONCE 16  // pixels
+#define STAGED_BYTES 65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache
+
+// ---- which ----
+
+typedef struct convolution {
+  uint32_t image, weight;  // nodes [n, h, w, c] and [o, c, kh, kw]
+  int64_t size[2], stride[2], dilation[2], low[2];
+  int64_t p, q;
+} convolution;
+
+static bool is_op(const tc_graph *g, uint32_t n, tc_op op) {
+  return g->node[n].op == op && g->node[n].leaf == TC_LEAF_NONE;
+}
+
+static bool has_shape(const tc_graph *g, uint32_t n, tc_dims d) {
+  return tc_dims_equal(&g->node[n].shape->d, &d);
+}
+
+// The steps of `expand_conv.c columns` and `by_product`, from the product back.
+static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
+  if (!is_op(g, n, TC_OP_RESHAPE) || g->node[n].shape->d.rank != 2) return false;
+  n = g->node[n].in[0];
+  if (!is_op(g, n, TC_OP_PERMUTE) || g->node[n].shape->d.rank != 6 || g->node[n].attr[0] != 0x030504020100) return false;
+  n = g->node[n].in[0];
+  for (int axis = 1; axis >= 0; axis--, n = g->node[n].in[0]) {
+    const tc_gnode *x = &g->node[n];
+    if (!is_op(g, n, TC_OP_WINDOW) || x->attr[0] != (uint64_t)axis + 1) return false;
+    c->size[axis] = (int64_t)x->attr[1], c->stride[axis] = (int64_t)x->attr[2], c->dilation[axis] = (int64_t)x->attr[3];
+    *(axis ? &c->q : &c->p) = x->shape->d.dim[axis + 1];
+  }
+  c->low[0] = c->low[1] = 0;
+  if (is_op(g, n, TC_OP_PAD) && g->node[n].n_arg == 0) {  // zeros that lowering put around it; the user's may be any value
+    const uint64_t *attr = g->node[n].attr;
+    c->low[0] = (int64_t)attr[1], c->low[1] = (int64_t)attr[2];
+    n = g->node[n].in[0];
+  }
+  c->image = n;
+  return g->node[n].shape->d.rank == 4;
+}
+
+static bool find_weight(const tc_graph *g, uint32_t n, convolution *c) {
+  int64_t o = g->node[n].shape->d.dim[1], channels = g->node[c->image].shape->d.dim[3];
+  if (!is_op(g, n, TC_OP_RESHAPE)) return false;
+  n = g->node[n].in[0];
+  if (!is_op(g, n, TC_OP_PERMUTE) || g->node[n].shape->d.rank != 4 || g->node[n].attr[0] != 0x01020300) return false;
+  n = g->node[n].in[0];
+  if (!is_op(g, n, TC_OP_RESHAPE) || !has_shape(g, n, TC_SHAPE(1, o, channels, c->size[0] * c->size[1]))) return false;
+  c->weight = g->node[n].in[0];
+  return has_shape(g, c->weight, TC_SHAPE(o, channels, c->size[0], c->size[1]));
+}
+
+static bool find_convolution(const tc_graph *g, uint32_t n, convolution *c) {
+  const tc_gnode *x = &g->node[n];
+  return is_op(g, n, TC_OP_MATMUL) && find_windows(g, x->in[0], c) && find_weight(g, x->in[1], c);
+}
+
+bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images) {
+  convolution c;
+  tc_type type = g->node[n].type;
+  if ((type != TC_F32 && type != TC_F64) || !find_convolution(g, n, &c)) return false;
+  const tc_dims *d = &g->node[c.image].shape->d;
+  int64_t channels = d->dim[3];
+  return d->dim[0] == images && channels <= MOST_CHANNELS && channels * c.size[1] <= MOST_TAPS &&
+         channels * c.size[0] * c.size[1] <= TC_CHAIN_WHOLE && c.stride[1] <= MOST_STEP && c.q >= LEAST_PIXELS;
+}
+
+uint32_t tc_direct_add(tc_graph *g, uint32_t n) {
+  convolution c;
+  const tc_gnode like = g->node[n];
+  uint64_t *attr = tc_arena_alloc(g->arena, 6 * sizeof *attr);
+  if (!find_convolution(g, n, &c) || !attr) return UINT32_MAX;
+  for (int i = 0; i < 2; i++) attr[i] = (uint64_t)c.stride[i] | (uint64_t)c.dilation[i] << 32, attr[2 + i] = (uint64_t)c.low[i];
+  attr[4] = (uint64_t)c.p, attr[5] = (uint64_t)c.q;
+  tc_dims d = TC_SHAPE(g->node[c.image].shape->d.dim[0], g->node[c.weight].shape->d.dim[0], c.p * c.q);
+  uint32_t made = tc_graph_add(g, &like, TC_OP_CONV_DIRECT, &d, 2, (uint32_t[]){c.image, c.weight}, 0, 0);
+  if (made != UINT32_MAX) g->node[made].attr = attr, g->node[made].n_attr = 6;
+  return made;
+}
+
+// ---- its kernel ----
+
+typedef struct direct {
+  tc_ex *s;
+  uint32_t node;
+  tc_type type;
+  bool fused;
+  int64_t images, h, w, c, o, p, q;  // extents of image and result
+  int64_t size[2], stride[2], dilation[2], low[2];  // along h and w
+  int lanes, rows;  // of a register block: pixels, outputs
+  int64_t block, n_blocks;  // rows of pixels of a unit; units of an image
+  int64_t width, pitch;  // elements of a staged row of one channel and place within a step, and of all
+  tc_operand4 image, weight;
+  tc_val image_at, weight_at;
+  int staged;  // tile
+} direct;
+
+#define E (&x->s->e)
+
+// Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
+static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
+  int64_t step = x->stride[1] * x->image.stride[2];
+  tc_val number = tc_emit_raw(E, TC_N_LANES, TC_I64, STAGED_AT_ONCE, TC_NONE, TC_NONE, TC_NONE, 0), mask = TC_NONE;
+  if (!inside) {
+    tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
+    mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
+  }
+  tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
+  if (step == 1) return tc_emit_raw(E, TC_N_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  at = tc_emit_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
+  return tc_emit_raw(E, TC_N_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+}
+
+// Pixels `from` to `until` of a staged row.
+static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_t from, int64_t until, bool inside) {
+  if (from == until) return;
+  tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
+  tc_val v = read_pixels(x, row, add(x->s, times(x->s, at, x->stride[1]), i64(x->s, phase - x->low[1])), inside);
+  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
+  end(x->s);
+}
+
+// One channel's row, which begins at `row`: of each step the pixel `phase`, to `to`.
+static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
+  const int64_t many = STAGED_AT_ONCE, before = TC_MAX_OF(x->low[1] - phase, 0), until = x->w - 1 + x->low[1] - phase;
+  int64_t first = TC_MIN(tc_ceil_div(tc_ceil_div(before, x->stride[1]), many) * many, x->width);  // from which on they are in the image
+  int64_t last = TC_MAX_OF(TC_MIN(until < 0 ? 0 : until / x->stride[1] + 1, x->width) / many * many, first);
+  stage_pixels(x, row, to, phase, 0, first, false);
+  stage_pixels(x, row, to, phase, first, last, true);
+  stage_pixels(x, row, to, phase, last, x->width, false);
+}
+
+static void stage_zeros(direct *x, tc_val to) {
+  tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE), zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), STAGED_AT_ONCE);
+  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
+  end(x->s);
+}
+
+// The rows of the image that rows y0 to y1 of windows see.
+static void stage(direct *x, tc_val y0, tc_val y1) {
+  tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
+  tc_val many = add(x->s, times(x->s, bin(x->s, TC_N_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
+  tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
+  tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
+  tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, exists, TC_NONE, TC_NONE, 0);
+  for (int64_t i = 0; i < x->c * x->stride[1]; i++)
+    stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
+  tc_emit_end(E, TC_N_ENDIF);
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, exists), TC_NONE, TC_NONE, 0);
+  stage_zeros(x, to);
+  tc_emit_end(E, TC_N_ENDIF);
+  end(x->s);
+}
+
+// Output first + i, or the last one where there are not so many.
+static tc_val output(direct *x, tc_val first, int i) {
+  tc_val o = add(x->s, first, i64(x->s, i));
+  return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
+}
+
+// rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
+static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
+  tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
+  for (int i = 0; i < x->rows; i++) {
+    weight[i] = add(x->s, x->weight_at, times(x->s, output(x, first, i), x->weight.stride[0]));
+    acc[i] = tc_emit_var(E, zero);
+  }
+  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
+  tc_val down = times(x->s, k, x->weight.stride[2]);
+  for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
+    int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
+    int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
+    tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
+    tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
+    for (int i = 0; i < x->rows; i++) {
+      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
+      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
+    }
+  }
+  end(x->s);
+}
+
+static void finish(direct *x, tc_val first, const tc_val *acc) {
+  tc_ex *s = x->s;
+  bool cut = x->o % x->rows != 0;
+  for (int i = 0; i < x->rows; i++) {
+    tc_val o = add(x->s, first, i64(x->s, i));
+    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x->s, TC_N_LT, o, i64(x->s, x->o)), TC_NONE, TC_NONE, 0);
+    tc_ex_enter(s);
+    s->at[TC_RANGE_F] = o;
+    tc_ex_remember(s, x->node, acc[i]);
+    tc_ex_stores(s);
+    tc_ex_leave(s);
+    if (cut) tc_emit_end(E, TC_N_ENDIF);
+  }
+}
+
+static void unit(direct *x, tc_val y0, tc_val y1) {
+  tc_ex *s = x->s;
+  tc_val acc[32];
+  stage(x, y0, y1);
+  tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
+         column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
+  s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
+  s->mask = TC_NONE;
+  if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
+  multiply(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  finish(x, first, acc);
+  end(x->s);
+  end(x->s);
+  end(x->s);
+}
+
+// Cycles that a tap of all outputs and a row of pixels takes: two multiply-adds or loads are begun in one, a vector that is not aligned counts twice, and
+// multiply-adds take four.
+static double cost(const direct *x, int lanes, int rows, int vector) {
+  int vectors = lanes / vector;
+  double each = TC_MAX_OF(TC_MAX_OF(vectors * rows, 2 * vectors + rows) * 0.5, 4.0);
+  return each * (double)(tc_ceil_div(x->o, rows) * tc_ceil_div(x->q, lanes));
+}
+
+static void choose_blocks(direct *x) {
+  const tc_isa *isa = tc_compiler_isa();
+  int64_t size = (int64_t)tc_type_bytes(x->type);
+  int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
+  x->fused = isa->fma;
+  x->lanes = vector, x->rows = 1;
+  for (int lanes = vector; lanes <= LANES && lanes / vector <= registers; lanes *= 2)
+    for (int rows = 1; rows * (lanes / vector) <= registers; rows++)
+      if (cost(x, lanes, rows, vector) < cost(x, x->lanes, x->rows, vector)) x->lanes = lanes, x->rows = rows;
+  int64_t reach = (x->size[1] - 1) * x->dilation[1] / x->stride[1], all = tc_ceil_div(x->q, x->lanes) * x->lanes + reach;
+  x->width = tc_ceil_div(all, STAGED_AT_ONCE) * STAGED_AT_ONCE;
+  x->pitch = x->c * x->stride[1] * x->width;
+  int64_t rows = STAGED_BYTES / (size * x->pitch) - (x->size[0] - 1) * x->dilation[0] - 1;
+  x->block = TC_MIN(TC_MAX_OF(rows, 0) / x->stride[0] + 1, x->p);
+  x->n_blocks = tc_ceil_div(x->p, x->block);
+  x->block = tc_ceil_div(x->p, x->n_blocks);
+}
+
+void tc_ex_direct(tc_ex *s, uint32_t node) {
+  const tc_gnode *n = &s->g->node[node];
+  const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
+  direct whole = {.s = s, .node = node, .type = n->type}, *x = &whole;
+  x->images = image->dim[0], x->h = image->dim[1], x->w = image->dim[2], x->c = image->dim[3], x->o = weight->dim[0];
+  for (int i = 0; i < 2; i++) {
+    x->size[i] = weight->dim[2 + i], x->low[i] = (int64_t)n->attr[2 + i];
+    x->stride[i] = (int64_t)(n->attr[i] & UINT32_MAX), x->dilation[i] = (int64_t)(n->attr[i] >> 32);
+  }
+  x->p = (int64_t)n->attr[4], x->q = (int64_t)n->attr[5];
+  if (!tc_operand4_find(s, node, 0, &x->image) || !tc_operand4_find(s, node, 1, &x->weight)) return;
+  choose_blocks(x);
+  x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
+  s->lanes = x->lanes, s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(x->s, begin, finish, 1), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
+  s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->weight_at = tc_operand4_at(s, &x->weight);
+  unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
+  s->mask = TC_NONE;
+  end(x->s);
+  s->x->extent = x->images * x->n_blocks;
+  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+}

@@ -1,0 +1,257 @@
+// Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs with (m + 2)^2 multiplications instead of 9 m^2.
+//
+// [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a block of panels (of outputs):
+//   the tiles' inputs, transformed by B: V[place][tile][channel]
+//   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in micro_kernel.c
+//                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
+// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight turned round
+// has the roles of outputs and channels changed, and each window is read from its end.
+// Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between
+// -1 and 1.
+#include "lowering/emit/conv/winograd.h"
+
+#include <string.h>
+
+#include "lowering/tiling/summation.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/emit/conv/winograd_tile.h"
+#include "runtime/options.h"
+#include "runtime/team.h"
+
+#define BLOCK_BYTES 786432  // of V and M; with the panel's weights they stay in a worker's second-level cache
+#define MOST_TILES 64
+
+typedef struct winograd {
+  tc_ex *s;
+  uint32_t node;
+  tc_wtiles by;
+  tc_wsource image;
+  int64_t c, o;
+  int64_t panel, n_panels;  // lanes of a panel
+  tc_wblock product;
+  int64_t block, panels;  // tiles and panels of a unit
+  int64_t padded;  // rows of V
+  int weight;  // buffer of the transformed one
+  int pixels;  // tile
+} winograd;
+
+#define E (&x->s->e)
+
+// Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
+// in time.
+static int64_t share_of(const winograd *x) {
+  return tc_ceil_div(x->panel, x->padded / x->product.rows * (x->panel / x->product.lanes));
+}
+
+static void multiply(winograd *x, tc_val panel) {
+  int64_t places = wplaces(&x->by);
+  tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
+  tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
+  tc_val next = add(x->s, u, i64(x->s, x->c * x->panel));
+  tc_val part = x->product.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->product.lanes) : TC_NONE;
+  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->product.rows);
+  tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
+  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_N_DIV, row, i64(x->s, x->product.rows)), x->c * share_of(x)));
+  if (part != TC_NONE) {
+    u = add(x->s, u, part), to = add(x->s, to, part);
+    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_N_DIV, part, i64(x->s, x->product.lanes)), x->padded / x->product.rows * x->c * share_of(x)));
+  }
+  tc_wmultiply(x->s, &x->product, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
+  end(x->s);
+  if (part != TC_NONE) end(x->s);
+  end(x->s);
+}
+
+// The outputs of one tile, and what follows them.
+static void write_tile(winograd *x, tc_val tile, tc_val from) {
+  tc_ex *s = x->s;
+  tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
+  for (int i = 0; i < x->by.alpha; i++)
+    for (int j = 0; j < x->by.alpha; j++)
+      v[i][j] =
+          wload(x->s, x->product.sums, TC_WLANES, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+  tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
+  for (int i = 0; i < x->by.m; i++)
+    for (int j = 0; j < x->by.m; j++) wstore(x->s, x->pixels, TC_WLANES, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
+  end(x->s);
+  tc_wplace at = tc_wplace_of(s, &x->by, tile);
+  tc_val rows = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
+         columns = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.q), at.x));
+  tc_val i = loop(x->s, i64(x->s, 0), rows, 1);
+  tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
+  tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
+  s->at[TC_RANGE_F] = add(x->s, row, j);
+  tc_ex_remember(s, x->node, wload(x->s, x->pixels, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
+  tc_ex_stores(s);
+  end(x->s);
+  end(x->s);
+}
+
+static void unit(winograd *x, tc_val block, tc_val first_panel) {
+  tc_ex *s = x->s;
+  tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_N_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
+  tc_wtiles_read(s, &x->by, &x->image, first, last);
+  tc_val panel = loop(x->s, first_panel, bin(x->s, TC_N_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
+  multiply(x, panel);
+  s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
+  s->mask = TC_NONE;
+  if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
+  tc_val tile = loop(x->s, first, last, 1);
+  write_tile(x, tile, times(x->s, sub(x->s, tile, first), x->panel));
+  end(x->s);
+  end(x->s);
+}
+
+// ---- what and how much ----
+
+// Rows of a register block: the most that fill whole blocks, or nearly.
+static int choose_rows(int64_t n, int most) {
+  int best = most;
+  for (int r = most - 1; r >= TC_MAX_OF(most / 2, 1); r--)
+    if (tc_ceil_div(n, r) * r < tc_ceil_div(n, best) * best) best = r;
+  return best;
+}
+
+static void choose_blocks(winograd *x) {
+  const tc_isa *isa = tc_compiler_isa();
+  int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
+  int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
+  x->product = (tc_wblock){.fused = isa->fma, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->product.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
+  int most = registers / TC_MAX_OF(x->product.lanes / vector, 1);
+  x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
+  int64_t blocks = tc_ceil_div(x->by.n, x->block);
+  if (blocks < threads && x->n_panels < threads) blocks = TC_MIN(threads, tc_ceil_div(x->by.n, 32));
+  x->block = tc_ceil_div(x->by.n, blocks);
+  x->product.rows = choose_rows(x->block, most);
+  x->padded = tc_ceil_div(x->block, x->product.rows) * x->product.rows;
+  x->panels = tc_ceil_div(x->n_panels, TC_MIN(tc_ceil_div(threads, tc_ceil_div(x->by.n, x->block)), x->n_panels));
+  x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
+}
+
+void tc_ex_winograd(tc_ex *s, uint32_t node) {
+  winograd whole = {.s = s, .node = node}, *x = &whole;
+  const tc_gnode *n = &s->g->node[node];
+  const tc_dims *image = &s->g->node[n->in[0]].shape->d;
+  x->by = tc_wtiles_of((int)n->attr[0], image->dim[0], (int64_t)n->attr[3], (int64_t)n->attr[4]);
+  x->image = (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
+  x->c = image->dim[3], x->o = s->gp->k;
+  x->panel = tc_winograd_panel(x->o), x->n_panels = tc_ceil_div(x->o, x->panel);
+  if (!tc_wsource_find(s, node, 0, &x->image)) return;
+  x->weight = tc_ex_buffer(s, n->in[1]);
+  s->x->same &= ~(UINT64_C(1) << x->weight);
+  choose_blocks(x);
+  int64_t places = wplaces(&x->by);
+  x->image.tile = tc_ex_tile(s, TC_F32, places * x->image.place);
+  x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
+  x->pixels = tc_ex_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
+  s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(s, begin, finish, 1);
+  tc_val block = columns == 1 ? o : bin(s, TC_N_DIV, o, i64(s, columns));
+  tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_N_REM, o, i64(s, columns));
+  s->at[TC_RANGE_A] = i64(s, 0);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  x->image.from = tc_operand4_at(s, &x->image.in);
+  unit(x, block, times(s, column, x->panels));
+  s->mask = TC_NONE;
+  end(s);
+  s->x->extent = blocks * columns;
+  double flops = (double)(places * x->by.n) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
+  s->x->work = tc_wwork(flops);
+}
+
+// ---- the weight ----
+
+// The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the next. there: the lanes that exist.
+static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
+  tc_val lanes = times(s, tc_ex_lane_numbers(s), apart);
+  at = add(s, tc_emit_splat(&s->e, at, TC_WLANES), lanes);
+  for (int i = 0; i < TC_WTAPS; i++) {
+    tc_val from = add(s, at, tc_emit_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
+    w[i] = tc_emit_raw(&s->e, TC_N_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
+  }
+}
+
+// The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
+static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
+  tc_val first = bin(s, TC_N_LT, tc_emit_raw(&s->e, TC_N_LANES, TC_I64, TC_WLANES, TC_NONE, TC_NONE, TC_NONE, 0), i64(s, TC_WTAPS)), row[TC_WLANES];
+  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, weight->buf, TC_WLANES, add(s, at, i64(s, i * apart)), first);
+  tc_emit_turn(&s->e, row, TC_WLANES);
+  memcpy(w, row, TC_WTAPS * sizeof *w);
+}
+
+// [begin, end) counts pairs of a panel and a channel.
+void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
+  const tc_gnode *n = &s->g->node[node];
+  bool turned = n->attr[1];
+  int m = (int)n->attr[0], alpha = m + 2;
+  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[turned];
+  tc_operand4 weight;
+  if (!tc_operand4_find(s, node, 0, &weight)) return;
+  s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(s, begin, finish, 1), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
+  s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  tc_val at = add(s, tc_operand4_at(s, &weight), times(s, c, weight.stride[!turned]));
+  tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
+  tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
+  bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
+  if (!whole) there = bin(s, TC_N_LT, tc_ex_lane_numbers(s), tc_emit_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  at = add(s, at, times(s, output, weight.stride[turned]));
+  if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
+    turn_taps(s, &weight, at, weight.stride[turned], w);
+  else
+    gather_taps(s, &weight, at, weight.stride[turned], there, w);
+  for (int i = 0; i < TC_WTAPS; i++) column[i % 3][i / 3] = w[turned ? TC_WTAPS - 1 - i : i];
+  for (int j = 0; j < 3; j++) tc_wside_taps(s, m, column[j]);
+  s->at[TC_RANGE_K] = lane;
+  tc_val first = times(s, p, (int64_t)alpha * alpha);
+  for (int i = 0; i < alpha; i++) {
+    for (int j = 0; j < 3; j++) row[j] = column[j][i];
+    tc_wside_taps(s, m, row);
+    for (int j = 0; j < alpha; j++) {
+      tc_ex_enter(s);
+      s->at[TC_RANGE_A] = add(s, first, i64(s, i * alpha + j));
+      tc_ex_remember(s, node, row[j]);
+      tc_ex_stores(s);
+      tc_ex_leave(s);
+    }
+  }
+  end(s);
+  end(s);
+  s->x->extent = n->shape->d.dim[0] * channels;
+  s->x->work = (double)n->shape->count * (tc_compiler_vector_bytes() == 64 ? 0.5 : 1);
+}
+
+int64_t tc_winograd_panel(int64_t outputs) {
+  int64_t best = 64;
+  for (int64_t panel = 64; panel >= 16; panel /= 2)
+    if (tc_ceil_div(outputs, panel) * panel * 11 < tc_ceil_div(outputs, best) * best * 10) best = panel;
+  return best;
+}
+
+static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {
+  double places = m == 0 ? 9 : (m + 2) * (m + 2), c = (double)image->dim[3];
+  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
+  double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
+  return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
+}
+
+bool tc_winograd_allowed(void) {
+  return tc_options_get()->winograd && !tc_options_get()->strict;
+}
+
+int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
+  if (image->dim[3] % TC_WLANES || o % TC_WLANES || image->dim[3] > TC_CHAIN_WHOLE) return 0;  // sums over channels are one chain
+  double least = 0.9 * cost(0, image, p, q, o);
+  int best = 0;
+  for (int m = 2; m <= 4; m += 2)
+    if (cost(m, image, p, q, o) < least) least = cost(m, image, p, q, o), best = m;
+  return best;
+}

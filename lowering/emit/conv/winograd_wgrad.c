@@ -1,0 +1,216 @@
+// The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all pixels from (m + 2)^2 over tiles of m x m of them.
+//
+// The result is [parts, outputs, (channel, tap)], to be summed over parts, which share the tiles of all images: or few channels would be work for few threads.
+// [begin, end) counts units, a unit being a part, a block of channels and a block of outputs:
+//   for each block of the part's tiles:
+//     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
+//     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in micro_kernel.c
+//   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
+// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
+// Error: as winograd.c's, against the largest of the result; docs/design.md.
+#include "lowering/jit/compiler.h"
+#include "lowering/emit/conv/winograd.h"
+#include "lowering/emit/conv/winograd_tile.h"
+#include "runtime/team.h"
+#include "runtime/topology.h"
+
+#define MOST_SIDE 64  // channels or outputs of a unit
+#define MOST_TILES 64  // of a block
+#define LEAST_OF_PART 128  // tiles
+#define MOST_OF_PART 1024
+#define ENOUGH 16  // units of MOST_SIDE by MOST_SIDE
+#define WORTH_IT 0.8  // of direct sums' operations; estimates are no better than that
+#define LEAST_CACHE (INT64_C(512) << 10)
+
+typedef struct gradient {
+  tc_ex *s;
+  uint32_t node;
+  tc_wtiles by;
+  tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
+  int64_t c, o, parts;
+  int64_t channels, outputs, each, block;  // of a unit; tiles of a part and of a block
+  bool once;  // a part is one block
+  tc_wblock product;  // M
+  int64_t place;  // elements of M from place to place
+  int taps, turned;  // tiles
+} gradient;
+
+#define E (&x->s->e)
+
+// ---- one unit ----
+
+static void multiply(gradient *x, tc_val n) {
+  tc_ex *s = x->s;
+  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
+  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
+  tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
+  tc_wmultiply(s, &x->product, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n, TC_NONE, 0);
+  end(s);
+  end(s);
+  end(s);
+}
+
+static void clear_sums(gradient *x) {
+  tc_ex *s = x->s;
+  tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
+  wstore(s, x->product.sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  end(s);
+}
+
+// The taps of 16 channels from `channel` on for 16 outputs from `output` on, as rows of outputs.
+static void turn_taps(gradient *x, tc_val channel, tc_val output) {
+  tc_ex *s = x->s;
+  tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
+  tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
+  for (int i = 0; i < x->by.alpha; i++)
+    for (int j = 0; j < x->by.alpha; j++)
+      v[i][j] = wload(s, x->product.sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+  tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
+  for (int i = 0; i < TC_WTAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  end(s);
+  tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
+  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
+  tc_emit_turn(E, row, TC_WLANES);
+  tc_val at = add(s, times(s, channel, TC_WTAPS), first);
+  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  end(s);
+}
+
+// The results of 16 outputs, and what follows them. first_channel, first_output: of the unit.
+static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
+  tc_ex *s = x->s;
+  tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
+  turn_taps(x, channel, output);
+  end(s);
+  tc_val row = loop(s, i64(s, 0), i64(s, TC_WLANES), 1);
+  s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
+  tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
+  s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
+  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_ex_stores(s);
+  end(s);
+  end(s);
+}
+
+static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
+  tc_ex *s = x->s;
+  tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
+  x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
+  if (!x->once) clear_sums(x);
+  tc_val first = x->once ? from : loop(s, from, to, x->block);
+  tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
+  tc_wtiles_read(s, &x->by, &x->image, first, last);
+  tc_wtiles_read(s, &x->by, &x->result, first, last);
+  multiply(x, sub(s, last, first));
+  if (!x->once) end(s);
+  tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
+  write_taps(x, channel, output, some);
+  end(s);
+}
+
+// ---- what and how much ----
+
+// The most sixteens that divide n into parts of at most `most`.
+static int64_t side_of(int64_t n, int64_t most) {
+  int64_t side = most;
+  while (n % side) side -= TC_WLANES;
+  return side;
+}
+
+static int64_t sums_bytes(const gradient *x) {
+  return wplaces(&x->by) * 4 * x->channels * x->outputs;
+}
+
+// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M in three quarters of it, and each thread has a unit.
+static void choose_unit(gradient *x) {
+  int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
+  x->channels = side_of(x->c, MOST_SIDE), x->outputs = side_of(x->o, MOST_SIDE);
+  for (;;) {
+    int64_t units = x->parts * (x->c / x->channels) * (x->o / x->outputs);
+    bool fits = units >= tc_team_threads() && sums_bytes(x) <= cache / 4 * 3;
+    bool wide = x->outputs > x->channels;
+    int64_t *side = wide ? &x->outputs : &x->channels;
+    if (fits || *side == TC_WLANES) break;
+    *side = side_of(wide ? x->o : x->c, *side - TC_WLANES);
+  }
+  int64_t room = (cache - sums_bytes(x)) / (wplaces(&x->by) * 4 * (x->channels + x->outputs));
+  x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
+}
+
+static void choose_blocks(gradient *x) {
+  const tc_isa *isa = tc_compiler_isa();
+  int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
+  choose_unit(x);
+  x->once = x->block >= x->each;
+  int lanes = isa->registers / 8 * vector;
+  while (x->outputs % lanes) lanes /= 2;
+  int rows = registers / TC_MAX_OF(lanes / vector, 1);
+  while (x->channels % rows) rows--;
+  x->product = (tc_wblock){.rows = rows, .lanes = lanes, .fused = isa->fma, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->product.a_k = x->channels, x->product.b_k = x->outputs;
+  x->image.pitch = x->channels, x->result.pitch = x->outputs;
+  x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
+  x->place = x->channels * x->outputs + TC_WPITCH_MORE;
+}
+
+// Of units of c channels by o outputs: transforming a value takes some 16 operations a place, a sum 32.
+static double flops_of(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o) {
+  return (double)wplaces(by) * ((double)(by->n * (2 * c * o + 16 * (c + o))) + (double)(32 * c * o * parts));
+}
+
+void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
+  gradient whole = {.s = s, .node = node}, *x = &whole;
+  const tc_gnode *n = &s->g->node[node];
+  const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
+  x->by = tc_wtiles_of((int)n->attr[0], image->dim[0], result->dim[1], result->dim[2]);
+  x->image = (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
+  x->result = (tc_wsource){.size = x->by.m, .side = tc_wside_outputs};
+  if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
+  x->c = x->image.channels, x->o = x->result.channels;
+  x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
+  choose_blocks(x);
+  x->image.channels = x->channels, x->result.channels = x->outputs;
+  x->image.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
+  x->result.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
+  x->product.a = x->image.tile, x->product.b = x->result.tile, x->product.sums = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->place);
+  x->taps = tc_ex_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
+  x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
+  s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val at = loop(s, begin, finish, 1), place = bin(s, TC_N_REM, at, i64(s, of_part));
+  s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
+  unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
+  end(s);
+  s->x->extent = x->parts * of_part;
+  s->x->work = tc_wwork(flops_of(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+}
+
+int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
+  int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
+  int64_t units = tc_ceil_div(image->dim[3], MOST_SIDE) * tc_ceil_div(result->dim[3], MOST_SIDE);
+  int64_t wanted = TC_MAX_OF(TC_MIN(ENOUGH / units, n / LEAST_OF_PART), 1);
+  wanted = TC_MAX_OF(wanted, tc_ceil_div(n, MOST_OF_PART));
+  return tc_ceil_div(n, tc_ceil_div(n, wanted));
+}
+
+// Of one unit; all take the same.
+static double cost(int m, const tc_dims *image, const tc_dims *result) {
+  int64_t c = side_of(image->dim[3], MOST_SIDE), o = side_of(result->dim[3], MOST_SIDE);
+  if (m == 0) return (double)(2 * TC_WTAPS * image->dim[0] * result->dim[1] * result->dim[2]) * (double)(c * o);
+  tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
+  return flops_of(&by, tc_winograd_gradient_parts(m, image, result), c, o);
+}
+
+int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
+  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
+  double least = WORTH_IT * cost(0, image, result);
+  int best = 0;
+  for (int m = 2; m <= 4; m += 2)
+    if (cost(m, image, result) < least) least = cost(m, image, result), best = m;
+  return best;
+}

@@ -1,0 +1,165 @@
+// Which kind of kernel a group becomes, and what its program must know of it. See emitter.h.
+#include "lowering/emit/emitter.h"
+
+#include <stdio.h>
+
+#include "lowering/kir/rng.h"
+#include "lowering/emit/context.h"
+#include "runtime/passes.h"
+
+static void contraction(tc_ex *s) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    tc_op op = s->g->node[n].op;
+    if (tc_op_kind_of(op) != TC_KIND_CONTRACT) continue;
+    if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
+    if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
+    if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
+    if (op == TC_OP_WINOGRAD_GRADIENT) tc_ex_winograd_gradient(s, n);
+    if (op == TC_OP_MATMUL && tc_target_is_gpu(s->target)) tc_ex_gpu_product(s);
+    if (op == TC_OP_MATMUL && !tc_target_is_gpu(s->target)) tc_ex_product(s);
+    return;
+  }
+}
+
+static void generate(tc_ex *s) {
+  tc_ex_reset(s);
+  if (s->gp->kind == TC_GROUP_GEMM)
+    contraction(s);
+  else if (s->gp->kind == TC_GROUP_ATTENTION && tc_target_is_gpu(s->target))
+    tc_ex_gpu_attention(s);
+  else if (s->gp->kind == TC_GROUP_ATTENTION)
+    tc_ex_attention(s);
+  else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
+    tc_ex_flat_kernel(s);
+  else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
+    tc_ex_turning_kernel(s);
+  else if (s->gp->part)
+    tc_ex_part_kernel(s);
+  else
+    tc_ex_row_kernel(s);
+}
+
+// As one kernel, or again with K split where indices cut it, or again with loads turned that lie across it.
+static void expand(tc_ex *s) {
+  generate(s);
+  s->split = tc_ex_choose_split(s);
+  if (s->split && s->st == TC_OK) {
+    generate(s);
+    if (s->st != TC_OK) {  // the parts of K made an index too long: without them it can be said
+      s->st = TC_OK, s->split = 0;
+      generate(s);
+    }
+  }
+  if (s->split && s->n_turned && s->st == TC_OK) {
+    s->turning = 1;
+    generate(s);
+  }
+}
+
+// Tiles are numbered behind the buffers.
+static void number_tiles(tc_expansion *x) {
+  for (uint32_t i = 0; i < x->nest.n_inst; i++) {
+    tc_ninst *inst = &x->nest.inst[i];
+    bool memory = inst->op >= TC_N_LOAD && inst->op <= TC_N_PREFETCH;
+    if (memory && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+  }
+}
+
+// Numbers of the arguments behind the scalars, which are counted now.
+static void number_more(tc_expansion *x) {
+  for (uint32_t i = 0; i < x->nest.n_inst; i++)
+    if (x->nest.inst[i].op == TC_N_NUM && x->nest.inst[i].imm >= TC_MAX_NUMS) x->nest.inst[i].imm += (int64_t)x->n_num - TC_MAX_NUMS;
+}
+
+static tc_status list_tensors(tc_ex *s) {
+  tc_expansion *x = s->x;
+  x->nest.buf_type = tc_calloc(x->n_buf + 1, 1);
+  x->read = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->read[0]);
+  x->written = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->written[0]);
+  if (!x->nest.buf_type || !x->read || !x->written || s->e.failed) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+  for (uint32_t i = 0; i < x->n_buf; i++) {
+    const tc_gnode *n = &s->g->node[x->buf[i]];
+    x->nest.buf_type[i] = (uint8_t)(x->words >> i & 1 ? TC_I32 : n->type);
+    x->bytes += (uint64_t)n->shape->count * tc_type_bytes(n->type);
+    if (x->writes >> i & 1)
+      x->written[x->n_written++] = x->buf[i];
+    else
+      x->read[x->n_read++] = x->buf[i];
+  }
+  return TC_OK;
+}
+
+// Whether node n is stored as what is assigned, which may be written over the old value.
+static bool is_assigned(const tc_ex *s, uint32_t n) {
+  uint32_t out = s->g->node[n].out;
+  return out != TC_LEAF_NONE && s->g->plan && tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
+}
+
+// Which operands may be the memory of a result.
+static void note_same(tc_ex *s) {
+  tc_expansion *x = s->x;
+  if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
+  bool assigns = false;
+  for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
+  x->nest.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
+}
+
+static void estimate_work(tc_ex *s) {
+  tc_expansion *x = s->x;
+  uint64_t elements = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)elements * TC_DRAW_NS;
+  for (uint32_t i = 0; i < x->n_buf; i++) elements = TC_MAX_OF(elements, (uint64_t)s->g->node[x->buf[i]].shape->count);
+  x->work += (double)elements * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
+}
+
+static tc_status finish(tc_ex *s) {
+  tc_expansion *x = s->x;
+  const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
+  snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
+  if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
+  tc_count(TC_PASS_EXPANSION, x->nest.n_inst);
+  x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
+  number_more(x);
+  number_tiles(x);
+  TC_TRY(list_tensors(s));
+  note_same(s);
+  estimate_work(s);
+#ifndef NDEBUG
+  char why[256];
+  tc_status st = tc_nest_verify(&x->nest, why, sizeof why);
+  if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
+#endif
+  return TC_OK;
+}
+
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+  tc_ex s;
+  *out = (tc_expansion){.unsaid = TC_NONE};
+  tc_status st = tc_ex_init(&s, out, gr, group, cut, arena);
+  if (st == TC_OK) {
+    expand(&s);
+    // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
+    st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);
+  }
+  if (st == TC_OK) st = finish(&s);
+  if (st != TC_OK) tc_nest_destroy(&out->nest);
+  return st;
+}
+
+tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
+  tc_ex s;
+  *out = (tc_expansion){.unsaid = TC_NONE};
+  tc_error_mark before = tc_error_now();
+  tc_status st = tc_ex_init(&s, out, gr, group, NULL, arena);
+  if (st == TC_OK) {
+    s.units = &units;
+    expand(&s);
+    st = s.st == TC_OK ? finish(&s) : s.st;
+  }
+  if (st == TC_OK) return TC_OK;
+  (void)tc_error_tell(before);
+  tc_nest_destroy(&out->nest);
+  return TC_ERR_STATE;
+}

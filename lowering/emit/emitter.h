@@ -1,0 +1,50 @@
+// Expansion: a group under a schedule becomes a nest. The only place that knows loops, lanes, masks and orders of summation.
+//
+// Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index mod 64, fewer for short rows) combined by halves; a
+// fold over outer axes is one chain per element in index order; a product's element is one chain in k order. None depends on the thread count, the
+// instruction set's width or what was fused. Every op rounds to its type.
+#ifndef TC_LOWERING_EMIT_EMITTER_H
+#define TC_LOWERING_EMIT_EMITTER_H
+
+#include "lowering/tiling/gemm.h"
+#include "lowering/fusion/groups.h"
+#include "lowering/kir/kir.h"
+
+#define TC_MAX_BUFS 64  // tensors of a kernel
+#define TC_MAX_NUMS 512  // scalars
+#define TC_MAX_MORE 8  // numbers behind them
+
+typedef struct tc_expansion {
+  tc_nest nest;
+  char stem[40];  // dtype and ops, for names
+  uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
+  uint32_t n_buf;
+  struct {
+    bool is_arg;
+    uint64_t value;
+  } num[TC_MAX_NUMS];
+  uint32_t n_num;
+  uint64_t more[TC_MAX_MORE];  // arguments behind those: of a product with any number of rows
+  uint32_t n_more;
+  uint32_t *read, n_read;  // stored nodes it reads
+  uint32_t *written, n_written;  // nodes it stores
+  uint64_t writes, same;  // see tc_step
+  uint64_t words;  // buffers of bf16 that are read as words, of two elements each
+  uint32_t unsaid;  // on failure: a node that must be stored before the group can be expanded, or TC_NONE
+  bool full;  // on failure: the group reads and writes more tensors or scalars than a kernel can name
+  int64_t extent;  // units of [begin, end)
+  double work;  // estimated nanoseconds on one thread
+  uint64_t bytes;  // read and written
+  bool is_product;  // a matrix product, of which these are the facts
+  tc_product_facts product;
+  uint32_t product_node;
+  tc_units units;
+} tc_expansion;
+
+// For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+// A matrix product whose number of rows is an argument, so that the nest does for others: in the same units, with the same buffers and scalars as by
+// tc_expand_group, and `more` behind these. TC_ERR_STATE, with no error told, where it cannot be cut so.
+tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
+
+#endif

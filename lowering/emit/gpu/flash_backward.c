@@ -1,0 +1,355 @@
+// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum, then what they and their slopes add up to.
+//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
+//
+// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as forward.
+// dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads that read it come in chunks, head by head: what is rows forward is
+// columns here, so that sums stay with the threads that own them. No two blocks add to one element.
+// Order: chunks in order from the first, of as many rows as shape and type say, in chains (summation.h) where they are long. A block's rows and threads change no bit.
+#include "lowering/emit/gpu/flash.h"
+
+// Chunks of two operands, one of each coming while another is worked on: to room of its own where the device has that and copies, or in registers.
+typedef struct chunks {
+  tc_flash_tile a, b;
+  int stages;
+} chunks;
+
+static int most_stages(const tc_flash *p) {
+  return p->way->copies ? 2 : 1;
+}
+
+static bool are_copied(const chunks *x) {
+  return x->a.copied || x->b.copied;
+}
+
+static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
+  tc_ex *s = p->at.s;
+  tc_flash_fill(p, &x->a, first, limit, times(s, stage, x->a.stage));
+  tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
+}
+
+// What is held in registers: the first rows before the loop, those of the next chunk while the present one is worked on.
+static void hold(tc_flash *p, chunks *x, tc_val first, tc_val limit) {
+  if (x->a.held) tc_flash_fill(p, &x->a, first, limit, i64(p->at.s, 0));
+  if (x->b.held) tc_flash_fill(p, &x->b, first, limit, i64(p->at.s, 0));
+}
+
+static void land(tc_flash *p, chunks *x) {
+  tc_flash_land(p, &x->a), tc_flash_land(p, &x->b);
+}
+
+// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks; *stage: of the present one.
+static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
+  tc_ex *s = p->at.s;
+  tc_val zero = i64(s, 0), one = i64(s, 1);
+  bool copies = are_copied(x);
+  begin_if(&p->at, bin(s, TC_N_LT, first, limit));
+  fill(p, x, first, limit, zero);
+  end_if(&p->at);
+  tc_flash_commit(p, copies);
+  tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
+  tc_flash_wait(p, copies);
+  *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
+  begin_if(&p->at, bin(s, TC_N_LT, next, limit));
+  fill(p, x, next, limit, sub(s, one, *stage));
+  end_if(&p->at);
+  tc_flash_commit(p, copies);
+  return row;
+}
+
+// A loop over chunks of rows first to limit - 1; *stage: where the present one is. Until end_chunk.
+static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
+  tc_ex *s = p->at.s;
+  bool copies = are_copied(x);
+  if (x->stages == 2) return next_stage(p, x, first, limit, stage);
+  *stage = i64(s, 0);
+  hold(p, x, first, limit), land(p, x);
+  tc_val row = loop(s, first, limit, p->chunk);
+  if (!x->a.held) tc_flash_fill(p, &x->a, row, limit, *stage);
+  if (!x->b.held) tc_flash_fill(p, &x->b, row, limit, *stage);
+  tc_flash_commit(p, copies);
+  tc_flash_wait(p, copies);
+  hold(p, x, plus(&p->at, row, p->chunk), limit);
+  return row;
+}
+
+static void end_chunk(tc_flash *p, chunks *x) {
+  land(p, x);
+  end(p->at.s);
+}
+
+// What is kept of a query row, for each thread.
+typedef struct kept {
+  tc_val greatest, log, delta;
+} kept;
+
+static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
+  tc_ex *s = p->at.s;
+  tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
+  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
+  return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
+}
+
+static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
+  tc_att *a = &p->at;
+  return (kept){keep(p, &a->sums, row, 0, there, true), keep(p, &a->sums, row, a->sums.col, there, true),
+                slopes ? keep(p, &a->delta, row, 0, there, false) : TC_NONE};
+}
+
+// A score and a product of dout with a value to a weight and a slope; zeros where nothing is seen.
+static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_val *slope) {
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val zero = number(a, 0), w = tc_att_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
+  *weight = seen == TC_NONE ? w : tc_emit_select(&s->e, seen, w, zero);
+  if (!slope) return;
+  tc_val v = mul(a, *weight, sub(s, *slope, of->delta));
+  *slope = seen == TC_NONE ? v : tc_emit_select(&s->e, seen, v, zero);
+}
+
+static void take_head(tc_flash *p, tc_val head) {
+  tc_att *a = &p->at;
+  a->s->at[TC_RANGE_A] = head;
+  a->q.at = tc_att_base(a, &a->q), a->dout.at = tc_att_base(a, &a->dout), a->sums.at = tc_att_base(a, &a->sums);
+  a->delta.at = tc_att_base(a, &a->delta);
+  if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+}
+
+static void take_key_head(tc_flash *p) {
+  p->at.k.at = tc_att_base(&p->at, &p->at.k), p->at.v.at = tc_att_base(&p->at, &p->at.v);
+}
+
+static tc_val constant(tc_flash *p, int c) {
+  return tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c));
+}
+
+static bool failed(tc_flash *p) {
+  return (void)tc_ex_fail(p->at.s, TC_ERR_STATE, "no tile of attention's gradients fits the device"), false;
+}
+
+// ---- dq ----
+
+typedef struct queries {
+  tc_flash *p;
+  tc_flash_tile q, dout;
+  chunks keys;
+  tc_flash_sums dq;
+  kept of[TC_FLASH_ROWS];
+  tc_val row[TC_FLASH_ROWS], edge[TC_FLASH_ROWS];  // as forward
+} queries;
+
+static size_t queries_tiles(tc_flash *p, void *of) {
+  queries *f = of;
+  size_t own;
+  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->cut.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->cut.rows, 1, true, false);
+  own = tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->dout) + tc_flash_weights_bytes(p);
+  for (f->keys.stages = most_stages(p); f->keys.stages > 0; f->keys.stages--) {
+    tc_flash_tile_plan(p, &f->keys.a, &p->at.k, p->at.e, p->chunk, f->keys.stages, true, true);
+    tc_flash_tile_plan(p, &f->keys.b, &p->at.v, p->at.ev, p->chunk, f->keys.stages, true, false);
+    size_t bytes = own + tc_flash_tile_bytes(&f->keys.a) + tc_flash_tile_bytes(&f->keys.b);
+    if (bytes <= p->at.s->target->shared_bytes || f->keys.stages == 1) return bytes;
+  }
+  return SIZE_MAX;
+}
+
+static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES];
+  bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
+  p->way->product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
+  p->way->product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
+    for (int c = 0; c < p->each; c++) {
+      tc_val seen = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), edge), *w = &v[i * p->each + c];
+      tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
+      *w = tc_flash_score(p, *w, f->row[i], key, &seen);
+      slope(p, &f->of[i], seen, w, &g[i * p->each + c]);
+    }
+  }
+  p->way->add(p, &f->dq, g, &f->keys.a, times(s, stage, f->keys.a.stage));
+}
+
+static void queries_unit(queries *f, tc_val unit) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val head, stage, last = i64(s, a->f - 1), r0 = tc_flash_unit(p, unit, a->f, a->causal, &head), by[TC_FLASH_ROWS];
+  tc_val there[TC_FLASH_ROWS], at[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->f), r0);
+  take_head(p, head);
+  take_key_head(p);
+  for (int i = 0; i < p->cut.held; i++) {
+    f->row[i] = least(a, add(s, r0, p->row[i]), last);
+    f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
+    there[i] = bin(s, TC_N_LT, p->row[i], n_rows);
+    f->of[i] = kept_of(p, f->row[i], TC_NONE, true);
+    at[i] = tc_att_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
+  }
+  tc_flash_begin(p, &f->dq, a->e);
+  tc_flash_fill(p, &f->q, r0, i64(s, a->f), i64(s, 0));
+  tc_flash_fill(p, &f->dout, r0, i64(s, a->f), i64(s, 0));
+  tc_flash_commit(p, f->q.copied || f->dout.copied);
+  tc_flash_wait(p, f->q.copied || f->dout.copied);
+  tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
+  tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->cut.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
+  queries_chunk(f, k0, stage);
+  tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
+  end_chunk(p, &f->keys);
+  tc_flash_store(p, &f->dq, a->dq, at, there, by);
+}
+
+static bool queries_kernel(tc_flash *p) {
+  queries f = {.p = p};
+  p->others = p->terms = p->at.keys;
+  if (!tc_flash_choose(p, queries_tiles, &f, p->at.a, p->at.f, 2, p->at.e)) return failed(p);
+  tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.dout);
+  tc_flash_tile_make(p, &f.keys.a), tc_flash_tile_make(p, &f.keys.b);
+  tc_flash_weights_make(p);
+  tc_flash_begin_kernel(p);
+  queries_unit(&f, tc_flash_begin_units(p, p->at.a * tc_ceil_div(p->at.f, p->cut.rows)));
+  end(p->at.s);
+  return true;
+}
+
+// ---- dk, dv ----
+
+typedef struct keys {
+  tc_flash *p;
+  tc_flash_tile k, v;
+  chunks rows;
+  tc_flash_sums dk, dv;
+  tc_val first;  // the first row of any head that sees one of the block's keys, where rows of chunks begin
+  tc_val key[TC_FLASH_ROWS], there[TC_FLASH_ROWS];
+  tc_val edge[TC_FLASH_ROWS];  // I32: the first row that sees the key, counted from the first that the thread looks at
+} keys;
+
+static size_t keys_tiles(tc_flash *p, void *of) {
+  keys *f = of;
+  bool slopes = p->at.dk != TC_NONE;
+  size_t own = tc_flash_weights_bytes(p);
+  tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->cut.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->cut.rows, 1, true, false);
+  own += tc_flash_tile_bytes(&f->k) + (slopes ? tc_flash_tile_bytes(&f->v) : 0);
+  for (f->rows.stages = most_stages(p); f->rows.stages > 0; f->rows.stages--) {
+    tc_flash_tile_plan(p, &f->rows.a, &p->at.q, p->at.e, p->chunk, f->rows.stages, true, slopes);
+    tc_flash_tile_plan(p, &f->rows.b, &p->at.dout, p->at.ev, p->chunk, f->rows.stages, slopes, p->at.dv != TC_NONE);
+    size_t bytes = own + tc_flash_tile_bytes(&f->rows.a) + tc_flash_tile_bytes(&f->rows.b);
+    if (bytes <= p->at.s->target->shared_bytes || f->rows.stages == 1) return bytes;
+  }
+  return SIZE_MAX;
+}
+
+// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and their numbers for the mask.
+typedef struct query_rows {
+  kept of[TC_FLASH_VALUES];
+  tc_val there[TC_FLASH_VALUES], row[TC_FLASH_VALUES];
+} query_rows;
+
+static void find_rows(keys *f, tc_val r0, query_rows *x) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  bool all = a->l % p->chunk == 0;
+  tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
+  for (int c = 0; c < p->each; c++) {
+    x->row[c] = plus(a, add(s, r0, p->column), tc_flash_column(p, c));
+    x->there[c] = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), n_rows);
+    x->of[c] = kept_of(p, x->row[c], x->there[c], a->dk != TC_NONE);
+  }
+}
+
+static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
+  query_rows x;
+  find_rows(f, r0, &x);
+  p->way->product(p, &f->k, &f->rows.a, from_q, v);
+  if (a->dk != TC_NONE) p->way->product(p, &f->v, &f->rows.b, from_dout, g);
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
+    for (int c = 0; c < p->each; c++) {
+      tc_val seen = x.there[c], *w = &v[i * p->each + c];
+      if (a->causal) {
+        tc_val behind = bin(s, TC_N_GE, constant(p, c), edge);
+        seen = seen == TC_NONE ? behind : bin(s, TC_N_AND, seen, behind);
+      }
+      if (a->has_length || a->keys % p->cut.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_N_AND, seen, f->there[i]);
+      *w = tc_flash_score(p, *w, x.row[c], f->key[i], &seen);
+      slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
+    }
+  }
+  if (a->dv != TC_NONE) p->way->add(p, &f->dv, v, &f->rows.b, from_dout);
+  if (a->dk != TC_NONE) p->way->add(p, &f->dk, g, &f->rows.a, from_q);
+}
+
+static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val head, tc_val k0, tc_val by) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val at[TC_FLASH_ROWS], there[TC_FLASH_ROWS], all[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->keys), k0);
+  for (int i = 0; i < p->cut.held; i++) {
+    at[i] = tc_att_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
+    there[i] = bin(s, TC_N_LT, p->row[i], n_rows), all[i] = by;
+  }
+  tc_flash_store(p, x, node, at, there, all);
+}
+
+static void keys_unit(keys *f, tc_val unit) {
+  tc_flash *p = f->p;
+  tc_att *a = &p->at;
+  tc_ex *s = a->s;
+  tc_val key_head, stage, zero = i64(s, 0), k0 = tc_flash_unit(p, unit, a->keys, false, &key_head);
+  bool copies = f->k.copied || (a->dk != TC_NONE && f->v.copied);
+  s->at[TC_RANGE_A] = times(s, key_head, a->group);
+  take_key_head(p);
+  for (int i = 0; i < p->cut.held; i++) {
+    tc_val key = add(s, k0, p->row[i]);
+    f->key[i] = least(a, key, i64(s, a->keys - 1));
+    f->there[i] = bin(s, TC_N_LT, key, a->n_keys);
+    f->edge[i] = tc_flash_small(p, sub(s, sub(s, key, a->first_seen), p->column));
+  }
+  f->first = zero;
+  if (a->causal) f->first = times(s, tc_gemm_high(s, most(a, zero, sub(s, k0, a->first_seen)), p->chunk), p->chunk);
+  if (a->dk != TC_NONE) tc_flash_begin(p, &f->dk, a->e);
+  if (a->dv != TC_NONE) tc_flash_begin(p, &f->dv, a->ev);
+  tc_flash_fill(p, &f->k, k0, a->n_keys, zero);
+  if (a->dk != TC_NONE) tc_flash_fill(p, &f->v, k0, a->n_keys, zero);
+  tc_flash_commit(p, copies);
+  tc_flash_wait(p, copies);
+  tc_flash_land(p, &f->k);
+  if (a->dk != TC_NONE) tc_flash_land(p, &f->v);
+  tc_val of_group = loop(s, zero, i64(s, a->group), 1);
+  take_head(p, add(s, times(s, key_head, a->group), of_group));
+  tc_val r0 = next_chunk(p, &f->rows, f->first, i64(s, a->l), &stage);
+  keys_chunk(f, r0, stage);
+  if (a->dk != TC_NONE) tc_flash_end_chain(p, &f->dk, f->first, r0);
+  if (a->dv != TC_NONE) tc_flash_end_chain(p, &f->dv, f->first, r0);
+  end_chunk(p, &f->rows);
+  end(s);
+  if (a->dk != TC_NONE) store_keys(f, &f->dk, a->dk, key_head, k0, a->scale);
+  if (a->dv != TC_NONE) store_keys(f, &f->dv, a->dv, key_head, k0, number(a, 1));
+}
+
+static bool keys_kernel(tc_flash *p) {
+  keys f = {.p = p};
+  tc_att *a = &p->at;
+  int64_t columns = (a->dk != TC_NONE ? a->e : 0) + (a->dv != TC_NONE ? a->ev : 0), heads = a->n * a->hkv;
+  p->others = a->l, p->terms = a->l * a->group;
+  if (!tc_flash_choose(p, keys_tiles, &f, heads, a->keys, 1 + (a->dk != TC_NONE), columns)) return failed(p);
+  tc_flash_tile_make(p, &f.k);
+  if (a->dk != TC_NONE) tc_flash_tile_make(p, &f.v);
+  tc_flash_tile_make(p, &f.rows.a), tc_flash_tile_make(p, &f.rows.b);
+  tc_flash_weights_make(p);
+  tc_flash_begin_kernel(p);
+  keys_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(a->keys, p->cut.rows)));
+  end(a->s);
+  return true;
+}
+
+void tc_flash_backward(tc_flash *p) {
+  (void)(p->at.dq != TC_NONE ? queries_kernel(p) : keys_kernel(p));
+}

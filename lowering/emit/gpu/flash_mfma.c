@@ -1,0 +1,75 @@
+// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16 rows or twice as many. Scores are made turned, of rows of the
+// chunk by the wave's own, so that a thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the second product as they lie.
+// That is made turned, too, of columns by the wave's rows. Its other factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows
+// and turns them in registers: so the columns of one product lie as far apart as a thread reads side by side.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
+#include "lowering/emit/gpu/flash.h"
+
+#define GROUP 16  // steps of an instruction, and rows and columns of its result
+#define EACH 4  // steps, and accumulators, of a thread
+
+// Speeds are guessed, by what is read for each element and by how many waves work: none was measured.
+static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
+
+static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
+  return tc_emit_raw(&p->at.s->e, TC_N_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
+}
+
+// n neighbours of each thread's.
+static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
+  return tc_emit_raw(&p->at.s->e, TC_N_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
+}
+
+static tc_val pick(tc_flash *p, tc_val v, int k) {
+  tc_emit *e = &p->at.s->e;
+  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_PICK, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
+}
+
+static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+  tc_ex *s = p->at.s;
+  int held = p->cut.held, tiles = p->chunk / GROUP;
+  tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
+  tc_val line = add(s, add(s, times(s, tc_gemm_low(s, p->thread, GROUP), other->pitch), p->column), from);
+  for (int j = 0; j < held * tiles; j++) sum[j] = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), EACH * p->threads);
+  for (int64_t k = 0; k < own->columns; k += GROUP) {
+    for (int i = 0; i < held; i++) b[i] = read(p, own, plus(&p->at, row, (int64_t)GROUP * i * own->pitch + k), EACH);
+    for (int j = 0; j < tiles; j++) {
+      tc_val a = read(p, other, plus(&p->at, line, (int64_t)GROUP * j * other->pitch + k), EACH);
+      for (int i = 0; i < held; i++) sum[i * tiles + j] = multiply(p, a, b[i], sum[i * tiles + j]);
+    }
+  }
+  for (int i = 0; i < held; i++)
+    for (int c = 0; c < p->each; c++) v[i * p->each + c] = pick(p, sum[i * tiles + c / EACH], c % EACH);
+}
+
+static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+  tc_ex *s = p->at.s;
+  int held = p->cut.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
+  tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
+         a[EACH];
+  for (int k = 0; k < p->chunk; k += GROUP) {
+    for (int i = 0; i < held; i++) b[i] = tc_emit_cast(&s->e, tc_gemm_join(s, weights + i * p->each + k / EACH, EACH), other->type);
+    for (int j = 0; j < per_row; j++) {
+      for (int r = 0; r < EACH && j % wide == 0; r++) row[r] = read(p, other, plus(&p->at, at, (k + r) * other->pitch + (int64_t)j * GROUP), wide);
+      for (int r = 0; r < EACH; r++) a[r] = pick(p, row[r], j % wide);
+      tc_val turned = tc_gemm_join(s, a, EACH);
+      for (int i = 0; i < held; i++) tc_emit_set(&s->e, x->var[i * per_row + j], multiply(p, turned, b[i], x->var[i * per_row + j]));
+    }
+  }
+}
+
+// What a thread may hold is by clang 19 for gfx90a.
+const tc_flash_way tc_flash_mfma = {.cut = cuts,
+                                    .n_cuts = sizeof cuts / sizeof *cuts,
+                                    .matrix = true,
+                                    .wide = 256,
+                                    .most_held = 112,
+                                    .across = 4,
+                                    .apart = GROUP,
+                                    .rows = GROUP,
+                                    .run = EACH,
+                                    .sums_bytes = 64,
+                                    .each = EACH,
+                                    .of_rows = 1,
+                                    .product = product,
+                                    .add = add_weighted};

@@ -1,0 +1,218 @@
+// Operands of attention on their way to the block's memory, and sums on their way out.
+//
+// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand lies so in memory and needs no cast; else what lies side by
+// side, by registers, which hold it meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
+#include "lowering/emit/gpu/flash.h"
+
+#define MOST_EACH 4  // accumulators that are one value
+
+static int64_t up(int64_t n, int64_t of) {
+  return tc_ceil_div(n, of) * of;
+}
+
+static bool is_power(int64_t n) {
+  return (n & (n - 1)) == 0;
+}
+
+// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is added up would not exist.
+static int sums_run(const tc_flash *p, int64_t columns) {
+  const tc_flash_way *w = p->way;
+  int run = w->sums_bytes / (int)tc_type_bytes(p->at.acc);
+  int64_t least = tc_ceil_div(columns, w->across);
+  while (run > w->each / w->of_rows && 4 * tc_ceil_div(columns, w->across * run) * run > 5 * least) run /= 2;
+  return run;
+}
+
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows,
+                        bool by_columns) {
+  tc_type type = p->way->matrix ? of->type : p->at.acc;
+  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->way->across * sums_run(p, columns);
+  *x = (tc_flash_tile){.of = of, .columns = columns, .rows = rows, .stages = stages, .type = type};
+  x->width = TC_MAX_OF(by_rows ? up(columns, p->way->matrix ? 16 : wide) : 0, by_columns ? up(columns, sums) : 0);
+  x->width = up(x->width, wide);
+  x->pitch = (x->width / wide | 1) * wide;
+  x->run = TC_MIN(of->run, wide);
+  int64_t pieces = tc_ceil_div(rows * (x->width / x->run), p->threads);
+  x->copied = p->way->copies && of->type == type && x->run == wide;
+  x->held = !p->way->copies && of->type == type && pieces <= TC_FLASH_PIECES;
+  x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;  // also for threads that have nothing to copy
+}
+
+size_t tc_flash_tile_bytes(const tc_flash_tile *x) {
+  return ((size_t)(x->stages * x->stage) * tc_type_bytes(x->type) + 63) / 64 * 64;
+}
+
+void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x) {
+  x->tile = tc_ex_tile(p->at.s, x->type, x->stages * x->stage);
+}
+
+// Where piece `number` of a tile is, threads taking `run` elements each side by side.
+typedef struct piece {
+  tc_val row, column;
+} piece;
+
+static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
+  tc_ex *s = p->at.s;
+  int64_t runs = x->width / x->run;
+  if (is_power(runs) && runs <= p->threads)
+    return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs), times(s, tc_gemm_low(s, p->thread, runs), x->run)};
+  tc_val number = plus(&p->at, p->thread, before);
+  return (piece){bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
+}
+
+static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
+  tc_ex *s = p->at.s;
+  return add(s, add(s, x->of->at, times(s, first, x->of->stride)), add(s, times(s, at->row, x->of->stride), at->column));
+}
+
+static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const piece *at) {
+  tc_ex *s = p->at.s;
+  tc_val here = bin(s, TC_N_LT, at->row, n_rows);
+  return x->width > x->columns ? bin(s, TC_N_AND, here, bin(s, TC_N_LT, at->column, i64(s, x->columns))) : here;
+}
+
+// All pieces one after the other, so that threads wait for memory once.
+static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t pieces = x->rows * (x->width / x->run);
+  x->n_pieces = 0;
+  for (int64_t before = 0; before < pieces; before += p->threads) {
+    piece at = piece_of(p, x, before);
+    x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+    x->piece[x->n_pieces++] =
+        tc_emit_raw(&s->e, TC_N_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+  }
+}
+
+void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < x->n_pieces; i++) (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
+  x->n_pieces = 0;
+}
+
+static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t pieces = x->rows * (x->width / x->run);
+  for (int64_t before = 0; before < pieces; before += p->threads) {
+    piece at = piece_of(p, x, before);
+    tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+    tc_val done = tc_emit_raw(&s->e, TC_N_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
+    if (!s->e.failed) s->x->nest.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
+  }
+}
+
+static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+  tc_ex *s = p->at.s;
+  int64_t runs = x->width / x->run, pieces = x->rows * runs;
+  tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
+  piece at = {bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
+  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
+                         x->of->buf);
+  tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+  tc_val some = pieces % p->threads ? bin(s, TC_N_LT, number, i64(s, pieces)) : TC_NONE;
+  (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, to, tc_emit_cast(&s->e, v, x->type), some, x->tile);
+  end(s);
+}
+
+void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
+  tc_val n_rows = sub(p->at.s, limit, first);
+  if (x->copied)
+    copy(p, x, first, n_rows, from);
+  else if (x->held)
+    hold(p, x, first, n_rows, from);
+  else
+    bring(p, x, first, n_rows, from);
+}
+
+void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
+  if (x->held) {  // what is not there is not read
+    tc_flash_fill(p, x, first, limit, from);
+    return;
+  }
+  begin_if(&p->at, bin(p->at.s, TC_N_LT, first, limit));
+  tc_flash_fill(p, x, first, limit, from);
+  end_if(&p->at);
+}
+
+void tc_flash_commit(tc_flash *p, bool copies) {
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+void tc_flash_wait(tc_flash *p, bool copies) {
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
+// ---- sums ----
+
+// Accumulators of a value that are of the same row.
+static int of_row(const tc_flash_way *w) {
+  return w->each / w->of_rows;
+}
+
+void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
+  tc_ex *s = p->at.s;
+  const tc_flash_way *w = p->way;
+  *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
+  x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
+  tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), w->each * p->threads);
+  for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
+  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_emit_var(&s->e, zero);
+}
+
+static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
+  tc_ex *s = p->at.s;
+  for (int i = 0; i < x->n; i++) {
+    tc_emit_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
+    tc_emit_set(&s->e, x->var[i], number(&p->at, 0));
+  }
+}
+
+void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row) {
+  tc_ex *s = p->at.s;
+  if (!p->chains) return;
+  tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
+  begin_if(&p->at, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  add_to_totals(p, x);
+  end_if(&p->at);
+}
+
+void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
+  tc_ex *s = p->at.s;
+  const tc_flash_way *w = p->way;
+  int groups = p->cut.held / w->of_rows, n = x->n / groups;
+  tc_val each[MOST_EACH];
+  for (int g = 0; g < groups; g++) {
+    for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
+    tc_val v = tc_gemm_join(s, each, w->each);
+    for (int i = 0; i < n; i++) tc_emit_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
+    for (int i = 0; i < n && p->chains; i++) tc_emit_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
+  }
+}
+
+// Element k of the run of row i that begins at column number `group`, of those that the thread holds: neighbours are in different values as far as a value has
+// fewer of a row than a run.
+static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
+  const tc_flash_way *w = p->way;
+  int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
+  tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
+  if (w->each == 1) return value;
+  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
+}
+
+void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
+  tc_ex *s = p->at.s;
+  tc_type type = s->g->node[node].type;
+  int buf = tc_att_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
+  int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));
+  tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
+  if (p->chains) add_to_totals(p, x);
+  for (int group = 0; group < groups; group++)
+    for (int i = 0; i < p->cut.held; i++)
+      for (int k = 0; k < x->run; k += run) {
+        tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
+        for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
+        if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_N_AND, here, bin(s, TC_N_LT, column, i64(s, x->columns)));
+        tc_val value = tc_emit_cast(&s->e, tc_gemm_join(s, v, run), type);
+        (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
+      }
+}

@@ -1,0 +1,257 @@
+// Products of few rows or few columns: each element of the wide operand is used that few times, so that the time is what reading it takes. It goes straight to
+// registers, as it lies.
+//   along k: a warp for some lines of the wide operand, its threads being the parts of k
+//   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other, or, where they are more
+// than 512, in chains of 512, as in summation.h; parts are added by halves.
+#include "lowering/emit/gpu/matmul.h"
+#include "lowering/graph/split_k.h"
+
+#define WARP 32
+#define PARTS WARP  // of k
+#define STEPS 8  // side by side of a part: 16 bytes of a half type
+#define GROUPS 8  // warps of a block
+#define MOST_SUMS 32  // a thread has
+#define THREADS 256  // of a block whose lines lie side by side
+#define ACROSS (THREADS / PARTS)  // threads beside each other
+#define MANY_WARPS 1024  // enough to keep memory busy
+
+typedef struct narrow {
+  tc_gemm *p;
+  tc_gemm_side *few, *wide;
+  int n;  // lines of the few
+  int run;  // lines of a thread side by side, where those of a block are
+  int lines;  // of a warp, or of a block
+  int64_t chain;  // steps of k, of all parts, in a chain; of.k if there is one
+} narrow;
+
+static int64_t few_of(const tc_gemm *p) {
+  return TC_MIN(p->of.m, p->of.n);
+}
+
+bool tc_gemm_narrow_fits(const tc_gemm *p) {
+  return few_of(p) <= TC_GPU_FEW && p->of.k > 0;
+}
+
+// The operand at lines and steps that are bound, in the accumulators' type.
+static tc_val value(narrow *w, const tc_gemm_side *x) {
+  tc_ex *s = w->p->s;
+  return tc_emit_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
+}
+
+static tc_val zeros(narrow *w, int lanes) {
+  return tc_emit_splat(&w->p->s->e, tc_emit_const_f(&w->p->s->e, w->p->acc, 0), lanes);
+}
+
+// What is made where k has ended is not added.
+static tc_val kept(narrow *w, tc_val v) {
+  tc_ex *s = w->p->s;
+  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zeros(w, tc_emit_lanes(&s->e, v)));
+}
+
+// The first of the unit's lines.
+static tc_val first_line(narrow *w, tc_val unit) {
+  tc_gemm *p = w->p;
+  int64_t units = tc_ceil_div(w->wide->extent, w->lines);
+  p->s->at[TC_RANGE_A] = units == 1 ? unit : bin(p->s, TC_N_DIV, unit, i64(p->s, units));
+  p->s->x->extent = p->of.batch * units;
+  return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_N_REM, unit, i64(p->s, units)), w->lines);
+}
+
+static void finish(narrow *w, tc_val sum) {
+  tc_ex *s = w->p->s;
+  tc_ex_enter(s);
+  tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
+  tc_ex_stores(s);
+  tc_ex_leave(s);
+}
+
+// ---- chains ----
+
+// Variables for n sums, and for what their chains add up to, if there are several: else the same.
+static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
+  for (int i = 0; i < n; i++) {
+    sum[i] = tc_emit_var(&w->p->s->e, zeros(w, lanes));
+    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zeros(w, lanes)) : sum[i];
+  }
+}
+
+// Begins a loop up to step `to`, or two: over the chains, and over a chain's steps.
+static tc_val begin_steps(narrow *w, int64_t to, int step) {
+  tc_ex *s = w->p->s;
+  tc_val from = i64(s, 0), last = i64(s, to);
+  if (w->chain < w->p->of.k) {
+    from = loop(s, from, last, w->chain);
+    last = bin(s, TC_N_MIN, add(s, from, i64(s, w->chain)), last);
+  }
+  return loop(s, from, last, step);
+}
+
+static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) {
+  end(w->p->s);
+  if (w->chain == w->p->of.k) return;
+  tc_gemm_add_to_totals(w->p, sum, total, n);
+  end(w->p->s);
+}
+
+// ---- lanes along k ----
+
+// A thread's step of a vector of STEPS each.
+static tc_val picked(narrow *w, tc_val v, int step) {
+  tc_ex *s = w->p->s;
+  return tc_emit_raw(&s->e, TC_N_PICK, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
+}
+
+// Adds steps k to k + WARP * STEPS of every line.
+static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  tc_val few[TC_GPU_FEW];
+  s->at[TC_RANGE_K0] = k;
+  for (int i = 0; i < w->n && s->st == TC_OK; i++) {
+    s->at[w->few->range] = i64(s, i);
+    few[i] = kept(w, tc_emit_splat(&s->e, value(w, w->few), s->lanes));
+  }
+  for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
+    tc_val at = add(s, line, i64(s, j));
+    if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
+    s->at[w->wide->range] = at;
+    tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+    for (int i = 0; i < w->n; i++)
+      for (int k1 = 0; k1 < STEPS; k1++)
+        tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+  }
+}
+
+static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  s->lanes = 1, s->vector = -1;
+  for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
+    tc_val at = add(s, line, i64(s, j));
+    bool some = w->wide->extent % w->lines && j > 0;
+    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, at, i64(s, w->wide->extent)), TC_NONE, TC_NONE, 0);
+    for (int i = 0; i < w->n; i++) {
+      s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
+      finish(w, tc_emit_raw(&s->e, TC_N_HREDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+    }
+    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+  }
+}
+
+static void along_k(narrow *w) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  tc_val sum[MOST_SUMS], total[MOST_SUMS];
+  s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
+  tc_val line = first_line(w, tc_gemm_units(s));
+  s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
+  begin_sums(w, WARP, w->n * w->lines, sum, total);
+  int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
+  if (pairs > 0) {  // two at once: more of the operand is on its way
+    tc_val k = begin_steps(w, pairs, 2 * s->lanes);
+    step_along(w, line, k, sum);
+    step_along(w, line, add(s, k, i64(s, s->lanes)), sum);
+    end_steps(w, w->n * w->lines, sum, total);
+  }
+  if (pairs < whole) step_along(w, line, i64(s, pairs), sum);
+  if (whole < p->of.k) {
+    tc_ex_set_mask(s, i64(s, whole), i64(s, p->of.k));
+    step_along(w, line, i64(s, whole), sum);
+    s->mask = TC_NONE;
+  }
+  if (w->chain < p->of.k) tc_gemm_add_to_totals(p, sum, total, w->n * w->lines);
+  s->bound[TC_RANGE_K0] = false;
+  tc_gemm_operands_read(p);
+  finish_along(w, line, total);
+  end(s);
+}
+
+// ---- lines side by side ----
+
+// Adds step k + off of every part.
+static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
+  tc_ex *s = w->p->s;
+  s->at[TC_RANGE_K0] = k, s->off[TC_RANGE_K0] = off;
+  tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
+  s->mask = tc_gemm_both(s, here, inside);
+  tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+  s->mask = inside;
+  for (int i = 0; i < w->n && s->st == TC_OK; i++) {
+    s->at[w->few->range] = i64(s, i);
+    tc_val few = kept(w, tc_emit_splat(&s->e, value(w, w->few), THREADS));
+    tc_emit_set(&s->e, sum[i], tc_gemm_multiply_add(w->p, few, v, sum[i]));
+  }
+  s->mask = TC_NONE;
+}
+
+// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie `all` apart.
+static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
+  tc_ex *s = w->p->s;
+  if (step == PARTS) return tc_emit_raw(&s->e, TC_N_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
+  tc_val low = halves(w, at, here, all, first, 2 * step, tile);
+  return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
+}
+
+// Sums of all parts, from the tile, then what follows: an element a thread.
+static void finish_beside(narrow *w, tc_val line, int tile) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  int all = w->n * w->lines;
+  s->run = 1, s->lanes = THREADS, s->vector = w->wide->range;
+  for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
+    tc_val at = add(s, p->thread, i64(s, first));
+    tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
+    tc_val sum = halves(w, at, here, all, 0, 1, tile);
+    tc_val in = tc_gemm_low(s, at, w->lines);
+    s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
+    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = TC_GPU_FEW;
+    s->mask = here;
+    if (w->wide->extent % w->lines) s->mask = tc_gemm_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    finish(w, sum);
+    s->mask = TC_NONE, s->off[w->wide->range] = s->off[w->few->range] = TC_NONE;
+  }
+  s->run = 0, s->lanes = 1, s->vector = -1;
+}
+
+static void beside(narrow *w) {
+  tc_gemm *p = w->p;
+  tc_ex *s = p->s;
+  int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
+  tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
+  p->threads = THREADS;
+  s->x->nest.threads = THREADS, s->x->nest.groups = 1;
+  p->thread = tc_gemm_all_threads(s, THREADS);
+  tc_val line = first_line(w, tc_gemm_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
+  s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
+  s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
+  s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
+  begin_sums(w, s->lanes, w->n, sum, total);
+  tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
+  tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
+  for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
+  end_steps(w, w->n, sum, total);
+  s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
+  for (int i = 0; i < w->n; i++) {
+    tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
+    (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
+  }
+  tc_gemm_operands_read(p);
+  finish_beside(w, line, tile);
+  end(s);
+}
+
+void tc_gemm_narrow(tc_gemm *p) {
+  bool rows = p->of.m <= p->of.n;
+  narrow w = {.p = p, .few = rows ? &p->a : &p->b, .wide = rows ? &p->b : &p->a, .n = (int)few_of(p)};
+  w.chain = TC_MIN(p->of.k, PARTS * TC_CHAIN);
+  const tc_gemm_side *x = w.wide;
+  if (x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) == 1) {
+    w.lines = 1;
+    while (w.lines < 4 && 2 * w.lines * w.n <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS) w.lines *= 2;
+    along_k(&w);
+    return;
+  }
+  w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, TC_MIN(TC_GEMM_COPIED / x->bytes, 8)) : 1;
+  while (w.run > 1 && (x->extent % w.run || w.run * w.n > MOST_SUMS)) w.run /= 2;
+  w.lines = ACROSS * w.run;
+  beside(&w);
+}

@@ -1,0 +1,119 @@
+// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps through k, reading what it multiplies from the block's
+// memory, several lines at a time. While a chunk of k is multiplied, the next one is on its way to registers.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on a processor, whatever the tile.
+#include "lowering/emit/gpu/matmul.h"
+
+#define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
+#define TOGETHER 2  // rows of each thread that become rows of the result at a time
+#define MOST 8  // lines of a thread
+
+// Registers hold what a thread multiplies, so that elements of 8 bytes allow half as many.
+static const tc_gemm_cut cuts[] = {
+    {128, 128, 16, 8, 8, 1.0}, {128, 64, 16, 8, 4, 0.9}, {64, 128, 16, 4, 8, 0.9}, {64, 64, 16, 4, 4, 0.75}, {32, 64, 16, 4, 4, 0.6},
+    {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
+};
+
+// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side over all threads.
+static int wide(const tc_gemm *p, int lines) {
+  return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
+}
+
+const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n) {
+  int from = tc_type_bytes(p->acc) == 8 ? 3 : 0;
+  return *n = (int)(sizeof cuts / sizeof *cuts) - from, cuts + from;
+}
+
+bool tc_gemm_simt_plan(tc_gemm *p) {
+  int n;
+  const tc_gemm_cut *all = tc_gemm_simt_cuts(p, &n), *cut = tc_gemm_choose(p, all, n);
+  if (!cut) return false;
+  p->by = *cut;
+  p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
+  tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc);
+  tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc);
+  p->a.stages = p->b.stages = 2;
+  p->sums_rows = p->by.rows / p->by.down * TC_MIN(TOGETHER, wide(p, p->by.down));
+  return true;
+}
+
+typedef struct grid {
+  tc_val x, y;  // the thread's place: its first column and row of every group
+  int of_a, of_b;  // lines read at once
+} grid;
+
+// The `lines` lines of the operand at step k that the thread multiplies.
+static void fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, int each, tc_val *v) {
+  tc_ex *s = p->s;
+  for (int i = 0; i < lines; i += each) {
+    tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
+    tc_val group = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
+    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_N_PICK, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+  }
+}
+
+// Step k of the tiles at element from_a and from_b.
+static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val k, const tc_val *acc) {
+  tc_ex *s = p->s;
+  tc_val a[MOST], b[MOST];
+  fragment(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
+  fragment(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
+  for (int i = 0; i < p->by.down; i++)
+    for (int j = 0; j < p->by.across; j++) {
+      tc_val sum = acc[i * p->by.across + j];
+      tc_emit_set(&s->e, sum, tc_gemm_multiply_add(p, a[i], b[j], sum));
+    }
+}
+
+static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
+  tc_ex *s = p->s;
+  tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
+  tc_val rest = i64(s, p->by.steps), whole = rest;
+  if (p->of.k % p->by.steps) {
+    rest = bin(s, TC_N_MIN, rest, sub(s, i64(s, p->of.k), k0));
+    whole = sub(s, rest, bin(s, TC_N_REM, rest, i64(s, STEPS_A_TURN)));
+  }
+  tc_val k = loop(s, i64(s, 0), whole, STEPS_A_TURN);
+  for (int i = 0; i < STEPS_A_TURN; i++) step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
+  end(s);
+  if (p->of.k % STEPS_A_TURN == 0) return;
+  k = loop(s, whole, rest, 1);
+  step(p, g, from_a, from_b, k, acc);
+  end(s);
+}
+
+// The accumulators of rows first to first + n of every thread, as rows of the tile `sums`.
+static void put_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
+  tc_ex *s = p->s;
+  int across = p->by.across;
+  tc_val row = times(s, tc_gemm_high(s, p->thread, p->by.columns / across), n);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < across; j += g->of_b) {
+      tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)), add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
+      tc_val v = tc_gemm_join(s, acc + (first + i) * across + j, g->of_b);
+      (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
+    }
+}
+
+void tc_gemm_simt(tc_gemm *p) {
+  tc_ex *s = p->s;
+  int n_acc = p->by.down * p->by.across;
+  tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, p->acc, 0), p->threads);
+  grid g = {.of_a = wide(p, p->by.down), .of_b = wide(p, p->by.across)};
+  int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
+  g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
+  g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
+  for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(&s->e, zero);
+  tc_gemm_totals(p, acc, total, n_acc);
+  if (p->of.k > 0) {
+    tc_gemm_chunk chunk;
+    tc_gemm_chunks_begin(p, &chunk);
+    multiply(p, &g, chunk.k0, chunk.stage, acc);
+    tc_gemm_end_chain(p, chunk.k0, p->by.steps, acc, total, n_acc);
+    tc_gemm_chunks_end(p, &chunk);
+  }
+  tc_gemm_operands_read(p);
+  for (int i = 0; i < p->by.down && s->st == TC_OK; i += n) {
+    put_rows(p, &g, i, n, total);
+    tc_gemm_finish(p, (tc_gemm_rows){i / g.of_a * (p->by.rows / p->by.down * g.of_a) + i % g.of_a, n, g.of_a});
+  }
+}

@@ -1,0 +1,164 @@
+// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and all columns of the tile, whose accumulators are in registers,
+// read from boxes of the block's memory that one thread has fetched from there where they lie, some chunks of k ahead. While a chunk is multiplied the one
+// before is waited for, and its stage fetched anew.
+// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not aligned, is for matmul_mma.c.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul.h"
+
+#define STEPS TC_NEST_BOX  // of k in a chunk: a box's
+#define STAGES 4  // chunks that there is room for
+#define GROUP 128  // threads that work on 64 rows
+#define ROWS 64
+#define BOX (TC_NEST_BOX * TC_NEST_BOX)  // elements
+#define ALIGNED 8  // elements that places of rows are multiples of
+#define MOST_EXTENT (INT64_C(1) << 31)
+#define MOST_STRIDE (INT64_C(1) << 39)
+#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
+
+// Speeds are guessed, by what is read for each element: none was measured.
+static const tc_gemm_cut cuts[] = {
+    {128, 256, STEPS, 2, 1, 1.0}, {128, 128, STEPS, 2, 1, 0.8}, {64, 256, STEPS, 1, 1, 0.7},
+    {64, 128, STEPS, 1, 1, 0.6},  {128, 64, STEPS, 2, 1, 0.6},  {64, 64, STEPS, 1, 1, 0.45},
+};
+
+const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n) {
+  return *n = COUNT(cuts), cuts;
+}
+
+// ---- operands as maps ----
+
+static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
+  const tc_extents *e = &p->s->ext;
+  tc_index flat = x->flat;
+  int64_t line, k, batch;
+  if (!x->plain || x->n_cond || p->s->g->node[x->source].type != tc_gemm_type_of(p, x)) return false;
+  tc_ix_simplify(&flat, e);
+  if (!tc_ix_take_stride(&flat, x->range, &line) || !tc_ix_take_stride(&flat, TC_RANGE_K0, &k) || !tc_ix_take_stride(&flat, TC_RANGE_A, &batch))
+    return false;
+  x->turned = k != 1;
+  int64_t row = x->turned ? k : line, across = x->turned ? x->extent : p->of.k, down = x->turned ? p->of.k : x->extent;
+  if (p->of.batch == 1) batch = 0;
+  x->map = (tc_nmap){.first = flat.base, .extent = {across, down, batch ? p->of.batch : 1}, .stride = {row, batch ? batch : row * down}};
+  bool fits = flat.n == 0 && (k == 1 || line == 1) && batch >= 0 && row >= across && flat.base >= 0 && flat.base % ALIGNED == 0;
+  for (int i = 0; i < 3; i++) fits = fits && x->map.extent[i] < MOST_EXTENT;
+  for (int i = 0; i < 2; i++) fits = fits && x->map.stride[i] % ALIGNED == 0 && x->map.stride[i] < MOST_STRIDE;
+  return fits;
+}
+
+bool tc_gemm_wgmma_fits(tc_gemm *p) {
+  bool large = p->of.m >= ROWS && p->of.n >= TC_NEST_BOX && p->of.k >= STEPS;
+  return p->s->target->wgmma && large && find_map(p, &p->a) && find_map(p, &p->b);
+}
+
+static void plan_side(tc_gemm *p, tc_gemm_side *x, int size) {
+  x->size = size, x->type = tc_gemm_type_of(p, x);
+  x->stages = STAGES, x->stage = (int64_t)size * STEPS;
+}
+
+bool tc_gemm_wgmma_plan(tc_gemm *p) {
+  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts, COUNT(cuts));
+  if (!cut) return false;
+  p->by = *cut;
+  p->threads = p->by.down * GROUP;
+  plan_side(p, &p->a, p->by.rows);
+  plan_side(p, &p->b, p->by.columns);
+  p->sums_rows = p->by.down * 16;
+  return true;
+}
+
+// Called for the left operand first: their maps are the nest's 0 and 1.
+static void add_map(tc_gemm *p, tc_gemm_side *x) {
+  tc_nest *nest = &p->s->x->nest;
+  x->map.buffer = (uint32_t)tc_ex_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
+  nest->map[nest->n_map++] = x->map;
+}
+
+// ---- a chunk of k ----
+
+typedef struct stages {
+  tc_val first;  // chunks that the block has fetched for earlier units, as far as it matters for stages and their turns
+  tc_val group;  // of the left operand, where in a stage each thread's rows are
+} stages;
+
+static tc_val op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
+  tc_val v = tc_emit_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
+  if (!p->s->e.failed) p->s->x->nest.inst[v].flags = flags;
+  return v;
+}
+
+static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc_val chunk) {
+  tc_ex *s = p->s;
+  tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
+  for (int i = 0; i < x->size / TC_NEST_BOX; i++) {
+    tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_NEST_BOX));
+    tc_val v = op(p, TC_N_FETCH, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    if (!s->e.failed) s->x->nest.inst[v].src[3] = chunk;
+  }
+}
+
+// The chunk from step k0 on, if there is one.
+static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
+  tc_ex *s = p->s;
+  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
+  fetch_side(p, &p->a, 0, k0, chunk);
+  fetch_side(p, &p->b, 1, k0, chunk);
+  tc_emit_end(&s->e, TC_N_ENDIF);
+}
+
+static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
+  tc_ex *s = p->s;
+  stages at;
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
+  at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
+  at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
+  tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
+  fetch(p, &at, times(s, stage, STEPS));
+  end(s);
+  tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
+  (void)op(p, TC_N_ARRIVED, chunk, TC_NONE, TC_NONE, 0, 0);
+  tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
+  (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
+  (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 1, 0);
+  if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
+    (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
+    tc_gemm_add_to_totals(p, &sums, &total, 1);
+    tc_emit_end(&s->e, TC_N_ENDIF);
+  }
+  fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
+  end(s);
+  (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
+}
+
+// ---- what comes of it ----
+
+// The rows of one warp of every four, as rows of the tile `sums`.
+static void put_rows(tc_gemm *p, int warp, tc_val sums) {
+  tc_ex *s = p->s;
+  tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_N_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
+  tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
+  for (int j = 0; j < p->by.columns / 8; j++) {
+    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
+    for (int half = 0; half < 2; half++) {
+      tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
+      (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
+    }
+  }
+}
+
+void tc_gemm_wgmma(tc_gemm *p) {
+  tc_ex *s = p->s;
+  add_map(p, &p->a);
+  add_map(p, &p->b);
+  s->x->nest.stages = STAGES;
+  tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
+  tc_val sums = tc_emit_var(&s->e, zero);
+  tc_val total;
+  tc_gemm_totals(p, &sums, &total, 1);
+  accumulate(p, sums, total);
+  tc_gemm_operands_read(p);
+  for (int warp = 0; warp < 4 && s->st == TC_OK; warp++) {
+    put_rows(p, warp, total);
+    tc_gemm_finish(p, (tc_gemm_rows){16 * warp, 16, ROWS});
+  }
+}

@@ -1,0 +1,231 @@
+// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
+//
+// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch (tiling/gemm.c chooses them):
+//   for each chunk of K (one unless K is long):
+//     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place (pack.c)
+//     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k (micro_kernel.c)
+//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time; of large products all rows do, and each panel
+//     serves some tiles before the next one)
+//   what follows: straight from the registers where it is one store, else from memory, row by row
+// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it is cut, and its units.
+// f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where the processor has a dot product of pairs of bf16 that is worth it
+// (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
+// starts one only every 2.3 cycles where it starts two multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
+// twice as many. It takes denormals for zeros, so TC_STRICT does without.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), of pairs the second before the first, so its bits depend on no
+// blocking, and on the instruction set only in whether it has a fused multiply-add and that dot product.
+#include "lowering/emit/matmul/matmul.h"
+
+#include "runtime/options.h"
+
+#define E (&p->s->e)
+
+static void unit_of(tc_product *p, tc_product_unit *u) {
+  tc_ex *s = p->s;
+  u->k0 = tc_ex_i64(s, 0), u->k1 = tc_ex_i64(s, p->of.k);
+  if (p->by.turn || p->by.stream || (p->by.once && p->chunks)) {
+    tc_product_multiply_few(p, u);
+    return;
+  }
+  bool chains = p->chains && p->chunks;
+  u->chain = u->k0, u->chain_end = u->k1;
+  if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
+  if (p->chunks) {
+    u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
+    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
+  }
+  if (p->by.pack) tc_product_pack(p, u);
+  tc_product_multiply_unit(p, u);
+  if (p->chunks) end(p->s);
+  if (chains) end(p->s);
+}
+
+static bool find_product(tc_product *p) {
+  tc_ex *s = p->s;
+  int n_stored = 0;
+  p->node = TC_NONE;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (tc_op_kind_of(s->g->node[n].op) == TC_KIND_CONTRACT) p->node = n;
+    n_stored += tc_ex_must_store(s, n);
+  }
+  const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
+  p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
+  p->acc = tc_ex_compute_type(x->type);
+  p->direct = n_stored == 1 && tc_ex_must_store(s, p->node);
+  s->ext.of[TC_RANGE_K0] = p->of.k;
+  return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
+}
+
+// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough: by shape alone, whatever the factors are made
+// of. False if one must be stored first, which the expansion then says.
+static bool choose_step(tc_product *p) {
+  const uint32_t *in = p->s->g->node[p->node].in;
+  bool pairs = tc_blocks_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
+  bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
+  p->step = pairs ? 2 : 1;
+  p->packed_type = pairs ? TC_I32 : p->acc;
+  p->of.k /= p->step, p->a.segment /= p->step;
+  p->halves = p->b.words && !pairs;
+  if (p->halves) p->b.row /= 2;
+  bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
+  if (left_fits && right_fits) return true;
+  p->s->x->unsaid = in[left_fits];
+  tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
+  return false;
+}
+
+static tc_operand operand_of(const tc_product *p, const tc_factor *f) {
+  tc_type type = p->step > 1 ? TC_I32 : f->words ? TC_BF16 : f->type;
+  return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
+}
+
+// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie side by side.
+static int64_t in_steps(const tc_product *p, int64_t distance) {
+  int64_t steps = tc_ceil_div(distance, p->step);
+  return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
+}
+
+// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
+static tc_product_facts facts_of(const tc_product *p) {
+  tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
+  f.left.row = in_steps(p, f.left.row);
+  if (!p->b.words) f.right.col = in_steps(p, f.right.col);
+  return f;
+}
+
+static tc_val base_of(tc_product *p, const tc_factor *f) {
+  int64_t stride;
+  tc_val vec;
+  return tc_ex_index_value(p->s, f->base, &stride, &vec);
+}
+
+static void make_tiles(tc_product *p) {
+  const tc_blocks *by = &p->by;
+  int64_t tile = (int64_t)by->rows * by->lanes;
+  if (by->pack) p->packed = tc_ex_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
+  p->a_pitch = by->chunk + 16;
+  if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
+  if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
+  int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
+  bool waits = p->chains ? by->turn || by->chunk < p->chain : !p->direct || by->turn || by->stream;
+  if (waits) p->sums = tc_ex_tile(p->s, p->acc, sums);
+  if (p->chains) p->totals = tc_ex_tile(p->s, p->acc, sums);
+  if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_ex_tile(p->s, p->acc, sums);
+}
+
+// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
+static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
+  tc_ex *s = p->s;
+  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val o = loop(s, begin, finish, 1), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
+  *block = blocks == TC_NONE ? zero : bin(s, TC_N_REM, o, blocks);
+  *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
+  s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
+  p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
+}
+
+static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
+  return bin(p->s, TC_N_MIN, add(p->s, from, many), most);
+}
+
+static tc_val if_several(tc_product *p, int64_t many) {
+  return many == 1 ? TC_NONE : i64(p->s, many);
+}
+
+static void units_of_tiles(tc_product *p) {
+  tc_ex *s = p->s;
+  const tc_blocks *by = &p->by;
+  tc_val block, column;
+  begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
+  tc_product_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
+  u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)), u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
+  u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_N_MIN, u.t0, i64(s, by->tall)));
+  unit_of(p, &u);
+  s->mask = TC_NONE;
+  end(s);
+}
+
+// What follows the product reads more than caches hold of its own size, as an optimizer behind the gradient of a weight does: that is asked for a line at a time
+// while the tile before is multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's gradients of weights on a Zen 4 1.04 times as
+// fast so.
+static void find_read(tc_product *p) {
+  tc_ex *s = p->s;
+  const tc_gnode *x = &s->g->node[p->node];
+  p->n_read = 0;
+  if (p->chunks || p->chains || s->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    const tc_gnode *y = &s->g->node[s->gp->member[i]];
+    for (int k = 0; k < y->n_in && y != x; k++) {
+      uint32_t n = tc_group_root(s->gr, y->in[k]);
+      const tc_gnode *z = &s->g->node[n];
+      if (tc_ex_in_group(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc || !tc_ex_is_far(z)) continue;
+      int buf = tc_ex_buffer(s, n), have = 0;
+      while (have < p->n_read && p->read[have] != buf) have++;
+      if (have == p->n_read && have < TC_PRODUCT_READ) p->read[p->n_read++] = buf;
+    }
+  }
+}
+
+// The first row of a tile, where the first `tall` ones have one more than `shorter`.
+static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tall) {
+  return add(p->s, bin(p->s, TC_N_MUL, tile, shorter), bin(p->s, TC_N_MIN, tile, tall));
+}
+
+// Those units of any number of rows, to the row and the column: while a plan runs the one kernel may take the place of the other from one unit to the next.
+// Each goes in pieces that what it keeps in memory has room for.
+static void units_of_rows(tc_product *p) {
+  tc_ex *s = p->s;
+  const tc_blocks *by = &p->by;
+  const tc_units *u0 = s->units;
+  if (u0->columns > 1 && u0->width % by->lanes) {
+    tc_ex_fail(s, TC_ERR_STATE, "a unit begins within a panel");
+    return;
+  }
+  tc_val block, column, columns = tc_ex_more(s, u0->columns), blocks = tc_ex_more(s, u0->blocks),
+                        panels = tc_ex_more(s, tc_ceil_div(u0->width, by->lanes));
+  tc_val unit_tiles = tc_ex_more(s, u0->unit_tiles), all = tc_ex_more(s, u0->tiles), shorter = tc_ex_more(s, u0->rows - 1),
+         tall = tc_ex_more(s, u0->tall);
+  begin_units(p, columns, blocks, &column, &block);
+  tc_val tile = bin(s, TC_N_MUL, block, unit_tiles);
+  tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
+  tc_val panel = bin(s, TC_N_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
+  tc_product_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
+  if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
+  u.p0 = loop(s, panel, last_panel, by->unit_panels), u.p1 = until(p, u.p0, i64(s, by->unit_panels), last_panel);
+  unit_of(p, &u);
+  s->mask = TC_NONE;
+  end(s);
+  if (p->chunks) end(s);
+  end(s);
+}
+
+void tc_ex_product(tc_ex *s) {
+  tc_product whole = {.s = s}, *p = &whole;
+  if (!find_product(p)) return;
+  s->x->is_product = true;
+  if (!choose_step(p)) return;
+  s->x->product = facts_of(p), s->x->product_node = p->node;
+  if (s->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
+    tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
+    return;
+  }
+  p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
+  p->chunks = p->by.chunk < p->of.k;
+  p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
+  p->chains = p->chain < p->of.k;
+  p->direct &= !p->chunks && !p->chains;
+  make_tiles(p);
+  find_read(p);
+  s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
+  tc_ex_preload(s);
+  s->x->units = s->units ? *s->units : tc_blocks_units(&p->by);
+  if (s->units)
+    units_of_rows(p);
+  else
+    units_of_tiles(p);
+  s->x->extent = s->gp->a * s->x->units.columns * s->x->units.blocks;
+  s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+}

@@ -1,0 +1,408 @@
+// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k, and what follows the finished ones.
+//
+// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each panel stays in the cache for several tiles. Meanwhile memory
+// is asked for what comes next: the next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
+// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks, it waits in a tile between them.
+#include <limits.h>
+
+#include "lowering/emit/matmul/matmul.h"
+
+#define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
+// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024
+// 1.16, 128x768x3072 1.07, 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072, 512x3072x768 and their turned ones 1.01 to
+// 1.02 and 1.0, 1024x1024x1024 1.0.
+#define ASKING_ROWS 512
+#define MOST_HEIGHTS 3  // of tiles
+
+// Rows from the first up to the last, in tiles of so many.
+typedef struct tiles {
+  int rows;
+  tc_val first, last;
+} tiles;
+
+#define E (&p->s->e)
+
+// ---- what follows ----
+
+// What follows the product, at the present panel and one row. What it reads, unless that is asked for as the tile is multiplied (find_read), is asked for where the
+// tile above ends: in a step of GPT-2's training 2 % of the time.
+static void finish_row(tc_product *p, tc_val row, tc_val sum) {
+  tc_ex *s = p->s;
+  tc_ex_enter(s);
+  s->at[TC_RANGE_F] = row;
+  tc_type type = s->g->node[p->node].type;
+  tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_emit_cast(E, tc_emit_settled(E, sum), p->acc) : sum, type));
+  s->stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
+  if (!p->n_read) s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
+  tc_ex_stores(s);
+  s->stream = false, s->ahead = 0, s->far = false;
+  tc_ex_leave(s);
+}
+
+void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, rows), 1);
+  int tile = !p->chains ? p->sums : tc_chain_groups(p->of.k) ? p->groups : p->totals;
+  finish_row(p, add(p->s, row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
+  end(p->s);
+}
+
+// ---- multiplying ----
+
+// The index's value where the range has this one.
+static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val value) {
+  tc_ex *s = p->s;
+  tc_val vec, outer = s->at[range];
+  int64_t stride;
+  bool bound = s->bound[range];
+  s->at[range] = value, s->bound[range] = true;
+  tc_val at = tc_ex_index_value(s, *x, &stride, &vec);
+  s->at[range] = outer, s->bound[range] = bound;
+  return at;
+}
+
+tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i) {
+  tc_val constant = i64(p->s, i);
+  if (p->by.widen_a) return add(p->s, r->packed, i64(p->s, i * p->a_pitch));
+  if (p->by.pack_a) return add(p->s, r->packed, constant);
+  if (p->a.scattered) return add(p->s, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p->s, r->row, constant)));
+  return add(p->s, add(p->s, p->a.at, times(p->s, r->row, p->a.row)), i64(p->s, i * p->a.row));
+}
+
+tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k) {
+  if (p->by.pack_a || p->by.widen_a) return times(p->s, sub(p->s, k, r->k0), p->by.pack_a ? r->n : 1);
+  return times(p->s, k, p->step * p->a.col);
+}
+
+tc_val tc_product_load_a(tc_product *p, tc_val at) {
+  if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_N_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1, TC_NONE);
+  return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+}
+
+tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum) {
+  if (p->step > 1) return tc_emit_dot(E, a, b, sum);
+  return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
+}
+
+static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
+  return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
+}
+
+// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all of it. Read when it is needed, a panel would hold up
+// the first tile; so it comes while this one is multiplied.
+static int64_t share_of(const tc_product *p) {
+  return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
+}
+
+// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the second-level cache.
+static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
+  for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
+}
+
+// Word k of the present panel where that lies in memory as words.
+static tc_val load_words(tc_product *p, tc_val k) {
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
+  if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
+  return tc_emit_raw(E, TC_N_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
+}
+
+// A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
+static tc_val load_packed(tc_product *p, tc_val at) {
+  if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
+  return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
+}
+
+// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the first at an even k.
+static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
+  if (p->by.pack) {
+    tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
+    return load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
+  }
+  if (!p->b.words) return tc_product_load_b(p, k);
+  if (!p->halves || even) *word = load_words(p, k);
+  return p->halves ? tc_product_half_of(p, *word, !even) : *word;
+}
+
+// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
+static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
+                           tc_val *acc) {
+  if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
+  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
+  if (p->by.ask_apart) tc_emit_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
+  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
+}
+
+// Pieces of memory, of so many lines, so many elements apart.
+typedef struct pieces_of {
+  int64_t n, lines, apart;
+} pieces_of;
+
+// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at step k: line by line, piece after piece, to the second-level
+// cache.
+static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
+  int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
+  tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  for (int i = 0; i < a_turn; i++) {
+    tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
+    tc_val piece = tc_emit_bin(E, TC_N_DIV, line, i64(p->s, x->lines)), in_piece = tc_emit_bin(E, TC_N_REM, line, i64(p->s, x->lines));
+    tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
+    tc_emit_prefetch(E, f->buf, add(p->s, from, at), true);
+  }
+}
+
+// Asks for the next tile's rows of a.
+static void ask_for_rows(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
+  pieces_of rows = {r->n, tc_ceil_div(p->by.chunk * p->step, line_of(p->a.type)), p->a.row};
+  ask_by_turns(p, &p->a, &rows, add(p->s, tc_product_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
+}
+
+// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that lies along k. On a Zen 4 at one thread, times as fast as one
+// line of each row to the first-level cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b along k: 32x4096x4096
+// 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
+static pieces_of next_pieces(const tc_product *p) {
+  int line = line_of(p->b.type);
+  int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
+  if (p->b.col == 1) return (pieces_of){tc_ceil_div(rows, shares), tc_ceil_div(columns, line), p->b.row};
+  return (pieces_of){tc_ceil_div(columns, shares), tc_ceil_div(rows, line), p->b.col};
+}
+
+// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly over the turns of the innermost loop, to the second-level cache.
+static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
+  tc_ex *s = p->s;
+  int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
+  tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = tc_emit_bin(E, TC_N_DIV, times(s, turn, r->n * lines), i64(s, turns));
+  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_emit_bin(E, TC_N_DIV, at, i64(s, lines)));
+  row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
+  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_emit_bin(E, TC_N_REM, at, i64(s, lines)), line));
+  for (int i = 0; i < p->n_read; i++) tc_emit_prefetch(E, p->read[i], at, true);
+}
+
+void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+  tc_ex *s = p->s;
+  tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
+  bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
+  for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
+  if (pieces) {
+    bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
+    tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_N_REM, u->k0, i64(s, p->a.segment)));
+    segment = loop(p->s, first, u->k1, p->a.segment);
+    in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
+    tc_val from = whole ? segment : bin(s, TC_N_MAX, segment, u->k0), to = add(p->s, segment, tc_ex_i64(s, p->a.segment));
+    k = loop(p->s, from, whole ? to : bin(s, TC_N_MIN, to, u->k1), p->by.unroll);
+    in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
+  } else {
+    k = one_turn ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
+  }
+  if (r->next != TC_NONE) {
+    pieces_of next = next_pieces(p);
+    ask_by_turns(p, &p->b, &next, r->next, u, k);
+  }
+  if (p->by.ask_a) ask_for_rows(p, r, u, k);
+  if (p->n_read) ask_for_read(p, r, u, k);
+  for (int i = 0; i < p->by.unroll; i++) {
+    tc_val row = add(p->s, k, tc_ex_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
+    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : tc_product_in_row_of_a(p, r, row), acc);
+  }
+  if (!one_turn) end(p->s);
+  if (pieces) end(p->s);
+}
+
+void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+  tc_val zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
+  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
+  if (so_far != TC_NONE) {
+    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, so_far, TC_NONE, TC_NONE, 0);
+    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
+    tc_emit_end(E, TC_N_ENDIF);
+  }
+  tc_product_accumulate(p, r, u, panel, acc);
+}
+
+static void begin_if(tc_product *p, tc_val cond) {
+  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+}
+
+// sum[i] += what is in the tile, where there is something, which goes back there.
+static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
+  tc_ex *s = p->s;
+  begin_if(p, tc_emit_un(E, TC_N_NOT, is_first));
+  for (int i = 0; i < n; i++) {
+    tc_val before = tc_emit_raw(E, TC_N_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
+    tc_emit_set(E, sum[i], bin(s, TC_N_ADD, before, sum[i]));
+  }
+  tc_emit_end(E, TC_N_ENDIF);
+  for (int i = 0; i < n; i++) store_tile(p, tile, add(s, at, i64(s, i * apart)), sum[i]);
+}
+
+void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
+  tc_ex *s = p->s;
+  tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
+  bool groups = tc_chain_groups(p->of.k);
+  add_to_tile(p, p->totals, bin(s, TC_N_EQ, groups ? bin(s, TC_N_REM, chain, group) : chain, zero), at, apart, acc, n);
+  if (!groups) return;
+  begin_if(p, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
+  add_to_tile(p, p->groups, bin(s, TC_N_LT, chain, group), at, apart, acc, n);
+  tc_emit_end(E, TC_N_ENDIF);
+}
+
+// The present panel's sums over all of k, which is not in chunks, chain by chain.
+static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+  tc_ex *s = p->s;
+  tc_product_rows rows = *r;
+  tc_product_unit part = *u;
+  part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
+  if (r->ahead != TC_NONE) rows.ahead = add(s, r->ahead, times(s, sub(s, part.k0, u->k0), share_of(p)));
+  tc_product_sum(p, &rows, &part, panel, TC_NONE, acc);
+  tc_product_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
+  end(s);
+}
+
+// The same of a chunk, and what follows the last one.
+static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+  tc_ex *s = p->s;
+  bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
+  tc_val ends = bin(s, TC_N_EQ, u->k1, u->chain_end);
+  tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
+  if (waits) {
+    begin_if(p, tc_emit_un(E, TC_N_NOT, ends));
+    for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
+    tc_emit_end(E, TC_N_ENDIF);
+    begin_if(p, ends);
+  }
+  tc_product_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
+  if (waits) tc_emit_end(E, TC_N_ENDIF);
+}
+
+void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
+  tc_ex *s = p->s;
+  tc_val acc[32];
+  if (p->chains && p->chunks)
+    sum_chunk(p, r, u, panel, so_far, acc);
+  else if (p->chains)
+    sum_chains(p, r, u, panel, acc);
+  else
+    tc_product_sum(p, r, u, panel, so_far, acc);
+  if (p->direct) {
+    for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
+    return;
+  }
+  for (int i = 0; i < r->n && !p->chains; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
+  if (p->chunks) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  tc_product_finish_rows(p, r->row, r->n, r->sums);
+  if (p->chunks) tc_emit_end(E, TC_N_ENDIF);
+}
+
+// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.
+static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
+  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, u->chain) : TC_NONE;
+  if (p->chunks) {
+    int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
+    int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
+    r.sums = add(p->s, times(p->s, sub(p->s, r.row, u->row), row), times(p->s, sub(p->s, panel, u->p0), column));
+  }
+  tc_product_multiply(p, &r, u, panel, so_far);
+}
+
+// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its pieces. Where those
+// begin for the tile and the present panel; TC_NONE: nothing is asked for.
+static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
+  bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
+  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->s->units) return TC_NONE;
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
+  tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
+  tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
+  if (rows)
+    row = add(p->s, row, first);
+  else
+    column = add(p->s, column, first);
+  return add(p->s, p->b.at, add(p->s, times(p->s, row, p->b.row), times(p->s, column, p->b.col)));
+}
+
+// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before.
+static tiles tiles_at(tc_product *p, int rows, int64_t before, tc_val from, tc_val to) {
+  tc_val constant = i64(p->s, before);
+  return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
+}
+
+// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of half as many rows, then rows. Returns how many.
+static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
+  int n = 0;
+  if (!p->s->units) {
+    tc_val tall = i64(p->s, p->by.tall);
+    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);
+    return n;
+  }
+  const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
+  tc_val from = u->row;
+  for (int i = 0; i < MOST_HEIGHTS; i++) {
+    int rows = heights[i];
+    if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
+    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_N_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    of[n++] = (tiles){rows, from, to};
+    from = to;
+  }
+  return n;
+}
+
+// Tiles: each over the unit's panels, or each panel over those that are there.
+static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  int rows = t->rows;
+  tc_val first = t->first, last = t->last;
+  bool packs = p->by.pack_a || p->by.widen_a;
+  if (packs) {
+    first = loop(p->s, first, last, p->by.a_tiles * rows);
+    last = tc_emit_bin(E, TC_N_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+  }
+  tc_product_pack_a(p, rows, first, last, u);
+  tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
+  tc_val panel = loop(p->s, u->p0, u->p1, 1);
+  tc_product_enter_panel(p, panel);
+  if (p->by.by_panel) r.row = loop(p->s, first, last, rows);
+  if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
+  r.next = next_of(p, &r, u);
+  multiply_panel(p, r, u, panel);
+  end(p->s);
+  end(p->s);
+  if (packs) end(p->s);
+}
+
+// The same tiles at one panel, of a b that lies in panels.
+static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *u, tc_val panel) {
+  tc_ex *s = p->s;
+  tc_product_rows r = {
+      .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
+    multiply_panel(p, r, u, panel);
+    end(p->s);
+    return;
+  }
+  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
+  tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
+  r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
+  multiply_panel(p, r, u, panel);
+  end(p->s);
+}
+
+// Panel by panel, each of which stays in the cache for all the unit's rows.
+static void multiply_panels(tc_product *p, const tc_product_unit *u) {
+  tiles of[MOST_HEIGHTS];
+  tc_val panel = loop(p->s, u->p0, u->p1, 1);
+  tc_product_enter_panel(p, panel);
+  int n = tiles_of(p, u, of);
+  for (int i = 0; i < n; i++) multiply_rows(p, &of[i], u, panel);
+  end(p->s);
+}
+
+void tc_product_multiply_unit(tc_product *p, const tc_product_unit *u) {
+  tiles of[MOST_HEIGHTS];
+  if (p->b.panel && !p->by.pack_a) {
+    multiply_panels(p, u);
+    return;
+  }
+  int n = tiles_of(p, u, of);
+  for (int i = 0; i < n; i++) multiply_tiles(p, &of[i], u);
+}

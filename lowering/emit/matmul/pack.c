@@ -1,0 +1,246 @@
+// The factors of a product: read where they lie, or packed into tiles of the worker.
+//
+// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it lies along k, in blocks that are read along k and turned in
+// registers. Rows of a that lie apart in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as they lie.
+// b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or
+// two neighbours along k become a word where pairs are multiplied (matmul.c).
+#include "lowering/emit/matmul/matmul.h"
+
+#define PACK_AHEAD 8  // rows of b that packing asks for ahead
+#define WIDENED 16  // elements of a at a time, where its rows are widened
+
+#define E (&p->s->e)
+
+// ---- b, as it lies ----
+
+void tc_product_enter_panel(tc_product *p, tc_val panel) {
+  tc_ex *s = p->s;
+  s->at[TC_RANGE_K] = times(p->s, panel, p->by.lanes);
+  s->mask = TC_NONE;
+  if (p->of.n % p->by.lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, p->of.n));
+}
+
+// The present columns of b at element k, as in memory.
+static tc_val load_columns(tc_product *p, tc_val k) {
+  tc_ex *s = p->s;
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
+  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_emit_raw(E, TC_N_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
+  at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
+  return tc_emit_raw(E, TC_N_GATHER, p->b.type, s->lanes, tc_emit_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
+}
+
+tc_val tc_product_load_b(tc_product *p, tc_val k) {
+  return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
+}
+
+void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far) {
+  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
+}
+
+// ---- b along k, turned ----
+
+// Steps of k in a block that is turned.
+static int turned_steps(const tc_product *p, int size) {
+  return turned_rows(p, size) / p->step;
+}
+
+void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int size, const tc_product_asked *ask) {
+  bool several = turned_rows(p, size) > size;
+  from = add(p->s, from, times(p->s, k, p->step));
+  for (int i = 0; i < size; i++) {
+    tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
+    if (ask) ask_for(p, ask, i64(p->s, i));
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
+    v[i] = several ? tc_emit_raw(E, TC_N_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
+  }
+  tc_emit_turn(E, v, size);
+}
+
+static tc_val int_op(tc_product *p, tc_nest_op op, tc_val a, int64_t b) {
+  return tc_emit_bin(E, op, a, tc_emit_const_i(E, TC_I32, b));
+}
+
+static tc_val float_of(tc_product *p, tc_val bits) {
+  return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
+}
+
+// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there on, which is taken away again, exactly: one operation
+// less than shifting the byte to its place and converting it. A signed byte counts from -128 where its sign is turned round.
+static tc_val byte_of(tc_product *p, tc_val word, int at) {
+  int shift = 8 * (at % 2);
+  bool is_signed = p->b.type == TC_I8;
+  int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
+  if (at >= 2) word = int_op(p, TC_N_USHR, word, 16);
+  tc_val bits = int_op(p, TC_N_XOR, int_op(p, TC_N_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
+  return tc_emit_bin(E, TC_N_SUB, float_of(p, bits), tc_emit_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+}
+
+tc_val tc_product_half_of(tc_product *p, tc_val word, int i) {
+  return float_of(p, i ? int_op(p, TC_N_AND, word, -0x10000) : int_op(p, TC_N_SHL, word, 16));
+}
+
+tc_val tc_product_turned_row(tc_product *p, tc_val v, int i) {
+  switch (tc_blocks_turned_as_one(p->b.type, p->acc)) {
+    case 2: return tc_product_half_of(p, v, i);
+    case 4: return byte_of(p, v, i);
+    default: return v;
+  }
+}
+
+// ---- packing b ----
+
+// Step k + i of the block v, which begins at step k.
+static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
+  int as_one = tc_blocks_turned_as_one(p->b.type, p->acc);
+  tc_val row[2];
+  if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
+  for (int j = 0; j < p->step; j++) {
+    int at = i * p->step + j;
+    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), tc_product_turned_row(p, v[at / as_one], at % as_one));
+  }
+  return p->step > 1 ? tc_emit_words(E, row[0], row[1]) : row[0];
+}
+
+// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
+// waiting for one does not hold up the others.
+static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_val k1, int size) {
+  int lanes = p->by.lanes, steps = turned_steps(p, size);
+  tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
+  tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
+  tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
+  tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
+  tc_product_load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
+  p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
+  for (int i = 0; i < steps; i++) {
+    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
+  }
+  p->s->lanes = lanes;
+  end(p->s);
+  end(p->s);
+  end(p->s);
+}
+
+// Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
+static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+  tc_ex *s = p->s;
+  int lanes = p->by.lanes;
+  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
+  tc_val panel = loop(p->s, p0, p1, 1);
+  tc_product_enter_panel(p, panel);
+  if (!cut) s->mask = TC_NONE;
+  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
+  tc_val v = tc_product_load_b(p, k);
+  store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
+  end(p->s);
+  end(p->s);
+}
+
+// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32 columns are one.
+static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+  tc_ex *s = p->s;
+  int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
+  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
+  tc_val panel = loop(p->s, p0, p1, 1);
+  to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
+  tc_product_enter_panel(p, panel);
+  if (p->b.col == 1 && !cut)
+    for (int i = 0; i < 2; i++) tc_product_ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
+  s->lanes = width;
+  for (int from = 0; from < lanes; from += width) {
+    s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
+    if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    bool plain = p->b.widened == TC_NONE;
+    tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
+    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
+  }
+  s->lanes = lanes;
+  end(p->s);
+  end(p->s);
+}
+
+static void pack_as_read(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+  if (p->step > 1)
+    pack_pairs(p, u, p0, p1, k0, k1, cut);
+  else
+    pack_rows(p, u, p0, p1, k0, k1, cut);
+}
+
+void tc_product_pack(tc_product *p, const tc_product_unit *u) {
+  int size = vector_lanes(p);
+  tc_val whole = tc_emit_bin(E, TC_N_MAX, u->p0, tc_emit_bin(E, TC_N_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
+  if (p->b.row == 1 && size >= 4) {
+    k = whole_rows(p, u->k0, u->k1, turned_steps(p, size));
+    pack_turned(p, u, whole, k, size);
+  }
+  pack_as_read(p, u, u->p0, whole, k, u->k1, false);
+  if (p->of.n % p->by.lanes) pack_as_read(p, u, whole, u->p1, u->k0, u->k1, true);
+}
+
+// ---- packing a ----
+
+static int power_of_two(int n) {
+  int k = 1;
+  while (k < n) k *= 2;
+  return k;
+}
+
+// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
+// k, or is padding.
+static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
+  tc_val v[2];
+  for (int i = 0; i < p->step; i++)
+    v[i] =
+        tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
+  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
+}
+
+// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
+static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  int lanes = power_of_two(rows), all = (int)p->by.a_tiles * rows;
+  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p->s, last, row);
+  tc_val inside = tc_emit_bin(E, TC_N_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
+  inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
+  for (int part = 0; part < 2; part++) {
+    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
+    tc_val k = loop(p->s, u->k0, u->k1, 1);
+    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
+    if (part == 0) {
+      for (int j = 0; j < p->step; j++)
+        for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
+          prefetch(p, p->a.buf, add(p->s, from, tc_ex_i64(s, (PACK_AHEAD + j) * p->a.col + i)));
+      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
+    } else {
+      tc_val i = loop(p->s, tc_ex_i64(s, 0), many, rows);
+      pack_a_tile(p, rows, from, to, i, tc_emit_bin(E, TC_N_LT, numbers, sub(p->s, tc_ex_i64(s, p->of.m), add(p->s, row, i))));
+      end(p->s);
+    }
+    end(p->s);
+    tc_emit_end(E, TC_N_ENDIF);
+  }
+}
+
+// Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
+static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_unit *u) {
+  tc_ex *s = p->s;
+  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_emit_bin(E, TC_N_REM, many, tc_ex_i64(s, WIDENED)));
+  tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
+  tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
+  for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
+    tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
+    tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
+    if (p->step > 1)
+      v = tc_emit_load_words(E, p->a.buf, at, lanes, TC_NONE);
+    else
+      v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+    store_tile(p, p->packed_a, add(p->s, to, k), v);
+    end(p->s);
+  }
+  end(p->s);
+}
+
+void tc_product_pack_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
+  if (p->by.pack_a) pack_columns_of_a(p, rows, row, last, u);
+  if (p->by.widen_a) widen_a(p, row, last, u);
+}

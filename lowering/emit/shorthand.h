@@ -1,0 +1,30 @@
+// Short names for the instructions that kernels with loops of their own are made of, so that an address reads like its formula. Included by emit/matmul/matmul.h,
+// winograd_tile.h, direct.c, forward.h and gpu/ only. Failures stick in s, as builder.h says.
+#ifndef TC_LOWERING_EMIT_SHORTHAND_H
+#define TC_LOWERING_EMIT_SHORTHAND_H
+
+#include "lowering/emit/context.h"
+
+static inline tc_val i64(tc_ex *s, int64_t v) {
+  return tc_ex_i64(s, v);
+}
+static inline tc_val bin(tc_ex *s, tc_nest_op op, tc_val a, tc_val b) {
+  return tc_emit_bin(&s->e, op, a, b);
+}
+static inline tc_val add(tc_ex *s, tc_val a, tc_val b) {
+  return bin(s, TC_N_ADD, a, b);
+}
+static inline tc_val sub(tc_ex *s, tc_val a, tc_val b) {
+  return bin(s, TC_N_SUB, a, b);
+}
+static inline tc_val times(tc_ex *s, tc_val a, int64_t b) {
+  return b == 0 ? i64(s, 0) : tc_ex_scaled(s, a, b);
+}
+static inline tc_val loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
+  return tc_ex_loop(s, from, to, step);
+}
+static inline void end(tc_ex *s) {
+  tc_ex_end_loop(s);
+}
+
+#endif

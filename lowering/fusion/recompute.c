@@ -1,0 +1,349 @@
+// Weighs making a value again against storing it. See recompute.h.
+#include "lowering/fusion/recompute.h"
+
+#include <string.h>
+
+#include "lowering/kir/builder.h"
+#include "runtime/passes.h"
+
+#define MAX_SOURCES 8     // tensors a value is made again from
+#define MAX_SIZE 40       // nodes it takes, counted with repetition
+#define MAX_READS 40      // tensors of others that a kernel reads
+#define CACHE 1000000     // bytes; where kernels leave one another more, what one wrote is gone from the caches when the next reads it
+#define SMALL_PART 8      // a value so many times smaller than what it is a part of is stored rather than made again
+#define NEAR_NS 0.02      // a byte read or written in the caches
+#define FAR_NS 0.08       // in memory
+#define OP_NS 0.02        // an addition on one element
+#define THRIFTY_NS 0.4    // for what is not small, where memory is dear
+#define KERNEL_NS 300.0
+
+// A group that reads a node of another one: at its own positions, which counts once, and so many times at others.
+typedef struct reader {
+  struct reader *next;
+  struct reader *in_bucket;  // of the table by which it is found
+  struct reader **of;  // the list that it is in
+  uint32_t group, moved;
+  bool direct;
+} reader;
+
+typedef struct chain {
+  uint32_t source[MAX_SOURCES], node[MAX_SIZE];  // what is read; what is made, each once
+  int n_source, n_node;
+  uint32_t size;  // as often as nodes are made where none is remembered
+  double cost;    // of the arithmetic of one element then
+  bool ok;
+} chain;
+
+typedef struct work {
+  tc_grouping *gr;
+  const tc_graph *g;
+  const bool *must;
+  bool thrifty, far;   // far: more is stored than the caches hold
+  reader **readers;    // per node
+  reader **makers;     // per node: groups that make it again, each at its own positions
+  uint32_t *n_reads;   // per group: nodes of others that it reads
+  uint32_t *n_stored;  // per group: members that have memory
+  reader **bucket;     // all readers, by their list and group
+  uint32_t n_reader, n_bucket;
+  bool *assigned;      // per node: a leaf that this plan assigns
+  bool *needed;        // per node: a member of its group reads it
+  double *gain, *storing;  // per node that has no memory: what values gain that are made again from it, and what storing it costs
+  uint32_t group;      // being looked at
+  bool failed;
+} work;
+
+static bool has_memory(const work *w, uint32_t n) {
+  return w->gr->stored[n] || w->g->node[n].leaf != TC_LEAF_NONE;
+}
+
+static double bytes_of(const work *w, uint32_t n, double elements) {
+  const tc_gnode *x = &w->g->node[n];
+  return TC_MIN((double)x->shape->count, elements) * (double)tc_type_bytes(x->type);
+}
+
+// Nanoseconds to read or write so many elements of n.
+static double traffic(const work *w, uint32_t n, double elements) {
+  double whole = bytes_of(w, n, (double)w->g->node[n].shape->count);
+  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS : w->thrifty ? THRIFTY_NS : w->far ? FAR_NS : NEAR_NS);
+}
+
+static double domain_of(const tc_group *gp) {
+  return (double)gp->a * (double)gp->f * (double)gp->k;
+}
+
+static reader **bucket_of(const work *w, reader **of, uint32_t group) {
+  uint64_t h = ((uint64_t)(of - w->readers) << 32 | group) * UINT64_C(0x9E3779B97F4A7C15);
+  return &w->bucket[(h >> 32) & (w->n_bucket - 1)];
+}
+
+static reader *find_reader(const work *w, reader **of, uint32_t group) {
+  reader *r = *bucket_of(w, of, group);
+  for (; r && (r->of != of || r->group != group); r = r->in_bucket) tc_count(TC_PASS_REMAKE, 1);
+  return r;
+}
+
+// Twice the buckets, for as many readers. Without memory they stay as they are.
+static void add_buckets(work *w) {
+  reader **was = w->bucket, **more = tc_arena_alloc(w->gr->arena, 2 * (size_t)w->n_bucket * sizeof(reader *));
+  uint32_t n = w->n_bucket;
+  if (!more) return;
+  w->bucket = more, w->n_bucket = 2 * n;
+  for (uint32_t i = 0; i < n; i++)
+    for (reader *r = was[i], *next; r; r = next) {
+      next = r->in_bucket;
+      if (!r->of) continue;  // found no more
+      reader **to = bucket_of(w, r->of, r->group);
+      r->in_bucket = *to, *to = r;
+    }
+}
+
+static void add_reader(work *w, reader **first, uint32_t group, uint32_t moved, bool direct) {
+  reader *r = find_reader(w, first, group);
+  if (!r) {
+    if (!(r = tc_arena_alloc(w->gr->arena, sizeof *r))) {
+      w->failed = true;
+      return;
+    }
+    if (++w->n_reader > w->n_bucket) add_buckets(w);
+    reader **bucket = bucket_of(w, first, group);
+    *r = (reader){.next = *first, .in_bucket = *bucket, .of = first, .group = group};
+    *first = *bucket = r;
+  }
+  r->moved += moved, r->direct |= direct;
+}
+
+static bool reads(const work *w, uint32_t group, uint32_t n) {
+  return find_reader(w, &w->readers[n], group) != NULL;
+}
+
+static void add_read(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
+  if (!reads(w, group, n)) w->n_reads[group]++;
+  add_reader(w, &w->readers[n], group, moved, direct);
+}
+
+static void note_reader(void *arg, uint32_t source, bool moved) {
+  work *w = arg;
+  if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
+}
+
+static bool widens(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  return x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
+}
+
+// Whether it widens what lies in memory, seen by views or not.
+static bool loads(const work *w, uint32_t n) {
+  if (!widens(w, n)) return false;
+  uint32_t m = tc_group_root(w->gr, w->g->node[n].in[0]);
+  while (!has_memory(w, m) && tc_op_kind_of(w->g->node[m].op) == TC_KIND_MOVE && w->g->node[m].n_in == 1)
+    m = tc_group_root(w->gr, w->g->node[m].in[0]);
+  return has_memory(w, m);
+}
+
+// Of one element. What is the same along the last axis is widened once a row.
+static double cost_of(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  bool each_row = x->shape->d.rank == 0 || x->shape->d.dim[x->shape->d.rank - 1] == 1;
+  return widens(w, n) && each_row ? 0 : tc_emit_cost(x->op, x->type);
+}
+
+static void add_source(chain *c, uint32_t n) {
+  for (int i = 0; i < c->n_source; i++)
+    if (c->source[i] == n) return;
+  if (c->n_source == MAX_SOURCES)
+    c->ok = false;
+  else
+    c->source[c->n_source++] = n;
+}
+
+// What n, of so many elements, is made of: elementwise values and views down to what has memory, or would have to have.
+static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
+  const tc_gnode *x = &w->g->node[n];
+  c->cost += cost_of(w, n);
+  tc_count(TC_PASS_REMAKE, 1 + (uint64_t)x->n_in);
+  if (++c->size > MAX_SIZE) c->ok = false;
+  if (!c->ok) return;
+  int i = 0;
+  while (i < c->n_node && c->node[i] != n) i++;
+  if (i == c->n_node) c->node[c->n_node++] = n;
+  for (int k = 0; k < x->n_in && c->ok; k++) {
+    uint32_t s = tc_group_root(w->gr, x->in[k]);
+    const tc_gnode *y = &w->g->node[s];
+    bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
+    if (small && loads(w, s)) computed = false;
+    if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))
+      add_source(c, s);
+    else
+      walk(w, s, count, c);
+  }
+}
+
+typedef struct price {
+  double saved, spent;  // nanoseconds
+  uint32_t stored;      // the source that would have to be stored first, or TC_GROUP_NONE
+  double storing;       // what that costs, contained in spent
+  bool ok;
+} price;
+
+// What the arithmetic of one element costs where the group reads it. At its own positions what it makes anyway is remembered.
+static double cost_in(const work *w, const chain *c, const reader *r) {
+  double cost = 0;
+  for (int i = 0; i < c->n_node && !r->moved; i++)
+    if (!find_reader(w, &w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
+  return r->moved ? c->cost : cost;
+}
+
+// What making v again saves and costs: in every kernel that reads it, and in the one that makes it.
+static price price_of(const work *w, uint32_t v, const chain *c) {
+  const tc_gnode *x = &w->g->node[v];
+  uint32_t home = w->gr->of[v];
+  price p = {.saved = 1.5 * traffic(w, v, (double)x->shape->count), .stored = TC_GROUP_NONE, .ok = c->ok};
+  bool vanishes = w->n_stored[home] == 1;
+  for (int i = 0; i < c->n_source; i++) vanishes &= w->gr->of[c->source[i]] != home;
+  if (vanishes) p.saved += KERNEL_NS + (double)x->shape->count * c->cost * OP_NS;
+  for (int i = 0; i < c->n_source; i++) {
+    uint32_t s = c->source[i];
+    if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
+    if (vanishes && reads(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->group[home]));
+  }
+  p.spent = p.storing;
+  for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
+    tc_count(TC_PASS_REMAKE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
+    double elements = domain_of(&w->gr->group[r->group]) * (r->moved + r->direct);
+    p.saved += traffic(w, v, elements);
+    p.spent += elements * cost_in(w, c, r) * OP_NS;
+    uint32_t n_reads = w->n_reads[r->group] - 1, n_large = 0;
+    for (int i = 0; i < c->n_source; i++) {
+      uint32_t s = c->source[i];
+      if (w->gr->of[s] == r->group && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
+      if (reads(w, r->group, s)) continue;
+      n_large += w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
+      if (w->assigned[s] || ++n_reads > MAX_READS || (w->thrifty && n_large > 1)) p.ok = false;
+      p.spent += traffic(w, s, elements);
+      if (s == p.stored) p.storing += traffic(w, s, elements);
+    }
+  }
+  return p;
+}
+
+static void make_again(work *w, uint32_t v, const chain *c) {
+  w->gr->stored[v] = false;
+  w->n_stored[w->gr->of[v]]--;
+  for (int i = 0; i < c->n_source; i++) {
+    uint32_t s = c->source[i];
+    if (!has_memory(w, s)) w->gr->stored[s] = true, w->n_stored[w->gr->of[s]]++;
+    for (const reader *r = w->readers[v]; r; r = r->next) add_read(w, s, r->group, r->moved, r->direct);
+  }
+  for (const reader *r = w->readers[v]; r; r = r->next) {
+    w->n_reads[r->group]--;
+    for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->group, 0, true);
+  }
+  for (reader *r = w->readers[v]; r; r = r->next) r->of = NULL;  // found no more
+  w->readers[v] = NULL;
+}
+
+static bool may_make_again(const work *w, uint32_t n) {
+  const tc_grouping *gr = w->gr;
+  if (gr->of[n] == TC_GROUP_NONE || !gr->stored[n] || w->must[n] || gr->alias[n] != n) return false;
+  return gr->group[gr->of[n]].kind != TC_GROUP_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
+}
+
+// What n is made of where it is a narrower value made wide, which another kernel made.
+static chain narrow_source(const work *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t s = x->op == TC_OP_CAST ? tc_group_root(w->gr, x->in[0]) : n;
+  bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_GROUP_NONE;
+  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
+}
+
+// The better of two ways to make n again.
+static price judge(const work *w, uint32_t n, chain *c) {
+  chain near = narrow_source(w, n);
+  *c = (chain){.ok = true};
+  walk(w, n, w->g->node[n].shape->count, c);
+  price whole = price_of(w, n, c), part = price_of(w, n, &near);
+  if (!part.ok || (whole.ok && whole.saved - whole.spent >= part.saved - part.spent)) return whole;
+  *c = near;
+  return part;
+}
+
+// Several values may be made again from one that must be stored for it, which does not pay for any of them alone.
+static void store_common_sources(work *w) {
+  chain c;
+  for (uint32_t i = 0; i < w->g->n_order; i++) {
+    uint32_t n = w->g->order[i];
+    if (!may_make_again(w, n)) continue;
+    price p = judge(w, n, &c);
+    if (!p.ok || p.stored == TC_GROUP_NONE || p.spent <= p.saved) continue;
+    w->gain[p.stored] += TC_MAX_OF(p.saved - (p.spent - p.storing), 0);
+    w->storing[p.stored] = TC_MAX_OF(w->storing[p.stored], p.storing);
+  }
+  for (uint32_t n = 0; n < w->g->n; n++)
+    if (w->gain[n] > w->storing[n] && !has_memory(w, n)) w->gr->stored[n] = true, w->n_stored[w->gr->of[n]]++;
+}
+
+static void note_needed(void *arg, uint32_t source, bool moved) {
+  (void)moved;
+  work *w = arg;
+  w->needed[source] |= w->gr->of[source] == w->group;
+}
+
+// Takes away members that have no memory and that no member reads.
+static void prune(work *w) {
+  tc_group *gp = &w->gr->group[w->group];
+  uint32_t kept = 0;
+  for (uint32_t i = gp->n_member; i-- > 0;) {
+    uint32_t n = gp->member[i];
+    if (w->gr->stored[n] || w->needed[n])
+      tc_group_each_source(w->gr, n, note_needed, w);
+    else
+      w->gr->of[n] = TC_GROUP_NONE;
+  }
+  for (uint32_t i = 0; i < gp->n_member; i++)
+    if (w->gr->of[gp->member[i]] == w->group) gp->member[kept++] = gp->member[i];
+  gp->n_member = kept;
+}
+
+tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
+  const tc_graph *g = gr->graph;
+  work w = {.gr = gr, .g = g, .must = must, .thrifty = thrifty};
+  w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.readers[0]);
+  w.n_bucket = 64;
+  while (w.n_bucket < g->n_order) w.n_bucket *= 2;
+  w.bucket = tc_arena_alloc(gr->arena, w.n_bucket * sizeof *w.bucket);
+  w.n_reads = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
+  w.n_stored = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
+  w.assigned = tc_arena_alloc(gr->arena, g->n + 1);
+  w.gain = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
+  w.needed = tc_arena_alloc(gr->arena, g->n + 1);
+  if (!w.readers || !w.bucket || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
+    return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  w.makers = w.readers + g->n;
+  memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);
+  memset(w.n_reads, 0, gr->n_group * sizeof w.n_reads[0]);
+  memset(w.n_stored, 0, gr->n_group * sizeof w.n_stored[0]);
+  memset(w.assigned, 0, g->n), memset(w.needed, 0, g->n);
+  memset(w.gain, 0, g->n * 2 * sizeof w.gain[0]);
+  w.storing = w.gain + g->n;
+  bool any = false;
+  double stored = 0;
+  for (w.group = 0; w.group < gr->n_group; w.group++)
+    for (uint32_t i = 0; i < gr->group[w.group].n_member; i++) {
+      uint32_t n = gr->group[w.group].member[i];
+      tc_group_each_source(gr, n, note_reader, &w);
+      w.n_stored[w.group] += gr->stored[n];
+      if (gr->stored[n]) stored += (double)g->node[n].shape->count * (double)tc_type_bytes(g->node[n].type);
+      if (g->node[n].op == TC_OP_ASSIGN) w.assigned[g->node[n].old] = true;
+    }
+  w.far = stored > CACHE;
+  store_common_sources(&w);
+  for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
+    uint32_t n = g->order[i];
+    if (!may_make_again(&w, n)) continue;
+    chain c;
+    price p = judge(&w, n, &c);
+    if (p.ok && p.spent <= p.saved) make_again(&w, n, &c), any = true;
+  }
+  for (w.group = 0; w.group < gr->n_group && any; w.group++) prune(&w);
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+}

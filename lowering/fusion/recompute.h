@@ -1,0 +1,13 @@
+// Values that are cheaper to make again in each kernel that reads them than to store in one and load in another: a moved or indexed elementwise value,
+// what a backward reads of a forward. Judged by estimated time, which counts bytes, arithmetic and kernels that vanish. Bits do not depend on it.
+#ifndef TC_LOWERING_FUSION_RECOMPUTE_H
+#define TC_LOWERING_FUSION_RECOMPUTE_H
+
+#include "lowering/fusion/groups.h"
+
+// After grouping. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole groups away
+// that nobody needs then; a group without members is no kernel.
+// thrifty: memory is dearer than time, and no kernel then reads more large temporaries than before.
+tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty);
+
+#endif

@@ -1,0 +1,95 @@
+// Which factors are made where they are loaded. See mark_prologue.h.
+#include "lowering/graph/mark_prologue.h"
+
+#include "lowering/kir/builder.h"
+#include "runtime/passes.h"
+
+#define MOST_COST 10.0  // of the arithmetic on an element, which every unit of the product does again; a division counts 4
+#define ROUND_COST 5.0  // of rounding to a 16-bit type
+#define DEEPEST 12  // nodes
+#define MANY_ROWS 512
+#define PART 8  // a tensor so many times smaller than the factor is read as it is, however it came about
+
+typedef struct walk {
+  const tc_graph *g;
+  int64_t count;  // elements of the factor
+  double cost;
+  uint32_t node[DEEPEST];  // what the factor is made of, the factor first
+  uint8_t leads[DEEPEST];  // 1 + the operand that leads to the narrow tensor; 0: none does
+  int n, n_narrow;
+  bool ok;
+} walk;
+
+// Whether n has memory whatever lowering does.
+static bool has_memory(const tc_gnode *x) {
+  return x->leaf != TC_LEAF_NONE || x->out != TC_LEAF_NONE || x->stored;
+}
+
+static uint32_t below_views(const tc_graph *g, uint32_t n) {
+  for (;; n = g->node[n].in[0]) {
+    const tc_gnode *x = &g->node[n];
+    tc_count(TC_PASS_GRAPH, 1);
+    if (has_memory(x)) return n;
+    switch (x->op) {
+      case TC_OP_RESHAPE:
+      case TC_OP_DETACH:
+      case TC_OP_PERMUTE:
+      case TC_OP_EXPAND:
+      case TC_OP_SLICE:
+      case TC_OP_FLIP:
+      case TC_OP_WINDOW: break;
+      default: return n;
+    }
+  }
+}
+
+// Whether x widens a tensor in memory, exactly and to what products add up in.
+static bool widens(const tc_graph *g, const tc_gnode *x) {
+  if (x->op != TC_OP_CAST) return false;
+  const tc_gnode *y = &g->node[below_views(g, x->in[0])];
+  bool byte = y->type == TC_I8 || y->type == TC_U8, half = y->type == TC_F16 || y->type == TC_BF16;
+  if (y->leaf == TC_LEAF_NONE || tc_type_bytes(y->type) >= tc_type_bytes(x->type) || y->type == TC_BOOL) return false;
+  return x->type == TC_F32 ? byte || half : (x->type == TC_F16 || x->type == TC_BF16) && byte;
+}
+
+static double cost_of(const tc_gnode *x, bool exact) {
+  bool rounds = !exact && (x->type == TC_F16 || x->type == TC_BF16);
+  return tc_emit_cost(x->op, x->type) + (rounds ? ROUND_COST : 0);
+}
+
+// Walks what n is made of; returns whether it leads to the narrow tensor.
+static bool leads(walk *w, uint32_t n) {
+  n = below_views(w->g, n);
+  const tc_gnode *x = &w->g->node[n];
+  if (x->shape->count <= w->count / PART) return false;
+  w->ok = w->ok && !has_memory(x) && tc_op_kind_of(x->op) == TC_KIND_ELEM && w->n < DEEPEST;
+  if (!w->ok) return false;
+  int at = w->n++;
+  bool narrow = widens(w->g, x);
+  w->node[at] = n, w->leads[at] = narrow, w->n_narrow += narrow, w->cost += cost_of(x, narrow);
+  for (int k = 0; k < x->n_in && !narrow; k++)
+    if (leads(w, x->in[k])) w->leads[at] = (uint8_t)(k + 1);
+  return w->leads[at] != 0;
+}
+
+// With matrix instructions a factor that lies in memory is copied to where they read it while they work; one that is made waits for registers, once for every
+// tile of rows. From some tiles on it is cheaper to make it once.
+static bool is_copied(const tc_graph *g, const tc_gnode *x) {
+  bool half = x->type == TC_F16 || x->type == TC_BF16;
+  return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
+}
+
+void tc_prologues(tc_graph *g) {
+  for (uint32_t n = 0; n < g->n; n++) {
+    const tc_gnode *x = &g->node[n];
+    if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev) || is_copied(g, x)) continue;
+    walk w = {.g = g, .count = g->node[below_views(g, x->in[1])].shape->count, .ok = true};
+    bool fits = leads(&w, x->in[1]) && w.ok && w.n_narrow == 1 && w.cost <= MOST_COST;
+    for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];
+    for (int i = 0; i < w.n && fits; i++) g->node[w.node[i]].prologue = w.leads[i];
+  }
+}
+
+bool tc_prologue_makes(const tc_graph *g, uint32_t n) {
+  return g->node[below_views(g, n)].prologue;
+}

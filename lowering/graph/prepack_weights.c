@@ -1,0 +1,142 @@
+// Which factors are kept as products of few rows read them. See prepack_weights.h.
+#include "lowering/graph/prepack_weights.h"
+
+#include <string.h>
+
+#include "lowering/tiling/gemm.h"
+#include "lowering/graph/mark_prologue.h"
+
+// Rows of a product for which panels are kept: more pack it at little cost. A few read it as fast as memory is, which is as a stream a thread; of parts of rows,
+// as the columns that fall to a thread are, with all that may be asked for ahead, a Zen 4 reads 0.9 of that where its memory is slow, and 0.48 where it is fast
+// (C program, two threads, 170 MB of weights of GPT-2 small in bf16; panels 1.07 to 1.13).
+#define MOST_ROWS 1024
+// Rows of a product that reads its factor once, wherever that lies. Of such a one, and of at least so many columns, a result that is joined of two is little
+// beside its factor, as the logits of a vocabulary are.
+#define FEW_ROWS 6
+#define JOINED_COLUMNS 4096
+#define WIDEST 64  // columns of a panel
+#define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
+#define DEEPEST 32  // of what a factor is made of
+
+enum { UNKNOWN, NO, YES };
+
+// Whether something is, or may yet be, differentiated: then parameters will change soon, and what is kept of them would be made again for one use.
+static bool has_history(const tc_plan *plan) {
+  for (uint32_t n = 0; n < plan->n_node; n++)
+    if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
+  return false;
+}
+
+// Whether n is made of parameters and constants alone.
+static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
+  const tc_gnode *x = &g->node[n];
+  tc_op_kind kind = tc_op_kind_of(x->op);
+  if (x->leaf != TC_LEAF_NONE) return x->parameter;
+  if (known[n] != UNKNOWN) return known[n] == YES;
+  bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
+  for (int k = 0; k < x->n_in && all; k++) all = lasts(g, x->in[k], known, depth + 1);
+  known[n] = all ? YES : NO;
+  return all;
+}
+
+static tc_type type_of_sums(tc_type type) {
+  return type == TC_BF16 ? TC_F32 : type;
+}
+
+// Whether the product reads a factor of bf16 as words of two neighbours along k, which it multiplies as pairs, or one after the other where rows are few.
+static bool of_words(const tc_graph *g, const tc_gnode *x) {
+  const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
+  tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
+  return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
+}
+
+// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are few those of whole panels of the widest kind, for every product
+// that reads it alike. 0: none do.
+static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
+  const tc_gnode *b = &g->node[x->in[1]];
+  tc_type sums = type_of_sums(b->type);
+  int64_t n = b->shape->d.dim[1], whole = n - n % WIDEST;
+  if (tc_blocks_panel(n, sums)) return n;
+  return x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS && tc_blocks_panel(whole, sums) ? whole : 0;
+}
+
+static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
+  if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
+  const tc_gnode *b = &g->node[x->in[1]];
+  bool fits = x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
+  fits = fits && !tc_prologue_makes(g, x->in[1]);  // kept wide, a narrow tensor would be as large as it was made narrow not to be
+  fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
+  return fits && columns_of(g, x) && lasts(g, x->in[1], known, 0);
+}
+
+// A factor in other axes, and these in the order of memory: the two orders of axes.
+typedef struct way {
+  tc_dims split, packed;
+  uint64_t there, back;
+} way;
+
+// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels, lanes], in memory as [panels, k / 2, lanes, 2].
+static way way_of(const tc_gnode *b) {
+  int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
+  if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
+  return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
+}
+
+static uint32_t panels_of(tc_graph *g, uint32_t b) {
+  tc_gnode like = g->node[b];
+  way by = way_of(&like);
+  b = tc_graph_add(g, &like, TC_OP_RESHAPE, &by.split, 1, &b, 0, 0);
+  if (b != UINT32_MAX) b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
+  if (b == UINT32_MAX) return b;
+  g->node[b].stored = true;
+  b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.split, 1, &b, 1, by.back);
+  return b == UINT32_MAX ? b : tc_graph_add(g, &like, TC_OP_RESHAPE, &like.shape->d, 1, &b, 0, 0);
+}
+
+static uint32_t some_columns(tc_graph *g, uint32_t b, int64_t from, int64_t to) {
+  tc_gnode like = g->node[b];
+  tc_dims d = TC_SHAPE(like.shape->d.dim[0], to - from);
+  return to - from == like.shape->d.dim[1] ? b : tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &b, 4, (uint64_t[]){1, 1, 0, (uint64_t)from});
+}
+
+static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
+  tc_gnode like = g->node[n];
+  tc_dims d = TC_SHAPE(like.shape->d.dim[0], g->node[b].shape->d.dim[1]);
+  return tc_graph_add(g, &like, TC_OP_MATMUL, &d, 2, (uint32_t[]){like.in[0], b}, 0, 0);
+}
+
+// The product n becomes that of the panels, joined with that of the other columns. False without memory.
+static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
+  uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
+  if (rest == UINT32_MAX || (in[0] = product_of(g, n, panels)) == UINT32_MAX || (in[1] = product_of(g, n, rest)) == UINT32_MAX) return false;
+  tc_gnode like = g->node[n];
+  if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == UINT32_MAX) return false;
+  tc_gnode *x = &g->node[n];
+  x->op = TC_OP_CAT, x->in = g->node[joined].in, x->attr = g->node[joined].attr, x->n_attr = 1;
+  return true;
+}
+
+bool tc_panels(tc_graph *g) {
+  uint32_t n_nodes = g->n;
+  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return true;
+  uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
+  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
+  if (!known || !made) return false;
+  memset(known, UNKNOWN, n_nodes);
+  memset(made, 0, n_nodes * sizeof *made);
+  for (uint32_t n = 0; n < n_nodes; n++) {
+    if (!wants_panels(g, &g->node[n], known)) continue;
+    uint32_t b = g->node[n].in[1];
+    int64_t columns = columns_of(g, &g->node[n]);
+    g->packs_few |= g->node[n].shape->d.dim[0] <= FEW_ROWS;
+    if (!made[b]) {
+      uint32_t those = some_columns(g, b, 0, columns);
+      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return false;
+    }
+    if (columns == g->node[b].shape->d.dim[1])
+      g->node[n].in[1] = made[b];
+    else if (!join(g, n, made[b]))
+      return false;
+  }
+  return true;
+}

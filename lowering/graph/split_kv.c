@@ -1,0 +1,201 @@
+// Attention of few query rows against many keys has one block of a GPU to a key head, each of which would go through all keys. So keys are split into parts
+// that lie side by side: a kernel makes each part's mix of values, which is not divided by its sum of weights yet, with that sum and the greatest score; what
+// follows weighs the parts, in their order. Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023).
+// Always: where keys are cut follows from the shape alone, so that every device adds in the same order; how many keys there are of those that there is room
+// for is an argument of the kernel, as without parts.
+#include "lowering/graph/split_k.h"
+
+#include <string.h>
+
+#define ROWS 64  // of a head: more are several blocks
+#define ENOUGH 256  // blocks that keep the memory of a large device busy
+#define LEAST_KEYS 256  // of a part
+#define KEYS_OF_ROW 8  // the same, a row: so that the parts' mixes are a small part of what is read
+#define MOST_PARTS 64
+
+typedef struct split {
+  tc_graph *g;
+  tc_gnode like;  // what nodes are added like
+  bool ok;
+} split;
+
+static uint32_t added(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+  s->like.type = type;
+  uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : UINT32_MAX;
+  s->ok = n != UINT32_MAX;
+  return s->ok ? n : 0;  // a node that is there, so that what follows need not ask
+}
+
+static const tc_dims *dims(const split *s, uint32_t n) {
+  return &s->g->node[n].shape->d;
+}
+
+static tc_type type_of(const split *s, uint32_t n) {
+  return s->g->node[n].type;
+}
+
+static uint32_t one(split *s, tc_op op, uint32_t a) {
+  return added(s, op, type_of(s, a), dims(s, a), 1, &a, 0, 0);
+}
+
+static uint32_t two(split *s, tc_op op, uint32_t a, uint32_t b) {
+  return added(s, op, op == TC_OP_EQ ? TC_BOOL : type_of(s, a), dims(s, a), 2, (uint32_t[]){a, b}, 0, 0);
+}
+
+static uint32_t choose(split *s, uint32_t cond, uint32_t a, uint32_t b) {
+  return added(s, TC_OP_WHERE, type_of(s, a), dims(s, a), 3, (uint32_t[]){cond, a, b}, 0, 0);
+}
+
+static uint32_t as(split *s, uint32_t a, tc_type type) {
+  return type_of(s, a) == type ? a : added(s, TC_OP_CAST, type, dims(s, a), 1, &a, 0, 0);
+}
+
+static uint32_t expanded(split *s, uint32_t a, const tc_dims *d) {
+  return added(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, 0);
+}
+
+// Over the parts, which stay an axis of one.
+static uint32_t folded(split *s, tc_op op, uint32_t a) {
+  tc_dims d = *dims(s, a);
+  d.dim[0] = 1;
+  return added(s, op, type_of(s, a), &d, 1, &a, 1, UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0));
+}
+
+// Column c of the parts' sums [parts, n, hq, l, 2].
+static uint32_t column(split *s, uint32_t sums, int c) {
+  tc_dims d = *dims(s, sums);
+  d.dim[4] = 1;
+  uint64_t *attr = tc_arena_alloc(s->g->arena, 10 * sizeof *attr);
+  uint32_t n = added(s, TC_OP_SLICE, type_of(s, sums), &d, 1, &sums, 0, 0);
+  if (!attr || !s->ok) return s->ok = false, 0;
+  for (int i = 0; i < 10; i++) attr[i] = i < 5;
+  attr[9] = (uint64_t)c;
+  s->g->node[n].attr = attr, s->g->node[n].n_attr = 10;
+  return n;
+}
+
+// Heads and rows swapped, in the parts of what results have inside.
+static uint32_t swapped(split *s, uint32_t a) {
+  tc_dims d = *dims(s, a);
+  int64_t heads = d.dim[2];
+  d.dim[2] = d.dim[3], d.dim[3] = heads;
+  return added(s, TC_OP_PERMUTE, type_of(s, a), &d, 1, &a, 1, UINT64_C(0x0402030100));
+}
+
+// The row of attention that makes the parts' mixes, or their sums. n: the whole row's node.
+static uint32_t part_row(split *s, tc_op op, uint32_t n, const tc_dims *d, int64_t parts) {
+  tc_gnode whole = s->g->node[n];
+  uint32_t in[9];
+  int n_in = 0;
+  for (int i = 0; i < whole.n_in; i++)
+    if (i != 2 || op != TC_OP_ATTENTION_LSE || whole.op == TC_OP_ATTENTION_LSE) in[n_in++] = whole.in[i];
+  uint64_t *attr = tc_arena_alloc(s->g->arena, TC_ATTENTION_ATTRS * sizeof *attr);
+  uint32_t m = added(s, op, whole.type == TC_F64 ? TC_F64 : TC_F32, d, n_in, in, 0, 0);
+  if (!attr || !s->ok) return s->ok = false, 0;
+  for (int i = 0; i < 3; i++) attr[i] = whole.attr[i];
+  attr[3] = 1, attr[4] = (uint64_t)parts;
+  s->g->node[m].attr = attr, s->g->node[m].n_attr = TC_ATTENTION_ATTRS;
+  return m;
+}
+
+// What parts weigh beside each other: 1 where a part has the greatest score, even if none has any.
+typedef struct weights {
+  uint32_t of_part;
+  uint32_t top;  // of all parts' scores
+  uint32_t sum;  // of all weights
+  uint32_t none;  // whether the row sees nothing, as a number
+} weights;
+
+static weights weigh(split *s, uint32_t greatest, uint32_t sum) {
+  weights w = {.top = folded(s, TC_OP_MAX, greatest)};
+  uint32_t top = expanded(s, w.top, dims(s, greatest)), is_top = two(s, TC_OP_EQ, greatest, top), less = two(s, TC_OP_SUB, greatest, top);
+  uint32_t power = added(s, TC_OP_EXP, type_of(s, less), dims(s, less), 1, &less, 1, TC_EXP_OF_NEGATIVE);
+  w.of_part = choose(s, is_top, as(s, is_top, type_of(s, power)), power);
+  w.sum = folded(s, TC_OP_SUM, two(s, TC_OP_MUL, w.of_part, sum));
+  w.none = as(s, one(s, TC_OP_LOGICAL_NOT, as(s, w.sum, TC_BOOL)), type_of(s, w.sum));
+  return w;
+}
+
+// Makes node n the value, which has an axis of one more.
+static void become(split *s, uint32_t n, uint32_t value) {
+  tc_gnode *x = &s->g->node[n];
+  tc_op op = x->type == type_of(s, value) ? TC_OP_RESHAPE : TC_OP_CAST;
+  if (op == TC_OP_CAST) value = added(s, TC_OP_RESHAPE, type_of(s, value), &x->shape->d, 1, &value, 0, 0);
+  uint32_t *in = tc_arena_alloc(s->g->arena, sizeof *in);
+  if (!in) s->ok = false;
+  if (!s->ok) return;
+  *in = value;
+  x = &s->g->node[n];
+  x->op = op, x->in = in, x->n_in = 1, x->n_attr = 0;
+}
+
+static void become_out(split *s, uint32_t n, uint32_t sums, int64_t parts) {
+  bool outside = s->g->node[n].n_attr > 3;
+  const tc_dims *of = &s->g->node[n].shape->d, *heads = dims(s, sums);
+  tc_dims d = TC_SHAPE(parts, heads->dim[1], heads->dim[2], heads->dim[3], of->dim[3]);
+  uint32_t mix = part_row(s, TC_OP_ATTENTION, n, &d, parts), greatest = column(s, sums, 0), sum = column(s, sums, 1);
+  if (!outside) mix = swapped(s, mix), greatest = swapped(s, greatest), sum = swapped(s, sum);
+  weights w = weigh(s, expanded(s, greatest, dims(s, mix)), expanded(s, sum, dims(s, mix)));
+  uint32_t sum_of_mixes = folded(s, TC_OP_SUM, two(s, TC_OP_MUL, w.of_part, mix));
+  become(s, n, two(s, TC_OP_DIV, sum_of_mixes, two(s, TC_OP_ADD, w.sum, w.none)));
+}
+
+// The greatest score, and the logarithm of the sum: zeros where a row sees nothing.
+static void become_sums(split *s, uint32_t n, uint32_t sums) {
+  weights w = weigh(s, column(s, sums, 0), column(s, sums, 1));
+  uint32_t pair[2] = {choose(s, as(s, w.none, TC_BOOL), w.sum, w.top), one(s, TC_OP_LOG, two(s, TC_OP_ADD, w.sum, w.none))};
+  tc_dims d = *dims(s, sums);
+  d.dim[0] = 1;
+  become(s, n, added(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, 4));
+}
+
+// Parts of the keys of a row of attention, 1: they are whole.
+static int64_t parts_of(const tc_graph *g, const tc_gnode *x) {
+  const tc_dims *q = &g->node[x->in[0]].shape->d, *k = &g->node[x->in[1]].shape->d;
+  int64_t group = q->dim[1] / k->dim[1], keys = k->dim[2], rows = q->dim[2] == 1 ? group : q->dim[2], heads = q->dim[0] * q->dim[1];
+  if (q->dim[2] == 1) heads /= group;
+  int64_t parts = 1, least = TC_MAX_OF(LEAST_KEYS, KEYS_OF_ROW * rows);
+  while (rows <= ROWS && heads * parts < ENOUGH && parts < MOST_PARTS && keys / (2 * parts) >= least) parts *= 2;
+  return parts == 1 ? 1 : tc_ceil_div(keys, tc_gpu_part_keys(keys, parts));
+}
+
+static bool is_whole(const tc_gnode *x, tc_op op) {
+  return x->op == op && x->n_attr < TC_ATTENTION_ATTRS && x->shape->count > 0;
+}
+
+// Whether node n is the log-sum-exp of what x weighs by.
+static bool weighs_alike(const tc_gnode *x, const tc_gnode *n) {
+  if (!is_whole(n, TC_OP_ATTENTION_LSE) || n->n_in != x->n_in - 1 || memcmp(n->attr, x->attr, 3 * sizeof x->attr[0]) != 0) return false;
+  return memcmp(n->in, x->in, 2 * sizeof x->in[0]) == 0 && memcmp(n->in + 2, x->in + 3, (size_t)(n->n_in - 2) * sizeof x->in[0]) == 0;
+}
+
+static uint32_t part_sums(split *s, uint32_t n, int64_t parts) {
+  const tc_dims *q = dims(s, s->g->node[n].in[0]);
+  tc_dims d = TC_SHAPE(parts, q->dim[0], q->dim[1], q->dim[2], 2);
+  return part_row(s, TC_OP_ATTENTION_LSE, n, &d, parts);
+}
+
+static bool split_out(tc_graph *g, uint32_t n, uint32_t end, int64_t parts) {
+  split s = {.g = g, .like = g->node[n], .ok = true};
+  const tc_gnode whole = g->node[n];
+  uint32_t sums = part_sums(&s, n, parts);
+  for (uint32_t m = 0; m < end && s.ok; m++)
+    if (weighs_alike(&whole, &g->node[m])) become_sums(&s, m, sums);
+  become_out(&s, n, sums, parts);
+  return s.ok;
+}
+
+bool tc_gpu_split_attention(tc_graph *g) {
+  uint32_t end = g->n;
+  for (uint32_t n = 0; n < end; n++) {
+    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION) ? parts_of(g, &g->node[n]) : 1;
+    if (parts > 1 && !split_out(g, n, end, parts)) return false;
+  }
+  for (uint32_t n = 0; n < end; n++) {  // those that no mix is asked of
+    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION_LSE) ? parts_of(g, &g->node[n]) : 1;
+    split s = {.g = g, .like = g->node[n], .ok = true};
+    if (parts > 1) become_sums(&s, n, part_sums(&s, n, parts));
+    if (!s.ok) return false;
+  }
+  return true;
+}

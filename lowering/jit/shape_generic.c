@@ -1,0 +1,237 @@
+// Families by the hash of what their nests share. See shape_generic.h.
+#include "lowering/jit/shape_generic.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "lowering/kir/serialize.h"
+#include "runtime/arena.h"
+#include "runtime/disk.h"
+#include "runtime/fork.h"
+#include "runtime/hash.h"
+
+#define N_BUCKETS 512
+#define MOST_FAMILIES 4096  // then all are forgotten
+
+// A family is found by its hash alone: see shape_generic.h.
+typedef struct family {
+  struct family *next;
+  tc_hash id;
+  uint32_t n;  // constants
+  int64_t *first;  // their values in the first nest
+  bool varies[];
+} family;
+
+static struct {
+  pthread_mutex_t lock;
+  family *bucket[N_BUCKETS];
+  uint32_t n;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 8)
+
+// For later processes, whose first size then has a general kernel that is on disk as well.
+static tc_disk kept = TC_DISK("sizes");
+
+// ---- constants ----
+
+static double float_of(const tc_ninst *i) {
+  float f;
+  double d;
+  memcpy(&f, &i->imm, sizeof f), memcpy(&d, &i->imm, sizeof d);
+  return i->dtype == TC_F32 ? (double)f : d;
+}
+
+// Whether it is a constant that an argument gives exactly.
+static bool may_vary(const tc_ninst *i) {
+  if (i->op != TC_N_CONST) return false;
+  return i->dtype == TC_I64 || i->dtype == TC_I32 || ((i->dtype == TC_F32 || i->dtype == TC_F64) && isfinite(float_of(i)));
+}
+
+static uint64_t argument_of(const tc_ninst *i) {
+  uint64_t bits = (uint64_t)i->imm;
+  double value = i->dtype == TC_F32 ? float_of(i) : 0;
+  if (i->dtype == TC_F32) memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// ---- families ----
+
+// pre: constants that may vary are 0. False: no memory.
+static bool hash_of(uint64_t place, const tc_nest *nest, tc_hash *out) {
+  size_t bytes = sizeof place + tc_nest_key_bytes(nest);
+  uint64_t *key = tc_calloc(1, bytes);
+  if (!key) return false;
+  key[0] = place;
+  tc_nest_write_key(nest, key + 1);
+  *out = tc_hash_bytes(key, bytes);
+  tc_free(key);
+  return true;
+}
+
+static void drop(family *f) {
+  if (f) tc_free(f->first);
+  tc_free(f);
+}
+
+static void forget_all(void) {
+  for (int b = 0; b < N_BUCKETS; b++)
+    for (family *f = self.bucket[b], *next; f; f = next) {
+      next = f->next;
+      drop(f);
+    }
+  memset(self.bucket, 0, sizeof self.bucket);
+  self.n = 0;
+}
+
+static family *make_family(tc_hash id, uint32_t n, const int64_t *first) {
+  family *f = tc_calloc(1, sizeof *f + n * sizeof f->varies[0]);
+  if (!f) return NULL;
+  *f = (family){.id = id, .n = n, .first = tc_malloc(n * sizeof *first)};
+  if (!f->first) return tc_free(f), NULL;
+  memcpy(f->first, first, n * sizeof *first);
+  return f;
+}
+
+// On disk: the values in the first nest, then whether they vary, a byte each.
+static family *load_family(tc_hash id, uint32_t n) {
+  size_t bytes;
+  char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
+  family *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0]) ? make_family(id, n, (const int64_t *)(void *)data) : NULL;
+  for (uint32_t i = 0; i < n && f; i++) f->varies[i] = data[n * sizeof *f->first + i] != 0;
+  tc_free(data);
+  return f;
+}
+
+static void keep_family(tc_hash id, uint32_t n, const int64_t *first, const bool *varies) {
+  size_t bytes = n * sizeof *first;
+  char *data = tc_disk_is_on() ? tc_malloc(bytes + n) : NULL;
+  if (!data) return;
+  memcpy(data, first, bytes);
+  for (uint32_t i = 0; i < n; i++) data[bytes + i] = (char)varies[i];
+  tc_disk_keep(&kept, &id, sizeof id, data, bytes + n);
+  tc_free(data);
+}
+
+// pre: locked.
+static family *find_locked(tc_hash id, uint32_t n) {
+  family *f = self.bucket[id.lo % N_BUCKETS];
+  while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = f->next;
+  return f;
+}
+
+// pre: locked. Takes f, which may be NULL.
+static void add_locked(family *f) {
+  if (!f) return;
+  if (self.n == MOST_FAMILIES) forget_all();
+  f->next = self.bucket[f->id.lo % N_BUCKETS];
+  self.bucket[f->id.lo % N_BUCKETS] = f;
+  self.n++;
+}
+
+// Makes sure that the family is known, if there is memory: as it was kept by another process, or with these values as the first.
+static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
+  pthread_mutex_lock(&self.lock);
+  bool known = find_locked(id, n) != NULL;
+  pthread_mutex_unlock(&self.lock);
+  if (known) return;
+  family *f = load_family(id, n);
+  if (!f) f = make_family(id, n, value);
+  pthread_mutex_lock(&self.lock);
+  if (find_locked(id, n)) {
+    drop(f);
+  } else {
+    add_locked(f);
+  }
+  pthread_mutex_unlock(&self.lock);
+}
+
+// Marks which of the constants vary, now that this nest was met.
+static void meet(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
+  bool more = false;
+  get_to_know(id, n, value);
+  int64_t *first = tc_malloc(n * sizeof *first);
+  pthread_mutex_lock(&self.lock);
+  family *f = find_locked(id, n);
+  for (uint32_t i = 0; i < n && f; i++) {
+    more |= !f->varies[i] && f->first[i] != value[i];
+    varies[i] = f->varies[i] |= f->first[i] != value[i];
+  }
+  if (f && first) memcpy(first, f->first, n * sizeof *first);
+  pthread_mutex_unlock(&self.lock);
+  if (more && first) keep_family(id, n, first, varies);
+  tc_free(first);
+}
+
+// ---- nests ----
+
+static bool copy_nest(const tc_nest *nest, tc_nest *out) {
+  *out = *nest;
+  out->cap_inst = nest->n_inst;
+  out->inst = tc_malloc(nest->n_inst * sizeof *out->inst);
+  out->tile = tc_malloc((nest->n_tile + 1) * sizeof *out->tile);
+  out->buf_type = tc_malloc(nest->n_buf + 1);
+  if (!out->inst || !out->tile || !out->buf_type) return tc_nest_destroy(out), false;
+  memcpy(out->inst, nest->inst, nest->n_inst * sizeof *out->inst);
+  if (nest->n_tile) memcpy(out->tile, nest->tile, nest->n_tile * sizeof *out->tile);
+  if (nest->n_buf) memcpy(out->buf_type, nest->buf_type, nest->n_buf);
+  return true;
+}
+
+// Takes the constants' values, leaving zeros.
+static uint32_t blank(tc_nest *nest, int64_t *value) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < nest->n_inst; i++)
+    if (may_vary(&nest->inst[i])) value[n++] = nest->inst[i].imm, nest->inst[i].imm = 0;
+  return n;
+}
+
+// Those that vary become arguments, the others constants again. False: none does, or too many.
+static bool widen(tc_general *g, const int64_t *value, const bool *varies) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->nest.n_inst; i++) {
+    tc_ninst *inst = &g->nest.inst[i];
+    if (!may_vary(inst)) continue;
+    inst->imm = value[n];
+    if (!varies[n++]) continue;
+    if (g->nest.n_num + g->n_value >= TC_GENERAL_NUMS) return false;
+    g->value[g->n_value] = argument_of(inst);
+    inst->op = TC_N_NUM, inst->imm = g->nest.n_num + g->n_value++;
+  }
+  g->nest.n_num += g->n_value;
+  return g->n_value > 0;
+}
+
+bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out) {
+  *out = (tc_general){.value = tc_malloc(TC_GENERAL_NUMS * sizeof *out->value)};
+  int64_t *value = tc_malloc(nest->n_inst * sizeof *value);
+  bool *varies = tc_calloc(nest->n_inst, sizeof *varies), copied = value && varies && out->value && copy_nest(nest, &out->nest), found = false;
+  tc_hash id;
+  uint32_t n = copied ? blank(&out->nest, value) : 0;
+  if (n > 0 && hash_of(place, &out->nest, &id)) {
+    meet(id, n, value, varies);
+    found = widen(out, value, varies);
+  }
+  if (!found) tc_family_drop(out);
+  tc_free(value);
+  tc_free(varies);
+  return found;
+}
+
+bool tc_family_varies(uint64_t place, int64_t number) {
+  bool varies = false;
+  meet(tc_hash_bytes(&place, sizeof place), 1, &number, &varies);
+  return varies;
+}
+
+void tc_family_drop(tc_general *g) {
+  tc_nest_destroy(&g->nest);
+  tc_free(g->value);
+  *g = (tc_general){0};
+}
+
+void tc_family_clear(void) {
+  pthread_mutex_lock(&self.lock);
+  forget_all();
+  pthread_mutex_unlock(&self.lock);
+}

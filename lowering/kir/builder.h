@@ -1,0 +1,60 @@
+// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes, one of a lane a thread to several. After running
+// out of memory, or what `uneven` says, every call returns 0 and `failed` is set. Thread-compatible.
+#ifndef TC_LOWERING_KIR_BUILDER_H
+#define TC_LOWERING_KIR_BUILDER_H
+
+#include "lowering/kir/kir.h"
+
+typedef struct tc_emit {
+  tc_nest *nest;
+  bool lookups;  // isa.def's: LOOKUP may be used
+  bool failed;
+  bool uneven;  // a vector was to be spread over lanes that are not its own times a power of two; then `failed` is set too
+} tc_emit;
+
+typedef uint32_t tc_val;
+
+tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
+int tc_emit_lanes(const tc_emit *e, tc_val v);
+tc_type tc_emit_type(const tc_emit *e, tc_val v);
+tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes);
+tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v);
+tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v);
+tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a);
+tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b);
+tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c);
+// Asks for the line of an element of a buffer; far: to the second-level cache alone.
+void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far);
+tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b);
+tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to);
+// To bf16, what is a result of DOT or becomes a factor of one, which takes denormals for zeros.
+tc_val tc_emit_settled(tc_emit *e, tc_val a);
+tc_val tc_emit_var(tc_emit *e, tc_val init);
+void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
+tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);
+// Pairs of bf16 as words: `lanes` of them that lie side by side in a buffer from an element on (mask: of elements, or TC_NONE), and two vectors of what are
+// bf16, neighbours by lane.
+tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes, tc_val mask);
+tc_val tc_emit_words(tc_emit *e, tc_val first, tc_val second);
+// DOT of words, one lane of which is spread.
+tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum);
+// Turns n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
+void tc_emit_turn(tc_emit *e, tc_val *v, int n);
+// A step by which n vectors of n lanes become the vector of their sums: halves of each are added, of a in even lanes and of b in odd ones. Vectors i and
+// i + n / 2, then of these n / 2 vectors i and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as HREDUCE does.
+tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b);
+void tc_emit_end(tc_emit *e, tc_nest_op op);
+
+// The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
+// Results of compares are BOOL. b of POLYGAMMA is its n, in F64.
+tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
+// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is within 1 ULP, and 0 below 2^-126.
+tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
+// Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which
+// that is done, and r the rest of x. Within 1.6e-9 and rounding.
+#define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
+tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r);
+// What it costs on one element, an addition being 1.
+double tc_emit_cost(uint32_t op, tc_type type);
+
+#endif

@@ -1,0 +1,28 @@
+// The rows of libm.def as a table. See libm.h.
+#include "lowering/kir/libm.h"
+
+#include <math.h>
+
+#include "kernels/math.h"
+
+// The row is named like the public op, tc_erfinv of tensors; the function of doubles is this one.
+
+typedef void any_fn(void);
+
+const void *tc_nest_math_table(void) {
+  static any_fn *const table[] = {
+#define TC_NEST_MATH(NAME, function, operands) (any_fn *)function,
+#include "lowering/kir/libm.def"
+#undef TC_NEST_MATH
+  };
+  return table;
+}
+
+int tc_nest_math_operands(int64_t row) {
+  static const int8_t n[] = {
+#define TC_NEST_MATH(NAME, function, operands) operands,
+#include "lowering/kir/libm.def"
+#undef TC_NEST_MATH
+  };
+  return row >= 0 && row < TC_NEST_MATH_ROWS ? n[row] : 0;
+}

@@ -1,0 +1,18 @@
+// The tables that kernels look numbers up in: names for the rows of lookup_tables.def, and what is in them.
+// Threads: thread-safe, constant. Static memory.
+#ifndef TC_LOWERING_KIR_LOOKUP_TABLES_H
+#define TC_LOWERING_KIR_LOOKUP_TABLES_H
+
+#define TC_NEST_TABLE_LENGTH 16
+
+// What the imm of a LOOKUP says.
+typedef enum tc_nest_table_row {
+#define TC_NEST_TABLE(NAME, ...) TC_NEST_TABLE_##NAME,
+#include "lowering/kir/lookup_tables.def"
+#undef TC_NEST_TABLE
+  TC_NEST_TABLE_ROWS
+} tc_nest_table_row;
+
+extern const float tc_nest_table[TC_NEST_TABLE_ROWS][TC_NEST_TABLE_LENGTH];
+
+#endif

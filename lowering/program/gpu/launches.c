@@ -1,0 +1,394 @@
+// Steps to launches and their words, and the values of those words at a run. See launches.h.
+#include "lowering/program/gpu/launches.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lowering/program/gpu/rows.h"
+#include "runtime/options.h"
+#include "runtime/profile.h"
+
+// Where a word of a launch's table comes from.
+typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT, WORD_MAP } word_kind;
+typedef struct word {
+  word_kind kind;
+  uint64_t value;   // place, number of the program's scalar, the word itself, offset
+  uint64_t offset;  // of a PLACE: bytes from its beginning
+} word;
+
+// What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands where the last one did.
+typedef struct map {
+  tc_nmap of;
+  uint32_t first_word;
+  uint64_t at, words[TC_GPU_MAP_WORDS];  // the latest; at 0: none. Under the lock
+} map;
+
+// What a launch's code is, until that is compiled.
+typedef struct wanted {
+  const tc_step *step;         // of a KERNEL
+  uint32_t chunk;              // KERNEL: the word that says how many units a group does
+  const char *name, *source;   // of a row's kernel
+  tc_kernel *kernel;           // of a row, a reference
+} wanted;
+
+struct tc_gpu_launches {
+  tc_gpu_sequence **sequence;  // one, or one a step
+  uint32_t *first_word, *first_launch;  // of each sequence, and the end
+  uint32_t n_sequence;
+  word *word;
+  uint32_t n_word, cap_word;
+  map *map;
+  uint32_t n_map, cap_map;
+  pthread_mutex_t lock;  // of the maps' latest words
+  tc_gpu_launch *launch;  // and what their code is to be, until there are sequences
+  wanted *wanted;
+  uint32_t n_launch, cap_launch, cap_wanted;
+  tc_arena arena;  // of rows, until then
+  uint64_t n_checks;  // seen so far
+  tc_gpu *gpu;
+  size_t scratch_bytes;  // of rows, one after the other
+  bool checks;
+};
+
+static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
+  if (n < *cap) return true;
+  uint32_t to = TC_MAX_OF(*cap * 2, 64);
+  void *p = tc_realloc(*array, to * bytes);
+  if (!p) return false;
+  *array = p, *cap = to;
+  return true;
+}
+
+static tc_status no_room(void) {
+  return TC_FAIL(TC_ERR_MEMORY, "no room for a program's launches");
+}
+
+static bool add_word(tc_gpu_launches *l, word_kind kind, uint64_t value) {
+  if (!room((void **)&l->word, &l->cap_word, l->n_word, sizeof l->word[0])) return false;
+  l->word[l->n_word++] = (word){kind, value, 0};
+  return true;
+}
+
+static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
+  bool added = add_word(l, WORD_PLACE, place);
+  if (added) l->word[l->n_word - 1].offset = offset;
+  return added;
+}
+
+// Of the launch at hand, whose words begin here.
+static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
+  if (!room((void **)&l->launch, &l->cap_launch, l->n_launch, sizeof l->launch[0])) return NULL;
+  if (!room((void **)&l->wanted, &l->cap_wanted, l->n_launch, sizeof l->wanted[0])) return NULL;
+  l->launch[l->n_launch] = (tc_gpu_launch){.first_word = l->n_word - l->first_word[sequence]};
+  l->wanted[l->n_launch] = (wanted){.step = NULL};
+  return &l->launch[l->n_launch++];
+}
+
+// A kernel's groups do a unit each, as far as a grid has room.
+int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out) {
+  const tc_gpu_shape *shape = &kernel->gpu_shape;
+  int64_t most = INT32_MAX / shape->cluster, chunk = TC_MAX_OF(tc_ceil_div(extent, most * shape->groups), 1), groups = tc_ceil_div(extent, chunk);
+  out->code = kernel->gpu_code;
+  out->blocks = (uint32_t)TC_MAX_OF(tc_ceil_div(groups, shape->groups), 1) * shape->cluster;
+  out->threads = shape->threads, out->shared_bytes = shape->shared_bytes;
+  return chunk;
+}
+
+tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, uint64_t *out) {
+  const tc_gpu_map facts = {{m->extent[0], m->extent[1], m->extent[2]}, {m->stride[0], m->stride[1]}};
+  return tc_gpu_map_make(g, &facts, (const char *)(uintptr_t)words[m->buffer] + m->first * 2, out);
+}
+
+// Words up to a place in the table where maps may be.
+static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
+  while ((l->n_word - l->first_word[sequence]) % TC_GPU_MAP_ALIGNED)
+    if (!add_word(l, WORD_CONST, 0)) return false;
+  return true;
+}
+
+static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
+  if (!room((void **)&l->map, &l->cap_map, l->n_map, sizeof l->map[0])) return false;
+  bool added = true;
+  for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
+  l->map[l->n_map++] = (map){.of = *m, .first_word = first_word};
+  return added;
+}
+
+// words: of the run; the map's are from `out` on.
+static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *words, uint64_t *out) {
+  map *m = &l->map[number];
+  const uint64_t *own = words + m->first_word;
+  tc_status st = TC_OK;
+  pthread_mutex_lock(&l->lock);
+  if (own[m->of.buffer] && m->at != own[m->of.buffer]) {  // a step that is skipped may have nothing there
+    st = tc_gpu_launch_map(l->gpu, &m->of, own, m->words);
+    m->at = st == TC_OK ? own[m->of.buffer] : 0;
+  }
+  memcpy(out, m->words, sizeof m->words);
+  pthread_mutex_unlock(&l->lock);
+  return st;
+}
+
+static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  const tc_nest *nest = &s->draft->nest;
+  bool ok = nest->n_map == 0 || align_words(l, sequence);
+  if (!ok || !add_launch(l, sequence)) return no_room();
+  uint32_t first = l->n_word;
+  for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
+  for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
+  ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent);
+  l->wanted[l->n_launch - 1] = (wanted){.step = s, .chunk = l->n_word};
+  ok = ok && add_word(l, WORD_CONST, 0);
+  ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
+  ok = ok && (nest->n_map == 0 || align_words(l, sequence));
+  for (uint32_t i = 0; i < nest->n_map; i++) ok = ok && add_map(l, &nest->map[i], first);
+  return ok ? TC_OK : no_room();
+}
+
+// A library's call. Its workspace is scratch, as of rows: steps run one after the other.
+static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  size_t workspace = tc_gpu_call_workspace(s->call);
+  const uint32_t *bind = p->bind + s->first_bind;
+  tc_gpu_launch *x = add_launch(l, sequence);
+  if (!x) return no_room();
+  x->call = s->call;
+  l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (workspace + 63) & ~(size_t)63);
+  bool biased = s->n_bind == 4, ok = add_place(l, bind[0], s->offset[0]) && add_place(l, bind[1], s->offset[1]);
+  ok = ok && add_place(l, bind[s->n_bind - 1], 0);
+  ok = ok && (biased ? add_place(l, bind[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
+  ok = ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0);
+  return ok && add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0) ? TC_OK : no_room();
+}
+
+static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
+  switch (w->kind) {
+    case TC_ROW_WORD_CONST: return add_word(l, WORD_CONST, w->value);
+    case TC_ROW_WORD_OPERAND: return add_word(l, WORD_PLACE, p->bind[s->first_bind + w->value]);
+    case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->bind[s->first_bind + s->n_bind - 1]);
+    case TC_ROW_WORD_SCRATCH: return add_word(l, WORD_SCRATCH, w->value);
+    case TC_ROW_WORD_ARG: return add_word(l, WORD_NUM, s->first_num + w->value);
+    case TC_ROW_WORD_FAULT: return add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0);
+  }
+  return false;
+}
+
+// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one after the other.
+static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row, uint32_t sequence) {
+  l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
+  for (uint32_t i = 0; i < row->n_launch; i++) {
+    const tc_gpu_row_launch *from = &row->launch[i];
+    tc_gpu_launch *x = add_launch(l, sequence);
+    bool ok = x != NULL;
+    if (ok) x->blocks = from->blocks, x->threads = from->threads, x->shared_bytes = from->shared_bytes;
+    if (ok) l->wanted[l->n_launch - 1] = (wanted){.name = from->name, .source = from->source};
+    for (uint32_t k = 0; k < from->n_word && ok; k++) ok = add_row_word(l, p, s, &from->word[k]);
+    if (!ok) return no_room();
+  }
+  return TC_OK;
+}
+
+static tc_gpu_tensor tensor_of(const tc_gnode *x) {
+  return (tc_gpu_tensor){x->type, x->shape->d};
+}
+
+// Whether what the step writes into, its first operand, is its result's memory.
+static bool is_in_place(const tc_program *p, const tc_step *s) {
+  const tc_plan *plan = p->graph.plan;
+  uint32_t from = p->bind[s->first_bind], to = p->bind[s->first_bind + s->n_bind - 1];
+  bool is_out = !(to & ARENA_BIT) && to >= plan->n_leaf && to < plan->n_leaf + plan->n_out;
+  return from == to || (is_out && plan->out[to - plan->n_leaf].home == from && from < plan->n_leaf);
+}
+
+static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  const tc_gnode *x = &p->graph.node[s->node];
+  tc_gpu_tensor *in = tc_arena_alloc(&l->arena, ((size_t)x->n_in + 1) * sizeof *in);
+  tc_gpu_row row;
+  if (!in) return no_room();
+  for (int i = 0; i < x->n_in; i++) in[i] = tensor_of(&p->graph.node[x->in[i]]);
+  const tc_gpu_row_call call = {.op = x->op,
+                                .n_in = x->n_in,
+                                .in = in,
+                                .out = tensor_of(x),
+                                .attr = x->attr,
+                                .n_arg = x->n_arg,
+                                .filled = s->n_num > (uint32_t)x->n_arg,
+                                .in_place = x->n_in > 0 && is_in_place(p, s)};
+  TC_TRY(tc_gpu_row_make(&call, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
+static tc_status add_check(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  tc_gpu_row row;
+  TC_TRY(tc_gpu_row_check((uint64_t)s->extent, p->num[s->first_num].value, l->n_checks++ << TC_GPU_FAULT_SHIFT, &l->arena, &row));
+  return add_row_launches(l, p, s, &row, sequence);
+}
+
+static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
+  switch ((tc_step_kind)s->kind) {
+    case TC_STEP_KERNEL: return s->extent > 0 ? add_kernel(l, p, s, sequence) : TC_OK;
+    case TC_STEP_CALL: return add_call(l, p, s, sequence);
+    case TC_STEP_ROW: return add_row(l, p, s, sequence);
+    case TC_STEP_CHECK: return add_check(l, p, s, sequence);
+    case TC_STEP_ZERO: break;  // of devices that compute nothing
+  }
+  return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
+}
+
+static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
+  for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    uint32_t sequence = one_by_one ? i : 0;
+    TC_TRY(add_step(l, p, &p->step[i], sequence));
+    l->first_word[sequence + 1] = l->n_word, l->first_launch[sequence + 1] = l->n_launch;
+  }
+  return TC_OK;
+}
+
+tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out) {
+  *out = NULL;
+  tc_gpu_launches *l = tc_calloc(1, sizeof *l);
+  if (!l) return no_room();
+  pthread_mutex_init(&l->lock, NULL);
+  l->gpu = p->graph.target.gpu;
+  l->n_sequence = one_by_one ? p->n_step : 1;
+  l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
+  l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
+  l->first_launch = tc_calloc(l->n_sequence + 2, sizeof l->first_launch[0]);
+  tc_status st = l->sequence && l->first_word && l->first_launch ? fill(l, p, one_by_one) : no_room();
+  if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
+  *out = l;
+  return TC_OK;
+}
+
+// ---- their kernels ----
+
+uint32_t tc_gpu_launches_own(const tc_gpu_launches *l) {
+  uint32_t missing = 0;
+  for (uint32_t i = 0; i < l->n_sequence; i++) {
+    bool calls = false;
+    for (uint32_t k = l->first_launch[i]; k < l->first_launch[i + 1]; k++) calls |= l->launch[k].call != NULL;
+    missing |= tc_gpu_own_missing(l->gpu, l->first_word[i + 1] - l->first_word[i], calls);
+  }
+  return missing;
+}
+
+uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->n_launch; i++) {
+    if (!l->wanted[i].source) continue;
+    if (wish) wish[n] = (tc_kernel_wish){.text = l->wanted[i].source, .stem = l->wanted[i].name};
+    n++;
+  }
+  return n;
+}
+
+// What sequences do not need.
+static void drop_wanted(tc_gpu_launches *l) {
+  for (uint32_t i = 0; i < l->n_launch; i++) tc_kernel_release(l->wanted[i].kernel);
+  tc_free(l->wanted);
+  tc_free(l->launch);
+  tc_free(l->first_launch);
+  tc_arena_fini(&l->arena);
+  l->wanted = NULL, l->launch = NULL, l->first_launch = NULL, l->n_launch = 0;
+}
+
+tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made) {
+  tc_status st = TC_OK;
+  for (uint32_t i = 0; i < l->n_launch; i++) {
+    wanted *w = &l->wanted[i];
+    if (w->source) l->launch[i].code = (w->kernel = made++->kernel)->gpu_code;
+    if (w->step) l->word[w->chunk].value = (uint64_t)tc_gpu_launch_kernel(w->step->kernel, w->step->extent, &l->launch[i]);
+  }
+  for (uint32_t i = 0; i < l->n_sequence && st == TC_OK; i++) {
+    uint32_t first = l->first_launch[i], n = l->first_launch[i + 1] - first;
+    if (n) st = tc_gpu_sequence_create(l->gpu, l->launch + first, n, l->first_word[i + 1] - l->first_word[i], &l->sequence[i]);
+  }
+  drop_wanted(l);
+  return st;
+}
+
+void tc_gpu_launches_destroy(tc_gpu_launches *l) {
+  if (!l) return;
+  drop_wanted(l);
+  for (uint32_t i = 0; l->sequence && i < l->n_sequence; i++) tc_gpu_sequence_destroy(l->sequence[i]);
+  tc_free(l->sequence);
+  tc_free(l->first_word);
+  tc_free(l->word);
+  tc_free(l->map);
+  pthread_mutex_destroy(&l->lock);
+  tc_free(l);
+}
+
+size_t tc_gpu_launches_held(const tc_gpu_launches *l) {
+  size_t bytes = sizeof *l + l->cap_word * sizeof *l->word + l->cap_map * sizeof *l->map;
+  bytes += (l->n_sequence + 1) * sizeof *l->sequence + (l->n_sequence + 2) * sizeof *l->first_word;
+  for (uint32_t i = 0; i < l->n_sequence; i++) bytes += l->sequence[i] ? tc_gpu_sequence_held(l->sequence[i]) : 0;
+  return bytes;
+}
+
+#define FAULT_BYTES 64  // the word, and room to the next line
+#define SCRATCH_ALIGNED 256  // as a library's workspace must be; the blocks end at a multiple of 64
+
+size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
+  return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0) + (l->scratch_bytes ? SCRATCH_ALIGNED - 64 : 0);
+}
+
+tc_gpu_how tc_gpu_launches_how(const tc_gpu_launches *l) {
+  const tc_gpu_sequence *s = l->sequence[0];
+  const char *plain = s ? tc_gpu_sequence_plain(s) : "it has no kernels";
+  tc_gpu_how how = {.replayed = !plain, .note = plain};
+  if (plain) return how;
+  how.copied_bytes = tc_gpu_sequence_copied(s);
+  if (how.copied_bytes) how.note = "its libraries' operands or results are at ever other addresses, and are copied";
+  if (l->checks)
+    how.note = how.copied_bytes
+                   ? "its run waits for the check of its indices, and copies its libraries' operands or results, which are at ever other addresses"
+                   : "its run waits for the check of its indices";
+  return how;
+}
+
+uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
+  return l->n_word;
+}
+
+static void tell(const char *name, uint64_t ns) {
+  tc_profile_kernel(name, ns);
+}
+
+// What a simulated device's clock says is no time.
+static void tell_simulated(const char *name, uint64_t ns) {
+  char text[64];
+  snprintf(text, sizeof text, "%.50s, simulated", name);
+  tc_profile_kernel(text, ns);
+}
+
+static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
+  if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
+  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
+}
+
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+                              uint64_t *words, uint64_t *out_fault) {
+  size_t end = l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
+  char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
+  *out_fault = TC_GPU_NO_FAULT;
+  for (uint32_t i = 0; i < l->n_word; i++) {
+    const word *w = &l->word[i];
+    switch (w->kind) {
+      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_place_pointer(p, at, (uint32_t)w->value) + w->offset; break;
+      case WORD_NUM: words[i] = num[w->value]; break;
+      case WORD_CONST: words[i] = w->value; break;
+      case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;
+      case WORD_FAULT: words[i] = (uint64_t)(uintptr_t)fault; break;
+      case WORD_MAP:
+        TC_TRY(fill_map(l, w->value, words, words + i));
+        i += TC_GPU_MAP_WORDS - 1;
+        break;
+    }
+  }
+  if (l->checks) TC_TRY(tc_gpu_write(l->gpu, fault, out_fault, sizeof *out_fault));
+  for (uint32_t i = 0; i < l->n_sequence; i++)
+    if (l->sequence[i] && !(skip && skip[i])) TC_TRY(run_sequence(l, i, words));
+  return l->checks ? tc_gpu_read(l->gpu, out_fault, fault, sizeof *out_fault) : TC_OK;
+}

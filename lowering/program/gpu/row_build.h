@@ -1,0 +1,86 @@
+// Building a row's launches: a kernel's source is joined from pieces of text, its words are copied. See rows.h.
+// After a failure the builder's status stays and what follows does nothing.
+// Threads: a builder belongs to one thread. What is made lives in the arena.
+#ifndef TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
+#define TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
+
+#include "kernels/gpu/texts.h"
+#include "lowering/program/gpu/rows.h"
+#include "runtime/status.h"
+
+#define TC_ROW_THREADS 256
+
+typedef struct tc_row_builder {
+  tc_arena *arena;
+  const tc_gpu_row_call *call;  // NULL: a check
+  tc_gpu_row *row;
+  uint32_t cap;
+  tc_status status;
+} tc_row_builder;
+
+// A kernel: lines before its text, the pieces.
+typedef struct tc_row_text {
+  char name[48];
+  const char *type, *define;  // type: ELEM_<type> of the element piece; define: more lines; NULL: none
+  const char *piece[8];
+  uint32_t shared_bytes;
+} tc_row_text;
+
+typedef struct tc_row_words {
+  const tc_gpu_word *word;
+  uint32_t n;
+} tc_row_words;
+
+#define TC_ROW_WORDS(...) \
+  ((tc_row_words){(const tc_gpu_word[]){__VA_ARGS__}, (uint32_t)(sizeof((const tc_gpu_word[]){__VA_ARGS__}) / sizeof(tc_gpu_word))})
+#define TC_ROW_NO_WORDS ((tc_row_words){NULL, 0})
+#define TC_ROW_CONST(v) {TC_ROW_WORD_CONST, (uint64_t)(v)}
+#define TC_ROW_OPERAND(v) {TC_ROW_WORD_OPERAND, (uint64_t)(v)}
+#define TC_ROW_RESULT {TC_ROW_WORD_RESULT, 0}
+#define TC_ROW_SCRATCH(v) {TC_ROW_WORD_SCRATCH, (uint64_t)(v)}
+#define TC_ROW_ARG(v) {TC_ROW_WORD_ARG, (uint64_t)(v)}
+
+// A launch of so many blocks, whose words are the run's fault word, which all kernels look at first, the first list, then the second.
+void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first, tc_row_words second);
+// Of so many threads, one for an item.
+void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first, tc_row_words second);
+// The first byte of so many of the row's scratch memory.
+uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes);
+
+static inline uint64_t tc_row_ceil_div(uint64_t a, uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+// So many elements become the value: of floats the bits of a double, else an int64.
+void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to, tc_gpu_word value);
+// The result becomes operand 0, unless it is there already.
+void tc_row_keep(tc_row_builder *b);
+// A tensor seen as [outer, n, inner] around an axis; one of rank 0 is one element.
+typedef struct tc_row_lanes {
+  uint64_t outer, n, inner;
+} tc_row_lanes;
+tc_row_lanes tc_row_lanes_of(const tc_dims *d, uint64_t axis);
+uint64_t tc_row_count(const tc_dims *d);
+
+// Scans (row_scan.c), order and random order (row_sort.c), writing and adding by index (row_put.c).
+void tc_row_scan(tc_row_builder *b);
+void tc_row_order(tc_row_builder *b);
+void tc_row_randperm(tc_row_builder *b);
+void tc_row_scatter(tc_row_builder *b);
+void tc_row_add(tc_row_builder *b);
+
+// A sort of segments of n entries each, of which the first k are kept.
+typedef struct tc_row_sort {
+  const char *name;  // what tells the first kernel from those with other keys
+  const char *type;  // of elements, NULL: the key reads none
+  const char *box, *key;  // pieces: what the key needs, NULL if nothing, and the key
+  tc_row_words words;  // the key's
+  int key_bits;
+  uint64_t segments, n, k;
+  uint64_t inner;  // of the result, if positions go there
+  bool to_result;  // else sorted entries stay in scratch memory
+} tc_row_sort;
+// Where in scratch memory the entries are, if they stay there. n and segments are at least 1.
+uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s);
+
+#endif

@@ -1,0 +1,69 @@
+// Row kernels: what a GPU launches for the rows of the op table that are not made from nests (the CPU runs reference kernels for them): scans, sorting,
+// searching, writing and adding by index, overlapping sums, joining many tensors, writing a part, filling; and the check of an index.
+//
+// A row becomes a list of launches of kernels from kernels/gpu/, whose text names types and ops, never extents, so that one code serves all shapes. What
+// a launch's words are is said, not their values: those come from the run. How the work is cut follows from shapes and types alone, so a row has the same
+// bits on every run and device. Operands and results are dense, indices out of range are passed over. Once the fault word tells of one, kernels that follow do
+// nothing.
+// Threads: thread-safe, pure. What is made lives in the caller's arena.
+#ifndef TC_LOWERING_PROGRAM_GPU_ROWS_H
+#define TC_LOWERING_PROGRAM_GPU_ROWS_H
+
+#include <tc/tc.h>
+
+#include "lazy/record/record.h"
+#include "runtime/arena.h"
+
+typedef enum tc_row_word_kind {
+  TC_ROW_WORD_CONST,  // the value itself
+  TC_ROW_WORD_OPERAND,  // address of operand number `value`
+  TC_ROW_WORD_RESULT,  // address of the result
+  TC_ROW_WORD_SCRATCH,  // address of byte `value` of the row's scratch memory
+  TC_ROW_WORD_ARG,  // the row's run-time argument number `value`
+  TC_ROW_WORD_FAULT,  // address of the run's fault word; 0 where the run checks no index
+} tc_row_word_kind;
+
+typedef struct tc_gpu_word {
+  tc_row_word_kind kind;
+  uint64_t value;
+} tc_gpu_word;
+
+typedef struct tc_gpu_row_launch {
+  const char *name, *source;  // of the kernel, as tc_gpu_compile takes them
+  uint32_t blocks, threads, shared_bytes;
+  const tc_gpu_word *word;
+  uint32_t n_word;
+} tc_gpu_row_launch;
+
+// Launched one after the other. A row that has nothing to do has no launches.
+typedef struct tc_gpu_row {
+  tc_gpu_row_launch *launch;
+  uint32_t n_launch;
+  size_t scratch_bytes;  // aligned to 16; holds nothing before or after
+} tc_gpu_row;
+
+typedef struct tc_gpu_tensor {
+  tc_type type;
+  tc_dims d;
+} tc_gpu_tensor;
+
+// attr and the numbers of arguments are as the head of ops.def says.
+typedef struct tc_gpu_row_call {
+  tc_op op;
+  int n_in;
+  const tc_gpu_tensor *in;
+  tc_gpu_tensor out;
+  const uint64_t *attr;
+  int n_arg;
+  bool filled;  // operand 0 has no memory: it is argument n_arg, over and over (tc_group_is_filled)
+  bool in_place;  // operand 0 is the result's memory
+} tc_gpu_row_call;
+
+// Also of a row without elements to read, such as a sum over nothing, which no nest makes. TC_ERR_ARG: no such kernel; TC_ERR_SHAPE: more elements
+// than one launch can cover; TC_ERR_MEMORY.
+tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_row *out);
+// Looks whether `count` indices, operand 0, lie within [-extent, extent): the least of base + position of bad ones goes to the fault word, unless
+// what is there is less: then nothing is read.
+tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_arena *arena, tc_gpu_row *out);
+
+#endif

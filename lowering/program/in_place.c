@@ -1,0 +1,123 @@
+// Which outputs are written over the leaves that they are assigned to. See in_place.h.
+#include "lowering/program/in_place.h"
+
+#include "lowering/program/slot_users.h"
+#include "lowering/fusion/groups.h"
+#include "runtime/arena.h"
+#include "runtime/options.h"
+#include "runtime/passes.h"
+
+// Whether a row cannot fail half way, its indices having been checked, and writes no more than a part if the rest is there already: f16 and bf16 are added
+// up in memory that must be had.
+static bool writes_part(const tc_gnode *x) {
+  bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
+  return tc_graph_part_of(x->op) >= 0 && !(adds && narrow);
+}
+
+// Of a step, what it writes first.
+static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
+  return &p->graph.node[s->node];
+}
+
+// The leaf that output o is assigned to, if it dies here and nothing later needs it; else TC_LEAF_NONE.
+static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
+  const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
+  if (tc_rec_op(r) != TC_OP_ASSIGN) return TC_LEAF_NONE;
+  uint32_t leaf = plan->leaf_of[r->in[1]];
+  bool dies = leaf != TC_LEAF_NONE && (plan->flag[r->in[1]] & TC_NODE_SOLE) && (!plan->hold_leaf[leaf] || hazard);
+  return dies ? leaf : TC_LEAF_NONE;
+}
+
+// Who binds which place, and when indices are checked for the last time.
+typedef struct users {
+  const tc_program *p;
+  tc_binders all, writers;
+  uint32_t last_check;  // one more than its wave, 0: none are
+} users;
+
+static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
+  *u = (users){.p = p};
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].wave + 1);
+  return tc_binders_init(&u->all, p, plan, false) && tc_binders_init(&u->writers, p, plan, true);
+}
+
+static void users_fini(users *u) {
+  tc_binders_fini(&u->all);
+  tc_binders_fini(&u->writers);
+}
+
+static tc_step *writer_of(const users *u, uint32_t place) {
+  uint32_t first = tc_binders_first(&u->writers, place);
+  return first < tc_binders_end(&u->writers, place) ? &u->p->step[u->writers.step[first]] : NULL;
+}
+
+static bool reads(const tc_program *p, const tc_step *s, uint32_t place) {
+  for (uint32_t j = 0; j < s->n_bind; j++)
+    if (p->bind[s->first_bind + j] == place && !tc_step_writes(s, j)) return true;
+  return false;
+}
+
+// The wave behind the last step that reads the place and is not the writer; 0: none does.
+static uint32_t read_until(const users *u, uint32_t place, const tc_step *writer) {
+  uint32_t wave = 0;
+  for (uint32_t i = tc_binders_first(&u->all, place); i < tc_binders_end(&u->all, place); i++) {
+    const tc_step *s = &u->p->step[u->all.step[i]];
+    tc_count(TC_PASS_HOMES, 1);
+    if (s != writer && reads(u->p, s, place)) wave = TC_MAX_OF(wave, s->wave + 1);
+  }
+  return wave;
+}
+
+// Whether no step reads what this one writes.
+static bool is_last(const users *u, const tc_step *writer) {
+  for (uint32_t j = 0; j < writer->n_bind; j++)
+    if (tc_step_writes(writer, j) && read_until(u, u->p->bind[writer->first_bind + j], writer)) return false;
+  return true;
+}
+
+bool tc_homes_delay_writers(const tc_program *p, const tc_plan *plan) {
+  users u;
+  bool ok = users_init(&u, p, plan);
+  for (uint32_t o = 0; o < plan->n_out && ok; o++) {
+    uint32_t leaf = plan->out[o].bytes >= TC_LARGE_BYTES ? assigned_leaf(plan, o, false) : TC_LEAF_NONE;
+    tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
+    if (writer && is_last(&u, writer)) writer->wave = TC_MAX_OF(writer->wave, read_until(&u, leaf, writer));
+  }
+  users_fini(&u);
+  return ok;
+}
+
+// Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values: nothing is written in place before the last check.
+static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf, bool hazard) {
+  if (u->last_check > writer->wave) return false;
+  for (uint32_t i = tc_binders_first(&u->all, leaf); i < tc_binders_end(&u->all, leaf) && !hazard; i++) {
+    const tc_step *s = &u->p->step[u->all.step[i]];
+    tc_count(TC_PASS_HOMES, 1);
+    if (s != writer && s->wave >= writer->wave) return false;
+    for (uint32_t j = 0; j < s->n_bind && s == writer; j++)
+      if (u->p->bind[s->first_bind + j] == leaf && !(s->same >> j & 1)) return false;
+  }
+  return true;
+}
+
+bool tc_homes_choose(tc_program *p, tc_plan *plan) {
+  users u;
+  bool hazard = tc_planted("hazard"), *taken = tc_calloc(plan->n_leaf + 1, sizeof *taken), ok = users_init(&u, p, plan) && taken;
+  for (uint32_t o = 0; o < plan->n_out && ok; o++) {
+    uint32_t leaf = assigned_leaf(plan, o, hazard);
+    tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
+    // A library does not look whether a run has failed.
+    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer)))) continue;
+    if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;
+    taken[leaf] = true;
+    plan->out[o].home = leaf;
+    if (writer->kind != TC_STEP_ROW) continue;
+    const tc_gnode *x = node_of(p, writer);
+    writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_part_of(x->op)]].shape->count + 100;
+    if (x->op == TC_OP_WRITE_SLICE) writer->extent = 1;
+  }
+  tc_free(taken);
+  users_fini(&u);
+  return ok;
+}

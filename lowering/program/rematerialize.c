@@ -1,0 +1,416 @@
+// Chooses steps that run again. See rematerialize.h.
+//
+// The steps are a schedule: items in the order in which they run. A trial is another schedule, in which a block that nobody touches where most is held ends at
+// its last use before that, and is made again before its next. What its step reads may be there, or held until then, or made again too, or be made again later
+// anyway, and is then made here. Trials differ in how deep that goes. The one that costs least time for a byte less at the peak is taken, until all fits.
+// Always: a trial is taken only if the peak, or the number of items at it, becomes less; so this ends. Its work is bounded by MOST_VISITS besides.
+#include "lowering/program/rematerialize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lowering/program/steps.h"
+#include "runtime/arena.h"
+
+#define NONE UINT32_MAX
+#define MOST_VISITS 2e8  // of operands of steps, by all trials
+#define MOST_PLACED 8  // times that blocks are placed
+#define MOST_CHAIN 64  // steps that run again for one value
+#define SMALL_SOURCE 8  // what is so many times smaller than the value is held rather than made again
+#define SMALL_VALUE 512  // of the peak: one that is smaller is not worth a trial
+#define KERNEL_NS 300.0
+
+// A step's place in the schedule. Binds lie in the program's, those of rejected trials at their end.
+typedef struct item {
+  uint32_t step;  // of the program as it was
+  uint32_t bind;
+  bool again;
+} item;
+
+typedef struct schedule {
+  item *item;
+  uint32_t n;
+  size_t peak;
+  uint32_t at, n_at;  // the first item at the peak, and how many are
+  double cost;  // nanoseconds of all
+} schedule;
+
+typedef struct work {
+  tc_program *p;
+  const tc_plan *plan;
+  tc_step *step;  // as they were
+  uint32_t n_step, cap_item, cap_side;
+  uint32_t *n_runs;  // per step
+  uint32_t *content;  // per block: the block whose value it is
+  uint32_t *writer;  // per block: the item that writes it, NONE: not one alone
+  uint32_t *became;  // per block: in a trial, which one is read from there on
+  bool *used;
+  size_t *held;  // per item
+  schedule now, best, trial;
+  item chain[MOST_CHAIN];
+  uint32_t n_chain, before;  // the item that the chain goes before
+  bool drawn[MOST_CHAIN];  // it was to run later
+  uint32_t victim;
+  bool extends;  // something is held longer for the trial
+  double visits;
+  bool failed;
+} work;
+
+static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
+  if (need <= *cap) return true;
+  uint32_t to = TC_MAX_OF(*cap * 2, need + 64);
+  void *more = tc_realloc(*array, to * bytes);
+  if (more) *array = more, *cap = to;
+  return more != NULL;
+}
+
+static uint32_t block_of(uint32_t place) {
+  return place & ARENA_BIT ? place & ~ARENA_BIT : NONE;
+}
+
+static uint32_t *binds(const work *w, const item *i) {
+  return w->p->bind + i->bind;
+}
+
+static bool is_remade(const tc_step *s) {
+  return s->kind == TC_STEP_KERNEL || s->kind == TC_STEP_ROW;
+}
+
+// A block of its own for what a step makes once more.
+static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
+  tc_program *p = w->p;
+  uint32_t b = p->n_block, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
+  bool room = grow((void **)&p->block, &p->cap_block, b + 1, sizeof *p->block) && grow((void **)&w->content, &cap[0], b + 1, sizeof *w->content) &&
+              grow((void **)&w->writer, &cap[1], b + 1, sizeof *w->writer) && grow((void **)&w->became, &cap[2], b + 1, sizeof *w->became);
+  if (room && cap[0] != w->cap_side) {
+    bool *used = tc_realloc(w->used, cap[0] * sizeof *used);
+    room = used != NULL;
+    if (room) w->used = used, w->cap_side = cap[0];
+  }
+  if (!room) return w->failed = true, NONE;
+  p->block[b] = (block){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
+  w->content[b] = content == NONE ? b : content, w->writer[b] = NONE, w->became[b] = NONE;
+  return p->n_block++;
+}
+
+static uint32_t copy_binds(work *w, const item *i) {
+  tc_program *p = w->p;
+  uint32_t first = p->n_bind, n = w->step[i->step].n_bind;
+  if (!grow((void **)&p->bind, &p->cap_bind, first + n, sizeof *p->bind)) return w->failed = true, i->bind;
+  memcpy(p->bind + first, p->bind + i->bind, n * sizeof *p->bind);
+  p->n_bind += n;
+  return first;
+}
+
+// ---- what a schedule holds ----
+
+// Lives and writers of blocks, and the peak.
+static void weigh(work *w, schedule *s) {
+  tc_program *p = w->p;
+  for (uint32_t b = 0; b < p->n_block; b++) p->block[b].first = UINT32_MAX, p->block[b].last = 0, w->writer[b] = NONE;
+  memset(w->held, 0, (s->n + 1) * sizeof *w->held);
+  s->cost = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const tc_step *t = &w->step[s->item[i].step];
+    s->cost += t->work + KERNEL_NS, w->visits += t->n_bind + 1;
+    for (uint32_t j = 0; j < t->n_bind; j++) {
+      uint32_t b = block_of(binds(w, &s->item[i])[j]);
+      if (b == NONE) continue;
+      block *k = &p->block[b];
+      if (tc_step_writes(t, j)) w->writer[b] = k->first == UINT32_MAX ? i : w->writer[b] == i ? i : NONE;
+      k->first = TC_MIN(k->first, i), k->last = i;
+    }
+  }
+  for (uint32_t b = 0; b < p->n_block; b++) {
+    const block *k = &p->block[b];
+    if (k->first != UINT32_MAX && k->in == IN_ARENA) w->held[k->first] += k->bytes, w->held[k->last + 1] -= k->bytes;
+  }
+  s->peak = s->at = s->n_at = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (i) w->held[i] += w->held[i - 1];
+    if (w->held[i] > s->peak) s->peak = w->held[i], s->at = i, s->n_at = 0;
+    s->n_at += w->held[i] == s->peak;
+  }
+}
+
+// ---- a trial ----
+
+// Whether the item's step may run just before item `before` as well: nothing it reads was written over.
+static bool may_run_again(const work *w, const item *from) {
+  const tc_step *s = &w->step[from->step];
+  if (!is_remade(s)) return false;
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    uint32_t place = binds(w, from)[j];
+    for (uint32_t o = 0; place < w->plan->n_leaf && o < w->plan->n_out; o++) {
+      if (w->plan->out[o].home != place) continue;
+      for (uint32_t i = 0; i < w->before; i++) {
+        const tc_step *t = &w->step[w->now.item[i].step];
+        for (uint32_t k = 0; k < t->n_bind; k++)
+          if (binds(w, &w->now.item[i])[k] == w->plan->n_leaf + o) return false;
+      }
+    }
+    if (tc_step_writes(s, j) && block_of(place) != NONE && w->writer[block_of(place)] == NONE) return false;
+  }
+  return true;
+}
+
+static bool is_there(const work *w, uint32_t b) {
+  const block *k = &w->p->block[b];
+  return b != w->victim && k->first < w->before && k->last >= w->before;
+}
+
+static uint32_t supply(work *w, uint32_t b, int depth);
+
+// The item at the end of the chain, with what it reads made before it, in blocks of its own if it is not moved here from where it was. False: it cannot be.
+static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
+  const tc_step *s = &w->step[from->step];
+  item made = {.step = from->step, .again = true};
+  made.bind = copy_binds(w, from);
+  for (uint32_t j = 0; j < s->n_bind && !w->failed; j++) {
+    uint32_t b = block_of(binds(w, &made)[j]);
+    if (b == NONE || tc_step_writes(s, j)) continue;
+    bool own = false;  // said by the result's own place
+    for (uint32_t k = 0; k < s->n_bind; k++) own |= tc_step_writes(s, k) && binds(w, &made)[k] == binds(w, &made)[j];
+    uint32_t source = own ? b : supply(w, b, depth);
+    if (source == NONE) return false;
+    binds(w, &made)[j] = ARENA_BIT | source;
+  }
+  for (uint32_t j = 0; j < s->n_bind && !drawn && !w->failed; j++) {
+    uint32_t place = binds(w, &made)[j], b = block_of(place);
+    if (!tc_step_writes(s, j)) continue;
+    if (b == NONE && place - w->plan->n_leaf >= w->plan->n_out) return false;
+    uint32_t to = add_block(w, b == NONE ? w->plan->out[place - w->plan->n_leaf].bytes : w->p->block[b].bytes, b == NONE ? NONE : w->content[b]);
+    for (uint32_t k = 0; k < s->n_bind && to != NONE; k++)
+      if (binds(w, &made)[k] == place) binds(w, &made)[k] = ARENA_BIT | to;
+  }
+  if (w->n_chain == MOST_CHAIN || w->failed) return false;
+  w->drawn[w->n_chain] = drawn, w->chain[w->n_chain++] = made;
+  return true;
+}
+
+// The block that has b's value before item `before`: it is there, was made in the chain, is made here, or is held until here.
+static uint32_t supply(work *w, uint32_t b, int depth) {
+  uint32_t content = w->content[b], held = NONE, later = NONE;
+  for (uint32_t c = 0; c < w->p->n_block; c++) {
+    if (w->content[c] != content) continue;
+    const block *k = &w->p->block[c];
+    if (is_there(w, c)) return c;
+    for (uint32_t i = 0; i < w->n_chain; i++)
+      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_bind; j++)
+        if (binds(w, &w->chain[i])[j] == (ARENA_BIT | c) && tc_step_writes(&w->step[w->chain[i].step], j)) return c;
+    if (k->first == UINT32_MAX) continue;
+    if (k->first >= w->before && w->writer[c] != NONE && w->now.item[w->writer[c]].again) later = c;
+    if (c != w->victim && k->last < w->before && (held == NONE || w->p->block[held].last < k->last)) held = c;
+  }
+  w->visits += w->p->n_block;
+  if (later != NONE) return add_to_chain(w, &w->now.item[w->writer[later]], true, depth) ? later : NONE;
+  bool small = w->p->block[b].bytes * SMALL_SOURCE <= w->p->block[w->victim].bytes;
+  const item *from = held != NONE && w->writer[held] != NONE ? &w->now.item[w->writer[held]] : NULL;
+  if (depth > 0 && !small && from && may_run_again(w, from)) {
+    const tc_step *s = &w->step[from->step];
+    if (!add_to_chain(w, from, false, depth - 1)) return NONE;
+    for (uint32_t i = w->n_chain - 1; i != NONE; i--)
+      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_bind && w->chain[i].step == from->step; j++) {
+        uint32_t made = block_of(binds(w, &w->chain[i])[j]);
+        if (tc_step_writes(s, j) && made != NONE && w->content[made] == content) return made;
+      }
+    return NONE;
+  }
+  w->extends |= held != NONE;
+  return held;
+}
+
+// From `before` on, what the chain made anew is read in the place of what else has the value, if nobody reads that between.
+static void read_anew(work *w, const item *made) {
+  const tc_step *s = &w->step[made->step];
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    uint32_t to = block_of(binds(w, made)[j]);
+    if (to == NONE || !tc_step_writes(s, j)) continue;
+    for (uint32_t c = 0; c < w->p->n_block; c++)
+      if (c != to && w->content[c] == w->content[to] && w->p->block[c].first < w->before && w->p->block[c].last >= w->before) w->became[c] = to;
+  }
+}
+
+static void append(work *w, schedule *t, const item *from, bool renamed) {
+  const tc_step *s = &w->step[from->step];
+  item i = *from;
+  bool changes = false;
+  for (uint32_t j = 0; j < s->n_bind && renamed; j++) {
+    uint32_t b = block_of(binds(w, from)[j]);
+    changes |= b != NONE && w->became[b] != NONE && !tc_step_writes(s, j);
+  }
+  if (changes) i.bind = copy_binds(w, from);
+  for (uint32_t j = 0; j < s->n_bind && changes && !w->failed; j++) {
+    uint32_t b = block_of(binds(w, &i)[j]);
+    if (b != NONE && w->became[b] != NONE && !tc_step_writes(s, j)) binds(w, &i)[j] = ARENA_BIT | w->became[b];
+  }
+  t->item[t->n++] = i;
+}
+
+// Takes away what nobody reads any more: a value that was read late alone is then made late, once.
+static void drop_unread(work *w, schedule *t) {
+  uint32_t to = t->n;
+  memset(w->used, 0, w->p->n_block * sizeof *w->used);
+  for (uint32_t i = t->n; i-- > 0;) {
+    const tc_step *s = &w->step[t->item[i].step];
+    bool needed = !is_remade(s);
+    for (uint32_t j = 0; j < s->n_bind && !needed; j++) {
+      uint32_t b = block_of(binds(w, &t->item[i])[j]);
+      needed = tc_step_writes(s, j) && (b == NONE || w->used[b]);
+    }
+    if (!needed) continue;
+    for (uint32_t j = 0; j < s->n_bind; j++) {
+      uint32_t b = block_of(binds(w, &t->item[i])[j]);
+      if (b != NONE && !tc_step_writes(s, j)) w->used[b] = true;
+    }
+    t->item[--to] = t->item[i];
+  }
+  t->n -= to;
+  memmove(t->item, t->item + to, t->n * sizeof *t->item);
+}
+
+// The schedule in which the victim is made again before item `before`; false: it cannot be.
+static bool make_trial(work *w, int depth) {
+  schedule *t = &w->trial;
+  t->n = w->n_chain = 0, w->extends = false;
+  for (uint32_t b = 0; b < w->p->n_block; b++) w->became[b] = NONE;
+  const item *from = &w->now.item[w->writer[w->victim]];
+  if (!may_run_again(w, from) || !add_to_chain(w, from, false, depth) || w->failed) return false;
+  if (w->now.n + w->n_chain > w->cap_item) return false;
+  for (uint32_t i = 0; i < w->n_chain; i++)
+    if (!w->drawn[i]) read_anew(w, &w->chain[i]);
+  for (uint32_t i = 0; i < w->now.n && !w->failed; i++) {
+    for (uint32_t c = 0; c < w->n_chain && i == w->before; c++) t->item[t->n++] = w->chain[c];
+    bool drawn = false;
+    for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].again; c++)
+      for (uint32_t j = 0; w->drawn[c] && j < w->step[w->chain[c].step].n_bind && w->chain[c].step == w->now.item[i].step; j++)
+        drawn |= tc_step_writes(&w->step[w->chain[c].step], j) && binds(w, &w->chain[c])[j] == binds(w, &w->now.item[i])[j];
+    if (!drawn) append(w, t, &w->now.item[i], i >= w->before);
+  }
+  if (!w->failed) drop_unread(w, t);
+  return !w->failed;
+}
+
+// ---- which ----
+
+// The next item that reads the block behind the peak, if it lies idle there; else NONE.
+static uint32_t next_reader(const work *w, uint32_t b) {
+  const block *k = &w->p->block[b];
+  if (k->first >= w->now.at || k->last <= w->now.at || k->in != IN_ARENA || w->writer[b] == NONE) return NONE;
+  for (uint32_t i = w->now.at; i <= k->last; i++)
+    for (uint32_t j = 0; j < w->step[w->now.item[i].step].n_bind; j++)
+      if (binds(w, &w->now.item[i])[j] == (ARENA_BIT | b)) return i == w->now.at ? NONE : i;
+  return NONE;
+}
+
+static void keep_best(work *w) {
+  schedule had = w->best;
+  w->best = w->trial, w->trial = had;
+}
+
+// Bytes less than now where most is held, in the trial, which was weighed last.
+static double bytes_less(const work *w) {
+  for (uint32_t i = 0; i < w->trial.n; i++)
+    if (w->trial.item[i].bind == w->now.item[w->now.at].bind) return (double)w->now.peak - (double)w->held[i];
+  return 0;
+}
+
+// Of all trials the one with the least nanoseconds for a byte less is the schedule. False: there is none.
+static bool improve(work *w) {
+  static const int depths[] = {0, 1, 3, 12, 48};
+  tc_program *p = w->p;
+  uint32_t n_block = p->n_block, keep_block = n_block, keep_bind = p->n_bind;
+  double least = 0;
+  w->best.n = 0;
+  for (uint32_t v = 0; v < n_block && w->visits < MOST_VISITS; v++) {
+    if (p->block[v].bytes < w->now.peak / SMALL_VALUE) continue;
+    w->victim = v, w->before = next_reader(w, v), w->extends = true;
+    for (size_t d = 0; d < sizeof depths / sizeof depths[0] && w->before != NONE && w->extends; d++) {
+      p->n_block = keep_block, p->n_bind = keep_bind;
+      if (w->failed) return false;
+      if (!make_trial(w, depths[d])) continue;
+      weigh(w, &w->trial);
+      bool better = w->trial.peak < w->now.peak || (w->trial.peak == w->now.peak && w->trial.n_at < w->now.n_at);
+      double price = TC_MAX_OF(w->trial.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
+      if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_block = p->n_block, keep_bind = p->n_bind;
+      weigh(w, &w->now);
+    }
+  }
+  p->n_block = keep_block, p->n_bind = keep_bind;
+  if (w->failed || w->best.n == 0) return false;
+  schedule was = w->now;
+  w->now = w->best, w->best = was;
+  weigh(w, &w->now);
+  return true;
+}
+
+// ---- the program ----
+
+static int by_wave(const void *a, const void *b) {
+  const tc_step *s = a, *t = b;
+  if (s->wave != t->wave) return s->wave < t->wave ? -1 : 1;
+  if ((s->kind == TC_STEP_CHECK) != (t->kind == TC_STEP_CHECK)) return s->kind == TC_STEP_CHECK ? -1 : 1;
+  return s->first_bind < t->first_bind ? -1 : s->first_bind > t->first_bind;
+}
+
+static bool init(work *w) {
+  tc_program *p = w->p;
+  uint32_t n = p->n_step, most = 4 * n + MOST_CHAIN;
+  w->cap_item = most, w->cap_side = p->n_block + 64, w->n_step = n;
+  if (!grow((void **)&p->step, &p->cap_step, most, sizeof *p->step)) return false;
+  w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
+  w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->trial.item = tc_malloc(most * sizeof(item));
+  w->held = tc_malloc((most + 2) * sizeof *w->held);
+  w->content = tc_malloc(w->cap_side * sizeof *w->content), w->writer = tc_malloc(w->cap_side * sizeof *w->writer);
+  w->became = tc_malloc(w->cap_side * sizeof *w->became), w->used = tc_malloc(w->cap_side * sizeof *w->used);
+  bool lists = w->step && w->n_runs && w->now.item && w->best.item && w->trial.item && w->held;
+  if (!lists || !w->content || !w->writer || !w->became || !w->used) return false;
+  qsort(p->step, n, sizeof *p->step, by_wave);
+  memcpy(w->step, p->step, n * sizeof *w->step);
+  w->now.n = n;
+  for (uint32_t i = 0; i < n; i++) w->now.item[i] = (item){i, w->step[i].first_bind, false};
+  for (uint32_t b = 0; b < p->n_block; b++) w->content[b] = b;
+  return true;
+}
+
+static void fini(work *w) {
+  void *const owned[] = {w->step, w->n_runs, w->now.item, w->best.item, w->trial.item, w->held, w->content, w->writer, w->became, w->used};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+}
+
+// The schedule as the program's steps, each its own wave. Drafts are own_drafts's.
+static bool place(work *w) {
+  tc_program *p = w->p;
+  for (uint32_t i = 0; i < w->now.n; i++) {
+    p->step[i] = w->step[w->now.item[i].step];
+    p->step[i].first_bind = w->now.item[i].bind, p->step[i].wave = i;
+  }
+  p->n_step = w->now.n;
+  for (uint32_t b = 0; b < p->n_block; b++)
+    if (p->block[b].first == UINT32_MAX) p->block[b].bytes = 0;
+  return tc_memory_place(p, w->plan);
+}
+
+// A step's draft is its first run's; one that no longer runs has none.
+static void own_drafts(work *w) {
+  for (uint32_t i = 0; i < w->now.n; i++) w->p->step[i].shares_draft = w->n_runs[w->now.item[i].step]++ > 0;
+  for (uint32_t i = 0; i < w->n_step; i++)
+    if (w->n_runs[i] == 0) tc_steps_drop_draft(&w->step[i]);
+}
+
+bool tc_again_fit(tc_program *p, const tc_plan *plan, size_t budget) {
+  work w = {.p = p, .plan = plan};
+  if (!init(&w)) return fini(&w), false;
+  size_t target = budget;
+  bool more = place(&w), ok = more;
+  weigh(&w, &w.now);
+  for (int i = 0; i < MOST_PLACED && more && p->arena_bytes > budget; i++) {
+    target -= TC_MIN(target, i > 0 ? p->arena_bytes - budget : 0);  // what lies between blocks counts, too
+    while (w.now.peak > target && more) more = improve(&w);
+    ok = place(&w) && !w.failed;
+    more = more && ok;
+  }
+  own_drafts(&w);
+  fini(&w);
+  return ok;
+}

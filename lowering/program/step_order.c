@@ -1,0 +1,238 @@
+// Orders steps. See step_order.h.
+//
+// Steps are moved in a list whose labels rise along it, so that which of two comes first is seen without a walk (Bender et al., Two Simplified Algorithms for
+// Maintaining Order in a List, 2002). What a step must stay behind, and what must stay behind it, is found among those that bind its places.
+#include "lowering/program/step_order.h"
+
+#include <string.h>
+
+#include "lowering/program/slot_users.h"
+#include "runtime/arena.h"
+#include "runtime/passes.h"
+
+// Steps in a list, with labels that rise along it: who comes first is seen without a walk. Where no label is left between two, those around are spread out.
+typedef struct list {
+  uint32_t *next, *prev;  // per step; behind them the list's end
+  uint64_t *label;
+  uint32_t end;
+} list;
+
+#define LABEL_BITS 62
+#define SPARSE 0.75  // the share of labels in use that is left, for a range twice as long
+
+// Spreads out the labels of the shortest range around step `at` that has room.
+static void spread(list *l, uint32_t at) {
+  uint32_t first = at, last = at, n = 1;
+  double share = 1;
+  for (int bits = 1; bits <= LABEL_BITS; bits++) {
+    uint64_t low = l->label[at] >> bits << bits, size = UINT64_C(1) << bits;
+    for (; l->prev[first] != l->end && l->label[l->prev[first]] >= low; n++) first = l->prev[first], tc_count(TC_PASS_ORDER, 1);
+    for (; l->next[last] != l->end && l->label[l->next[last]] - low < size; n++) last = l->next[last], tc_count(TC_PASS_ORDER, 1);
+    share *= SPARSE;
+    if ((double)n > share * (double)size || size / n < 2) continue;
+    tc_count(TC_PASS_ORDER, n);
+    for (uint32_t s = first, i = 0; i < n; s = l->next[s], i++) l->label[s] = low + size / n * i;
+    return;
+  }
+}
+
+// Whether a comes before b.
+static bool is_before(const list *l, uint32_t a, uint32_t b) {
+  return l->label[a] < l->label[b];
+}
+
+// Moves a step to just behind another, or to the front for the end.
+static void move_behind(list *l, uint32_t s, uint32_t to) {
+  if (to == s || to == l->prev[s]) return;
+  l->next[l->prev[s]] = l->next[s], l->prev[l->next[s]] = l->prev[s];
+  uint32_t next = l->next[to];
+  l->next[to] = s, l->prev[s] = to, l->next[s] = next, l->prev[next] = s;
+  uint64_t low = to == l->end ? 0 : l->label[to], high = next == l->end ? UINT64_C(1) << LABEL_BITS : l->label[next];
+  l->label[s] = low + (high - low) / 2;
+  if (high - low < 2) spread(l, s);
+}
+
+static bool list_init(list *l, uint32_t n) {
+  *l = (list){.next = tc_malloc((n + 1) * sizeof *l->next),
+              .prev = tc_malloc((n + 1) * sizeof *l->prev),
+              .label = tc_malloc((n + 1) * sizeof *l->label),
+              .end = n};
+  if (!l->next || !l->prev || !l->label) return false;
+  for (uint32_t i = 0; i <= n; i++) l->next[i] = i < n ? i + 1 : 0, l->prev[i] = i > 0 ? i - 1 : n;
+  for (uint32_t i = 0; i < n; i++) l->label[i] = (UINT64_C(1) << LABEL_BITS) / (n + 1) * (i + 1);
+  return true;
+}
+
+static void list_fini(list *l) {
+  tc_free(l->next);
+  tc_free(l->prev);
+  tc_free(l->label);
+}
+
+typedef struct ordering {
+  tc_program *p;
+  const tc_plan *plan;
+  tc_binders binders, writers;
+  list list;
+  uint32_t *over;  // per leaf: the output assigned over it, or TC_PLACE_NONE
+  uint32_t *assigns;  // per output: the leaf that it is assigned over, or TC_PLACE_NONE
+  bool *used;  // per block: a later step reads it
+} ordering;
+
+typedef enum side { BEFORE, AFTER } side;
+
+// Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or the end.
+static void find_nearest(const list *l, uint32_t s, const tc_binders *b, uint32_t place, side where, uint32_t *near) {
+  for (uint32_t i = tc_binders_first(b, place); i < tc_binders_end(b, place); i++) {
+    uint32_t t = b->step[i];
+    tc_count(TC_PASS_ORDER, 1);
+    if (t == s || is_before(l, t, s) != (where == BEFORE)) continue;
+    if (*near == l->end || is_before(l, t, *near) == (where == AFTER)) *near = t;
+  }
+}
+
+// The last step that s must stay behind: it writes what s binds, or reads the leaf that s assigns over. The end: there is none.
+static uint32_t last_needed(const ordering *o, uint32_t s) {
+  const tc_step *x = &o->p->step[s];
+  uint32_t near = o->list.end;
+  for (uint32_t j = 0; j < x->n_bind; j++) {
+    uint32_t place = o->p->bind[x->first_bind + j];
+    if (place < o->plan->n_leaf) continue;
+    find_nearest(&o->list, s, &o->writers, place, BEFORE, &near);
+    bool output = place < o->plan->n_leaf + o->plan->n_out;
+    uint32_t leaf = output ? o->assigns[place - o->plan->n_leaf] : TC_PLACE_NONE;
+    if (leaf != TC_PLACE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, leaf, BEFORE, &near);
+  }
+  return near;
+}
+
+// The first step that must stay behind s; the end: there is none.
+static uint32_t first_needing(const ordering *o, uint32_t s) {
+  const tc_step *x = &o->p->step[s];
+  uint32_t near = o->list.end;
+  for (uint32_t j = 0; j < x->n_bind; j++) {
+    uint32_t place = o->p->bind[x->first_bind + j];
+    if (place >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, place, AFTER, &near);
+    if (place < o->plan->n_leaf && o->over[place] != TC_PLACE_NONE)
+      find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[place], AFTER, &near);
+  }
+  return near;
+}
+
+// Bytes of blocks that s begins to hold less those it is the last to read. used: per block, whether a later step reads it.
+static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used, bool *begins) {
+  int64_t sum = 0;
+  *begins = false;
+  for (uint32_t j = 0; j < s->n_bind; j++) {
+    uint32_t place = p->bind[s->first_bind + j];
+    if (!(place & ARENA_BIT)) continue;
+    int64_t bytes = (int64_t)p->block[place & ~ARENA_BIT].bytes;
+    if (tc_step_writes(s, j))
+      sum += bytes, *begins = true;
+    else if (!used[place & ~ARENA_BIT])
+      sum -= bytes;
+  }
+  return sum;
+}
+
+static bool begins_block(const tc_program *p, const tc_step *s) {
+  for (uint32_t j = 0; j < s->n_bind; j++)
+    if ((p->bind[s->first_bind + j] & ARENA_BIT) && tc_step_writes(s, j)) return true;
+  return false;
+}
+
+// Moves steps that begin no block to just behind what they must follow: an optimizer's update frees its gradient, and is recorded after all of them.
+static void advance_steps(ordering *o) {
+  for (uint32_t i = 1; i < o->p->n_step; i++)
+    if (!begins_block(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
+}
+
+// Moves steps that hold more afterwards than before to just before their first reader.
+static void delay_steps(ordering *o) {
+  const tc_program *p = o->p;
+  for (uint32_t i = o->list.prev[o->list.end], before; i != o->list.end; i = before) {
+    const tc_step *s = &p->step[i];
+    bool begins;
+    int64_t more = grows_by(p, s, o->used, &begins);
+    before = o->list.prev[i];
+    for (uint32_t j = 0; j < s->n_bind; j++) {
+      uint32_t place = p->bind[s->first_bind + j];
+      if ((place & ARENA_BIT) && !tc_step_writes(s, j)) o->used[place & ~ARENA_BIT] = true;
+    }
+    if (begins && more >= 0) move_behind(&o->list, i, o->list.prev[first_needing(o, i)]);
+  }
+}
+
+// Steps in the order of their waves, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
+// before any other layer's, which would keep the activations of all.
+static bool sort_by_wave(tc_program *p) {
+  uint32_t n_wave = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n_wave = TC_MAX_OF(n_wave, p->step[i].wave + 1);
+  tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
+  uint32_t *at = tc_calloc(n_wave + 1, sizeof *at);
+  bool ok = sorted && at;
+  if (ok) {
+    for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].wave + 1]++;
+    for (uint32_t w = 1; w <= n_wave; w++) at[w] += at[w - 1];
+    for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].wave]++] = p->step[i];
+    memcpy(p->step, sorted, p->n_step * sizeof *sorted);
+  }
+  tc_free(sorted);
+  tc_free(at);
+  return ok;
+}
+
+// The steps as the list has them.
+static bool take_order(tc_program *p, const list *l) {
+  tc_step *ordered = tc_malloc((p->n_step + 1) * sizeof *ordered);
+  if (!ordered) return false;
+  uint32_t n = 0;
+  for (uint32_t i = l->next[l->end]; i != l->end; i = l->next[i]) ordered[n++] = p->step[i];
+  memcpy(p->step, ordered, n * sizeof *ordered);
+  tc_free(ordered);
+  return true;
+}
+
+static bool reorder(tc_program *p, const tc_plan *plan) {
+  ordering o = {.p = p, .plan = plan};
+  o.used = tc_calloc(p->n_block + 1, sizeof *o.used);
+  o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
+  bool ok = o.used && o.over && o.assigns && sort_by_wave(p) && list_init(&o.list, p->n_step);
+  ok = ok && tc_binders_init(&o.binders, p, plan, false) && tc_binders_init(&o.writers, p, plan, true);
+  if (ok) {
+    memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
+    for (uint32_t i = 0; i < plan->n_out; i++) {
+      const tc_rec *r = tc_plan_rec(plan, plan->out[i].node);
+      uint32_t leaf = tc_rec_op(r) == TC_OP_ASSIGN ? plan->leaf_of[r->in[1]] : TC_LEAF_NONE;
+      if (leaf != TC_LEAF_NONE) o.over[leaf] = i, o.assigns[i] = leaf;
+    }
+    advance_steps(&o);
+    delay_steps(&o);
+    ok = take_order(p, &o.list);
+  }
+  list_fini(&o.list);
+  tc_binders_fini(&o.binders);
+  tc_binders_fini(&o.writers);
+  tc_free(o.used);
+  tc_free(o.over);
+  tc_free(o.assigns);
+  return ok;
+}
+
+bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
+  if (!tc_memory_place(p, plan)) return false;
+  size_t early = p->arena_bytes;
+  bool much = budget && early > budget;
+  if (early < LARGE_ARENA && !much) return true;
+  if (!reorder(p, plan)) return false;
+  uint32_t *wave = tc_malloc((p->n_step + 1) * sizeof *wave);
+  if (!wave) return false;
+  for (uint32_t i = 0; i < p->n_step; i++) wave[i] = p->step[i].wave, p->step[i].wave = i;
+  bool ok = tc_memory_place(p, plan);
+  if (ok && p->arena_bytes > early - (much ? 0 : early / 8)) {
+    for (uint32_t i = 0; i < p->n_step; i++) p->step[i].wave = wave[i];
+    ok = tc_memory_place(p, plan);
+  }
+  tc_free(wave);
+  return ok;
+}

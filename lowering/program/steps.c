@@ -1,0 +1,300 @@
+// From groups to steps: a kernel's draft, a library's call or a reference kernel for each group, in the order in which they read each other. See steps.h.
+#include "lowering/program/steps.h"
+
+#include <string.h>
+
+#include "lowering/autotune/library_gemm.h"
+#include "runtime/passes.h"
+#include "runtime/team.h"
+
+static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
+  uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
+  void *p = tc_realloc(*array, to * bytes);
+  if (!p) return false;
+  *array = p, *cap = to;
+  return true;
+}
+
+#define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
+
+// Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
+static uint32_t place_of(tc_builder *b, uint32_t n) {
+  n = tc_group_root(&b->gr, n);
+  if (b->place[n] != TC_PLACE_NONE) return b->place[n];
+  const tc_gnode *x = &b->p->graph.node[n];
+  if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
+  if (x->out != TC_LEAF_NONE) return b->place[n] = b->plan->n_leaf + x->out;
+  tc_program *p = b->p;
+  size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
+  if (b->lasts[n] == TC_LASTS_MADE) {
+    if (!GROW(p->kept_bytes, p->n_kept, p->cap_kept, 1)) return TC_PLACE_NONE;
+    p->kept_bytes[p->n_kept] = bytes;
+    return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
+  }
+  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
+  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
+  return b->place[n] = ARENA_BIT | p->n_block++;
+}
+
+static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
+  if (!GROW(p->step, p->n_step, p->cap_step, 1)) return NULL;
+  tc_step *s = &p->step[p->n_step++];
+  *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
+  return s;
+}
+
+static bool bind(tc_program *p, tc_step *s, uint32_t place) {
+  if (place == TC_PLACE_NONE || !GROW(p->bind, p->n_bind, p->cap_bind, 1)) return false;
+  p->bind[p->n_bind++] = place;
+  s->n_bind++;
+  return true;
+}
+
+// Prepared values are there before the first wave; among themselves they have waves of their own.
+static uint32_t after(const tc_builder *b, uint32_t n) {
+  n = tc_group_root(&b->gr, n);
+  return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
+}
+
+// Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
+// comes in a later wave.
+static bool add_check(tc_builder *b, uint32_t n) {
+  tc_program *p = b->p;
+  const tc_gnode *x = &p->graph.node[n];
+  if (tc_op_kind_of(x->op) != TC_KIND_INDEX) return true;
+  uint32_t index = x->in[1], root = tc_group_root(&b->gr, index);
+  uint64_t extent = (uint64_t)p->graph.node[x->in[0]].shape->d.dim[x->attr[0]];
+  for (uint32_t m = b->checks[root]; m; m = b->next_check[m - 1]) {
+    const tc_gnode *y = &p->graph.node[m - 1];
+    tc_count(TC_PASS_STEPS, 1);
+    if ((uint64_t)p->graph.node[y->in[0]].shape->d.dim[y->attr[0]] == extent) return true;
+  }
+  b->next_check[n] = b->checks[root], b->checks[root] = n + 1;
+  b->wave = after(b, index);
+  b->made_in[root] = b->wave + 1;
+  tc_step *s = add_step(b, p, TC_STEP_CHECK);
+  if (!s || !bind(p, s, place_of(b, index))) return false;
+  s->node = n, s->op = x->op;
+  s->extent = p->graph.node[index].shape->count;
+  s->work = (double)s->extent;
+  if (!GROW(p->num, p->n_num, p->cap_num, 1)) return false;
+  s->n_num = 1;
+  p->num[p->n_num++] = (tc_num_source){false, extent};
+  return true;
+}
+
+// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run whole: it is what others are compared with.
+static bool is_shared(const tc_gnode *x) {
+  if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
+  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
+}
+
+static bool add_row(tc_builder *b, uint32_t n) {
+  tc_program *p = b->p;
+  const tc_gnode *x = &p->graph.node[n];
+  b->wave = 0;
+  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
+  tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
+  if (!s) return false;
+  s->op = x->op, s->node = n;
+  s->same = tc_graph_part_of(x->op) >= 0;  // what it keeps of the old value may be there already
+  if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
+  s->work = 4.0 * (double)x->shape->count + 100;
+  bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
+  for (int i = 0; i < x->n_in; i++) {
+    if (!bind(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    s = &p->step[p->n_step - 1];
+    s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
+  }
+  if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
+  s->n_num = (uint32_t)x->n_arg + filled;
+  if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
+  for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
+  if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
+  if (!bind(p, s, place_of(b, n))) return false;
+  b->made_in[n] = b->wave + 1;
+  return true;
+}
+
+// Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
+// products: where data is a parameter too, whole layers would be kept.
+static bool prepares(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
+  bool all = b->prepare && e->n_read > 0;
+  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
+  for (uint32_t i = 0; i < e->n_written && all; i++) {
+    const tc_gnode *x = &b->p->graph.node[tc_group_root(&b->gr, e->written[i])];
+    all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
+  }
+  for (uint32_t i = 0; i < group->n_member && all; i++) {
+    tc_op op = b->p->graph.node[group->member[i]].op;
+    tc_op_kind kind = tc_op_kind_of(op);
+    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_ATTENTION && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
+  }
+  return all;
+}
+
+bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion *e) {
+  tc_nest_destroy(&s->draft->nest);
+  s->draft->nest = e->nest;
+  memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
+  s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
+  s->draft->units = e->units;
+  for (uint32_t i = 0; i < e->n_buf; i++)
+    if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;
+  for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
+  return true;
+}
+
+static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
+  tc_expansion e;
+  tc_arena_reset(&b->expansion);
+  *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
+  b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
+  if (*st != TC_OK) return false;
+  b->preparing = prepares(b, group, &e);
+  tc_program *p = b->preparing ? b->p->prepare : b->p;
+  b->wave = 0;
+  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
+  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_group_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
+  if (!b->preparing) b->plan->bytes_moved += e.bytes;
+  b->preparing = false;
+  tc_step *s = add_step(b, p, TC_STEP_KERNEL);
+  tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
+  if (!draft) return tc_nest_destroy(&e.nest), false;
+  *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
+  s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
+  s->is_product = e.is_product;
+  if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
+  s->n_bind = e.n_buf, p->n_bind += e.n_buf;
+  s->n_num = e.n_num, p->n_num += e.n_num;
+  if (!tc_steps_fill(b, p, s, &e)) return false;
+  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_group_root(&b->gr, e.written[i])] = b->wave + 1;
+  return true;
+}
+
+// What a library makes of the node, whose operands have memory.
+static bool add_conv(tc_builder *b, uint32_t n) {
+  tc_program *p = b->p;
+  const tc_gnode *x = &p->graph.node[n];
+  b->wave = TC_MAX_OF(after(b, x->in[0]), after(b, x->in[1]));
+  tc_step *s = add_step(b, p, TC_STEP_CALL);
+  if (!s) return false;
+  s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
+  tc_gpu_call_retain(s->call);
+  s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
+  for (int i = 0; i < 2; i++) {
+    s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
+    if (!bind(p, s, place_of(b, x->in[i]))) return false;
+  }
+  s->work = (double)s->bytes;
+  b->plan->bytes_moved += s->bytes;
+  if (!bind(p, s, place_of(b, n))) return false;
+  b->made_in[n] = b->wave + 1;
+  return true;
+}
+
+// What a library makes of the group. Takes the product.
+static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *product) {
+  tc_program *p = b->p;
+  const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
+  int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
+  const tc_gpu_product_facts *f = &v->facts;
+  b->wave = 0;
+  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, in[i]->node));
+  tc_step *s = add_step(b, p, TC_STEP_CALL);
+  if (!s) return tc_gpu_call_release(product), false;
+  s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
+  s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
+  for (int i = 0; i < n_in; i++) {
+    const tc_gnode *x = &p->graph.node[in[i]->node];
+    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
+    if (!bind(p, s, place_of(b, in[i]->node))) return false;
+  }
+  const tc_gnode *y = &p->graph.node[v->result];
+  s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
+  b->plan->bytes_moved += s->bytes;
+  if (!bind(p, s, place_of(b, v->result))) return false;
+  b->made_in[tc_group_root(&b->gr, v->result)] = b->wave + 1;
+  return true;
+}
+
+// A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that groups are made again.
+// *taken: there is nothing left to do, or there was a failure.
+static bool try_library(tc_builder *b, const tc_group *gp, bool *taken) {
+  tc_vendor_product v;
+  tc_gpu_call *product;
+  *taken = false;
+  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_GROUP_GEMM || !tc_vendor_find(&b->gr, gp, &v)) return true;
+  if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
+    tc_gpu_call_retain(b->alone[v.node]);
+    return *taken = true, add_product(b, &v, b->alone[v.node]);
+  }
+  if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &product)) return true;
+  if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, product);
+  b->alone[v.node] = product, b->forced[v.node] = TC_FORCE_ALONE;
+  *taken = b->apart = true;
+  return false;
+}
+
+static bool emit_group(tc_builder *b, const tc_group *gp, tc_status *st) {
+  for (uint32_t i = 0; i < gp->n_member; i++)
+    if (!add_check(b, gp->member[i])) return false;
+  if (gp->kind == TC_GROUP_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
+  if (gp->kind == TC_GROUP_EXTERN) return add_row(b, gp->member[0]);
+  bool taken, done = try_library(b, gp, &taken);
+  return taken ? done : add_kernel(b, gp, st);
+}
+
+enum { NOT_MET, ON_THE_WAY, EMITTED };
+
+// Emits a group after those it depends on. The way to those is a list through the groups, for it is as long as the graph is deep.
+static bool emit_with_needed(tc_builder *b, uint32_t group, uint32_t *stack, tc_status *st) {
+  uint32_t depth = 0;
+  stack[depth++] = group;
+  while (depth) {
+    uint32_t g = stack[depth - 1];
+    const tc_group *gp = &b->gr.group[g];
+    tc_count(TC_PASS_STEPS, 1);
+    if (b->emitted[g] == NOT_MET) b->emitted[g] = ON_THE_WAY, b->way[g] = gp->before;
+    while (b->way[g] && b->emitted[tc_group_alive(&b->gr, b->way[g]->group)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
+    if (b->way[g]) {
+      stack[depth++] = tc_group_alive(&b->gr, b->way[g]->group);
+      continue;
+    }
+    depth--;
+    b->emitted[g] = EMITTED;
+    if (gp->n_member > 0 && !emit_group(b, gp, st)) return false;
+  }
+  return true;
+}
+
+bool tc_steps_build(tc_builder *b, tc_status *st) {
+  uint32_t *stack = tc_arena_alloc(&b->grouping, (b->gr.n_group + 1) * sizeof *stack);
+  if (!stack) return false;
+  for (uint32_t g = 0; g < b->gr.n_group; g++)
+    if (b->gr.group[g].merged == TC_GROUP_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
+  return true;
+}
+
+void tc_steps_drop_draft(tc_step *s) {
+  if (s->draft && !s->shares_draft) {
+    tc_nest_destroy(&s->draft->nest);
+    tc_family_drop(&s->draft->general);
+    tc_free(s->draft);
+  }
+  s->draft = NULL;
+}
+
+void tc_steps_drop(tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_kernel_release(p->step[i].kernel);
+    tc_gpu_call_release(p->step[i].call);
+    tc_steps_drop_draft(&p->step[i]);
+  }
+}
+
+void tc_steps_clear(tc_program *p) {
+  tc_steps_drop(p);
+  p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
+  if (p->prepare) tc_steps_clear(p->prepare);
+}
