@@ -173,6 +173,21 @@ def name_of(head):
     return None, None
 
 
+def names_of(head):
+    """What a statement without a body defines or declares: several, where commas part them."""
+    depth, parts = 0, [[]]
+    for t in head:
+        depth += (t.text in ("(", "[", "{")) - (t.text in (")", "]", "}"))
+        if t.text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(t)
+    for i, part in enumerate(parts):
+        name, kind = name_of(part if i == 0 else parts[0][:1] + part)
+        if name:
+            yield name, kind
+
+
 def uses_of(body):
     """Words of a body that may name a function, table or macro of another file: not fields or tags. Words without the prefix count where they are called."""
     found = set()
@@ -191,11 +206,10 @@ def definitions(text, read=lambda name: None):
         if start is None:
             start = t.line
         if depth == 0 and t.text == ";":
-            name, kind = name_of(head)
             words = {h.text for h in head}
-            if name and len(head) > 1 and not words & {"typedef", "_Static_assert"}:
-                kind = "declaration" if kind == "function" or "extern" in words else kind
-                found.append(Definition(name, kind, "static" in words, start, t.line, uses_of(body), head, body))
+            for name, kind in names_of(head) if len(head) > 1 and not words & {"typedef", "_Static_assert"} else ():
+                declared = kind == "function" or "extern" in words
+                found.append(Definition(name, "declaration" if declared else kind, "static" in words, start, t.line, frozenset() if declared else uses_of(head + body), head, body))
             head, body, start = [], [], None
             continue
         if depth == 0 and t.text == "{" and [h.kind for h in head] == ["word", "string"]:  # extern "C" {
@@ -211,7 +225,7 @@ def definitions(text, read=lambda name: None):
             depth -= 1
             name, kind = name_of(head) if depth == 0 else (None, None)
             if kind == "function" and not any(h.text == "=" for h in head):
-                found.append(Definition(name, kind, any(h.text == "static" for h in head), start, t.line, uses_of(body), head, body))
+                found.append(Definition(name, kind, any(h.text == "static" for h in head), start, t.line, uses_of(head + body), head, body))
                 head, body, start = [], [], None
     if depth:
         raise ValueError(f"braces do not close: {depth} are open at the end")
