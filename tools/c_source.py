@@ -122,7 +122,7 @@ def expand(line, macros, depth=0):
     return out
 
 
-def stream(text, read):
+def stream(text, read, expanded=True):
     """The code of a file as one list of tokens, its own macros expanded, and its macros as definitions. read(name): the text of an included .def file, or None."""
     macros, code, defined = {}, [], []
     for kind, line in statements(text):
@@ -130,14 +130,15 @@ def stream(text, read):
             code += expand(line, macros)
         elif line and line[0].text == "define" and len(line) > 1:
             macro = macro_of(line)
-            macros[macro.name] = macro
+            if expanded:
+                macros[macro.name] = macro
             words = frozenset(t.text for t in macro.body if t.kind == "word") - set(macro.params or ())
             defined.append(Definition(macro.name, "constant" if macro.params is None else "macro", False, macro.line, line[-1].line, words, [], macro.body))
         elif line and line[0].text == "undef":
             macros.pop(line[1].text, None)
         elif line and line[0].text == "include":
             name = "".join(t.text for t in line[1:]).strip('"<>')
-            rows = read(name) if name.endswith(".def") else None
+            rows = read(name) if expanded and name.endswith(".def") else None
             for part, row in statements(rows or ""):
                 if part == "code":
                     code += expand(row, macros)
@@ -198,25 +199,27 @@ def uses_of(body):
     return frozenset(found)
 
 
-def definitions(text, read=lambda name: None):
-    """Functions, variables and macros that a file defines or declares."""
-    code, found = stream(text, read)
-    depth, head, body, start = 0, [], [], None
-    for i, t in enumerate(code):
-        if start is None:
-            start = t.line
+def line_of(head, name):
+    return next((t.line for t in reversed(head) if t.text == name), head[0].line)
+
+
+def definitions(text, read=lambda name: None, expanded=True):
+    """Functions, variables and macros that a file defines or declares; expanded: with those that its own macros make, whose lines are those of the macros."""
+    code, found = stream(text, read, expanded)
+    depth, head, body = 0, [], []
+    for t in code:
         if depth == 0 and t.text == ";":
             words = {h.text for h in head}
             for name, kind in names_of(head) if len(head) > 1 and not words & {"typedef", "_Static_assert"} else ():
                 declared = kind == "function" or "extern" in words
-                found.append(Definition(name, "declaration" if declared else kind, "static" in words, start, t.line, frozenset() if declared else uses_of(head + body), head, body))
-            head, body, start = [], [], None
+                found.append(Definition(name, "declaration" if declared else kind, "static" in words, line_of(head, name), t.line, frozenset() if declared else uses_of(head + body), head, body))
+            head, body = [], []
             continue
         if depth == 0 and t.text == "{" and [h.kind for h in head] == ["word", "string"]:  # extern "C" {
-            head, start = [], None
+            head = []
             continue
         if depth == 0 and t.text == "}":
-            head, start = [], None
+            head = []
             continue
         if t.text == "{":
             depth += 1
@@ -225,8 +228,8 @@ def definitions(text, read=lambda name: None):
             depth -= 1
             name, kind = name_of(head) if depth == 0 else (None, None)
             if kind == "function" and not any(h.text == "=" for h in head):
-                found.append(Definition(name, kind, any(h.text == "static" for h in head), start, t.line, uses_of(head + body), head, body))
-                head, body, start = [], [], None
+                found.append(Definition(name, kind, any(h.text == "static" for h in head), line_of(head, name), t.line, uses_of(head + body), head, body))
+                head, body = [], []
     if depth:
         raise ValueError(f"braces do not close: {depth} are open at the end")
     return found
