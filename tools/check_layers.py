@@ -37,8 +37,8 @@ THIRD_PARTY = {
     r"jansson": ["lazy/front/safetensors.c"],
     r"zip\.h": ["lazy/front/npz.c"],
     r"llvm-c/|llvm/": ["lowering/codegen/llvm/"],
-    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/codegen/gpu/", "tests/plain/cuda_header.c"],
-    r"hip/|hiprtc": ["device/hip/", "lowering/codegen/gpu/", "tests/plain/hip_header.c"],
+    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "lowering/codegen/gpu/", "tests/headers/cuda.c"],
+    r"hip/|hiprtc": ["device/hip/", "lowering/codegen/gpu/", "tests/headers/hip.c"],
     r"criterion/": ["tests/"],
 }
 
