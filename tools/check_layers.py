@@ -74,8 +74,8 @@ THIRD_PARTY = {
     r"jansson": ["lazy/front/safetensors.c"],
     r"zip\.h": ["lazy/front/npz.c"],
     r"llvm-c/|llvm/": ["lowering/codegen/llvm/"],
-    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "tests/plain/cuda_header.c"],
-    r"hip/|hiprtc": ["device/hip/", "tests/plain/hip_header.c"],
+    r"cuda|nvrtc|cupti|cublas|cudnn": ["device/cuda/", "tests/headers/cuda.c"],
+    r"hip/|hiprtc": ["device/hip/", "tests/headers/hip.c"],
     r"criterion/": ["tests/"],
 }
 LIBRARY = ("runtime/", "device/", "kernels/", "lazy/", "lowering/", "shim/")
@@ -107,7 +107,7 @@ def may_use(path, other):
     if layer in MAY_USE and layer not in INSIDE:  # a folder such as tools/gpu_check
         return True
     if layer == top:
-        return stem_of(path) in TOPS.get(top, {stem_of(path)})
+        return target not in MAY_USE and stem_of(path) in TOPS.get(top, {stem_of(path)})
     return target.partition("/")[2] in INSIDE[top][layer.partition("/")[2]]
 
 
