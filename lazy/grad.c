@@ -16,7 +16,7 @@
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
 #include <tc/ops.def>
 #undef TC_OP
 };
@@ -342,16 +342,8 @@ static tc_node value_of(walk *w, uint32_t n) {
 // Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once. Rules that move, index or multiply matrices, and those that
 // read no value, do not: widening what they pass on would change no bit, or double what kernels of their own read.
 static bool computes_wide(tc_op op) {
-  enum { SAVES_none, SAVES_in = 1, SAVES_out = 1, SAVES_both = 1 };
-  enum { ROW_ELEM = 1, ROW_FOLD = 1, ROW_SCAN = 1, ROW_COMPOSED = 1 };
-  enum { ROW_GEN = 0, ROW_RNG = 0, ROW_MOVE = 0, ROW_CONTRACT = 0, ROW_INDEX = 0, ROW_ATTENTION = 0, ROW_EFFECT = 0 };
-  static const uint8_t wide[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) \
-  [TC_OP_##NAME] = SAVES_##saves && ROW_##kind,
-#include <tc/ops.def>
-#undef TC_OP
-  };
-  return wide[op];
+  tc_op_kind kind = tc_op_kind_of(op);
+  return tc_op_rows[op].saves && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);
 }
 
 static tc_node widened(const tc_vjp *v, tc_node n) {

@@ -264,8 +264,6 @@ static inline tc_op tc_rec_op(const tc_rec *r) {
 static inline uint32_t tc_rec_args(const tc_rec *r) {
   return r->op_args >> 10;
 }
-extern const uint8_t tc_op_arity[TC_N_OP_ROWS];
-extern const char *const tc_op_names[TC_N_OP_ROWS];
 static inline int tc_rec_arity(const tc_rec *r) {
   int arity = tc_op_arity[tc_rec_op(r)];
   return arity > 2 ? (int)r->in[0] : arity;
