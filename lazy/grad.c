@@ -530,7 +530,7 @@ static void visit(walk *w, segment *s, uint32_t n) {
   if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
   w->at = s, w->node = n;
   uint64_t attr[64], arg[64];  // copies: recording may move the trace
-  int n_in = tc_rec_arity(r), n_attr = r->n_extra - (tc_op_arity[op] > 2 ? (n_in + 1) / 2 : 0);
+  int n_in = tc_rec_arity(r), n_attr = tc_rec_attrs(r);
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
   if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);

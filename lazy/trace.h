@@ -275,6 +275,10 @@ static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
   const uint64_t *extra = (const uint64_t *)(const void *)(r + 1);
   return tc_op_arity[tc_rec_op(r)] > 2 ? extra + (r->in[0] + 1) / 2 : extra;
 }
+// How many attributes the record has.
+static inline int tc_rec_attrs(const tc_rec *r) {
+  return tc_op_arity[tc_rec_op(r)] > 2 ? r->n_extra - (int)(r->in[0] + 1) / 2 : r->n_extra;
+}
 
 // Room for a record of so many words and args, slow part: false out of memory.
 bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args);
