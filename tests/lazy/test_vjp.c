@@ -210,6 +210,10 @@ enum {
 // ---- Elementwise, elsewhere or with more arguments ----
 GRADIENT(sign_gives_zero, 1, -2, 2, tc_mul(tc_sign(x[0]), x[0]), S(5))
 GRADIENT(floor_gives_zero, 1, -2, 2, tc_mul(tc_floor(x[0]), x[0]), S(5))
+SMOOTH(log1p_below_zero, 1, -0.5, 0, tc_log1p(x[0]), S(2, 3))
+GRADIENT(fmod_of_negatives, 2, 0.6, 3, tc_fmod(tc_neg(x[0]), x[1]), S(2, 3), S(3))
+GRADIENT(remainder_of_negatives, 2, 0.6, 3, tc_remainder(tc_neg(x[0]), x[1]), S(2, 3), S(3))
+SMOOTH(div_by_a_column, 2, 0.5, 3, tc_div(x[0], x[1]), S(2, 3), S(2, 1))
 SMOOTH(lgamma_below_zero, 1, -2.8, -2.2, tc_lgamma(x[0]), S(2, 3))
 SMOOTH(digamma, 1, 0.5, 3, tc_digamma(x[0]), S(2, 3))
 SMOOTH(polygamma, 1, 0.5, 3, tc_polygamma(2, x[0]), S(2, 3))

@@ -416,6 +416,7 @@ static const op_case others[] = {
 #define CASE_above_one(name) CASE(name, above_one)
 #define CASE_integer(name) CASE(name, integer)
 #define CASE_pair(name) CASE(name, pair)
+#define CASE_pair_near(name) CASE(name, pair_near)
 #define CASE_pair_nonzero(name) CASE(name, pair_nonzero)
 #define CASE_pair_positive(name) CASE(name, pair_positive)
 #define CASE_pair_integer(name) CASE(name, pair_integer)
