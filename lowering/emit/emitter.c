@@ -5,6 +5,7 @@
 
 #include "lowering/kir/rng.h"
 #include "lowering/emit/context.h"
+#include "lowering/kir/verify.h"
 #include "runtime/passes.h"
 
 static void contraction(tc_ex *s) {

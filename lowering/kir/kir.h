@@ -144,19 +144,8 @@ const char *tc_nest_op_name(tc_nest_op op);
 bool tc_nest_is_pure(const tc_ninst *inst);
 // Whether later instructions may have it as an operand.
 bool tc_nest_has_value(const tc_ninst *inst);
-// Checks every rule above; on failure TC_ERR_ARG with the instruction's number and what is wrong in text.
-tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes);
-// One instruction a line, indented by loop: "%12 = f32x16 add %3 %7".
-void tc_nest_print(const tc_nest *nest, FILE *out);
+// How many operands an instruction has at most; src behind them is TC_NONE. 0 for a CALL of a function that is not there.
+int tc_kir_n_operands(const tc_ninst *inst);
 void tc_nest_destroy(tc_nest *nest);
-
-// The interpreter: a tc_kernel_fn whose ctx is a tc_interp made from a nest (copied). worker->scratch needs tc_interp_scratch bytes: the
-// nest's tiles first, then the interpreter's own frame.
-typedef struct tc_interp tc_interp;
-tc_status tc_interp_create(const tc_nest *nest, tc_interp **out);
-void tc_interp_destroy(tc_interp *interp);
-size_t tc_interp_scratch(const tc_interp *interp);
-size_t tc_interp_bytes(const tc_interp *interp);  // of memory that it holds
-tc_kernel_fn tc_interp_run;
 
 #endif

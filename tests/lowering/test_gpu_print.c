@@ -7,8 +7,10 @@
 
 #include "device/cuda/nvrtc.h"
 #include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/jit/kernel_cache.h"
 #include "lowering/kir/libm.h"
+#include "lowering/kir/verify.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "tests/device/simulated.h"

@@ -2,10 +2,12 @@
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/emit/gpu/matmul.h"
 #include "lowering/graph/split_k.h"
 #include "lowering/kir/libm.h"
 #include "lowering/graph/mark_prologue.h"
+#include "lowering/kir/verify.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"

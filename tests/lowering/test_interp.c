@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/kir/libm.h"
 #include "lowering/kir/lookup_tables.h"
+#include "lowering/kir/verify.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 

@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 
 #include "lowering/kir/builder.h"
+#include "lowering/kir/print.h"
+#include "lowering/kir/verify.h"
 #include "tests/lowering/nest_build.h"
 
 // One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.

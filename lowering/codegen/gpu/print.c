@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
+#include "lowering/kir/verify.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
@@ -15,11 +16,6 @@
 #define MOST_TURNS 16
 // Loops whose turns have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
-
-void tc_gpu_sync(tc_gpu_text *t) {
-  if (t->warp_only) t->peers = true;
-  tc_gpu_line(t, t->warp_only ? "TC_SYNC_WARP(peers);\n" : t->blocks > 1 ? "TC_SYNC_CLUSTER();\n" : "TC_SYNC();\n");
-}
 
 // ---- loops and what moves nothing ----
 

@@ -52,6 +52,8 @@ __attribute__((format(printf, 2, 3))) void tc_gpu_put(tc_gpu_out *out, const cha
 // A line of the kernel's body: its indentation, and then the text, to which more may be put; end with "\n".
 void tc_gpu_indent(tc_gpu_text *t);
 __attribute__((format(printf, 2, 3))) void tc_gpu_line(tc_gpu_text *t, const char *fmt, ...);
+// A barrier of the group, as a line.
+void tc_gpu_sync(tc_gpu_text *t);
 __attribute__((format(printf, 1, 2))) tc_gpu_name tc_gpu_named(const char *fmt, ...);
 // Whether there is no helper function of this name, with its opening bracket, yet: then its text must be put.
 bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
@@ -100,8 +102,6 @@ void tc_gpu_matrices(tc_gpu_text *t, uint32_t at);
 // FETCH, ARRIVED, WGMMA and SETTLED (tma.c), and what comes before all.
 void tc_gpu_box(tc_gpu_text *t, uint32_t at);
 void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out);
-// A barrier of the group, as a line.
-void tc_gpu_sync(tc_gpu_text *t);
 
 // Fills multiple, range, plain and stored (value_facts.c).
 void tc_gpu_find_facts(tc_gpu_text *t);

@@ -1,6 +1,6 @@
 // Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is opened by a stage's boxes and awaited by every thread.
 #include "device/gpu.h"
-#include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/codegen/gpu/text.h"
 
 #define BOX (TC_NEST_BOX * TC_NEST_BOX)

@@ -8,10 +8,13 @@
 // stored as soon as it is computed is written there; what one instruction alone reads is left to that instruction's step where the set has a function for
 // both.
 // Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
+#include "lowering/codegen/interp/interp.h"
+
 #include <string.h>
 
 #include "lowering/codegen/interp/steps.h"
 #include "lowering/kir/libm.h"
+#include "lowering/kir/verify.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "runtime/team.h"

@@ -5,7 +5,7 @@
 #ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
 #define TC_LOWERING_CODEGEN_INTERP_STEPS_H
 
-#include "lowering/kir/kir.h"
+#include "lowering/codegen/interp/interp.h"
 
 typedef struct tc_interp_step tc_interp_step;
 typedef const tc_interp_step *tc_interp_fn(const tc_interp_step *s, char *frame);

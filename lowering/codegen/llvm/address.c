@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lowering/codegen/llvm/values.h"
 #include "runtime/arena.h"
 
 #define MAX_TERMS 10
@@ -317,7 +318,7 @@ static bool is_sound(tc_llvm_build *b, uint32_t at) {
   unsigned n = of_two ? 2 : by_index || inst->op == TC_N_SPLAT || inst->op == TC_N_LOOP;
   for (unsigned k = 0; k < sizeof inst->src / sizeof inst->src[0]; k++)
     if (inst->src[k] >= at && (inst->src[k] != TC_NONE || k < n))
-      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_llvm_op_name(inst->op), k) != NULL;
+      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_nest_op_name((tc_nest_op)inst->op), k) != NULL;
   if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
   if (inst->op == TC_N_LOOP && inst->imm <= 0) return tc_llvm_fail(b, "%%%u loop: bad step", at) != NULL;
   if (by_index && (inst->imm < 0 || inst->imm >= (int64_t)nest->n_buf + nest->n_tile))

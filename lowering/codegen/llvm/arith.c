@@ -1,5 +1,5 @@
 // Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes (wrapping, division by zero, NaN in MIN).
-#include "lowering/codegen/llvm/build.h"
+#include "lowering/codegen/llvm/values.h"
 
 #include <string.h>
 
@@ -132,20 +132,6 @@ static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRe
   }
   LLVMValueRef power = LLVMBuildAdd(b->b, LLVMBuildShl(b->b, bits, tc_llvm_int(b->i32, 23, lanes), ""), bias, "");
   return LLVMBuildFMul(b->b, LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), ""), rest, "");
-}
-
-LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n) {
-  LLVMValueRef at[16];
-  for (unsigned i = 0; i < n; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
-  return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, n), "");
-}
-
-LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width) {
-  LLVMValueRef at[64];
-  for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
-  for (; n > 1; n /= 2, width *= 2)
-    for (unsigned k = 0; k < n / 2; k++) part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
-  return part[0];
 }
 
 // AVX-512 has an instruction for it, of 16 lanes.
@@ -328,7 +314,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef s[3] = {NULL, NULL, NULL};
   for (unsigned i = 0; i < 3; i++)
     if (inst->src[i] != TC_NONE && (s[i] = tc_llvm_operand(b, inst, i)) == NULL) return NULL;
-  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_llvm_op_name(inst->op));
+  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_nest_op_name((tc_nest_op)inst->op));
   unsigned from = b->nest->inst[inst->src[0]].dtype;
   switch (inst->op) {
     case TC_N_NEG:
