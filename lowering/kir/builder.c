@@ -51,10 +51,6 @@ tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v) {
   return tc_emit_const_i(e, type, bits);
 }
 
-static bool is_compare(tc_nest_op op) {
-  return op >= TC_N_EQ && op <= TC_N_GE;
-}
-
 tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a) {
   return tc_emit_raw(e, op, tc_emit_type(e, a), tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
 }
@@ -65,7 +61,7 @@ int tc_kir_widest(const tc_emit *e, tc_val a, tc_val b) {
 
 tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b) {
   int lanes = tc_kir_widest(e, a, b);
-  tc_type type = is_compare(op) ? TC_BOOL : tc_emit_type(e, a);
+  tc_type type = tc_kir_ops[op].traits & TC_KIR_COMPARE ? TC_BOOL : tc_emit_type(e, a);
   a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
   return tc_emit_raw(e, op, type, lanes, a, b, TC_NONE, 0);
 }

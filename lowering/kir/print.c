@@ -36,41 +36,29 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
 #include "lowering/kir/lookup_tables.def"
 #undef TC_NEST_TABLE
   };
-  switch (i->op) {
-    case TC_N_CONST: print_const(i, out); break;
-    case TC_N_NUM: fprintf(out, " n%" PRId64, i->imm); break;
-    case TC_N_CALL: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
-    case TC_N_LOOKUP: fprintf(out, " %s", i->imm >= 0 && i->imm < TC_NEST_TABLE_ROWS ? table[i->imm] : "?"); break;
-    case TC_N_ZIP: fprintf(out, " %s", i->imm ? "high" : "low"); break;
-    case TC_N_CAST: fputs(i->imm ? " settled" : "", out); break;
-    case TC_N_HREDUCE: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
-    case TC_N_LOAD:
-    case TC_N_GATHER:
-    case TC_N_STORE:
-    case TC_N_SCATTER:
-    case TC_N_PREFETCH:
-    case TC_N_COPY:
+  switch ((tc_kir_imm)tc_kir_op_of(i)->imm) {
+    case TC_KIR_IMM_NOTHING:
+    case TC_KIR_IMM_STEP: break;
+    case TC_KIR_IMM_BITS: print_const(i, out); break;
+    case TC_KIR_IMM_ARG: fprintf(out, " n%" PRId64, i->imm); break;
+    case TC_KIR_IMM_FUNCTION: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_KIR_IMM_TABLE: fprintf(out, " %s", i->imm >= 0 && i->imm < TC_NEST_TABLE_ROWS ? table[i->imm] : "?"); break;
+    case TC_KIR_IMM_HALF: fprintf(out, " %s", i->imm ? "high" : "low"); break;
+    case TC_KIR_IMM_SMALL: fputs(i->imm ? " small" : "", out); break;
+    case TC_KIR_IMM_ROUNDING: fputs(i->imm ? " settled" : "", out); break;
+    case TC_KIR_IMM_OP: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
+    case TC_KIR_IMM_BUFFER:
       if (i->imm < nest->n_buf)
         fprintf(out, " b%" PRId64, i->imm);
       else
         fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
       if (i->op == TC_N_COPY) fprintf(out, " t%u", i->flags);
       break;
-    case TC_N_LDMATRIX: fprintf(out, " t%" PRId64, i->imm); break;
-    case TC_N_FETCH: fprintf(out, " m%" PRId64, i->imm); break;
-    case TC_N_WGMMA: fprintf(out, " m%" PRId64 " m%" PRId64, i->imm & 255, i->imm >> 8); break;
-    case TC_N_SETTLED:
-    case TC_N_PICK:
-    case TC_N_TRADE:
-    case TC_N_WAIT: fprintf(out, " %" PRId64, i->imm); break;
-    default: break;
+    case TC_KIR_IMM_TILE: fprintf(out, " t%" PRId64, i->imm); break;
+    case TC_KIR_IMM_MAP: fprintf(out, " m%" PRId64, i->imm); break;
+    case TC_KIR_IMM_MAPS: fprintf(out, " m%" PRId64 " m%" PRId64, i->imm & 255, i->imm >> 8); break;
+    case TC_KIR_IMM_NUMBER: fprintf(out, " %" PRId64, i->imm); break;
   }
-}
-
-// True where operand k is a mask.
-static bool is_mask(const tc_ninst *i, int k) {
-  const bool loads = i->op == TC_N_LOAD || i->op == TC_N_GATHER, stores = i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
-  return k == (loads ? 1 : stores ? 2 : -1);
 }
 
 void tc_nest_print(const tc_nest *nest, FILE *out) {
@@ -88,21 +76,22 @@ void tc_nest_print(const tc_nest *nest, FILE *out) {
   int depth = 0;
   for (uint32_t k = 0; k < nest->n_inst; k++) {
     const tc_ninst *i = &nest->inst[k];
-    if ((i->op == TC_N_ENDLOOP || i->op == TC_N_ENDIF) && depth > 0) depth--;
+    const tc_kir_op *op = tc_kir_op_of(i);
+    if (tc_kir_is(i, TC_KIR_CLOSES) && depth > 0) depth--;
     fprintf(out, "%*s", 2 * depth, "");
     if (tc_nest_has_value(i)) fprintf(out, "%%%u = ", k);
-    if (tc_nest_has_value(i) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY) {
+    if (op->result != TC_KIR_RESULT_NONE) {
       fprintf(out, "%s", name_of_type(i->dtype));
       if (i->lanes != 1) fprintf(out, "x%u", i->lanes);
       fputc(' ', out);
     }
-    fputs(tc_nest_op_name((tc_nest_op)i->op), out);
+    fputs(op->name, out);
     print_imm(nest, i, out);
     for (int s = 0; s < 4; s++)
-      if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", is_mask(i, s) ? " mask" : "", i->src[s]);
-    if (i->op == TC_N_LOOP) fprintf(out, " step %" PRId64, i->imm);
+      if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", op->mask != 0 && op->mask == s ? " mask" : "", i->src[s]);
+    if (op->imm == TC_KIR_IMM_STEP) fprintf(out, " step %" PRId64, i->imm);
     if (i->flags != 0 && i->op != TC_N_COPY) fprintf(out, " flags %u", i->flags);
     fputc('\n', out);
-    if (i->op == TC_N_LOOP || i->op == TC_N_IF) depth++;
+    if (tc_kir_is(i, TC_KIR_OPENS)) depth++;
   }
 }

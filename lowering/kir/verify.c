@@ -1,4 +1,4 @@
-// Checks nests. One walk over the instructions; each rule is a line of check_op. See verify.h.
+// Checks nests. One walk over the instructions; ops.def says which rule and which types an op has. See verify.h.
 #include "lowering/kir/verify.h"
 
 #include <inttypes.h>
@@ -12,14 +12,20 @@ static const char *name_of_type(unsigned type) {
   return tc_type_name((tc_type)type);
 }
 
-// Which types an op takes, as sets.
+// The words of ops.def's types.
 #define SET_OF(type) (1u << (type))
-
-#define SET_BOOL SET_OF(TC_BOOL)
-#define SET_INT (SET_OF(TC_U8) | SET_OF(TC_I8) | SET_OF(TC_I16) | SET_OF(TC_I32) | SET_OF(TC_I64))
-#define SET_FLOAT (SET_OF(TC_F32) | SET_OF(TC_F64))
-#define SET_VALUE (SET_BOOL | SET_INT | SET_FLOAT)                  // what a register computes with
-#define SET_STORED (SET_VALUE | SET_OF(TC_F16) | SET_OF(TC_BF16))   // what memory may hold
+#define TYPES_BOOL SET_OF(TC_BOOL)
+#define TYPES_I32 SET_OF(TC_I32)
+#define TYPES_I64 SET_OF(TC_I64)
+#define TYPES_F32 SET_OF(TC_F32)
+#define TYPES_F64 SET_OF(TC_F64)
+#define TYPES_INT (SET_OF(TC_U8) | SET_OF(TC_I8) | SET_OF(TC_I16) | TYPES_I32 | TYPES_I64)
+#define TYPES_BITS (TYPES_INT | TYPES_BOOL)
+#define TYPES_FLOAT (TYPES_F32 | TYPES_F64)
+#define TYPES_NUMBER (TYPES_INT | TYPES_FLOAT)
+#define TYPES_COMPUTED (TYPES_NUMBER | TYPES_BOOL)  // what a register computes with
+#define TYPES_HALVES (SET_OF(TC_F16) | SET_OF(TC_BF16))
+#define TYPES_ANY (TYPES_COMPUTED | TYPES_HALVES)  // what memory may hold
 
 typedef struct check {
   const tc_nest *nest;
@@ -64,20 +70,25 @@ static tc_status check_source(const check *c, int k, unsigned type, unsigned lan
   return TC_OK;
 }
 
-static tc_status check_set(const check *c, unsigned type, unsigned set) {
+static tc_status check_type(const check *c, unsigned type, unsigned set) {
   return set & SET_OF(type) ? TC_OK : refuse(c, "type %s is not allowed here", name_of_type(type));
 }
 
-// n operands of the result's type and lanes, the result's type being in set.
-static tc_status check_same(const check *c, int n, unsigned set) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  TRY(check_set(c, i->dtype, set));
-  for (int k = 0; k < n; k++) TRY(check_source(c, k, i->dtype, i->lanes));
-  return TC_OK;
+// Type and lanes of operand k; `other` where it does not precede, which check_source refuses.
+static unsigned operand_type(const check *c, int k, unsigned other) {
+  const uint32_t v = c->nest->inst[c->at].src[k];
+  return v < c->at ? c->nest->inst[v].dtype : other;
 }
 
-static tc_status check_mask(const check *c, int k, unsigned lanes) {
-  return c->nest->inst[c->at].src[k] == TC_NONE ? TC_OK : check_source(c, k, TC_BOOL, lanes);
+static unsigned operand_lanes(const check *c, int k, unsigned other) {
+  const uint32_t v = c->nest->inst[c->at].src[k];
+  return v < c->at ? c->nest->inst[v].lanes : other;
+}
+
+// The operand that masks, if there is one.
+static tc_status check_mask(const check *c, unsigned lanes) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  return tc_kir_mask_of(i) == TC_NONE ? TC_OK : check_source(c, tc_kir_op_of(i)->mask, TC_BOOL, lanes);
 }
 
 static tc_status check_buffer(const check *c, bool typed) {
@@ -87,9 +98,9 @@ static tc_status check_buffer(const check *c, bool typed) {
   const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
   if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, name_of_type(type), name_of_type(i->dtype));
   if (i->imm < n->n_buf || !n->tile[i->imm - n->n_buf].of_lanes || !typed) return TC_OK;
-  if ((i->op != TC_N_LOAD && i->op != TC_N_STORE) || i->lanes < n->threads)
+  if (!tc_kir_is(i, TC_KIR_LOADS | TC_KIR_STORES) || tc_kir_is(i, TC_KIR_INDEXED) || i->lanes < n->threads)
     return refuse(c, "tile %" PRId64 " is of whole vectors", i->imm - n->n_buf);
-  if (i->src[i->op == TC_N_LOAD ? 1 : 2] != TC_NONE) return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
+  if (tc_kir_mask_of(i) != TC_NONE) return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
   const uint32_t of = c->tile_lanes[i->imm - n->n_buf];
   if (of != 0 && of != i->lanes) return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", i->imm - n->n_buf, of, i->lanes);
   if (n->tile[i->imm - n->n_buf].n % i->lanes != 0)
@@ -102,100 +113,8 @@ static tc_status check_buffer(const check *c, bool typed) {
 static unsigned index_lanes(const check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const unsigned threads = c->nest->threads;
-  return threads > 0 && i->src[0] < c->at && c->nest->inst[i->src[0]].lanes == threads ? threads : i->lanes;
+  return threads > 0 && operand_lanes(c, 0, 0) == threads ? threads : i->lanes;
 }
-
-static tc_status check_access(const check *c, bool stores, bool indexed) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned at_lanes = indexed ? index_lanes(c) : 1;
-  TRY(check_buffer(c, true));
-  TRY(check_source(c, 0, TC_I64, at_lanes));
-  if (stores) TRY(check_source(c, 1, i->dtype, i->lanes));
-  return check_mask(c, stores ? 2 : 1, indexed ? at_lanes : i->lanes);
-}
-
-static tc_status check_cast(const check *c, bool bits) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const uint32_t v = i->src[0];
-  if (v == TC_NONE || v >= c->at) return check_source(c, 0, i->dtype, i->lanes);
-  const unsigned from = c->nest->inst[v].dtype;
-  const bool narrow = from == TC_BF16 || from == TC_I8 || from == TC_U8, several = bits && narrow && i->dtype == TC_I32;
-  TRY(check_source(c, 0, from, several ? (from == TC_BF16 ? 2u : 4u) * i->lanes : i->lanes));
-  if (several && c->nest->threads > 0 && i->lanes % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
-  if (several) return TC_OK;
-  if (!bits && i->imm != 0 && (i->imm != 1 || from != TC_F32 || i->dtype != TC_BF16 || c->nest->threads > 0))
-    return refuse(c, "no way %" PRId64 " of rounding", i->imm);
-  if (!bits) return check_set(c, i->dtype, SET_STORED);
-  const bool fits = (from == TC_F32 && i->dtype == TC_I32) || (from == TC_I32 && i->dtype == TC_F32) || (from == TC_F64 && i->dtype == TC_I64) ||
-                    (from == TC_I64 && i->dtype == TC_F64);
-  return fits ? TC_OK : refuse(c, "no bitcast from %s to %s", name_of_type(from), name_of_type(i->dtype));
-}
-
-static tc_status check_compare(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  TRY(check_set(c, i->dtype, SET_BOOL));
-  const unsigned type = i->src[0] < c->at ? c->nest->inst[i->src[0]].dtype : TC_BOOL;
-  TRY(check_source(c, 0, type, i->lanes));
-  TRY(check_set(c, type, SET_VALUE));
-  return check_source(c, 1, type, i->lanes);
-}
-
-static tc_status check_hreduce(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
-  switch (i->imm) {
-    case TC_N_ADD:
-    case TC_N_MUL:
-    case TC_N_MIN:
-    case TC_N_MAX: TRY(check_set(c, i->dtype, SET_INT | SET_FLOAT)); break;
-    case TC_N_AND:
-    case TC_N_OR: TRY(check_set(c, i->dtype, SET_INT | SET_BOOL)); break;
-    default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
-  }
-  return check_source(c, 0, i->dtype, i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : 1);
-}
-
-static tc_status check_interleave(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  TRY(check_set(c, i->dtype, SET_STORED));
-  if (i->lanes == 1) return refuse(c, "result has 1 lane");
-  if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
-  TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
-  return check_source(c, 1, i->dtype, i->lanes / 2u);
-}
-
-static tc_status check_dot(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (c->nest->threads > 0) return refuse(c, "a nest with threads has no such op");
-  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
-  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I32, i->lanes));
-  return check_source(c, 2, TC_F32, i->lanes);
-}
-
-static tc_status check_lookup(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (c->nest->threads > 0) return refuse(c, "a nest with threads has no such op");
-  if (i->imm < 0 || i->imm >= TC_NEST_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_NEST_TABLE_ROWS);
-  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
-  return check_source(c, 0, TC_I32, i->lanes);
-}
-
-static tc_status check_index(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (i->lanes != 1 || i->dtype != TC_I64) return refuse(c, "value is an i64 scalar");
-  return TC_OK;
-}
-
-static tc_status check_set_var(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const uint32_t v = i->src[0];
-  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand 0 is not a variable");
-  const tc_ninst *var = &c->nest->inst[v];
-  TRY(check_source(c, 0, var->dtype, var->lanes));
-  return check_source(c, 1, var->dtype, var->lanes);
-}
-
-// ---- of nests with threads ----
 
 static tc_status check_shared_tile(const check *c, uint64_t tile) {
   const tc_nest *n = c->nest;
@@ -204,66 +123,6 @@ static tc_status check_shared_tile(const check *c, uint64_t tile) {
   if (n->tile[tile].of_lanes) return refuse(c, "tile %" PRIu64 " is of whole vectors", tile);
   if (n->tile[tile].dtype != i->dtype)
     return refuse(c, "tile %" PRIu64 " holds %s, not %s", tile, name_of_type(n->tile[tile].dtype), name_of_type(i->dtype));
-  return TC_OK;
-}
-
-static tc_status check_pick(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads, lanes = i->src[0] < c->at ? c->nest->inst[i->src[0]].lanes : threads;
-  TRY(check_set(c, i->dtype, SET_STORED));
-  if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
-  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
-  return check_source(c, 0, i->dtype, lanes);
-}
-
-static tc_status check_copy(const check *c) {
-  const unsigned threads = c->nest->threads;
-  TRY(check_buffer(c, true));
-  if (c->nest->inst[c->at].imm >= c->nest->n_buf) return refuse(c, "copies from a tile");
-  TRY(check_shared_tile(c, c->nest->inst[c->at].flags));
-  TRY(check_source(c, 0, TC_I64, threads));
-  TRY(check_source(c, 1, TC_I64, threads));
-  return check_mask(c, 2, threads);
-}
-
-static tc_status check_ldmatrix(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads;
-  TRY(check_set(c, i->dtype, SET_OF(TC_F16) | SET_OF(TC_BF16)));
-  if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
-  if (i->lanes != 8 * threads && i->lanes != 4 * threads) return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
-  TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
-  return check_source(c, 0, TC_I64, threads);
-}
-
-// Of the matrix product of `warp` threads, with so many elements of the left operand a thread.
-static tc_status check_mma(const check *c, unsigned warp, unsigned left) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads, type = i->src[0] < c->at ? c->nest->inst[i->src[0]].dtype : TC_BF16;
-  TRY(check_set(c, i->dtype, SET_OF(TC_F32)));
-  TRY(check_set(c, type, SET_OF(TC_F16) | SET_OF(TC_BF16)));
-  if (threads % warp != 0) return refuse(c, "%u threads are not whole warps", threads);
-  if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
-  TRY(check_source(c, 0, type, left * threads));
-  TRY(check_source(c, 1, type, 4 * threads));
-  return check_source(c, 2, TC_F32, i->lanes);
-}
-
-static tc_status check_trade(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
-  if (!one_bit || i->imm > 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
-  if (i->lanes < c->nest->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->nest->threads);
-  return check_same(c, 1, SET_VALUE);
-}
-
-static tc_status check_fetch(const check *c) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
-  if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
-  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_NEST_BOX * TC_NEST_BOX) / n->stages;
-  if (i->flags >= boxes) return refuse(c, "box %u of %" PRId64, i->flags, boxes);
-  for (int k = 0; k < 4; k++) TRY(check_source(c, k, TC_I64, 1));
   return TC_OK;
 }
 
@@ -280,7 +139,249 @@ static tc_status check_sums(const check *c, int k) {
   return check_source(c, k, TC_F32, lanes);
 }
 
-static tc_status check_wgmma(const check *c) {
+static tc_status check_lanes(const check *c, unsigned lanes) {
+  const unsigned op = c->nest->inst[c->at].op, each = op == TC_N_VAR || op == TC_N_SPLAT ? 128 : 32;
+  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : TC_NEST_LANES;
+  if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
+  if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
+  return TC_OK;
+}
+
+// The matrix product of `warp` threads, with so many elements of the left operand a thread.
+static tc_status check_product(const check *c, unsigned warp, unsigned left) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads, type = operand_type(c, 0, TC_BF16);
+  TRY(check_type(c, type, TYPES_HALVES));
+  if (threads % warp != 0) return refuse(c, "%u threads are not whole warps", threads);
+  if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
+  TRY(check_source(c, 0, type, left * threads));
+  TRY(check_source(c, 1, type, 4 * threads));
+  return check_source(c, 2, TC_F32, i->lanes);
+}
+
+// ---- the rules of ops.def: what is checked besides operands' number, result and types ----
+
+static tc_status rule_nothing(check *c) {
+  (void)c;
+  return TC_OK;
+}
+
+// Every operand has the result's type and lanes.
+static tc_status rule_same(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const int n = tc_kir_n_operands(i);
+  for (int k = 0; k < n; k++) TRY(check_source(c, k, i->dtype, i->lanes));
+  return TC_OK;
+}
+
+static tc_status rule_const(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
+  return TC_OK;
+}
+
+static tc_status rule_num(check *c) {
+  const int64_t number = c->nest->inst[c->at].imm;
+  return number >= 0 && number < c->nest->n_num ? TC_OK : refuse(c, "number %" PRId64 " of %u", number, c->nest->n_num);
+}
+
+static tc_status rule_loop(check *c) {
+  const int64_t step = c->nest->inst[c->at].imm;
+  if (step <= 0) return refuse(c, "step %" PRId64 " is not positive", step);
+  TRY(check_source(c, 0, TC_I64, 1));
+  TRY(check_source(c, 1, TC_I64, 1));
+  c->open = c->at;
+  return TC_OK;
+}
+
+static tc_status rule_if(check *c) {
+  TRY(check_source(c, 0, TC_BOOL, 1));
+  c->open = c->at;
+  return TC_OK;
+}
+
+static tc_status rule_end(check *c) {
+  const tc_ninst *inst = c->nest->inst;
+  const bool loop = inst[c->at].op == TC_N_ENDLOOP;
+  if (c->open == TC_NONE || inst[c->open].op != (loop ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
+  c->closed[c->open] = 1;
+  c->open = c->scope[c->open];
+  return TC_OK;
+}
+
+static tc_status rule_set(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const uint32_t v = i->src[0];
+  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand 0 is not a variable");
+  const tc_ninst *var = &c->nest->inst[v];
+  TRY(check_source(c, 0, var->dtype, var->lanes));
+  return check_source(c, 1, var->dtype, var->lanes);
+}
+
+static tc_status rule_splat(check *c) {
+  return check_source(c, 0, c->nest->inst[c->at].dtype, 1);
+}
+
+static tc_status rule_access(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const bool indexed = tc_kir_is(i, TC_KIR_INDEXED);
+  const unsigned at_lanes = indexed ? index_lanes(c) : 1;
+  TRY(check_buffer(c, true));
+  TRY(check_source(c, 0, TC_I64, at_lanes));
+  if (tc_kir_is(i, TC_KIR_STORES)) TRY(check_source(c, 1, i->dtype, i->lanes));
+  return check_mask(c, indexed ? at_lanes : i->lanes);
+}
+
+static tc_status rule_prefetch(check *c) {
+  TRY(check_buffer(c, false));
+  return check_source(c, 0, TC_I64, 1);
+}
+
+static tc_status rule_dot(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I32, i->lanes));
+  return check_source(c, 2, TC_F32, i->lanes);
+}
+
+static tc_status rule_compare(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned type = operand_type(c, 0, TC_BOOL);
+  TRY(check_source(c, 0, type, i->lanes));
+  TRY(check_type(c, type, TYPES_COMPUTED));
+  return check_source(c, 1, type, i->lanes);
+}
+
+static tc_status rule_select(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  TRY(check_source(c, 0, TC_BOOL, i->lanes));
+  TRY(check_source(c, 1, i->dtype, i->lanes));
+  return check_source(c, 2, i->dtype, i->lanes);
+}
+
+static tc_status rule_cast(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned from = operand_type(c, 0, i->dtype);
+  const bool settles = i->imm == 1 && from == TC_F32 && i->dtype == TC_BF16 && c->nest->threads == 0;
+  TRY(check_source(c, 0, from, i->lanes));
+  return i->imm == 0 || settles ? TC_OK : refuse(c, "no way %" PRId64 " of rounding", i->imm);
+}
+
+static tc_status rule_bitcast(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned from = operand_type(c, 0, i->dtype), to = i->dtype, threads = c->nest->threads;
+  const unsigned parts = to != TC_I32 ? 1 : from == TC_BF16 ? 2 : from == TC_I8 || from == TC_U8 ? 4 : 1;
+  TRY(check_source(c, 0, from, parts * i->lanes));
+  if (parts > 1 && threads > 0 && i->lanes % threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  const bool fits = parts > 1 || (from == TC_F32 && to == TC_I32) || (from == TC_I32 && to == TC_F32) || (from == TC_F64 && to == TC_I64) ||
+                    (from == TC_I64 && to == TC_F64);
+  return fits ? TC_OK : refuse(c, "no bitcast from %s to %s", name_of_type(from), name_of_type(to));
+}
+
+static tc_status rule_lookup(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->imm < 0 || i->imm >= TC_NEST_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_NEST_TABLE_ROWS);
+  return check_source(c, 0, TC_I32, i->lanes);
+}
+
+static tc_status rule_call(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  return tc_kir_n_operands(i) > 0 ? rule_same(c) : refuse(c, "no function %" PRId64, i->imm);
+}
+
+static tc_status rule_zip(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->lanes < 2) return refuse(c, "one lane has no halves");
+  if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
+  return rule_same(c);
+}
+
+static tc_status rule_interleave(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  if (i->lanes == 1) return refuse(c, "result has 1 lane");
+  if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
+  return check_source(c, 1, i->dtype, i->lanes / 2u);
+}
+
+static tc_status rule_hreduce(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  switch (i->imm) {
+    case TC_N_ADD:
+    case TC_N_MUL:
+    case TC_N_MIN:
+    case TC_N_MAX: TRY(check_type(c, i->dtype, TYPES_NUMBER)); break;
+    case TC_N_AND:
+    case TC_N_OR: TRY(check_type(c, i->dtype, TYPES_BITS)); break;
+    default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
+  }
+  return check_source(c, 0, i->dtype, operand_lanes(c, 0, 1));
+}
+
+// ---- the rules of nests with threads ----
+
+static tc_status rule_pick(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads, lanes = operand_lanes(c, 0, threads);
+  if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
+  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
+  return check_source(c, 0, i->dtype, lanes);
+}
+
+static tc_status rule_copy(check *c) {
+  const unsigned threads = c->nest->threads;
+  TRY(check_buffer(c, true));
+  if (c->nest->inst[c->at].imm >= c->nest->n_buf) return refuse(c, "copies from a tile");
+  TRY(check_shared_tile(c, c->nest->inst[c->at].flags));
+  TRY(check_source(c, 0, TC_I64, threads));
+  TRY(check_source(c, 1, TC_I64, threads));
+  return check_mask(c, threads);
+}
+
+static tc_status rule_wait(check *c) {
+  const int64_t groups = c->nest->inst[c->at].imm;
+  return groups >= 0 && groups <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", groups);
+}
+
+static tc_status rule_ldmatrix(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const unsigned threads = c->nest->threads;
+  if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
+  if (i->lanes != 8 * threads && i->lanes != 4 * threads) return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
+  TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
+  return check_source(c, 0, TC_I64, threads);
+}
+
+static tc_status rule_mma(check *c) {
+  return check_product(c, 32, 8);
+}
+
+static tc_status rule_mfma(check *c) {
+  return check_product(c, 64, 4);
+}
+
+static tc_status rule_trade(check *c) {
+  const tc_ninst *i = &c->nest->inst[c->at];
+  const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
+  if (!one_bit || i->imm > 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
+  if (i->lanes < c->nest->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->nest->threads);
+  return rule_same(c);
+}
+
+static tc_status rule_fetch(check *c) {
+  const tc_nest *n = c->nest;
+  const tc_ninst *i = &n->inst[c->at];
+  if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
+  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_NEST_BOX * TC_NEST_BOX) / n->stages;
+  if (i->flags >= boxes) return refuse(c, "box %u of %" PRId64, i->flags, boxes);
+  for (int k = 0; k < 4; k++) TRY(check_source(c, k, TC_I64, 1));
+  return TC_OK;
+}
+
+static tc_status rule_arrived(check *c) {
+  return c->nest->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
+}
+
+static tc_status rule_wgmma(check *c) {
   const tc_nest *n = c->nest;
   const tc_ninst *i = &n->inst[c->at];
   const int64_t a = i->imm & 255, b = i->imm >> 8;
@@ -290,150 +391,47 @@ static tc_status check_wgmma(const check *c) {
   return check_sums(c, 2);
 }
 
-static tc_status check_threads_op(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (c->nest->threads == 0) return refuse(c, "a nest without threads has no such op");
-  if (c->nest->cluster) return refuse(c, "a group of %u blocks has no such op", c->nest->cluster);
-  switch (i->op) {
-    case TC_N_PICK: return check_pick(c);
-    case TC_N_TRADE: return check_trade(c);
-    case TC_N_EXP2: return check_same(c, 1, SET_OF(TC_F32));
-    case TC_N_COPY: return check_copy(c);
-    case TC_N_WAIT: return i->imm >= 0 && i->imm <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", i->imm);
-    case TC_N_LDMATRIX: return check_ldmatrix(c);
-    case TC_N_MMA: return check_mma(c, 32, 8);
-    case TC_N_MFMA: return check_mma(c, 64, 4);
-    case TC_N_FETCH: return check_fetch(c);
-    case TC_N_ARRIVED: return c->nest->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
-    case TC_N_WGMMA: return check_wgmma(c);
-    case TC_N_SETTLED: return i->imm >= 0 && i->imm <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", i->imm);
-    default: return TC_OK;
-  }
+static tc_status rule_settled(check *c) {
+  const int64_t products = c->nest->inst[c->at].imm;
+  return products >= 0 && products <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", products);
 }
 
-static tc_status check_lanes(const check *c, unsigned lanes) {
-  const unsigned op = c->nest->inst[c->at].op, each = op == TC_N_VAR || op == TC_N_SPLAT ? 128 : 32;
-  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : TC_NEST_LANES;
-  if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
-  if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
+// ---- the walk ----
+
+typedef struct op_rule {
+  tc_status (*check)(check *c);
+  uint32_t types;
+} op_rule;
+
+static const op_rule op_rules[TC_N_OPS] = {
+#define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) [TC_N_##NAME] = {rule_##rule, TYPES_##types},
+#include "lowering/kir/ops.def"
+#undef TC_KIR_OP
+};
+
+// The op may be in a nest of this kind.
+static tc_status check_kind(const check *c, const tc_ninst *i) {
+  const unsigned threads = c->nest->threads;
+  if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a nest with threads has no such op");
+  if (tc_kir_is(i, TC_KIR_GPU) && threads == 0) return refuse(c, "a nest without threads has no such op");
+  if (tc_kir_is(i, TC_KIR_GPU) && c->nest->cluster) return refuse(c, "a group of %u blocks has no such op", c->nest->cluster);
   return TC_OK;
-}
-
-static tc_status check_op(check *c) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
-  switch ((tc_nest_op)i->op) {
-    case TC_N_BEGIN:
-    case TC_N_FINISH: return check_index(c);
-    case TC_N_CONST:
-      if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
-      return check_set(c, i->dtype, SET_VALUE);
-    case TC_N_NUM:
-      if (i->imm < 0 || i->imm >= n->n_num) return refuse(c, "number %" PRId64 " of %u", i->imm, n->n_num);
-      return check_set(c, i->dtype, SET_VALUE);
-    case TC_N_LOOP:
-      TRY(check_index(c));
-      if (i->imm <= 0) return refuse(c, "step %" PRId64 " is not positive", i->imm);
-      TRY(check_source(c, 0, TC_I64, 1));
-      TRY(check_source(c, 1, TC_I64, 1));
-      c->open = c->at;
-      return TC_OK;
-    case TC_N_IF:
-      TRY(check_source(c, 0, TC_BOOL, 1));
-      c->open = c->at;
-      return TC_OK;
-    case TC_N_ENDLOOP:
-    case TC_N_ENDIF:
-      if (c->open == TC_NONE || n->inst[c->open].op != (i->op == TC_N_ENDLOOP ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
-      c->closed[c->open] = 1;
-      c->open = c->scope[c->open];
-      return TC_OK;
-    case TC_N_VAR: return check_same(c, 1, SET_VALUE);
-    case TC_N_SET: return check_set_var(c);
-    case TC_N_SPLAT: TRY(check_set(c, i->dtype, SET_VALUE)); return check_source(c, 0, i->dtype, 1);
-    case TC_N_LANES: return check_set(c, i->dtype, SET_INT);
-    case TC_N_LOAD: return check_access(c, false, false);
-    case TC_N_GATHER: return check_access(c, false, true);
-    case TC_N_STORE: return check_access(c, true, false);
-    case TC_N_SCATTER: return check_access(c, true, true);
-    case TC_N_PREFETCH: TRY(check_buffer(c, false)); return check_source(c, 0, TC_I64, 1);
-    case TC_N_ADD:
-    case TC_N_SUB:
-    case TC_N_MUL:
-    case TC_N_DIV:
-    case TC_N_MIN:
-    case TC_N_MAX: return check_same(c, 2, SET_INT | SET_FLOAT);
-    case TC_N_REM:
-    case TC_N_SHL:
-    case TC_N_SHR:
-    case TC_N_USHR: return check_same(c, 2, SET_INT);
-    case TC_N_FMA: return check_same(c, 3, SET_FLOAT);
-    case TC_N_DOT: return check_dot(c);
-    case TC_N_LDEXP: return check_same(c, 2, SET_OF(TC_F32));
-    case TC_N_LOOKUP: return check_lookup(c);
-    case TC_N_NEG:
-    case TC_N_ABS: return check_same(c, 1, SET_INT | SET_FLOAT);
-    case TC_N_SQRT:
-    case TC_N_FLOOR:
-    case TC_N_CEIL:
-    case TC_N_TRUNC:
-    case TC_N_RINT: return check_same(c, 1, SET_FLOAT);
-    case TC_N_AND:
-    case TC_N_OR:
-    case TC_N_XOR: return check_same(c, 2, SET_INT | SET_BOOL);
-    case TC_N_NOT: return check_same(c, 1, SET_INT | SET_BOOL);
-    case TC_N_MULHU: return check_same(c, 2, SET_OF(TC_I32));
-    case TC_N_EQ:
-    case TC_N_NE:
-    case TC_N_LT:
-    case TC_N_LE:
-    case TC_N_GT:
-    case TC_N_GE: return check_compare(c);
-    case TC_N_SELECT:
-      TRY(check_set(c, i->dtype, SET_VALUE));
-      TRY(check_source(c, 0, TC_BOOL, i->lanes));
-      TRY(check_source(c, 1, i->dtype, i->lanes));
-      return check_source(c, 2, i->dtype, i->lanes);
-    case TC_N_CAST: return check_cast(c, false);
-    case TC_N_BITCAST: return check_cast(c, true);
-    case TC_N_CALL:
-      if (tc_kir_n_operands(i) == 0) return refuse(c, "no function %" PRId64, i->imm);
-      return check_same(c, tc_kir_n_operands(i), SET_OF(TC_F64));
-    case TC_N_ZIP:
-      if (n->threads > 0) return refuse(c, "moves lanes between threads");
-      if (i->lanes < 2) return refuse(c, "one lane has no halves");
-      if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
-      return check_same(c, 2, SET_VALUE);
-    case TC_N_INTERLEAVE: return check_interleave(c);
-    case TC_N_HREDUCE: return check_hreduce(c);
-    case TC_N_PICK:
-    case TC_N_COPY:
-    case TC_N_COMMIT:
-    case TC_N_WAIT:
-    case TC_N_LDMATRIX:
-    case TC_N_MMA:
-    case TC_N_EXP2:
-    case TC_N_MFMA:
-    case TC_N_TRADE:
-    case TC_N_FETCH:
-    case TC_N_ARRIVED:
-    case TC_N_WGMMA:
-    case TC_N_SETTLED: return check_threads_op(c);
-    case TC_N_OPS: break;
-  }
-  return refuse(c, "no such op");
 }
 
 static tc_status check_inst(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->op >= TC_N_OPS) return refuse(c, "no such op");
-  const bool typed = tc_nest_has_value(i) || i->op == TC_N_STORE || i->op == TC_N_SCATTER || i->op == TC_N_COPY;
-  if (typed && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
-  if (typed) TRY(check_lanes(c, i->lanes));
+  const unsigned result = tc_kir_op_of(i)->result;
+  if (result != TC_KIR_RESULT_NONE && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
+  if (result != TC_KIR_RESULT_NONE) TRY(check_lanes(c, i->lanes));
   for (int k = tc_kir_n_operands(i); k < 4; k++)
     if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
   c->scope[c->at] = c->open;
-  return check_op(c);
+  TRY(check_kind(c, i));
+  if (result == TC_KIR_RESULT_INDEX && (i->lanes != 1 || i->dtype != TC_I64)) return refuse(c, "value is an i64 scalar");
+  if (result == TC_KIR_RESULT_SCALAR && i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
+  if (result != TC_KIR_RESULT_NONE) TRY(check_type(c, i->dtype, op_rules[i->op].types));
+  return op_rules[i->op].check(c);
 }
 
 // Where the maps are of, and room for what is fetched.

@@ -291,7 +291,7 @@ Test(nest, threads) {
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 3, W_ONE), "by 3 of 32");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 32, W_ONE), "by 32 of 32");
   BREAK_WIDE(OP1(&n, TRADE, TC_F32, 64, 1, W_ONE), "32 lanes, not 64");
-  BREAK_WIDE(OP2(&n, ZIP, TC_F32, 128, 0, W_ZERO, W_ZERO), "between threads");
+  BREAK_WIDE(OP2(&n, ZIP, TC_F32, 128, 0, W_ZERO, W_ZERO), "with threads has no such op");
   BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
   BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
   BREAK_WAVE((void)0, NULL);

@@ -303,8 +303,8 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
   for (uint32_t k = 0; k < t->nest->n_inst; k++) {
     const unsigned op = t->nest->inst[k].op;
     if (op == TC_N_WGMMA) t->sums[t->nest->inst[k].src[2]] = 1;
-    if (op == TC_N_LOOP || op == TC_N_IF) open[n_open++] = k;
-    if (op == TC_N_ENDLOOP || op == TC_N_ENDIF) t->end_of[open[--n_open]] = k;
+    if (tc_kir_is(&t->nest->inst[k], TC_KIR_OPENS)) open[n_open++] = k;
+    if (tc_kir_is(&t->nest->inst[k], TC_KIR_CLOSES)) t->end_of[open[--n_open]] = k;
   }
   t->warp_only = t->nest->groups > 1 || t->nest->threads <= 32;
   t->blocks = t->nest->cluster > 1 ? t->nest->cluster : 1;

@@ -25,10 +25,8 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
   f->first_var = b->n_vars;
   for (uint32_t i = f->at; i < nest->n_inst; i++) {
     const tc_ninst *inst = &nest->inst[i];
-    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF)
-      depth++;
-    else if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF)
-      depth--;
+    depth += tc_kir_is(inst, TC_KIR_OPENS);
+    depth -= tc_kir_is(inst, TC_KIR_CLOSES);
     if (depth == 0) break;
     uint32_t var = inst->src[0];
     if (inst->op != TC_N_SET || var >= f->at || b->mark[var] == f->at + 1) continue;

@@ -233,15 +233,15 @@ static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRe
 }
 
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
-  bool stores = inst->op == TC_N_STORE || inst->op == TC_N_SCATTER, by_vector = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER, indexed;
-  unsigned mask_at = stores ? 2 : 1;
+  bool stores = tc_kir_is(inst, TC_KIR_STORES), by_vector = tc_kir_is(inst, TC_KIR_INDEXED), indexed;
+  uint32_t mask_at = tc_kir_mask_of(inst);
   LLVMValueRef v = NULL;
   place at = {NULL};
   if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
   if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, at.p);
-  if (inst->src[mask_at] != TC_NONE) {
-    if ((at.mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
-    const tc_ninst *mask = &b->nest->inst[inst->src[mask_at]];
+  if (mask_at != TC_NONE) {
+    if ((at.mask = tc_llvm_operand(b, inst, tc_kir_op_of(inst)->mask)) == NULL) return NULL;
+    const tc_ninst *mask = &b->nest->inst[mask_at];
     if (mask->op == TC_N_SPLAT && b->nest->inst[mask->src[0]].op != TC_N_VAR) at.on = b->val[mask->src[0]];
   }
   if (!stores) {
