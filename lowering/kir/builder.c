@@ -133,14 +133,14 @@ tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum) {
 void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
   tc_val turned[64];
   for (int stride = 1; stride < n; stride *= 2) {
-    for (int i = 0; i < n; i++) turned[i] = tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    for (int i = 0; i < n; i++) turned[i] = tc_emit_raw(e, TC_N_UNPACK, tc_emit_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
     memcpy(v, turned, (size_t)n * sizeof v[0]);
   }
 }
 
 tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b) {
   tc_val half[2];
-  for (int i = 0; i < 2; i++) half[i] = tc_emit_raw(e, TC_N_ZIP, tc_emit_type(e, a), tc_emit_lanes(e, a), a, b, TC_NONE, i);
+  for (int i = 0; i < 2; i++) half[i] = tc_emit_raw(e, TC_N_UNPACK, tc_emit_type(e, a), tc_emit_lanes(e, a), a, b, TC_NONE, i);
   return tc_emit_bin(e, TC_N_ADD, half[0], half[1]);
 }
 

@@ -76,12 +76,12 @@ typedef struct tc_nest {
 // the lanes [t v, (t + 1) v) of a vector of v lanes a thread; scalars every thread has, and stores the first. A group does units [begin, end) of the outermost
 // range. GATHER and SCATTER may have s0 of fewer lanes than the value, one a thread: then each thread's elements lie side by side, the first at its address,
 // and the mask is a lane a thread, too. No two lanes that SCATTERs write to a buffer name one element. What would move lanes between threads is not there:
-// ZIP, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
+// UNPACK, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
 // and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
 // The blocks of a group of several are a cluster, with groups 1 and whole warps in a block: its tiles are of lanes, and of ops of nests with threads it has none.
 
 // F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER, and INTERLEAVE moves them; arithmetic on them is
-// F32. In nests with threads PICK moves them, too.
+// F32. In nests with threads EXTRACT moves them, too.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.
 
 // ---- what ops.def says of an op; its head explains the words ----

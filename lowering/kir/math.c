@@ -236,7 +236,7 @@ tc_val tc_kir_trig_f32(tc_emit *e, tc_val x, bool cosine) {
   const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
   tc_val t = parts_of(e, x, by, cosine), v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
   tc_val var = tc_emit_var(e, v), any = far_bits(e, t);
-  if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_N_HREDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_N_OR);
+  if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_N_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_N_OR);
   (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
   tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);  // again: what waits meanwhile costs more
   tc_emit_set(e, var, tc_emit_select(e, far, tc_kir_call_libm(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));

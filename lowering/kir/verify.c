@@ -288,7 +288,7 @@ static tc_status rule_call(check *c) {
   return tc_kir_n_operands(i) > 0 ? rule_same(c) : refuse(c, "no function %" PRId64, i->imm);
 }
 
-static tc_status rule_zip(check *c) {
+static tc_status rule_unpack(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   if (i->lanes < 2) return refuse(c, "one lane has no halves");
   if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
@@ -303,7 +303,7 @@ static tc_status rule_interleave(check *c) {
   return check_source(c, 1, i->dtype, i->lanes / 2u);
 }
 
-static tc_status rule_hreduce(check *c) {
+static tc_status rule_reduce(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   switch (i->imm) {
     case TC_N_ADD:
@@ -319,7 +319,7 @@ static tc_status rule_hreduce(check *c) {
 
 // ---- the rules of nests with threads ----
 
-static tc_status rule_pick(check *c) {
+static tc_status rule_extract(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const unsigned threads = c->nest->threads, lanes = operand_lanes(c, 0, threads);
   if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
@@ -359,7 +359,7 @@ static tc_status rule_mfma(check *c) {
   return check_product(c, 64, 4);
 }
 
-static tc_status rule_trade(check *c) {
+static tc_status rule_shfl_xor(check *c) {
   const tc_ninst *i = &c->nest->inst[c->at];
   const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
   if (!one_bit || i->imm > 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
@@ -367,7 +367,7 @@ static tc_status rule_trade(check *c) {
   return rule_same(c);
 }
 
-static tc_status rule_fetch(check *c) {
+static tc_status rule_tma_load(check *c) {
   const tc_nest *n = c->nest;
   const tc_ninst *i = &n->inst[c->at];
   if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
@@ -377,7 +377,7 @@ static tc_status rule_fetch(check *c) {
   return TC_OK;
 }
 
-static tc_status rule_arrived(check *c) {
+static tc_status rule_tma_wait(check *c) {
   return c->nest->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
 }
 
@@ -391,7 +391,7 @@ static tc_status rule_wgmma(check *c) {
   return check_sums(c, 2);
 }
 
-static tc_status rule_settled(check *c) {
+static tc_status rule_wgmma_wait(check *c) {
   const int64_t products = c->nest->inst[c->at].imm;
   return products >= 0 && products <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", products);
 }

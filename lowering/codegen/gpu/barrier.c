@@ -203,7 +203,7 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       touch(w, s, at, (uint32_t)i->imm, MANY, true, false);
       break;
     }
-    case TC_N_FETCH: {  // what it writes is there after an ARRIVED, of which each thread has its own
+    case TC_N_TMA_LOAD: {  // what it writes is there after a TMA_WAIT, of which each thread has its own
       const tc_nmap *map = &w->t->nest->map[i->imm];
       state *m = &s[w->memory[tiles + map->tile]];
       if (m->read != NOTHING || m->written != NOTHING) w->met[at] = 1;
@@ -214,7 +214,7 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       for (int k = 0; k < 2; k++) touch(w, s, at, tiles + w->t->nest->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
       break;
     case TC_N_WAIT: clear(w, s); break;
-    case TC_N_HREDUCE:
+    case TC_N_REDUCE:
       if (w->t->warp_only || w->t->nest->inst[i->src[0]].lanes == 1) break;
       touch(w, s, at, spaces + w->t->space[at], FIRST_THREAD, false, true);
       clear(w, s);

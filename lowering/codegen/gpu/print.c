@@ -129,7 +129,7 @@ static void print_interleave(tc_gpu_text *t, uint32_t at) {
   tc_gpu_put(&t->body, ";\n");
 }
 
-static void print_pick(tc_gpu_text *t, uint32_t at) {
+static void print_extract(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   tc_gpu_define(t, at, 0);
   tc_gpu_put(&t->body, "%s;\n", tc_gpu_element(t, i->src[0], (unsigned)i->imm).text);
@@ -174,23 +174,23 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
       break;
     case TC_N_SET: print_set(t, at); break;
     case TC_N_INTERLEAVE: print_interleave(t, at); break;
-    case TC_N_PICK: print_pick(t, at); break;
+    case TC_N_EXTRACT: print_extract(t, at); break;
     case TC_N_LOAD:
     case TC_N_GATHER:
     case TC_N_STORE:
     case TC_N_SCATTER: tc_gpu_memory(t, at); break;
-    case TC_N_HREDUCE: tc_gpu_reduce(t, at); break;
-    case TC_N_TRADE: tc_gpu_trade(t, at); break;
+    case TC_N_REDUCE: tc_gpu_reduce(t, at); break;
+    case TC_N_SHFL_XOR: tc_gpu_shfl_xor(t, at); break;
     case TC_N_COPY: tc_gpu_tile_copy(t, at); break;
     case TC_N_COMMIT: tc_gpu_line(t, "tc_copy_commit();\n"); break;
     case TC_N_WAIT: print_wait(t, i->imm); break;
     case TC_N_LDMATRIX:
     case TC_N_MMA:
     case TC_N_MFMA: tc_gpu_matrices(t, at); break;
-    case TC_N_FETCH:
-    case TC_N_ARRIVED:
+    case TC_N_TMA_LOAD:
+    case TC_N_TMA_WAIT:
     case TC_N_WGMMA:
-    case TC_N_SETTLED: tc_gpu_box(t, at); break;
+    case TC_N_WGMMA_WAIT: tc_gpu_box(t, at); break;
     default: tc_gpu_arith(t, at); break;
   }
 }
@@ -214,7 +214,7 @@ static void lay_out(tc_gpu_text *t) {
   }
   for (uint32_t k = 0; k < n->n_inst && !t->warp_only; k++) {
     const tc_ninst *i = &n->inst[k];
-    if (i->op != TC_N_HREDUCE || n->inst[i->src[0]].lanes == 1) continue;
+    if (i->op != TC_N_REDUCE || n->inst[i->src[0]].lanes == 1) continue;
     const size_t element = i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
     const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;

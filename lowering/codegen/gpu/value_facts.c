@@ -113,7 +113,7 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
       if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
       return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
     case TC_N_SPLAT: return r[i->src[0]];
-    case TC_N_PICK: return r[i->src[0]];
+    case TC_N_EXTRACT: return r[i->src[0]];
     case TC_N_SELECT: return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));
     default: return i->src[0] != TC_NONE && i->src[1] != TC_NONE ? range_of_two(i->op, r[i->src[0]], r[i->src[1]]) : anything;
   }

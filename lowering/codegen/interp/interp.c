@@ -111,9 +111,9 @@ static bool takes_in_place(const tc_ninst *i, const tc_ninst *first) {
     case TC_N_SPLAT:
     case TC_N_BITCAST:
     case TC_N_CALL:
-    case TC_N_ZIP:
+    case TC_N_UNPACK:
     case TC_N_INTERLEAVE:
-    case TC_N_HREDUCE: return false;
+    case TC_N_REDUCE: return false;
     case TC_N_CAST: return i->dtype != TC_F16 && first->dtype != TC_F16;
     default: return i->lanes > 1 && tc_kir_is(i, TC_KIR_PURE);
   }
@@ -284,9 +284,9 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
     case TC_N_CAST: return cast_fn(t, i, first->dtype);
     case TC_N_CALL: return tc_interp_plain.call[tc_nest_math_operands(i->imm) - 1];
-    case TC_N_ZIP: return set->zip[log];
+    case TC_N_UNPACK: return set->unpack[log];
     case TC_N_INTERLEAVE: return set->interleave[log];
-    case TC_N_HREDUCE: return set->halve[i->imm][i->dtype];
+    case TC_N_REDUCE: return set->halve[i->imm][i->dtype];
     default: return set->map[i->op][first->dtype][scalar];
   }
 }
@@ -366,7 +366,7 @@ static void emit(translation *t, uint32_t at) {
   }
   switch (i->op) {
     case TC_N_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->nest, i->imm)]; break;
-    case TC_N_HREDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
+    case TC_N_REDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
     case TC_N_FMA:
       if (is_folded_splat(t, i->src[0])) fold_splat(t, s, i);
       break;

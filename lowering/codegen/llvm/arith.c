@@ -236,7 +236,7 @@ static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef 
   return v;
 }
 
-LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), lane[64];
   unsigned half = inst->lanes / 2U, from = inst->imm ? half : 0;
   if (x == NULL || y == NULL) return NULL;
@@ -280,7 +280,7 @@ static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, L
   return LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "");
 }
 
-LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
   unsigned lanes = b->nest->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;

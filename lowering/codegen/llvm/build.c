@@ -144,8 +144,8 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
     case TC_N_CALL: v = tc_llvm_call(b, inst); break;
     case TC_N_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
-    case TC_N_ZIP: v = tc_llvm_zip(b, inst); break;
-    case TC_N_HREDUCE: v = tc_llvm_hreduce(b, inst); break;
+    case TC_N_UNPACK: v = tc_llvm_unpack(b, inst); break;
+    case TC_N_REDUCE: v = tc_llvm_reduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;
   }
   if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_nest_op_name((tc_nest_op)inst->op));

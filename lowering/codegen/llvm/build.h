@@ -63,10 +63,10 @@ typedef struct tc_llvm_build {
 // Prints the nest as function `name` into the module. The caller owns ctx and mod and sets text; b->text says what failed.
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits);
 
-// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, a ZIP, a HREDUCE; NULL if it failed.
+// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE; NULL if it failed.
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
 // cast.c: a CAST of v, which is of type `from`.
 LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from);
