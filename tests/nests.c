@@ -315,8 +315,8 @@ void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
     uint32_t a = OP1(n, LOAD, t, lanes / 2, 0, i), c = OP1(n, LOAD, t, lanes / 2, 1, i);
     store(f, t, lanes, i, OP2(n, INTERLEAVE, t, lanes, 0, a, c), "INTERLEAVE");
   }
-  for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(f, t, 1, i, OP1(n, HREDUCE, t, 1, reduce[k], v), "HREDUCE");
-  for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++) store(f, t, lanes, i, OP2(n, ZIP, t, lanes, half, v, w), "ZIP");
+  for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(f, t, 1, i, OP1(n, REDUCE, t, 1, reduce[k], v), "REDUCE");
+  for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++) store(f, t, lanes, i, OP2(n, UNPACK, t, lanes, half, v, w), "UNPACK");
   if (t == TC_F64) {
     store(f, t, lanes, i, OP1(n, CALL, t, lanes, TC_NEST_MATH_EXP, v), "exp");
     store(f, t, lanes, i, OP2(n, CALL, t, lanes, TC_NEST_MATH_ATAN2, v, w), "atan2");
@@ -347,13 +347,13 @@ void nest_case_flow(nest_case *f) {
   uint32_t j = OP2(n, LOOP, TC_I64, 1, 4, zero, sixteen);
   uint32_t x = OP1(n, LOAD, TC_F32, 4, 0, OP2(n, ADD, TC_I64, 1, 0, row, j));
   OP2(n, SET, TC_F32, 4, 0, sum, OP2(n, ADD, TC_F32, 4, 0, sum, x));
-  uint32_t most = OP1(n, HREDUCE, TC_F32, 1, TC_N_MAX, x);
+  uint32_t most = OP1(n, REDUCE, TC_F32, 1, TC_N_MAX, x);
   OP1(n, IF, TC_BOOL, 1, 0, OP2(n, GT, TC_BOOL, 1, 0, most, top));
   OP2(n, SET, TC_F32, 1, 0, top, most);
   OP2(n, SET, TC_I64, 1, 0, count, OP2(n, ADD, TC_I64, 1, 0, count, one));
   OP0(n, ENDIF, TC_BOOL, 1, 0);
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
-  uint32_t total = OP1(n, HREDUCE, TC_F32, 1, TC_N_ADD, sum);
+  uint32_t total = OP1(n, REDUCE, TC_F32, 1, TC_N_ADD, sum);
   OP2(n, STORE, TC_F32, 1, 1, i, total);
   OP2(n, STORE, TC_F32, 1, 5, i, total);  // the tile
   OP2(n, STORE, TC_F32, 1, 2, i, top);

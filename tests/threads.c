@@ -445,9 +445,9 @@ static cell lane_of(machine *m, const tc_ninst *i, int l) {
     case TC_N_LANES: r.i = l; break;
     case TC_N_SPLAT: r = s[0][0]; break;
     case TC_N_VAR: r = s[0][l]; break;
-    case TC_N_PICK: r = s[0][(int64_t)l * (m->nest->inst[i->src[0]].lanes / m->nest->threads) + i->imm]; break;
+    case TC_N_EXTRACT: r = s[0][(int64_t)l * (m->nest->inst[i->src[0]].lanes / m->nest->threads) + i->imm]; break;
     case TC_N_INTERLEAVE: r = s[l % 2][l / 2]; break;
-    case TC_N_TRADE: r = s[0][l ^ (i->imm * (i->lanes / m->nest->threads))]; break;
+    case TC_N_SHFL_XOR: r = s[0][l ^ (i->imm * (i->lanes / m->nest->threads))]; break;
     case TC_N_SELECT: r = s[0][l].i ? s[1][l] : s[2][l]; break;
     case TC_N_CAST: r = cast(from, t, s[0][l]); break;
     case TC_N_BITCAST: r = bits(t, from, s[0][l]); break;
@@ -478,7 +478,7 @@ static cell lane_of(machine *m, const tc_ninst *i, int l) {
   return r;
 }
 
-static void hreduce(machine *m, const tc_ninst *i, cell *v) {
+static void reduce_lanes(machine *m, const tc_ninst *i, cell *v) {
   int n = m->nest->inst[i->src[0]].lanes;
   cell *s = malloc((size_t)n * sizeof *s);
   memcpy(s, m->value[i->src[0]], (size_t)n * sizeof *s);
@@ -532,21 +532,21 @@ static void run_one(machine *m, uint32_t *at) {
     case TC_N_STORE:
     case TC_N_SCATTER: access_memory(m, i, v); return;
     case TC_N_PREFETCH: return;
-    case TC_N_HREDUCE: hreduce(m, i, v); return;
+    case TC_N_REDUCE: reduce_lanes(m, i, v); return;
     case TC_N_COPY: begin_copies(m, i); return;
     case TC_N_COMMIT: m->group++; return;
     case TC_N_WAIT: wait_for_copies(m, i->imm); return;
     case TC_N_LDMATRIX: ldmatrix(m, i, v); return;
     case TC_N_MMA: mma(m, i, v); return;
     case TC_N_MFMA: mfma(m, i, v); return;
-    case TC_N_FETCH: fetch(m, i); return;
-    case TC_N_ARRIVED: arrive(m, m->value[i->src[0]][0].i); return;
+    case TC_N_TMA_LOAD: fetch(m, i); return;
+    case TC_N_TMA_WAIT: arrive(m, m->value[i->src[0]][0].i); return;
     case TC_N_WGMMA: begin_product(m, i); return;
-    case TC_N_SETTLED:
+    case TC_N_WGMMA_WAIT:
       while (m->n_products > i->imm && !m->failed) make_product(m);
       return;
     default:
-      if (i->op == TC_N_PICK) check_settled(m, i);
+      if (i->op == TC_N_EXTRACT) check_settled(m, i);
       for (int l = 0; l < i->lanes && !m->failed; l++) v[l] = lane_of(m, i, l);
   }
 }

@@ -112,7 +112,7 @@ void tc_fold_end_chain(tc_ex *s, const tc_fold *f) {
 }
 
 static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_nest_op op) {
-  return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_N_HREDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
+  return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_N_REDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
 }
 
 void tc_fold_end(tc_ex *s, const tc_fold *f) {

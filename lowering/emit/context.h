@@ -12,6 +12,8 @@
 #define TC_LOWERING_EMIT_CONTEXT_H
 
 #include "lowering/kir/builder.h"
+#include "lowering/kir/math.h"
+#include "lowering/kir/scalar_ops.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/fusion/access.h"
 

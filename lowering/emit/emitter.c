@@ -5,6 +5,7 @@
 
 #include "lowering/kir/rng.h"
 #include "lowering/emit/context.h"
+#include "lowering/kir/verify.h"
 #include "runtime/passes.h"
 
 static void contraction(tc_ex *s) {
@@ -61,8 +62,7 @@ static void expand(tc_ex *s) {
 static void number_tiles(tc_expansion *x) {
   for (uint32_t i = 0; i < x->nest.n_inst; i++) {
     tc_ninst *inst = &x->nest.inst[i];
-    bool memory = inst->op >= TC_N_LOAD && inst->op <= TC_N_PREFETCH;
-    if (memory && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+    if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "lowering/kir/builder.h"
+#include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
 
 #define MAX_SOURCES 8     // tensors a value is made again from

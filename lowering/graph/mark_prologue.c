@@ -1,7 +1,7 @@
 // Which factors are made where they are loaded. See mark_prologue.h.
 #include "lowering/graph/mark_prologue.h"
 
-#include "lowering/kir/builder.h"
+#include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
 
 #define MOST_COST 10.0  // of the arithmetic on an element, which every unit of the product does again; a division counts 4

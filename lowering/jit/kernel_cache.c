@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "lowering/jit/compiler.h"
+#include "lowering/codegen/gpu/print.h"
 #include "lowering/codegen/elf_loader.h"
 #include "lowering/jit/shape_generic.h"
+#include "lowering/kir/print.h"
 #include "lowering/kir/serialize.h"
 #include "lowering/jit/tier_up.h"
 #include "runtime/arena.h"

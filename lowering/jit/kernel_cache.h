@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 
 #include "device/gpu.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/jit/shape_generic.h"
-#include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/kir/kir.h"
 #include "runtime/hash.h"
 

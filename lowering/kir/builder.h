@@ -17,6 +17,8 @@ typedef uint32_t tc_val;
 tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
 int tc_emit_lanes(const tc_emit *e, tc_val v);
 tc_type tc_emit_type(const tc_emit *e, tc_val v);
+// The wider of two values' lanes.
+int tc_kir_widest(const tc_emit *e, tc_val a, tc_val b);
 tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes);
 tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v);
 tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v);
@@ -41,20 +43,8 @@ tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum);
 // Turns n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
 void tc_emit_turn(tc_emit *e, tc_val *v, int n);
 // A step by which n vectors of n lanes become the vector of their sums: halves of each are added, of a in even lanes and of b in odd ones. Vectors i and
-// i + n / 2, then of these n / 2 vectors i and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as HREDUCE does.
+// i + n / 2, then of these n / 2 vectors i and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as REDUCE does.
 tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b);
 void tc_emit_end(tc_emit *e, tc_nest_op op);
-
-// The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16), IR-level polynomials where there are any.
-// Results of compares are BOOL. b of POLYGAMMA is its n, in F64.
-tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
-// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is within 1 ULP, and 0 below 2^-126.
-tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
-// Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which
-// that is done, and r the rest of x. Within 1.6e-9 and rounding.
-#define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
-tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r);
-// What it costs on one element, an addition being 1.
-double tc_emit_cost(uint32_t op, tc_type type);
 
 #endif

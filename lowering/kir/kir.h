@@ -21,69 +21,14 @@ struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the outermost range. Compiled code ignores ctx.
 typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker);
 
-//       NAME      name       operands   meaning (s0..s3: operands, imm: immediate; V: vector or scalar of `lanes`)
-// clang-format off
-#define TC_NEST_OPS(X) \
-  X(BEGIN, begin)      /* i64: the function's begin */                                                                \
-  X(FINISH, finish)    /* i64: the function's end */                                                                  \
-  X(CONST, const)      /* imm: bits of a double (F64), of a float (F32, low half), or an integer; splat over lanes */ \
-  X(NUM, num)          /* num[imm] converted to dtype; splat over lanes */                                            \
-  X(LOOP, loop)        /* for (i = s0; i < s1; i += imm), i: i64 scalar, the value */                                 \
-  X(ENDLOOP, endloop)  /* */                                                                                          \
-  X(IF, if)            /* if s0 (bool scalar) */                                                                      \
-  X(ENDIF, endif)      /* */                                                                                          \
-  X(VAR, var)          /* a variable of dtype and lanes, initially s0; as an operand: its present value */            \
-  X(SET, set)          /* VAR s0 = s1 */                                                                              \
-  X(SPLAT, splat)      /* scalar s0 over lanes */                                                                     \
-  X(LANES, lanes)      /* 0, 1, .. lanes-1 */                                                                         \
-  X(LOAD, load)        /* lanes consecutive elements of buffer imm from element s0 (i64 scalar); s1: bool mask or none; masked lanes give 0 */ \
-  X(GATHER, gather)    /* element s0 (i64 vector) of buffer imm, per lane; s1: mask or none; masked lanes give 0, are not read */ \
-  X(STORE, store)      /* s1 (V) to buffer imm from element s0 (i64 scalar); s2: mask or none. flags bit 0: non-temporal if aligned */ \
-  X(SCATTER, scatter)  /* s1 (V) to buffer imm at elements s0 (i64 vector), ascending lanes; s2: mask or none */      \
-  X(PREFETCH, prefetch)/* line of element s0 (i64 scalar) of buffer imm; flags bit 0: for writing; bit 1: to the second-level cache */                    \
-  X(ADD, add) X(SUB, sub) X(MUL, mul)      /* floats IEEE, integers wrap */                                           \
-  X(DIV, div) X(REM, rem)                  /* floats IEEE (rem: fmod by CALL only); integers truncate; x / 0 = 0, x % 0 = 0, INT_MIN / -1 wraps */ \
-  X(FMA, fma)          /* s0 * s1 + s2, rounded once; F32, F64 */                                                     \
-  X(DOT, dot)          /* F32: s2 plus the products of two pairs of bf16, s0 and s1 (I32, as BITCAST has them): that of the high ones, then that of the low ones, each added in one rounding; denormals count as zeros of their sign, in and out. Not with threads */ \
-  X(LDEXP, ldexp)      /* F32: s0 * 2^s1, rounded once; |s0| of [1/2, 2] and s1 a whole number of [-189, 128], or s0 NaN; imm 1: s1 is at most 63 */ \
-  X(NEG, neg) X(ABS, abs) X(SQRT, sqrt)                                                                               \
-  X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(RINT, rint) /* floats */                                            \
-  X(MIN, min) X(MAX, max) /* NaN if either is NaN; -0 < +0 not distinguished: (s0 < s1 or s0 is NaN) ? s0 : s1 for MIN; (s0 > s1 or s0 is NaN) for MAX */ \
-  X(AND, and) X(OR, or) X(XOR, xor) X(NOT, not)              /* integers and bool */                                  \
-  X(SHL, shl) X(SHR, shr) X(USHR, ushr)                      /* shift count in s1, same type; counts outside 0..bits-1 give 0 (SHR: the sign) */ \
-  X(MULHU, mulhu)      /* I32: high half of the unsigned product */                                                   \
-  X(EQ, eq) X(NE, ne) X(LT, lt) X(LE, le) X(GT, gt) X(GE, ge) /* result BOOL; operands share a type, kept in src type; NE is true on NaN, others false */ \
-  X(SELECT, select)    /* s0 (bool V) ? s1 : s2 */                                                                    \
-  X(CAST, cast)        /* s0 to dtype, as C does; float to integer saturates and NaN gives 0; to BOOL: != 0; f16/bf16 round to nearest even; imm: 1 of F32 to BF16 where denormals count as zeros of their sign (not with threads), else 0 */ \
-  X(BITCAST, bitcast)  /* F32 <-> I32, F64 <-> I64; BF16 of twice the lanes, I8 and U8 of four times -> I32, the first lowest */ \
-  X(LOOKUP, lookup)    /* F32: element s0 & 15 (I32) of row imm of nest_tables.def. Not with threads */                  \
-  X(CALL, call)        /* row imm of nest_math.def on s0 (, s1), lane by lane; F64 */                                 \
-  X(ZIP, zip)          /* lanes of s0 and s1 by turns, from their low halves or, imm 1, their high ones */               \
-  X(INTERLEAVE, interleave) /* lanes of s0 and s1 (V of half the lanes) by turns */                                   \
-  X(HREDUCE, hreduce)  /* s0 (V) to a scalar by halves: lane i op lane i + n/2, until one; imm: TC_N_ADD, MUL, MIN, MAX, AND, OR */ \
-  /* Of nests with threads only: */                                                                                     \
-  X(PICK, pick)        /* per thread, element imm of those it holds of s0: as many lanes as threads */                   \
-  X(COPY, copy)        /* per thread, 16 bytes from element s0 (i64, a lane a thread) of buffer imm to element s1 of tile flags (0: the first), under way until WAIT; s2: bool mask or none: zeros where false. dtype: of both */ \
-  X(COMMIT, commit)    /* ends a group of copies */                                                                     \
-  X(WAIT, wait)        /* until at most imm (to 7) groups of copies are under way, for every thread of the block, which is a barrier */ \
-  X(LDMATRIX, ldmatrix)/* F16, BF16: matrices of 8 x 8 from tile imm (0: the first); s0 (i64, a lane a thread): element where the thread's row begins; 8 or 4 elements a thread; flags bit 0: transposed */ \
-  X(MMA, mma)          /* F32, 4 elements a thread: s0 (F16 or BF16, 8 a thread) times s1 (4 a thread) plus s2, m16n8k16 of every warp, laid out as mma.sync does */ \
-  X(EXP2, exp2)        /* F32: 2^s0 within 2 ULP, not the same on all devices; results below 2^-126 may be 0 */                          \
-  X(MFMA, mfma)        /* F32, 4 elements a thread: s0 (F16 or BF16, 4 a thread) times s1 (4 a thread) plus s2, 16x16x16 of every 64 threads, laid out as AMD's mfma does: thread t has row t % 16 of s0, column t % 16 of s1 and of the result, of each elements 4 (t / 16) to 4 (t / 16) + 3 */ \
-  X(TRADE, trade)      /* per thread, the elements of s0 that the thread whose number differs from its own in bit imm holds: below 32, or 32 where warps have 64 threads */ \
-  X(FETCH, fetch)      /* begins to fetch the box of map imm from element s0 of row s1 of matrix s2 (i64 scalars) on to box flags of a stage of the map's tile: the one of chunk s3 (i64 scalar), s3 % stages */ \
-  X(ARRIVED, arrived)  /* until all boxes of the stages of chunk s0 (i64 scalar) are there. Chunks are fetched and awaited in order, from 0 on */ \
-  X(WGMMA, wgmma)      /* VAR s2 (F32, N / 2 a thread, N 64, 128 or 256) += a b, begun: for every 128 threads 64 x N over 64 steps, laid out as wgmma does. s0, s1 (i64, a lane a thread): element of the tiles of maps imm & 255 and imm >> 8 where the first box begins; flags bit 0: rows of a's boxes are steps of k, else lines; bit 1: b's */ \
-  X(SETTLED, settled)  /* until at most imm (to 1) WGMMAs are under way, of VAR s0, which is read after none is */
-// clang-format on
-
 #define TC_NEST_LANES 256  // of a value at most, in a nest without threads
 
+// The rows of ops.def, which says what each op means.
 typedef enum tc_nest_op {
-#define X(NAME, name) TC_N_##NAME,
-  TC_NEST_OPS(X)
-#undef X
-      TC_N_OPS
+#define TC_KIR_OP(NAME, ...) TC_N_##NAME,
+#include "lowering/kir/ops.def"
+#undef TC_KIR_OP
+  TC_N_OPS
 } tc_nest_op;
 
 typedef struct tc_ninst {
@@ -131,32 +76,80 @@ typedef struct tc_nest {
 // the lanes [t v, (t + 1) v) of a vector of v lanes a thread; scalars every thread has, and stores the first. A group does units [begin, end) of the outermost
 // range. GATHER and SCATTER may have s0 of fewer lanes than the value, one a thread: then each thread's elements lie side by side, the first at its address,
 // and the mask is a lane a thread, too. No two lanes that SCATTERs write to a buffer name one element. What would move lanes between threads is not there:
-// ZIP, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
+// UNPACK, and INTERLEAVE and BITCAST to less than a lane a thread. Tiles are the group's, with one group a block, but those of lanes, which are the threads'
 // and have no offset; a generator puts barriers where memory is read after other threads wrote it, or written after they read it.
 // The blocks of a group of several are a cluster, with groups 1 and whole warps in a block: its tiles are of lanes, and of ops of nests with threads it has none.
 
 // F16 and BF16 appear only as results of LOAD/GATHER/CAST, as s0 of CAST and BITCAST and as s1 of STORE/SCATTER, and INTERLEAVE moves them; arithmetic on them is
-// F32. In nests with threads PICK moves them, too.
+// F32. In nests with threads EXTRACT moves them, too.
 // I8, U8, I16 do arithmetic in their own width and wrap. Addresses (s0 of LOAD, STORE, ...) are I64.
 
-const char *tc_nest_op_name(tc_nest_op op);
-// Computes from its operands alone: may run at any earlier time.
-bool tc_nest_is_pure(const tc_ninst *inst);
-// Whether later instructions may have it as an operand.
-bool tc_nest_has_value(const tc_ninst *inst);
-// Checks every rule above; on failure TC_ERR_ARG with the instruction's number and what is wrong in text.
-tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes);
-// One instruction a line, indented by loop: "%12 = f32x16 add %3 %7".
-void tc_nest_print(const tc_nest *nest, FILE *out);
-void tc_nest_destroy(tc_nest *nest);
+// ---- what ops.def says of an op; its head explains the words ----
 
-// The interpreter: a tc_kernel_fn whose ctx is a tc_interp made from a nest (copied). worker->scratch needs tc_interp_scratch bytes: the
-// nest's tiles first, then the interpreter's own frame.
-typedef struct tc_interp tc_interp;
-tc_status tc_interp_create(const tc_nest *nest, tc_interp **out);
-void tc_interp_destroy(tc_interp *interp);
-size_t tc_interp_scratch(const tc_interp *interp);
-size_t tc_interp_bytes(const tc_interp *interp);  // of memory that it holds
-tc_kernel_fn tc_interp_run;
+typedef enum tc_kir_result { TC_KIR_RESULT_NONE, TC_KIR_RESULT_STORED, TC_KIR_RESULT_VALUE, TC_KIR_RESULT_INDEX, TC_KIR_RESULT_SCALAR } tc_kir_result;
+
+typedef enum tc_kir_imm {
+  TC_KIR_IMM_NOTHING,
+  TC_KIR_IMM_BITS,
+  TC_KIR_IMM_ARG,
+  TC_KIR_IMM_STEP,
+  TC_KIR_IMM_BUFFER,
+  TC_KIR_IMM_SMALL,
+  TC_KIR_IMM_ROUNDING,
+  TC_KIR_IMM_TABLE,
+  TC_KIR_IMM_FUNCTION,
+  TC_KIR_IMM_HALF,
+  TC_KIR_IMM_OP,
+  TC_KIR_IMM_NUMBER,
+  TC_KIR_IMM_TILE,
+  TC_KIR_IMM_MAP,
+  TC_KIR_IMM_MAPS
+} tc_kir_imm;
+
+enum {
+  TC_KIR_PURE = 1 << 0,
+  TC_KIR_HOIST = 1 << 1,
+  TC_KIR_LEAF = 1 << 2,
+  TC_KIR_LOADS = 1 << 3,
+  TC_KIR_STORES = 1 << 4,
+  TC_KIR_INDEXED = 1 << 5,
+  TC_KIR_COMPARE = 1 << 6,
+  TC_KIR_OPENS = 1 << 7,
+  TC_KIR_CLOSES = 1 << 8,
+  TC_KIR_HOST = 1 << 9,
+  TC_KIR_GPU = 1 << 10
+};
+
+typedef struct tc_kir_op {
+  const char *name;  // as printed
+  uint8_t operands, mask;
+  uint8_t result, imm;  // tc_kir_result, tc_kir_imm
+  uint16_t traits;  // TC_KIR_PURE and so on
+} tc_kir_op;
+
+extern const tc_kir_op tc_kir_ops[TC_N_OPS + 1];  // the last: of an op that is not there
+
+static inline const tc_kir_op *tc_kir_op_of(const tc_ninst *inst) {
+  return &tc_kir_ops[inst->op < TC_N_OPS ? inst->op : TC_N_OPS];
+}
+// Whether an instruction's op has any of these traits.
+static inline bool tc_kir_is(const tc_ninst *inst, unsigned traits) {
+  return (tc_kir_op_of(inst)->traits & traits) != 0;
+}
+// The operand that masks lanes off; TC_NONE: there is none.
+static inline uint32_t tc_kir_mask_of(const tc_ninst *inst) {
+  const unsigned at = tc_kir_op_of(inst)->mask;
+  return at ? inst->src[at] : TC_NONE;
+}
+// Whether later instructions may have it as an operand.
+static inline bool tc_nest_has_value(const tc_ninst *inst) {
+  return tc_kir_op_of(inst)->result >= TC_KIR_RESULT_VALUE;
+}
+static inline const char *tc_nest_op_name(tc_nest_op op) {
+  return tc_kir_ops[(unsigned)op < TC_N_OPS ? op : TC_N_OPS].name;
+}
+// How many operands an instruction has at most; src behind them is TC_NONE. 0 for a CALL of a function that is not there.
+int tc_kir_n_operands(const tc_ninst *inst);
+void tc_nest_destroy(tc_nest *nest);
 
 #endif

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "lazy/record/record.h"
+#include "lowering/kir/scalar_ops.h"
 
 #define ADD(a, b) tc_emit_bin(e, TC_N_ADD, (a), (b))
 #define MUL(a, b) tc_emit_bin(e, TC_N_MUL, (a), (b))

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "lowering/codegen/elf_loader.h"
+#include "lowering/codegen/interp/interp.h"
+#include "lowering/kir/verify.h"
 #include "lowering/target/host_cpu.h"
 #include "lowering/target/isa.h"
 #include "lowering/codegen/llvm/codegen.h"

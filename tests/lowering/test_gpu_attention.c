@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "lowering/emit/gpu/flash.h"
+#include "lowering/kir/verify.h"
 #include "runtime/options.h"
 #include "tests/lowering/graph_build.h"
 #include "tests/threads.h"

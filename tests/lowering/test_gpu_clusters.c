@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "lowering/kir/verify.h"
 #include "tests/lowering/gpu_code.h"
 #include "tests/threads.h"
 

@@ -7,8 +7,10 @@
 
 #include "device/cuda/nvrtc.h"
 #include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/jit/kernel_cache.h"
 #include "lowering/kir/libm.h"
+#include "lowering/kir/verify.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "tests/device/simulated.h"
@@ -212,7 +214,7 @@ static tc_nest rows(tc_type t, int threads, int groups, int each, int64_t length
   OP2(&n, SET, TC_F32, lanes, 0, sum, OP2(&n, ADD, TC_F32, lanes, 0, sum, x));
   OP2(&n, SET, TC_F32, lanes, 0, most, OP2(&n, MAX, TC_F32, lanes, 0, most, x));
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
-  uint32_t all = OP1(&n, HREDUCE, TC_F32, 1, TC_N_ADD, sum), top = OP1(&n, HREDUCE, TC_F32, 1, TC_N_MAX, most);
+  uint32_t all = OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, sum), top = OP1(&n, REDUCE, TC_F32, 1, TC_N_MAX, most);
   OP2(&n, STORE, TC_F32, 1, sums, r, all);
   all = OP1(&n, SPLAT, TC_F32, lanes, 0, all), top = OP1(&n, SPLAT, TC_F32, lanes, 0, top);
   j = OP2(&n, LOOP, TC_I64, 1, lanes, zero, upto);
@@ -299,7 +301,7 @@ Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
     uint32_t i = OP2(&n, LOOP, TC_I64, 1, 1, put_i64(&n, 1), put_i64(&n, 8));
     uint32_t x = OP1(&n, LOAD, TC_F32, threads, 0, OP2(&n, MUL, TC_I64, 1, 0, i, put_i64(&n, threads)));
     uint32_t before = OP1(&n, LOAD, TC_F32, 1, 1, OP2(&n, SUB, TC_I64, 1, 0, i, put_i64(&n, 1)));
-    OP2(&n, STORE, TC_F32, 1, 1, i, OP2(&n, ADD, TC_F32, 1, 0, before, OP1(&n, HREDUCE, TC_F32, 1, TC_N_ADD, x)));
+    OP2(&n, STORE, TC_F32, 1, 1, i, OP2(&n, ADD, TC_F32, 1, 0, before, OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, x)));
     OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
     check_in_step(&n, (int64_t[]){8 * threads, 8}, 1, "a scalar");
     tc_nest_destroy(&n);
@@ -365,7 +367,7 @@ Test(gpu_print, matrix_instructions) {
     n.inst[b].flags = 1;
     uint32_t d = OP3(&n, MMA, TC_F32, 128, 0, a, b, OP0(&n, CONST, TC_F32, 128, 0));
     uint32_t at = I(ADD, I(MUL, I(DIV, lane, C(4)), C(8)), I(MUL, I(REM, lane, C(4)), C(2)));
-    for (int k = 0; k < 4; k++) OP2(&n, SCATTER, TC_F32, 32, 2, I(ADD, at, C(k % 2 + k / 2 * 64)), OP1(&n, PICK, TC_F32, 32, k, d));
+    for (int k = 0; k < 4; k++) OP2(&n, SCATTER, TC_F32, 32, 2, I(ADD, at, C(k % 2 + k / 2 * 64)), OP1(&n, EXTRACT, TC_F32, 32, k, d));
     check_in_step(&n, (int64_t[]){256, 128, 128}, 1, nest_type_name[t]);
     tc_nest_destroy(&n);
 #undef C

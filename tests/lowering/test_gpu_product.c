@@ -2,10 +2,12 @@
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/emit/gpu/matmul.h"
 #include "lowering/graph/split_k.h"
 #include "lowering/kir/libm.h"
 #include "lowering/graph/mark_prologue.h"
+#include "lowering/kir/verify.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/graph_build.h"
@@ -238,11 +240,11 @@ Test(gpu_product, what_is_fetched_is_whole_boxes_of_aligned_matrices) {
   REFUSED(n->n_map, 1);
   REFUSED(n->tile[1].offset, n->tile[1].offset + 64);
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    if (n->inst[i].op == TC_N_FETCH) REFUSED(n->inst[i].flags, 128);
-    if (n->inst[i].op == TC_N_FETCH) REFUSED(n->inst[i].src[3], TC_NONE);
+    if (n->inst[i].op == TC_N_TMA_LOAD) REFUSED(n->inst[i].flags, 128);
+    if (n->inst[i].op == TC_N_TMA_LOAD) REFUSED(n->inst[i].src[3], TC_NONE);
     if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].imm, 2 << 8);
     if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].src[2], n->inst[i].src[0]);
-    if (n->inst[i].op == TC_N_SETTLED) REFUSED(n->inst[i].imm, 2);
+    if (n->inst[i].op == TC_N_WGMMA_WAIT) REFUSED(n->inst[i].imm, 2);
   }
 #undef REFUSED
   tc_nest_destroy(n);
@@ -254,7 +256,7 @@ Test(gpu_product, a_product_that_is_not_awaited_is_found) {
   static const struct {
     tc_nest_op op;  // whose last one is left out: it becomes another wait, that has no effect
     const char *says;
-  } planted[] = {{TC_N_ARRIVED, "not there"}, {TC_N_SETTLED, "being added to"}};
+  } planted[] = {{TC_N_TMA_WAIT, "not there"}, {TC_N_WGMMA_WAIT, "being added to"}};
   for (int p = 0; p < 2; p++) {
     work w = begin();
     tc_expansion e = fetched(&w);

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "kernels/ref/ref.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/kir/libm.h"
 #include "lowering/kir/lookup_tables.h"
+#include "lowering/kir/verify.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
 
@@ -485,7 +487,7 @@ Test(interp, hreduce_combines_halves) {
         const tc_type ty = type ? TC_F32 : TC_I64;
         tc_nest n = {.n_inst = 0};
         put_buffer(&n, ty), put_buffer(&n, ty);
-        const uint32_t z = put_i64(&n, 0), v = OP1(&n, LOAD, ty, lanes, 0, z), r = OP1(&n, HREDUCE, ty, 1, ops[k], v);
+        const uint32_t z = put_i64(&n, 0), v = OP1(&n, LOAD, ty, lanes, 0, z), r = OP1(&n, REDUCE, ty, 1, ops[k], v);
         OP2(&n, STORE, ty, 1, 1, z, r);
         run(&n, type ? (void *[]){f, fout} : (void *[]){in, out}, NULL, 0, 0);
       }
@@ -504,8 +506,8 @@ Test(interp, zip_takes_lanes_by_turns) {
     tc_nest n = {.n_inst = 0};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
     const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z), y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
-    OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, ZIP, TC_F32, lanes, 0, x, y));
-    OP2(&n, STORE, TC_F32, lanes, 2, at, OP2(&n, ZIP, TC_F32, lanes, 1, x, y));
+    OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, UNPACK, TC_F32, lanes, 0, x, y));
+    OP2(&n, STORE, TC_F32, lanes, 2, at, OP2(&n, UNPACK, TC_F32, lanes, 1, x, y));
     run(&n, (void *[]){a, b, out}, NULL, 0, 0);
     for (int i = 0; i < 2 * lanes; i++) cr_assert_eq(out[i], i % 2 ? b[i / 2] : a[i / 2], "%d lanes: [%d] is %g", lanes, i, (double)out[i]);
   }

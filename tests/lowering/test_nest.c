@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 
 #include "lowering/kir/builder.h"
+#include "lowering/kir/print.h"
+#include "lowering/kir/verify.h"
 #include "tests/lowering/nest_build.h"
 
 // One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.
@@ -26,12 +28,12 @@ static tc_nest sample(void) {
   OP2(&n, LOAD, TC_F32, 8, 1, LOOP, MASK);
   OP2(&n, ADD, TC_F32, 8, 0, VAR, TAIL);
   OP2(&n, SET, TC_F32, 8, 0, VAR, SUM);
-  OP1(&n, HREDUCE, TC_BOOL, 1, TC_N_OR, MASK);
+  OP1(&n, REDUCE, TC_BOOL, 1, TC_N_OR, MASK);
   OP1(&n, IF, TC_BOOL, 1, 0, ANY);
   OP3(&n, STORE, TC_F32, 8, 2, LOOP, SUM, MASK);
   OP0(&n, ENDIF, TC_BOOL, 1, 0);
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
-  OP1(&n, HREDUCE, TC_F32, 1, TC_N_ADD, VAR);
+  OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, VAR);
   OP2(&n, STORE, TC_F32, 1, 0, BEGIN, LAST);
   return n;
 }
@@ -99,7 +101,7 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[SUM].op = TC_N_REM, "not allowed");
   BREAK(n.inst[SUM].op = TC_N_AND, "not allowed");
   BREAK(n.inst[INDEX].op = TC_N_MULHU, "not allowed");
-  BREAK((n.inst[SUM].op = TC_N_ZIP, n.inst[SUM].imm = 2), "half 2 of two");
+  BREAK((n.inst[SUM].op = TC_N_UNPACK, n.inst[SUM].imm = 2), "half 2 of two");
   BREAK(n.inst[MASK].dtype = TC_I64, "not allowed");
   BREAK(n.inst[MASK].src[1] = ZERO, "not i64");
   BREAK(n.inst[LANES].dtype = TC_F32, "not allowed");
@@ -197,7 +199,7 @@ Test(nest, prints_one_instruction_a_line_indented_by_loop) {
   cr_expect(strstr(text, "\n    f32x8 store t0 %4 %12 mask %10\n  endif\nendloop\n") != NULL, "%s", text);
   free(text);
   tc_nest_destroy(&n);
-  cr_expect_str_eq(tc_nest_op_name(TC_N_HREDUCE), "hreduce");
+  cr_expect_str_eq(tc_nest_op_name(TC_N_REDUCE), "reduce");
   cr_expect_str_eq(tc_nest_op_name(TC_N_OPS), "?");
 }
 
@@ -215,7 +217,7 @@ static tc_nest wide(void) {
   OP1(&n, LOAD, TC_F32, 256, 0, W_BEGIN);
   OP2(&n, STORE, TC_F32, 256, 2, W_BEGIN, W_X);
   OP1(&n, LOAD, TC_F32, 256, 2, W_BEGIN);
-  OP1(&n, PICK, TC_F32, 32, 7, W_KEPT);
+  OP1(&n, EXTRACT, TC_F32, 32, 7, W_KEPT);
   OP0(&n, LANES, TC_I64, 32, 0);
   OP1(&n, GATHER, TC_F32, 128, 0, W_ROW);
   OP2(&n, LT, TC_BOOL, 32, 0, W_ROW, W_ROW);
@@ -283,20 +285,20 @@ Test(nest, threads) {
   BREAK_WIDE(n.inst[W_MMA].lanes = 256, "not 4 a thread");
   BREAK_WIDE(n.inst[W_MMA].src[1] = W_A, "256 lanes, not 128");
   BREAK_WIDE(OP3(&n, MFMA, TC_F32, 128, 0, W_B, W_B, W_ZERO), "not whole warps");
-  BREAK_WIDE(OP1(&n, TRADE, TC_F32, 128, 16, W_ZERO), NULL);
+  BREAK_WIDE(OP1(&n, SHFL_XOR, TC_F32, 128, 16, W_ZERO), NULL);
   BREAK_WIDE(OP1(&n, EXP2, TC_F32, 128, 0, W_ZERO), NULL);
   BREAK_WIDE(OP1(&n, EXP2, TC_F32, 64, 0, W_ZERO), "128 lanes, not 64");
-  BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 3, W_ONE), "by 3 of 32");
-  BREAK_WIDE(OP1(&n, TRADE, TC_F32, 32, 32, W_ONE), "by 32 of 32");
-  BREAK_WIDE(OP1(&n, TRADE, TC_F32, 64, 1, W_ONE), "32 lanes, not 64");
-  BREAK_WIDE(OP2(&n, ZIP, TC_F32, 128, 0, W_ZERO, W_ZERO), "between threads");
+  BREAK_WIDE(OP1(&n, SHFL_XOR, TC_F32, 32, 3, W_ONE), "by 3 of 32");
+  BREAK_WIDE(OP1(&n, SHFL_XOR, TC_F32, 32, 32, W_ONE), "by 32 of 32");
+  BREAK_WIDE(OP1(&n, SHFL_XOR, TC_F32, 64, 1, W_ONE), "32 lanes, not 64");
+  BREAK_WIDE(OP2(&n, UNPACK, TC_F32, 128, 0, W_ZERO, W_ZERO), "with threads has no such op");
   BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
   BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
   BREAK_WAVE((void)0, NULL);
   BREAK_WAVE(n.inst[3].lanes = 256, "not 4 a thread");
-  BREAK_WAVE(OP1(&n, TRADE, TC_F32, 512, 32, 3), NULL);
-  BREAK_WAVE(OP1(&n, TRADE, TC_F32, 512, 64, 3), "by 64 of 128");
-  BREAK_WAVE((OP1(&n, PICK, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
+  BREAK_WAVE(OP1(&n, SHFL_XOR, TC_F32, 512, 32, 3), NULL);
+  BREAK_WAVE(OP1(&n, SHFL_XOR, TC_F32, 512, 64, 3), "by 64 of 128");
+  BREAK_WAVE((OP1(&n, EXTRACT, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
   BREAK_WAVE(n.inst[3].src[0] = 2, "type f32 is not allowed");
   BREAK_WAVE(n.inst[3].src[1] = TC_NONE, "operand 1");
   BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");

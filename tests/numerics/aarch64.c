@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "device/buffer.h"
+#include "lowering/codegen/interp/interp.h"
 #include "lowering/jit/compiler.h"
 #include "runtime/arena.h"
 #include "runtime/team.h"

@@ -131,11 +131,11 @@ static bool is_scatter(const walk *w, uint16_t kind) {
 
 static uint16_t kind_of(walk *w, uint32_t at) {
   const tc_ninst *i = &w->t->nest->inst[at];
-  const bool stores = i->op == TC_N_STORE || i->op == TC_N_SCATTER;
+  const bool stores = tc_kir_is(i, TC_KIR_STORES);
   form f = {.lanes = i->lanes};
   if (w->t->nest->threads == 1) return FIRST_THREAD;
   if (i->lanes == 1) return stores ? FIRST_THREAD : MANY;
-  if (i->op == TC_N_GATHER || i->op == TC_N_SCATTER) {
+  if (tc_kir_is(i, TC_KIR_INDEXED)) {
     f.by_index = true;
     if (w->t->nest->inst[i->src[0]].op == TC_N_VAR) return stores ? SCATTERED : MANY;
     add_term(&f, i->src[0], 1);
@@ -203,7 +203,7 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       touch(w, s, at, (uint32_t)i->imm, MANY, true, false);
       break;
     }
-    case TC_N_FETCH: {  // what it writes is there after an ARRIVED, of which each thread has its own
+    case TC_N_TMA_LOAD: {  // what it writes is there after a TMA_WAIT, of which each thread has its own
       const tc_nmap *map = &w->t->nest->map[i->imm];
       state *m = &s[w->memory[tiles + map->tile]];
       if (m->read != NOTHING || m->written != NOTHING) w->met[at] = 1;
@@ -214,7 +214,7 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       for (int k = 0; k < 2; k++) touch(w, s, at, tiles + w->t->nest->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
       break;
     case TC_N_WAIT: clear(w, s); break;
-    case TC_N_HREDUCE:
+    case TC_N_REDUCE:
       if (w->t->warp_only || w->t->nest->inst[i->src[0]].lanes == 1) break;
       touch(w, s, at, spaces + w->t->space[at], FIRST_THREAD, false, true);
       clear(w, s);
@@ -250,7 +250,7 @@ static void walk_over(walk *w, uint32_t from, uint32_t to, state *s) {
   for (uint32_t at = from; at < to && !w->no_memory; at++) {
     if (w->t->barrier[at]) clear(w, s);
     const unsigned op = n->inst[at].op;
-    if (op != TC_N_LOOP && op != TC_N_IF) {
+    if (!tc_kir_is(&n->inst[at], TC_KIR_OPENS)) {
       touch_by(w, s, at);
       continue;
     }
@@ -318,7 +318,7 @@ static void find_kinds(walk *w) {
     if (op == TC_N_ENDLOOP) loop = w->loop_of[loop];
     w->loop_of[k] = loop;
     if (op == TC_N_LOOP) loop = k;
-    if (op != TC_N_LOAD && op != TC_N_GATHER && op != TC_N_STORE && op != TC_N_SCATTER) continue;
+    if (!tc_kir_is(&n->inst[k], TC_KIR_LOADS | TC_KIR_STORES)) continue;
     w->kind[k] = tc_gpu_is_of_lanes(n, n->inst[k].imm) ? (uint16_t)FIRST_THREAD : kind_of(w, k);
   }
 }

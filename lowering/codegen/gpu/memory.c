@@ -36,8 +36,8 @@ static void choose_pieces(access *a, uint32_t multiple, bool tile) {
 static access describe(const tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const uint32_t address = i->src[0], of_address = t->nest->inst[address].lanes;
-  const bool stores = i->op == TC_N_STORE || i->op == TC_N_SCATTER, indexed = i->op == TC_N_GATHER || i->op == TC_N_SCATTER;
-  access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = i->src[stores ? 2 : 1], .base = base_of(t, i->imm)};
+  const bool stores = tc_kir_is(i, TC_KIR_STORES), indexed = tc_kir_is(i, TC_KIR_INDEXED);
+  access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
   a.n = tc_gpu_width(t->nest, i->lanes);
   a.bytes = tc_gpu_bytes(i->dtype);
   const tc_gpu_name e = tc_gpu_element(t, address, 0);
@@ -251,7 +251,7 @@ void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
   access a = describe(t, at);
   if (tc_gpu_is_of_lanes(t->nest, a.i->imm))
     access_own(t, &a);
-  else if (a.i->op == TC_N_STORE || a.i->op == TC_N_SCATTER)
+  else if (tc_kir_is(a.i, TC_KIR_STORES))
     store(t, &a);
   else
     load(t, &a);

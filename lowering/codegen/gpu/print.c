@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
+#include "lowering/kir/verify.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
@@ -15,11 +16,6 @@
 #define MOST_TURNS 16
 // Loops whose turns have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
-
-void tc_gpu_sync(tc_gpu_text *t) {
-  if (t->warp_only) t->peers = true;
-  tc_gpu_line(t, t->warp_only ? "TC_SYNC_WARP(peers);\n" : t->blocks > 1 ? "TC_SYNC_CLUSTER();\n" : "TC_SYNC();\n");
-}
 
 // ---- loops and what moves nothing ----
 
@@ -133,7 +129,7 @@ static void print_interleave(tc_gpu_text *t, uint32_t at) {
   tc_gpu_put(&t->body, ";\n");
 }
 
-static void print_pick(tc_gpu_text *t, uint32_t at) {
+static void print_extract(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   tc_gpu_define(t, at, 0);
   tc_gpu_put(&t->body, "%s;\n", tc_gpu_element(t, i->src[0], (unsigned)i->imm).text);
@@ -178,23 +174,23 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
       break;
     case TC_N_SET: print_set(t, at); break;
     case TC_N_INTERLEAVE: print_interleave(t, at); break;
-    case TC_N_PICK: print_pick(t, at); break;
+    case TC_N_EXTRACT: print_extract(t, at); break;
     case TC_N_LOAD:
     case TC_N_GATHER:
     case TC_N_STORE:
     case TC_N_SCATTER: tc_gpu_memory(t, at); break;
-    case TC_N_HREDUCE: tc_gpu_reduce(t, at); break;
-    case TC_N_TRADE: tc_gpu_trade(t, at); break;
+    case TC_N_REDUCE: tc_gpu_reduce(t, at); break;
+    case TC_N_SHFL_XOR: tc_gpu_shfl_xor(t, at); break;
     case TC_N_COPY: tc_gpu_tile_copy(t, at); break;
     case TC_N_COMMIT: tc_gpu_line(t, "tc_copy_commit();\n"); break;
     case TC_N_WAIT: print_wait(t, i->imm); break;
     case TC_N_LDMATRIX:
     case TC_N_MMA:
     case TC_N_MFMA: tc_gpu_matrices(t, at); break;
-    case TC_N_FETCH:
-    case TC_N_ARRIVED:
+    case TC_N_TMA_LOAD:
+    case TC_N_TMA_WAIT:
     case TC_N_WGMMA:
-    case TC_N_SETTLED: tc_gpu_box(t, at); break;
+    case TC_N_WGMMA_WAIT: tc_gpu_box(t, at); break;
     default: tc_gpu_arith(t, at); break;
   }
 }
@@ -218,7 +214,7 @@ static void lay_out(tc_gpu_text *t) {
   }
   for (uint32_t k = 0; k < n->n_inst && !t->warp_only; k++) {
     const tc_ninst *i = &n->inst[k];
-    if (i->op != TC_N_HREDUCE || n->inst[i->src[0]].lanes == 1) continue;
+    if (i->op != TC_N_REDUCE || n->inst[i->src[0]].lanes == 1) continue;
     const size_t element = i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
     const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;
@@ -307,8 +303,8 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
   for (uint32_t k = 0; k < t->nest->n_inst; k++) {
     const unsigned op = t->nest->inst[k].op;
     if (op == TC_N_WGMMA) t->sums[t->nest->inst[k].src[2]] = 1;
-    if (op == TC_N_LOOP || op == TC_N_IF) open[n_open++] = k;
-    if (op == TC_N_ENDLOOP || op == TC_N_ENDIF) t->end_of[open[--n_open]] = k;
+    if (tc_kir_is(&t->nest->inst[k], TC_KIR_OPENS)) open[n_open++] = k;
+    if (tc_kir_is(&t->nest->inst[k], TC_KIR_CLOSES)) t->end_of[open[--n_open]] = k;
   }
   t->warp_only = t->nest->groups > 1 || t->nest->threads <= 32;
   t->blocks = t->nest->cluster > 1 ? t->nest->cluster : 1;

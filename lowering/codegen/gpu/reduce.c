@@ -1,8 +1,8 @@
-// HREDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves go between threads first, those of other warps through
+// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves go between threads first, those of other warps through
 // the block's memory, where every warp reads all parts and so comes to the same bits; and then within a thread. All get what the first thread comes to.
 // In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp, block, neighbour. So warps come first, then parts of a
 // warp, and of each block only what its neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
-// TRADE: between threads of a warp.
+// SHFL_XOR: between threads of a warp.
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
@@ -147,7 +147,7 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
     tc_gpu_put(&t->body, "r%u_0;\n", at);
 }
 
-void tc_gpu_trade(tc_gpu_text *t, uint32_t at) {
+void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const tc_gpu_name other = tc_gpu_named("(TC_THREAD %% %s ^ d)", width_of(t).text);
   need_move(t, "tc_trade", "TC_FROM_U32", other.text, i->dtype);

@@ -214,3 +214,8 @@ void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k) {
   else
     tc_gpu_put(&t->body, "v%u_%u = ", v, k);
 }
+
+void tc_gpu_sync(tc_gpu_text *t) {
+  if (t->warp_only) t->peers = true;
+  tc_gpu_line(t, t->warp_only ? "TC_SYNC_WARP(peers);\n" : t->blocks > 1 ? "TC_SYNC_CLUSTER();\n" : "TC_SYNC();\n");
+}

@@ -36,7 +36,7 @@ typedef struct tc_gpu_text {
   uint8_t *barrier;  // per instruction: a barrier of the group before it
   uint8_t *stored;  // per buffer: this kernel writes it
   uint8_t *sums;  // per VAR: WGMMA adds to it, so it is an array
-  uint8_t *space;  // per HREDUCE: which of the two spaces it combines warps in
+  uint8_t *space;  // per REDUCE: which of the two spaces it combines warps in
   size_t space_at[2];  // where they begin in the block's memory
   size_t gates_at;  // the stages' gates
   uint32_t shared_bytes;
@@ -52,6 +52,8 @@ __attribute__((format(printf, 2, 3))) void tc_gpu_put(tc_gpu_out *out, const cha
 // A line of the kernel's body: its indentation, and then the text, to which more may be put; end with "\n".
 void tc_gpu_indent(tc_gpu_text *t);
 __attribute__((format(printf, 2, 3))) void tc_gpu_line(tc_gpu_text *t, const char *fmt, ...);
+// A barrier of the group, as a line.
+void tc_gpu_sync(tc_gpu_text *t);
 __attribute__((format(printf, 1, 2))) tc_gpu_name tc_gpu_named(const char *fmt, ...);
 // Whether there is no helper function of this name, with its opening bracket, yet: then its text must be put.
 bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
@@ -87,21 +89,19 @@ void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k);
 
 // Instructions whose every lane is computed from the operands' alone (arith.c), and CALL.
 void tc_gpu_arith(tc_gpu_text *t, uint32_t at);
-// a op b, for HREDUCE as for the instruction.
+// a op b, for REDUCE as for the instruction.
 tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b);
 // LOAD, GATHER, STORE, SCATTER, COPY (memory.c).
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at);
 void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at);
-// HREDUCE and TRADE (reduce.c).
+// REDUCE and SHFL_XOR (reduce.c).
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at);
-void tc_gpu_trade(tc_gpu_text *t, uint32_t at);
+void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at);
 // LDMATRIX, MMA and MFMA (matrix.c).
 void tc_gpu_matrices(tc_gpu_text *t, uint32_t at);
-// FETCH, ARRIVED, WGMMA and SETTLED (tma.c), and what comes before all.
+// TMA_LOAD, TMA_WAIT, WGMMA and WGMMA_WAIT (tma.c), and what comes before all.
 void tc_gpu_box(tc_gpu_text *t, uint32_t at);
 void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out);
-// A barrier of the group, as a line.
-void tc_gpu_sync(tc_gpu_text *t);
 
 // Fills multiple, range, plain and stored (value_facts.c).
 void tc_gpu_find_facts(tc_gpu_text *t);

@@ -1,6 +1,6 @@
 // Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is opened by a stage's boxes and awaited by every thread.
 #include "device/gpu.h"
-#include "lowering/codegen/gpu/print.h"
+#include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/codegen/gpu/text.h"
 
 #define BOX (TC_NEST_BOX * TC_NEST_BOX)
@@ -51,8 +51,8 @@ static void product(tc_gpu_text *t, uint32_t at) {
 void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   switch (i->op) {
-    case TC_N_FETCH: fetch(t, at); break;
-    case TC_N_ARRIVED: {
+    case TC_N_TMA_LOAD: fetch(t, at); break;
+    case TC_N_TMA_WAIT: {
       const tc_gpu_name chunk = tc_gpu_element(t, i->src[0], 0);
       tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->nest->stages, chunk.text, t->nest->stages);
       break;

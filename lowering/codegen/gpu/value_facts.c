@@ -113,11 +113,9 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
       if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
       return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
     case TC_N_SPLAT: return r[i->src[0]];
-    case TC_N_PICK: return r[i->src[0]];
+    case TC_N_EXTRACT: return r[i->src[0]];
     case TC_N_SELECT: return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));
-    default:
-      return i->src[0] != TC_NONE && i->src[1] != TC_NONE && i->op >= TC_N_ADD && i->op <= TC_N_USHR ? range_of_two(i->op, r[i->src[0]], r[i->src[1]])
-                                                                                                     : anything;
+    default: return i->src[0] != TC_NONE && i->src[1] != TC_NONE ? range_of_two(i->op, r[i->src[0]], r[i->src[1]]) : anything;
   }
 }
 
@@ -145,7 +143,7 @@ static bool is_plain(const tc_gpu_text *t, const tc_ninst *i) {
 void tc_gpu_find_facts(tc_gpu_text *t) {
   for (uint32_t k = 0; k < t->nest->n_inst; k++) {
     const tc_ninst *i = &t->nest->inst[k];
-    if ((i->op == TC_N_STORE || i->op == TC_N_SCATTER) && i->imm < t->nest->n_buf) t->stored[i->imm] = 1;
+    if (tc_kir_is(i, TC_KIR_STORES) && i->imm < t->nest->n_buf) t->stored[i->imm] = 1;
     if (i->dtype != TC_I64) continue;
     t->multiple[k] = multiple_of(t, i);
     t->range[k] = range_of(t, i);

@@ -8,10 +8,13 @@
 // stored as soon as it is computed is written there; what one instruction alone reads is left to that instruction's step where the set has a function for
 // both.
 // Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
+#include "lowering/codegen/interp/interp.h"
+
 #include <string.h>
 
 #include "lowering/codegen/interp/steps.h"
 #include "lowering/kir/libm.h"
+#include "lowering/kir/verify.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
@@ -72,19 +75,17 @@ static void find_lives(translation *t) {
   const tc_nest *n = t->nest;
   uint32_t open = TC_NONE;
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    const uint8_t op = n->inst[i].op;
-    if (op == TC_N_LOOP || op == TC_N_IF) t->parent[i] = open, open = i;
-    if (op == TC_N_ENDLOOP || op == TC_N_ENDIF) t->match[open] = i, t->match[i] = open, open = t->parent[open];
+    if (tc_kir_is(&n->inst[i], TC_KIR_OPENS)) t->parent[i] = open, open = i;
+    if (tc_kir_is(&n->inst[i], TC_KIR_CLOSES)) t->match[open] = i, t->match[i] = open, open = t->parent[open];
   }
   open = TC_NONE;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_ninst *inst = &n->inst[i];
-    bool early = is_const(inst) || inst->op == TC_N_NUM || inst->op == TC_N_BEGIN || inst->op == TC_N_FINISH;
-    if (tc_nest_is_pure(inst)) early = true;
+    bool early = tc_kir_is(inst, TC_KIR_LEAF | TC_KIR_PURE);
     for (int k = 0; k < 4; k++) {
       const uint32_t v = inst->src[k];
       if (v == TC_NONE) continue;
-      if (tc_nest_is_pure(inst) && !t->value[v].early) early = false;
+      if (tc_kir_is(inst, TC_KIR_PURE) && !t->value[v].early) early = false;
       uint32_t end = i;
       for (uint32_t o = open; o != TC_NONE && o > v; o = t->parent[o])
         if (n->inst[o].op == TC_N_LOOP) end = t->match[o];
@@ -94,8 +95,8 @@ static void find_lives(translation *t) {
     t->value[i].early = early;
     t->value[i].last = TC_MAX_OF(t->value[i].last, i);
     if (inst->op == TC_N_LOOP) t->value[i].last = t->match[i];
-    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF) open = i;
-    if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF) open = t->parent[t->match[i]];
+    if (tc_kir_is(inst, TC_KIR_OPENS)) open = i;
+    if (tc_kir_is(inst, TC_KIR_CLOSES)) open = t->parent[t->match[i]];
   }
 }
 
@@ -110,11 +111,11 @@ static bool takes_in_place(const tc_ninst *i, const tc_ninst *first) {
     case TC_N_SPLAT:
     case TC_N_BITCAST:
     case TC_N_CALL:
-    case TC_N_ZIP:
+    case TC_N_UNPACK:
     case TC_N_INTERLEAVE:
-    case TC_N_HREDUCE: return false;
+    case TC_N_REDUCE: return false;
     case TC_N_CAST: return i->dtype != TC_F16 && first->dtype != TC_F16;
-    default: return i->lanes > 1 && tc_nest_is_pure(i);
+    default: return i->lanes > 1 && tc_kir_is(i, TC_KIR_PURE);
   }
 }
 
@@ -210,7 +211,7 @@ static tc_interp_fn *joined_fn(const translation *t, const tc_ninst *i, int k) {
   const tc_ninst *first = &t->nest->inst[i->src[k]];
   if (i->lanes % 16 != 0 || first->lanes != i->lanes) return NULL;
   if (i->op == TC_N_FMA && first->op == TC_N_FMA && i->dtype == TC_F32) return k == 0 ? t->set->fma_fma : NULL;
-  if (i->op == TC_N_SELECT && k == 0 && first->op >= TC_N_EQ && first->op <= TC_N_GE)
+  if (i->op == TC_N_SELECT && k == 0 && tc_kir_is(first, TC_KIR_COMPARE))
     return t->nest->inst[first->src[0]].dtype == TC_F32 && log_bytes[i->dtype] == 2 ? t->set->pick[first->op] : NULL;
   const int op = pair_op(i), before = pair_op(first);
   return op >= 0 && before >= 0 ? t->set->pair[op][before][k] : NULL;
@@ -236,7 +237,7 @@ static void find_late(translation *t) {
     for (int k = 0; k < 3 && !t->value[i].early && late_operand(t, inst) < 0; k++) {
       const uint32_t v = inst->src[k];
       if (v == TC_NONE || v < changed || t->value[v].early || t->value[v].n_uses != 1 || late_operand(t, &n->inst[v]) >= 0) continue;
-      if (!tc_nest_is_pure(&n->inst[v]) || is_folded_splat(t, inst->src[0]) || is_folded_splat(t, n->inst[v].src[0])) continue;
+      if (!tc_kir_is(&n->inst[v], TC_KIR_PURE) || is_folded_splat(t, inst->src[0]) || is_folded_splat(t, n->inst[v].src[0])) continue;
       if (joined_fn(t, inst, k) == NULL) continue;
       t->value[v].late = true;
       for (int s = 0; s < 3; s++)
@@ -283,9 +284,9 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_ninst *i) {
     case TC_N_SELECT: return set->map[TC_N_SELECT][carrier[log]][scalar];
     case TC_N_CAST: return cast_fn(t, i, first->dtype);
     case TC_N_CALL: return tc_interp_plain.call[tc_nest_math_operands(i->imm) - 1];
-    case TC_N_ZIP: return set->zip[log];
+    case TC_N_UNPACK: return set->unpack[log];
     case TC_N_INTERLEAVE: return set->interleave[log];
-    case TC_N_HREDUCE: return set->halve[i->imm][i->dtype];
+    case TC_N_REDUCE: return set->halve[i->imm][i->dtype];
     default: return set->map[i->op][first->dtype][scalar];
   }
 }
@@ -328,8 +329,7 @@ static void emit_places(translation *t, uint32_t at) {
   uint32_t k = 0;
   s->src[0] = t->value[first->src[0]].at, s->shift = log_bytes[first->dtype];
   for (uint32_t v = at; v < n->n_inst && k < (alone ? 1 : TC_INTERP_PLACES); v++) {
-    const uint8_t op = n->inst[v].op;
-    if (op == TC_N_LOOP || op == TC_N_ENDLOOP || op == TC_N_IF || op == TC_N_ENDIF) break;
+    if (tc_kir_is(&n->inst[v], TC_KIR_OPENS | TC_KIR_CLOSES)) break;
     const tc_ninst *access = t->value[v].in_place ? access_of(t, v) : NULL;
     if (access == NULL || t->value[v].placed || access->src[0] != first->src[0] || log_bytes[access->dtype] != s->shift) continue;
     if (v != at) take_slot(t, v);
@@ -360,13 +360,13 @@ static void emit(translation *t, uint32_t at) {
     copied = &t->nest->inst[i->src[0]];
   }
   if (tc_nest_has_value(copied) || copied->op == TC_N_STORE) s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
+  if (tc_kir_is(i, TC_KIR_LOADS | TC_KIR_STORES)) {
+    s->masked = tc_kir_mask_of(i) != TC_NONE;
+    s->shift = log_bytes[i->dtype];
+  }
   switch (i->op) {
-    case TC_N_LOAD:
-    case TC_N_GATHER: s->masked = i->src[1] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
-    case TC_N_STORE:
-    case TC_N_SCATTER: s->masked = i->src[2] != TC_NONE, s->shift = log_bytes[i->dtype]; break;
     case TC_N_PREFETCH: s->masked = i->flags & 1, s->shift = log_bytes[address_type(t->nest, i->imm)]; break;
-    case TC_N_HREDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
+    case TC_N_REDUCE: s->lanes = t->nest->inst[i->src[0]].lanes; break;
     case TC_N_FMA:
       if (is_folded_splat(t, i->src[0])) fold_splat(t, s, i);
       break;
@@ -402,7 +402,7 @@ static bool is_folded_set(const translation *t, uint32_t i) {
   const tc_nest *n = t->nest;
   if (i == 0 || i >= n->n_inst || n->inst[i].op != TC_N_SET || n->inst[i].src[1] != i - 1) return false;
   const tc_ninst *from = &n->inst[i - 1];
-  return (tc_nest_is_pure(from) || from->op == TC_N_LOAD || from->op == TC_N_GATHER) && !t->value[i - 1].early && t->value[i - 1].n_uses == 1;
+  return tc_kir_is(from, TC_KIR_PURE | TC_KIR_LOADS) && !t->value[i - 1].early && t->value[i - 1].n_uses == 1;
 }
 
 static void translate_body(translation *t) {
@@ -417,8 +417,8 @@ static void translate_body(translation *t) {
         take_slot(t, i);
       emit(t, i);
     }
-    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF) t->step_of[i] = t->n_steps - 1;
-    if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF) {
+    if (tc_kir_is(inst, TC_KIR_OPENS)) t->step_of[i] = t->n_steps - 1;
+    if (tc_kir_is(inst, TC_KIR_CLOSES)) {
       const uint32_t start = t->match[i], from = t->step_of[start];
       steps[from].jump = (int32_t)(t->n_steps - from);
       if (inst->op == TC_N_ENDLOOP) {

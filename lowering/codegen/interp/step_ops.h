@@ -194,7 +194,7 @@ STEP_HALVES(HALVE)
     for (uint32_t i = 0; i < s->lanes; i++) d[i] = x; \
     return s + 1; \
   } \
-  static const step *FN(ZIP, TY, v)(const step *s, char *frame) { \
+  static const step *FN(UNPACK, TY, v)(const step *s, char *frame) { \
     T_##TY t[TC_NEST_LANES], *d = slot_at(frame, s->dst); \
     const uint32_t half = s->lanes / 2; \
     const T_##TY *a = slot_at(frame, s->src[0]), *b = slot_at(frame, s->src[1]); \
@@ -307,7 +307,7 @@ static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
 #define ENTRY_PICK(TEST, SIGN) .pick[TC_N_##TEST] = FN(PICK, TEST, v),
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
-  .scatter[LOG] = FN(SCATTER, TY, v), .zip[LOG] = FN(ZIP, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),
+  .scatter[LOG] = FN(SCATTER, TY, v), .unpack[LOG] = FN(UNPACK, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),
 #define ENTRY_COPIES(LOG, N) .load[LOG] = FN(LOAD, N, v), .store[LOG] = FN(STORE, N, v), .copy[LOG] = FN(COPY, N, v),
 
 #define STEPS_NAME(isa) STEPS_NAME_(isa)

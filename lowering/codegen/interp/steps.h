@@ -5,7 +5,7 @@
 #ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
 #define TC_LOWERING_CODEGEN_INTERP_STEPS_H
 
-#include "lowering/kir/kir.h"
+#include "lowering/codegen/interp/interp.h"
 
 typedef struct tc_interp_step tc_interp_step;
 typedef const tc_interp_step *tc_interp_fn(const tc_interp_step *s, char *frame);
@@ -39,7 +39,7 @@ typedef struct tc_interp_set {
   tc_interp_fn *map[TC_N_OPS][TC_N_TYPES][2];  // by the operands' type (SELECT: by a type of the result's size); vector, scalar
   tc_interp_fn *halve[TC_N_OPS][TC_N_TYPES];
   tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
-  tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *zip[4], *interleave[4];  // by log2 of the element's bytes
+  tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *unpack[4], *interleave[4];  // by log2 of the element's bytes
   tc_interp_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
   tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];  // FMA, of one element, in the frame or in a buffer, and two vectors
   tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];  // of F32: the second op, the first, whether the first's result is its second operand

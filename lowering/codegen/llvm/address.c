@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lowering/codegen/llvm/values.h"
 #include "runtime/arena.h"
 
 #define MAX_TERMS 10
@@ -142,12 +143,8 @@ static sum find_sum(const tc_nest *nest, const sum *of, uint32_t at) {
 
 // ---- what changes where ----
 
-static bool is_pure_scalar(const tc_ninst *inst) {
-  return inst->lanes == 1 && inst->op <= TC_N_CAST && tc_nest_is_pure(inst);  // what comes behind CAST calls functions, or is for vectors
-}
-
-static bool is_leaf(const tc_ninst *inst) {
-  return inst->op == TC_N_CONST || inst->op == TC_N_NUM || inst->op == TC_N_LANES || inst->op == TC_N_BEGIN || inst->op == TC_N_FINISH;
+static bool is_hoisted(const tc_ninst *inst) {
+  return inst->lanes == 1 && tc_kir_is(inst, TC_KIR_HOIST);
 }
 
 static uint32_t find_within(const tc_nest *nest, const uint32_t *of, uint32_t at, uint32_t loop) {
@@ -155,19 +152,19 @@ static uint32_t find_within(const tc_nest *nest, const uint32_t *of, uint32_t at
   uint32_t within = 0;
   bool set = false;
   if (inst->op == TC_N_LOOP) return at + 1;
-  if (is_leaf(inst)) return 0;
+  if (tc_kir_is(inst, TC_KIR_LEAF)) return 0;
   for (int k = 0; k < (int)(sizeof inst->src / sizeof inst->src[0]); k++) {
     if (inst->src[k] == TC_NONE) continue;
     set |= nest->inst[inst->src[k]].op == TC_N_VAR;  // anywhere before it
     if (of[inst->src[k]] > within) within = of[inst->src[k]];
   }
-  if (set || !is_pure_scalar(inst)) return loop == TC_NONE ? 0 : loop + 1;
+  if (set || !is_hoisted(inst)) return loop == TC_NONE ? 0 : loop + 1;
   return within;
 }
 
 bool tc_llvm_is_of_outside(const tc_llvm_build *b, uint32_t at, uint32_t loop) {
   const tc_ninst *inst = &b->nest->inst[at];
-  return b->address->needed[at] && (is_leaf(inst) || is_pure_scalar(inst)) && b->address->within[at] <= loop;
+  return b->address->needed[at] && (tc_kir_is(inst, TC_KIR_LEAF) || is_hoisted(inst)) && b->address->within[at] <= loop;
 }
 
 // ---- groups ----
@@ -257,9 +254,13 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   return join(b, &g, out);
 }
 
+static bool names_buffer(const tc_ninst *inst) {
+  return tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER;
+}
+
 static bool is_access(const tc_llvm_build *b, const tc_ninst *inst) {
-  if (inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER) return !tc_llvm_can_gather(b, inst);
-  return inst->op == TC_N_LOAD || inst->op == TC_N_STORE || inst->op == TC_N_PREFETCH;
+  if (tc_kir_is(inst, TC_KIR_INDEXED)) return !tc_llvm_can_gather(b, inst);
+  return names_buffer(inst);
 }
 
 // Where an address has room for it, pointers that step alike become one offset from where they start.
@@ -312,12 +313,12 @@ bool tc_llvm_is_needed(const tc_llvm_build *b, uint32_t at) {
 static bool is_sound(tc_llvm_build *b, uint32_t at) {
   const tc_nest *nest = b->nest;
   const tc_ninst *inst = &nest->inst[at];
-  bool by_index = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER || inst->op == TC_N_LOAD || inst->op == TC_N_STORE || inst->op == TC_N_PREFETCH;
+  bool by_index = names_buffer(inst);
   bool of_two = inst->op == TC_N_ADD || inst->op == TC_N_SUB || inst->op == TC_N_MUL || inst->op == TC_N_DIV;
   unsigned n = of_two ? 2 : by_index || inst->op == TC_N_SPLAT || inst->op == TC_N_LOOP;
   for (unsigned k = 0; k < sizeof inst->src / sizeof inst->src[0]; k++)
     if (inst->src[k] >= at && (inst->src[k] != TC_NONE || k < n))
-      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_llvm_op_name(inst->op), k) != NULL;
+      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_nest_op_name((tc_nest_op)inst->op), k) != NULL;
   if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
   if (inst->op == TC_N_LOOP && inst->imm <= 0) return tc_llvm_fail(b, "%%%u loop: bad step", at) != NULL;
   if (by_index && (inst->imm < 0 || inst->imm >= (int64_t)nest->n_buf + nest->n_tile))

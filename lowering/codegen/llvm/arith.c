@@ -1,5 +1,5 @@
 // Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes (wrapping, division by zero, NaN in MIN).
-#include "lowering/codegen/llvm/build.h"
+#include "lowering/codegen/llvm/values.h"
 
 #include <string.h>
 
@@ -134,20 +134,6 @@ static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRe
   return LLVMBuildFMul(b->b, LLVMBuildFMul(b->b, x, LLVMBuildBitCast(b->b, power, real, ""), ""), rest, "");
 }
 
-LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n) {
-  LLVMValueRef at[16];
-  for (unsigned i = 0; i < n; i++) at[i] = LLVMConstInt(b->i32, from + i, 0);
-  return LLVMBuildShuffleVector(b->b, v, LLVMGetUndef(LLVMTypeOf(v)), LLVMConstVector(at, n), "");
-}
-
-LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width) {
-  LLVMValueRef at[64];
-  for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
-  for (; n > 1; n /= 2, width *= 2)
-    for (unsigned k = 0; k < n / 2; k++) part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
-  return part[0];
-}
-
 // AVX-512 has an instruction for it, of 16 lanes.
 static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
   if (!b->can.scale || lanes < 16) return scale_in_steps(b, lanes, x, n, small);
@@ -250,7 +236,7 @@ static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef 
   return v;
 }
 
-LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), lane[64];
   unsigned half = inst->lanes / 2U, from = inst->imm ? half : 0;
   if (x == NULL || y == NULL) return NULL;
@@ -294,7 +280,7 @@ static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, L
   return LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "");
 }
 
-LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
   unsigned lanes = b->nest->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;
@@ -328,7 +314,7 @@ LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
   LLVMValueRef s[3] = {NULL, NULL, NULL};
   for (unsigned i = 0; i < 3; i++)
     if (inst->src[i] != TC_NONE && (s[i] = tc_llvm_operand(b, inst, i)) == NULL) return NULL;
-  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_llvm_op_name(inst->op));
+  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_nest_op_name((tc_nest_op)inst->op));
   unsigned from = b->nest->inst[inst->src[0]].dtype;
   switch (inst->op) {
     case TC_N_NEG:

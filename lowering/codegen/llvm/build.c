@@ -1,4 +1,4 @@
-// Prints a nest as one LLVM function: types, constants, control flow and variables. Arithmetic, casts and memory are in the files beside it.
+// Prints a nest as one LLVM function: control flow and variables. Values, arithmetic, casts and memory are in the files beside it.
 //
 // Loops are printed rotated (test before entry, test at the end), so that an iteration has one branch. The variables that a LOOP or IF sets are
 // found by a scan of its body; they become phis at its head (loops) and behind it (both), so there are no stack slots for them and no pass is
@@ -6,169 +6,11 @@
 // Always: a failed translation leaves its reason in b->text and a module that is thrown away.
 #include "lowering/codegen/llvm/build.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "lowering/codegen/llvm/address.h"
+#include "lowering/codegen/llvm/values.h"
 #include "runtime/arena.h"
-
-const char *tc_llvm_op_name(unsigned op) {
-  static const char *const names[] = {
-#define X(NAME, name) #name,
-      TC_NEST_OPS(X)
-#undef X
-  };
-  return op < TC_N_OPS ? names[op] : "?";
-}
-
-LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  if (b->text_bytes > 0 && b->text[0] == 0) vsnprintf(b->text, b->text_bytes, fmt, args);
-  va_end(args);
-  return NULL;
-}
-
-bool tc_llvm_no_memory(tc_llvm_build *b) {
-  b->no_memory = true;
-  return tc_llvm_fail(b, "out of memory") != NULL;
-}
-
-LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype) {
-  switch (dtype) {
-    case TC_BOOL: return b->i1;
-    case TC_U8:
-    case TC_I8: return b->i8;
-    case TC_I16:
-    case TC_F16:
-    case TC_BF16: return b->i16;
-    case TC_I32: return b->i32;
-    case TC_F32: return b->f32;
-    case TC_F64: return b->f64;
-    default: return b->i64;
-  }
-}
-
-LLVMTypeRef tc_llvm_memory_type(const tc_llvm_build *b, unsigned dtype) {
-  return dtype == TC_BOOL ? b->i8 : tc_llvm_scalar_type(b, dtype);
-}
-
-LLVMTypeRef tc_llvm_widen_type(LLVMTypeRef scalar, unsigned lanes) {
-  return lanes > 1 ? LLVMVectorType(scalar, lanes) : scalar;
-}
-
-LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned lanes) {
-  return tc_llvm_widen_type(tc_llvm_scalar_type(b, dtype), lanes);
-}
-
-unsigned tc_llvm_memory_bytes(unsigned dtype) {
-  static const uint8_t bytes[] = {
-#define TC_TYPE(NAME, name, size, kind, npy) size,
-#include <tc/dtypes.def>
-#undef TC_TYPE
-  };
-  return bytes[dtype];
-}
-
-static LLVMValueRef constant_splat(LLVMValueRef scalar, unsigned lanes) {
-  LLVMValueRef all[64];
-  if (lanes <= 1) return scalar;
-  for (unsigned i = 0; i < lanes; i++) all[i] = scalar;
-  return LLVMConstVector(all, lanes);
-}
-
-LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef scalar, unsigned lanes) {
-  if (lanes <= 1) return scalar;
-  if (LLVMIsConstant(scalar)) return constant_splat(scalar, lanes);
-  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);
-  LLVMValueRef one = LLVMBuildInsertElement(at, LLVMGetUndef(type), scalar, LLVMConstInt(b->i32, 0, 0), "");
-  return LLVMBuildShuffleVector(at, one, LLVMGetUndef(type), LLVMConstNull(LLVMVectorType(b->i32, lanes)), "");
-}
-
-LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes) {
-  return constant_splat(LLVMConstInt(type, (unsigned long long)value, 1), lanes);
-}
-
-LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes) {
-  return constant_splat(LLVMConstReal(type, value), lanes);
-}
-
-static LLVMValueRef intrinsic_at(tc_llvm_build *b, LLVMBuilderRef at, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg,
-                                 unsigned n_arg) {
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  if (id == 0) return tc_llvm_fail(b, "this LLVM has no %s", name);
-  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(b->mod, id, overload, n_overload);
-  return LLVMBuildCall2(at, LLVMIntrinsicGetType(b->ctx, id, overload, n_overload), fn, arg, n_arg, "");
-}
-
-LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg) {
-  return intrinsic_at(b, b->b, name, overload, n_overload, arg, n_arg);
-}
-
-LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which) {
-  ptrdiff_t at = inst - b->nest->inst;
-  if (inst->src[which] >= (uint64_t)at || b->val[inst->src[which]] == NULL)
-    return tc_llvm_fail(b, "%%%td %s: operand %u has no value", at, tc_llvm_op_name(inst->op), which);
-  return b->val[inst->src[which]];
-}
-
-// ---- leaves ----
-
-// A constant of f32 over lanes, of a kernel that calls functions: a call, be it on the rare path, takes all vector registers, and a constant would be made from
-// its scalar again in every turn of the loop, which with AVX-512 costs a turn of the units that shuffle. What comes of a fence is not known to be a constant;
-// so it is kept on the stack, and read from there. On a Zen 4 sin(a) + cos(b) is 0.92 of the time.
-static LLVMValueRef kept_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned lanes) {
-  LLVMValueRef v = constant_splat(scalar, 16), at[64];
-  LLVMTypeRef type = LLVMTypeOf(v);
-  if ((v = intrinsic_at(b, b->entry, "llvm.arithmetic.fence", &type, 1, &v, 1)) == NULL) return NULL;
-  for (unsigned i = 0; i < lanes; i++) at[i] = LLVMConstInt(b->i32, i % 16, 0);
-  return LLVMBuildShuffleVector(b->entry, v, LLVMGetUndef(type), LLVMConstVector(at, lanes), "");
-}
-
-static LLVMValueRef leaf_splat(tc_llvm_build *b, const tc_ninst *inst) {
-  LLVMValueRef v = tc_llvm_operand(b, inst, 0);
-  if (v == NULL) return NULL;
-  bool keep = b->calls && b->can.lookup && inst->dtype == TC_F32 && inst->lanes >= 16 && LLVMIsConstant(v);
-  return keep ? kept_splat(b, v, inst->lanes) : tc_llvm_splat(b, b->b, v, inst->lanes);
-}
-
-static LLVMValueRef leaf_const(tc_llvm_build *b, const tc_ninst *inst) {
-  LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
-  LLVMValueRef v;
-  if (inst->dtype == TC_F32)  // by bits, so that NaNs keep theirs
-    v = LLVMConstBitCast(LLVMConstInt(b->i32, (uint32_t)inst->imm, 0), type);
-  else if (inst->dtype == TC_F64)
-    v = LLVMConstBitCast(LLVMConstInt(b->i64, (uint64_t)inst->imm, 0), type);
-  else if (inst->dtype == TC_BOOL)
-    v = LLVMConstInt(type, inst->imm != 0, 0);
-  else
-    v = LLVMConstInt(type, (uint64_t)inst->imm, 1);
-  return constant_splat(v, inst->lanes);
-}
-
-static LLVMValueRef leaf_lanes(tc_llvm_build *b, const tc_ninst *inst) {
-  bool is_float = inst->dtype == TC_F32 || inst->dtype == TC_F64;
-  LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
-  LLVMValueRef all[64];
-  for (unsigned i = 0; i < inst->lanes; i++) all[i] = is_float ? LLVMConstReal(type, i) : LLVMConstInt(type, i, 0);
-  return inst->lanes > 1 ? LLVMConstVector(all, inst->lanes) : all[0];
-}
-
-// Read once, in the entry block: the caller's array does not change while the kernel runs.
-static LLVMValueRef leaf_num(tc_llvm_build *b, const tc_ninst *inst) {
-  bool is_float = inst->dtype == TC_F32 || inst->dtype == TC_F64;
-  LLVMTypeRef type = is_float ? b->f64 : b->i64;
-  LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
-  LLVMValueRef from = LLVMBuildBitCast(b->entry, LLVMGetParam(b->fn, 2), LLVMPointerType(type, 0), "");
-  LLVMValueRef v = LLVMBuildLoad2(b->entry, type, LLVMBuildGEP2(b->entry, type, from, &at, 1, ""), "");
-  if (inst->dtype == TC_F32)
-    v = LLVMBuildFPTrunc(b->entry, v, b->f32, "");
-  else if (inst->dtype == TC_BOOL)
-    v = LLVMBuildICmp(b->entry, LLVMIntNE, v, LLVMConstInt(b->i64, 0, 0), "");
-  else if (!is_float && inst->dtype != TC_I64)
-    v = LLVMBuildTrunc(b->entry, v, tc_llvm_scalar_type(b, inst->dtype), "");
-  return tc_llvm_splat(b, b->entry, v, inst->lanes);
-}
 
 // ---- control flow ----
 
@@ -183,10 +25,8 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
   f->first_var = b->n_vars;
   for (uint32_t i = f->at; i < nest->n_inst; i++) {
     const tc_ninst *inst = &nest->inst[i];
-    if (inst->op == TC_N_LOOP || inst->op == TC_N_IF)
-      depth++;
-    else if (inst->op == TC_N_ENDLOOP || inst->op == TC_N_ENDIF)
-      depth--;
+    depth += tc_kir_is(inst, TC_KIR_OPENS);
+    depth -= tc_kir_is(inst, TC_KIR_CLOSES);
     if (depth == 0) break;
     uint32_t var = inst->src[0];
     if (inst->op != TC_N_SET || var >= f->at || b->mark[var] == f->at + 1) continue;
@@ -246,7 +86,7 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
 
 static bool close_frame(tc_llvm_build *b, uint32_t at) {
   bool is_loop = b->nest->inst[at].op == TC_N_ENDLOOP;
-  if (b->n_frames == 0) return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_llvm_op_name(b->nest->inst[at].op)) != NULL;
+  if (b->n_frames == 0) return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_nest_op_name((tc_nest_op)b->nest->inst[at].op)) != NULL;
   tc_llvm_frame *f = &b->frame[--b->n_frames];
   const tc_ninst *open = &b->nest->inst[f->at];
   if ((open->op == TC_N_LOOP) != is_loop) return tc_llvm_fail(b, "%%%u: loops and ifs cross", at) != NULL;
@@ -283,9 +123,9 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
   switch (inst->op) {
     case TC_N_BEGIN: v = LLVMGetParam(b->fn, 3); break;
     case TC_N_FINISH: v = LLVMGetParam(b->fn, 4); break;
-    case TC_N_CONST: v = leaf_const(b, inst); break;
-    case TC_N_NUM: v = leaf_num(b, inst); break;
-    case TC_N_LANES: v = leaf_lanes(b, inst); break;
+    case TC_N_CONST: v = tc_llvm_const_value(b, inst); break;
+    case TC_N_NUM: v = tc_llvm_num_value(b, inst); break;
+    case TC_N_LANES: v = tc_llvm_lanes_value(b, inst); break;
     case TC_N_LOOP:
     case TC_N_IF: return open_frame(b, at);
     case TC_N_ENDLOOP:
@@ -296,7 +136,7 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
       if (v == NULL || tc_llvm_operand(b, inst, 0) == NULL) return false;
       b->val[inst->src[0]] = v;
       return true;
-    case TC_N_SPLAT: v = leaf_splat(b, inst); break;
+    case TC_N_SPLAT: v = tc_llvm_splat_value(b, inst); break;
     case TC_N_LOAD:
     case TC_N_GATHER:
     case TC_N_STORE:
@@ -304,11 +144,11 @@ static bool print_inst(tc_llvm_build *b, uint32_t at) {
     case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
     case TC_N_CALL: v = tc_llvm_call(b, inst); break;
     case TC_N_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
-    case TC_N_ZIP: v = tc_llvm_zip(b, inst); break;
-    case TC_N_HREDUCE: v = tc_llvm_hreduce(b, inst); break;
+    case TC_N_UNPACK: v = tc_llvm_unpack(b, inst); break;
+    case TC_N_REDUCE: v = tc_llvm_reduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;
   }
-  if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_llvm_op_name(inst->op));
+  if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_nest_op_name((tc_nest_op)inst->op));
   b->val[at] = v;
   return v != NULL;
 }

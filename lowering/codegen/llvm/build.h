@@ -63,39 +63,15 @@ typedef struct tc_llvm_build {
 // Prints the nest as function `name` into the module. The caller owns ctx and mod and sets text; b->text says what failed.
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits);
 
-// Writes the reason; returns NULL so that it can end an expression.
-LLVMValueRef tc_llvm_fail(tc_llvm_build *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-bool tc_llvm_no_memory(tc_llvm_build *b);  // false
-const char *tc_llvm_op_name(unsigned op);
-
-LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype);
-LLVMTypeRef tc_llvm_memory_type(const tc_llvm_build *b, unsigned dtype);
-LLVMTypeRef tc_llvm_widen_type(LLVMTypeRef scalar, unsigned lanes);
-LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned lanes);
-unsigned tc_llvm_memory_bytes(unsigned dtype);
-// Repeats a scalar; a constant stays a constant.
-LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef scalar, unsigned lanes);
-LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes);
-LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes);
-LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg);
-LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which);
-
-// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, a ZIP, a HREDUCE; NULL if it failed.
+// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE; NULL if it failed.
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_zip(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_hreduce(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
-// Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power of two.
-LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n);
-LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width);
 // cast.c: a CAST of v, which is of type `from`.
 LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst);
-// Whether a GATHER or SCATTER is printed as one, and not lane by lane.
-bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst);
-// i8 * to the start of buffer or tile k; loaded once, in the entry block.
-LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k);
 LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst);
 
 #endif

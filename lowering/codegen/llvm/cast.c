@@ -4,7 +4,7 @@
 // last rounding right; float to integer saturates and NaN gives 0.
 #include <string.h>
 
-#include "lowering/codegen/llvm/build.h"
+#include "lowering/codegen/llvm/values.h"
 
 // A cast at work: short names for the many small steps.
 typedef struct cast {

@@ -4,50 +4,28 @@
 // masked off reads or writes a slot on the stack instead. Calls, and masked accesses where no masks are, loop over the lanes, through arrays on the stack,
 // to keep code small.
 #include "lowering/codegen/llvm/address.h"
+#include "lowering/codegen/llvm/values.h"
 
 // Masked accesses of so many lanes are a loop of so many a turn, on targets without any masks, for the sake of compile time: on a Xeon
 // with TC_ISA=baseline a kernel of one op compiles in 15 ms instead of 36; a padded image of 1000x1000 takes a third longer.
 #define LOOP_LANES 16
 #define LOOP_STEP 8
 
-static LLVMValueRef cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef to) {
-  return LLVMBuildBitCast(at, p, LLVMPointerType(to, 0), "");
-}
-
-LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k) {
-  const tc_nest *nest = b->nest;
-  if (k < 0 || k >= (int64_t)nest->n_buf + nest->n_tile) return tc_llvm_fail(b, "no buffer %lld", (long long)k);
-  if (b->base[k] != NULL) return b->base[k];
-  if (k < nest->n_buf) {
-    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)k, 0);
-    b->base[k] = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, LLVMGetParam(b->fn, 1), &at, 1, ""), "");
-  } else {  // struct tc_worker: scratch is its first field
-    LLVMValueRef scratch = LLVMBuildLoad2(b->entry, b->ptr, cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr), "");
-    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)nest->tile[k - nest->n_buf].offset, 0);
-    b->base[k] = LLVMBuildGEP2(b->entry, b->i8, scratch, &at, 1, "");
-  }
-  return b->base[k];
-}
-
 static LLVMValueRef element_after(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p, LLVMValueRef i) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
-  return LLVMBuildGEP2(b->b, type, cast_pointer(b->b, p, type), &i, 1, "");
+  return LLVMBuildGEP2(b->b, type, tc_llvm_cast_pointer(b->b, p, type), &i, 1, "");
 }
 
 static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_doubles) {
   if (*slot != NULL) return *slot;
   *slot = LLVMBuildAlloca(b->entry, LLVMArrayType(b->f64, n_doubles), "");
   LLVMSetAlignment(*slot, n_doubles == 1 ? 8 : 64);
-  if (slot == &b->zero_slot) LLVMBuildStore(b->entry, LLVMConstNull(b->i64), cast_pointer(b->entry, *slot, b->i64));
+  if (slot == &b->zero_slot) LLVMBuildStore(b->entry, LLVMConstNull(b->i64), tc_llvm_cast_pointer(b->entry, *slot, b->i64));
   return *slot;
 }
 
 static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
   return inst->lanes > 1 && (tc_llvm_memory_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
-}
-
-bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
-  return inst->lanes >= 8 && tc_llvm_memory_bytes(inst->dtype) >= 4 && b->can.gather;
 }
 
 static LLVMValueRef all_lanes(tc_llvm_build *b, unsigned lanes) {
@@ -69,9 +47,9 @@ typedef struct place {
 static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, place at, LLVMValueRef *slot, unsigned i) {
   LLVMValueRef after = LLVMConstInt(b->i64, (uint64_t)(at.lane * i), 1), p;
   p = at.index != NULL ? element_after(b, inst, at.p, lane(b, at.index, inst->lanes, i)) : LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, "");
-  p = cast_pointer(b->b, p, tc_llvm_memory_type(b, inst->dtype));
+  p = tc_llvm_cast_pointer(b->b, p, tc_llvm_memory_type(b, inst->dtype));
   if (at.mask == NULL) return p;
-  LLVMValueRef other = cast_pointer(b->b, stack_slot(b, slot, 1), tc_llvm_memory_type(b, inst->dtype));
+  LLVMValueRef other = tc_llvm_cast_pointer(b->b, stack_slot(b, slot, 1), tc_llvm_memory_type(b, inst->dtype));
   return LLVMBuildSelect(b->b, lane(b, at.mask, inst->lanes, i), p, other, "");
 }
 
@@ -103,15 +81,15 @@ static void close_lane_loop(tc_llvm_build *b, lane_loop l, unsigned lanes, unsig
 
 // Pointer to element i of the array of `type` in a slot.
 static LLVMValueRef slot_at(tc_llvm_build *b, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef i) {
-  return LLVMBuildGEP2(b->b, type, cast_pointer(b->b, slot, type), &i, 1, "");
+  return LLVMBuildGEP2(b->b, type, tc_llvm_cast_pointer(b->b, slot, type), &i, 1, "");
 }
 
 static void store_to_slot(tc_llvm_build *b, LLVMValueRef v, LLVMValueRef slot) {
-  LLVMSetAlignment(LLVMBuildStore(b->b, v, cast_pointer(b->b, slot, LLVMTypeOf(v))), 8);
+  LLVMSetAlignment(LLVMBuildStore(b->b, v, tc_llvm_cast_pointer(b->b, slot, LLVMTypeOf(v))), 8);
 }
 
 static LLVMValueRef load_from_slot(tc_llvm_build *b, LLVMTypeRef type, LLVMValueRef slot) {
-  LLVMValueRef v = LLVMBuildLoad2(b->b, type, cast_pointer(b->b, slot, type), "");
+  LLVMValueRef v = LLVMBuildLoad2(b->b, type, tc_llvm_cast_pointer(b->b, slot, type), "");
   LLVMSetAlignment(v, 8);
   return v;
 }
@@ -124,7 +102,7 @@ static bool is_looped(const tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef
 static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   LLVMValueRef values = stack_slot(b, &b->lane_slot[0], 64), masks = stack_slot(b, &b->mask_slot, 8);
-  LLVMValueRef other = cast_pointer(b->b, stack_slot(b, v == NULL ? &b->zero_slot : &b->sink_slot, 1), type);
+  LLVMValueRef other = tc_llvm_cast_pointer(b->b, stack_slot(b, v == NULL ? &b->zero_slot : &b->sink_slot, 1), type);
   store_to_slot(b, LLVMBuildZExt(b->b, at.mask, tc_llvm_widen_type(b->i8, inst->lanes), ""), masks);
   if (at.index != NULL) store_to_slot(b, at.index, stack_slot(b, &b->lane_slot[1], 64));
   if (v != NULL) store_to_slot(b, v, values);
@@ -136,7 +114,7 @@ static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
       p = element_after(b, inst, at.p, LLVMBuildLoad2(b->b, b->i64, slot_at(b, b->lane_slot[1], b->i64, i), ""));
     } else {
       LLVMValueRef after = LLVMBuildMul(b->b, i, LLVMConstInt(b->i64, (uint64_t)at.lane, 1), "");
-      p = cast_pointer(b->b, LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, ""), type);
+      p = tc_llvm_cast_pointer(b->b, LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, ""), type);
     }
     p = LLVMBuildSelect(b->b, LLVMBuildICmp(b->b, LLVMIntNE, on, LLVMConstInt(b->i8, 0, 0), ""), p, other, "");
     LLVMValueRef in_slot = slot_at(b, values, type, i);
@@ -203,7 +181,7 @@ static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at)
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
   unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, at);
-  LLVMValueRef p = cast_pointer(b->b, at.p, type);
+  LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, type);
   if (at.mask == NULL) {
     LLVMValueRef v = LLVMBuildLoad2(b->b, type, p, "");
     LLVMSetAlignment(v, bytes);
@@ -224,7 +202,7 @@ static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
 static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
   unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, at);
-  LLVMValueRef p = cast_pointer(b->b, at.p, LLVMTypeOf(v));
+  LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, LLVMTypeOf(v));
   if (at.mask != NULL)
     return tc_llvm_intrinsic(b, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
                              (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, bytes, 0), at.mask}, 4);
@@ -255,15 +233,15 @@ static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRe
 }
 
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
-  bool stores = inst->op == TC_N_STORE || inst->op == TC_N_SCATTER, by_vector = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER, indexed;
-  unsigned mask_at = stores ? 2 : 1;
+  bool stores = tc_kir_is(inst, TC_KIR_STORES), by_vector = tc_kir_is(inst, TC_KIR_INDEXED), indexed;
+  uint32_t mask_at = tc_kir_mask_of(inst);
   LLVMValueRef v = NULL;
   place at = {NULL};
   if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
   if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, at.p);
-  if (inst->src[mask_at] != TC_NONE) {
-    if ((at.mask = tc_llvm_operand(b, inst, mask_at)) == NULL) return NULL;
-    const tc_ninst *mask = &b->nest->inst[inst->src[mask_at]];
+  if (mask_at != TC_NONE) {
+    if ((at.mask = tc_llvm_operand(b, inst, tc_kir_op_of(inst)->mask)) == NULL) return NULL;
+    const tc_ninst *mask = &b->nest->inst[mask_at];
     if (mask->op == TC_N_SPLAT && b->nest->inst[mask->src[0]].op != TC_N_VAR) at.on = b->val[mask->src[0]];
   }
   if (!stores) {
@@ -286,13 +264,13 @@ LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst) {
   if (inst->dtype != TC_F64) return NULL;
   LLVMTypeRef in[2] = {b->f64, b->f64}, type = LLVMFunctionType(b->f64, in, n_arg, 0);
   if (b->math == NULL) {  // struct tc_worker: math is its second field
-    LLVMValueRef one = LLVMConstInt(b->i64, 1, 0), worker = cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr);
+    LLVMValueRef one = LLVMConstInt(b->i64, 1, 0), worker = tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr);
     LLVMValueRef table = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, worker, &one, 1, ""), "");
-    b->math = cast_pointer(b->entry, table, b->ptr);
+    b->math = tc_llvm_cast_pointer(b->entry, table, b->ptr);
   }
   LLVMValueRef row = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
   LLVMValueRef f = LLVMBuildLoad2(b->b, b->ptr, LLVMBuildGEP2(b->b, b->ptr, b->math, &row, 1, ""), "");
-  f = cast_pointer(b->b, f, type);
+  f = tc_llvm_cast_pointer(b->b, f, type);
   if (inst->lanes == 1) return LLVMBuildCall2(b->b, type, f, arg, n_arg, "");
   for (unsigned k = 0; k < n_arg; k++) store_to_slot(b, arg[k], stack_slot(b, &b->lane_slot[k], 64));
   lane_loop l = open_lane_loop(b);

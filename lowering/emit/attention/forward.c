@@ -132,7 +132,7 @@ typedef struct forward {
 } forward;
 
 static tc_val reduce(tc_att *p, tc_val v, tc_nest_op op) {
-  return tc_emit_raw(E, TC_N_HREDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
+  return tc_emit_raw(E, TC_N_REDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
 
 // So many keys in steps, the last of which may be cut.
@@ -256,7 +256,7 @@ static tc_val key_factor(tc_att *p) {
 }
 
 static tc_val greatest_of(tc_att *p, tc_val bits) {
-  tc_val top = tc_emit_raw(E, TC_N_HREDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_N_MAX);
+  tc_val top = tc_emit_raw(E, TC_N_REDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_N_MAX);
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 

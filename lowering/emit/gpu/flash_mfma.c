@@ -22,7 +22,7 @@ static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
   tc_emit *e = &p->at.s->e;
-  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_PICK, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
+  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {

@@ -49,7 +49,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
   }
   for (int i = 0; i < p->cut.held; i++)
     for (int c = 0; c < p->each; c++)
-      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
+      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
 static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {

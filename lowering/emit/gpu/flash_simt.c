@@ -10,7 +10,7 @@ static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int run) {
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
   if (tc_emit_lanes(&p->at.s->e, v) == p->threads) return v;
-  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
+  return tc_emit_raw(&p->at.s->e, TC_N_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {

@@ -196,7 +196,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
-  return tc_emit_raw(&p->at.s->e, TC_N_PICK, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
+  return tc_emit_raw(&p->at.s->e, TC_N_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {

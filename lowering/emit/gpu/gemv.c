@@ -99,7 +99,7 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 // A thread's step of a vector of STEPS each.
 static tc_val picked(narrow *w, tc_val v, int step) {
   tc_ex *s = w->p->s;
-  return tc_emit_raw(&s->e, TC_N_PICK, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
+  return tc_emit_raw(&s->e, TC_N_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
 }
 
 // Adds steps k to k + WARP * STEPS of every line.
@@ -131,7 +131,7 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
     if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, at, i64(s, w->wide->extent)), TC_NONE, TC_NONE, 0);
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish(w, tc_emit_raw(&s->e, TC_N_HREDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+      finish(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
     }
     if (some) tc_emit_end(&s->e, TC_N_ENDIF);
   }

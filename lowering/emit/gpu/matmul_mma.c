@@ -154,7 +154,7 @@ static void put_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) {
   tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2)), v[4];
   for (int j = 0; j < w->across; j++) {
     tc_val sum = acc[i * w->across + j];
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
+    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
       (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);

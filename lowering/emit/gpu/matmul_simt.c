@@ -47,7 +47,7 @@ static void fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, in
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
     tc_val group = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
-    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_N_PICK, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_N_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
   }
 }
 

@@ -230,7 +230,7 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
     }
     for (int j = 0; j < x->run; j++) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, add(s, at.k, i64(s, j))), from);
-      tc_val one = tc_emit_raw(&s->e, TC_N_PICK, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
+      tc_val one = tc_emit_raw(&s->e, TC_N_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
       (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
     }
   }

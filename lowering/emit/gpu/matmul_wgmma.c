@@ -91,7 +91,7 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_NEST_BOX; i++) {
     tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_NEST_BOX));
-    tc_val v = op(p, TC_N_FETCH, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    tc_val v = op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
     if (!s->e.failed) s->x->nest.inst[v].src[3] = chunk;
   }
 }
@@ -116,18 +116,18 @@ static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
   fetch(p, &at, times(s, stage, STEPS));
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
-  (void)op(p, TC_N_ARRIVED, chunk, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
   (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
-  (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 1, 0);
+  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
-    (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
+    (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
     tc_emit_end(&s->e, TC_N_ENDIF);
   }
   fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
-  (void)op(p, TC_N_SETTLED, sums, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
 
 // ---- what comes of it ----
@@ -138,7 +138,7 @@ static void put_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_N_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
   for (int j = 0; j < p->by.columns / 8; j++) {
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_PICK, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
+    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
       (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);

@@ -1,0 +1,14 @@
+// Shorthand for files that build many floating-point instructions: `e` is the builder, `x` a value of the type at hand.
+// Included by such .c files alone.
+#ifndef TC_LOWERING_KIR_BUILDER_SHORTHAND_H
+#define TC_LOWERING_KIR_BUILDER_SHORTHAND_H
+
+#include "lowering/kir/builder.h"
+
+#define F(v) tc_emit_const_f(e, tc_emit_type(e, x), (v))
+#define ADD(a, b) tc_emit_bin(e, TC_N_ADD, (a), (b))
+#define SUB(a, b) tc_emit_bin(e, TC_N_SUB, (a), (b))
+#define MUL(a, b) tc_emit_bin(e, TC_N_MUL, (a), (b))
+#define DIV(a, b) tc_emit_bin(e, TC_N_DIV, (a), (b))
+
+#endif
