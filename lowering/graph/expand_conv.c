@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 
 #define AXES 3
 

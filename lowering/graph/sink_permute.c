@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "lowering/emit/conv/direct.h"
+#include "lowering/graph/match_direct_conv.h"
 #include "lowering/graph/simplify.h"
 #include "lowering/fusion/access.h"
 #include "runtime/passes.h"

@@ -8,7 +8,7 @@
 // has the roles of outputs and channels changed, and each window is read from its end.
 // Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between
 // -1 and 1.
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 
 #include <string.h>
 

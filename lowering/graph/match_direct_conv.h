@@ -1,6 +1,6 @@
 // Convolutions of few channels, such as those of a picture, whose result is wanted channels first: which products they are, and their kernel.
-#ifndef TC_LOWERING_EMIT_CONV_DIRECT_H
-#define TC_LOWERING_EMIT_CONV_DIRECT_H
+#ifndef TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
+#define TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
 
 #include "lowering/graph/graph.h"
 

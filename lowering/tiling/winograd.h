@@ -1,6 +1,6 @@
 // Convolutions of 3 x 3 windows, side by side, by Winograd's algorithm: which shapes, and their kernel.
-#ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_H
-#define TC_LOWERING_EMIT_CONV_WINOGRAD_H
+#ifndef TC_LOWERING_TILING_WINOGRAD_H
+#define TC_LOWERING_TILING_WINOGRAD_H
 
 #include "lowering/emit/emitter.h"
 
