@@ -1,4 +1,5 @@
-// Convolutions of few channels, such as those of a picture, whose result is wanted channels first: which products they are, and their kernel.
+// Convolutions of few channels, such as those of a picture, whose result is wanted channels first: which products they are.
+// Their kernel: lowering/emit/conv/direct.c.
 #ifndef TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
 #define TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
 

@@ -5,7 +5,7 @@
 
 #include "lowering/graph/match_direct_conv.h"
 #include "lowering/graph/simplify.h"
-#include "lowering/fusion/access.h"
+#include "lowering/graph/view.h"
 #include "runtime/passes.h"
 
 #define DEEPEST 32  // elementwise work between a product and the move of its result
