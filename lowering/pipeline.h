@@ -77,6 +77,9 @@ typedef struct tc_row_value {
   tc_type type;
 } tc_row_value;
 
+// The graph of a plan's records, through every pass of lowering/graph; its memory is the arena's.
+tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);

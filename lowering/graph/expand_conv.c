@@ -4,7 +4,8 @@
 // Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both by tiles of Winograd's algorithm. By the image: where
 // windows lie side by side, a convolution of the gradient with the weight turned round; where they step, one such convolution for each place within a
 // step, put together again; else windows that a product makes, added up where they came from.
-// Which road: by shape alone, so that the order of sums is too. Before all of them: whether a library of a GPU's vendor makes it (lowering/autotune/library_conv.h).
+// Which road: by shape alone, so that the order of sums is too. Before all of them the graph's choose_conv is asked whether a library of a GPU's vendor makes
+// it.
 #include "lowering/graph/expand_conv.h"
 
 #include <string.h>
@@ -438,7 +439,8 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   return said;
 }
 
-bool tc_conv_expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
+// call: of a library that makes it, taken over, whatever the result; NULL: it is generated. False without memory.
+static bool expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   conv c = conv_of(g, n);
   uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
   tc_op op = g->node[n].op;
@@ -450,4 +452,17 @@ bool tc_conv_expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   tc_gnode *x = &g->node[n];
   x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;
   return true;
+}
+
+static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
+  if (x->op != TC_OP_CONV && x->op != TC_OP_CONV_INPUT && x->op != TC_OP_CONV_WEIGHT) return false;
+  return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
+}
+
+tc_status tc_pass_expand_conv(tc_graph *g) {
+  for (uint32_t n = 0, end = g->n; n < end; n++) {
+    if (!tc_device_generates(g->node[n].dev) || !is_convolution(g, &g->node[n])) continue;
+    if (!expand(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
+  }
+  return TC_OK;
 }

@@ -39,13 +39,15 @@ typedef struct tc_graph {
   uint32_t *order;   // needed nodes, operands first
   uint32_t n_order;
   bool packs_few;    // a factor is packed for products of few rows, which read it once a run
+  // Who makes node n, a convolution with elements to compute: a library's call, a new reference, or NULL: it is generated. NULL: all are.
+  tc_gpu_call *(*choose_conv)(const struct tc_graph *g, uint32_t n);
   tc_gpu_call **call;  // of libraries, owned: what CONV_CALL nodes name
   uint32_t n_call;
 } tc_graph;
 
-// Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
-tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
-// Gives back what is not the arena's; whatever the status of building was.
+// The plan's records as nodes, with what the arena gives: what the passes begin with.
+tc_status tc_graph_import(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+// Gives back what is not the arena's; whatever the status of importing and of passes was.
 void tc_graph_fini(tc_graph *g);
 
 #define TC_EXP_OF_NEGATIVE UINT64_C(1)  // EXP's attribute, which the user's have not: its operand is at most 0, or NaN
@@ -56,6 +58,13 @@ uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims
 // The same with any number of attributes, which are copied.
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
                            const uint64_t *attr);
+
+// The node as another op, of operand a, or of a and b, without attributes and arguments.
+void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
+// The failure of a pass that the arena has no room for.
+tc_status tc_graph_no_memory(const tc_graph *g);
+// TC_LOG=plan: the plan's records, and the nodes of a graph that is scheduled.
+void tc_graph_log(const tc_graph *g);
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);

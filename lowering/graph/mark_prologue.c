@@ -79,7 +79,7 @@ static bool is_copied(const tc_graph *g, const tc_gnode *x) {
   return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
 }
 
-void tc_prologues(tc_graph *g) {
+tc_status tc_pass_mark_prologue(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     const tc_gnode *x = &g->node[n];
     if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev) || is_copied(g, x)) continue;
@@ -88,6 +88,7 @@ void tc_prologues(tc_graph *g) {
     for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];
     for (int i = 0; i < w.n && fits; i++) g->node[w.node[i]].prologue = w.leads[i];
   }
+  return TC_OK;
 }
 
 bool tc_prologue_makes(const tc_graph *g, uint32_t n) {

@@ -5,9 +5,7 @@
 
 #include "lowering/graph/graph.h"
 
-// Marks the nodes that products make so (tc_gnode.prologue).
-void tc_prologues(tc_graph *g);
-// Whether n, through views, is such a node.
+// Whether n, through views, is a node that the pass marked (tc_gnode.prologue).
 bool tc_prologue_makes(const tc_graph *g, uint32_t n);
 
 #endif

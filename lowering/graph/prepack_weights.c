@@ -1,6 +1,11 @@
-// Which factors are kept as products of few rows read them. See prepack_weights.h.
-#include "lowering/graph/prepack_weights.h"
-
+// Prepacked weights: a right operand that stays the same from run to run is kept as matmuls of few rows read it, in panels, so that no run packs it again and its
+// bytes arrive in order. Packing is a view like any other, of which the result is stored: only the order in memory changes, no value.
+//
+//   %2 = matmul f32[1,256] %0 %1         ->    %3 = reshape f32[256,4,64] %1         %4 = permute f32[4,256,64] %3 stored
+//                                              %5 = permute f32[256,4,64] %4         %6 = reshape f32[256,256] %5
+//                                              %2 = matmul f32[1,256] %0 %6
+//
+// In: nodes are simplified; operands may have higher numbers than what reads them. Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/tiling/gemm.h"
@@ -116,12 +121,12 @@ static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
   return true;
 }
 
-bool tc_panels(tc_graph *g) {
+tc_status tc_pass_prepack_weights(tc_graph *g) {
   uint32_t n_nodes = g->n;
-  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return true;
+  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return TC_OK;
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
   uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
-  if (!known || !made) return false;
+  if (!known || !made) return tc_graph_no_memory(g);
   memset(known, UNKNOWN, n_nodes);
   memset(made, 0, n_nodes * sizeof *made);
   for (uint32_t n = 0; n < n_nodes; n++) {
@@ -131,12 +136,12 @@ bool tc_panels(tc_graph *g) {
     g->packs_few |= g->node[n].shape->d.dim[0] <= FEW_ROWS;
     if (!made[b]) {
       uint32_t those = some_columns(g, b, 0, columns);
-      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return false;
+      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return tc_graph_no_memory(g);
     }
     if (columns == g->node[b].shape->d.dim[1])
       g->node[n].in[1] = made[b];
     else if (!join(g, n, made[b]))
-      return false;
+      return tc_graph_no_memory(g);
   }
-  return true;
+  return TC_OK;
 }

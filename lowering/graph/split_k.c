@@ -88,7 +88,7 @@ static bool split(tc_graph *g, uint32_t n, int64_t parts) {
   return true;
 }
 
-bool tc_gpu_split_products(tc_graph *g) {
+tc_status tc_pass_split_k(tc_graph *g) {
   for (uint32_t n = 0, end = g->n; n < end; n++) {
     const tc_gnode *x = &g->node[n];
     const tc_dims *d = &x->shape->d;
@@ -96,7 +96,7 @@ bool tc_gpu_split_products(tc_graph *g) {
     int64_t k = g->node[x->in[0]].shape->d.dim[d->rank - 1], rows = d->dim[d->rank - 2], columns = d->dim[d->rank - 1];
     int64_t parts = tc_gpu_parts_of(x->shape->count / (rows * columns), rows, columns, k);
     while (parts > 1 && !(stays_view(g, x->in[0], d->rank - 1, k, k / parts) && stays_view(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
-    if (parts > 1 && !split(g, n, parts)) return false;
+    if (parts > 1 && !split(g, n, parts)) return tc_graph_no_memory(g);
   }
-  return true;
+  return TC_OK;
 }
