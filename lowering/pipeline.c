@@ -1,6 +1,7 @@
 // Builds programs, and is the interface that lazy sees. See pipeline.h.
 #include "lowering/pipeline.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lowering/program/rematerialize.h"
@@ -41,25 +42,65 @@ tc_status tc_pass_mark_prologue(tc_graph *g);
 tc_status tc_pass_prepack_weights(tc_graph *g);
 tc_status tc_pass_schedule(tc_graph *g);
 
+typedef struct graph_pass {
+  const char *name;
+  tc_status (*run)(tc_graph *g);
+  bool (*when)(const tc_graph *g);  // NULL: always
+} graph_pass;
+
+static bool is_for_gpu(const tc_graph *g) {
+  return tc_target_is_gpu(&g->target);
+}
+
+static bool is_for_cpu(const tc_graph *g) {
+  return !tc_target_is_gpu(&g->target);
+}
+
+// In their order. No pass calls another.
+static const graph_pass passes[] = {
+    {"cse", tc_pass_cse, NULL},  // equal nodes merged, with the rules of graph/simplify.c
+    {"sink_permute", tc_pass_sink_permute, NULL},  // permutes below the elementwise work that reads them
+    {"slice_update", tc_pass_slice_update, NULL},  // small writes into an assigned tensor store the result themselves
+    {"expand_conv", tc_pass_expand_conv,
+     NULL},  // convolutions as matmuls, Winograd's algorithm or library calls; first, for it looks at what follows
+    {"expand_softmax", tc_pass_expand_softmax, NULL},
+    {"expand_to_slice", tc_pass_expand_to_slice, NULL},  // roll and, on a GPU, argkth
+    {"split_reduction", tc_pass_split_reduction, NULL},  // folds over one run of axes each, long ones in parts
+    {"commute_matmul", tc_pass_commute_matmul, is_for_cpu},  // matmuls whose result is permuted made in that order
+    {"fold_transpose", tc_pass_fold_transpose, NULL},  // transposes folded into matmuls and attention
+    {"store_at_producer", tc_pass_store_at_producer, NULL},  // reshaped outputs stored by what makes them
+    {"split_k", tc_pass_split_k, is_for_gpu},
+    {"split_kv", tc_pass_split_kv, is_for_gpu},
+    {"mark_prologue", tc_pass_mark_prologue, NULL},  // dequantised operands made where the matmul loads them
+    {"prepack_weights", tc_pass_prepack_weights, NULL},  // parameters kept in the order in which matmuls read them
+    {"schedule", tc_pass_schedule, NULL},
+};
+
+const char *tc_graph_pass_name(size_t i) {
+  return i < sizeof passes / sizeof passes[0] ? passes[i].name : NULL;
+}
+
+tc_status tc_graph_run_passes(tc_graph *g, const char *last) {
+  char *text = NULL;  // of the graph that was logged last
+  tc_status st = TC_OK;
+  bool log = tc_log_on(TC_LOG_PASS), done = false;
+  if (log) tc_graph_log_pass(g, "import", &text);
+  for (const graph_pass *p = passes; st == TC_OK && !done && p < passes + sizeof passes / sizeof passes[0]; p++) {
+    if (!p->when || p->when(g)) st = p->run(g);
+    if (st == TC_OK && log) tc_graph_log_pass(g, p->name, &text);
+#ifndef NDEBUG
+    if (st == TC_OK) st = tc_graph_verify(g, p->name);
+#endif
+    done = last && strcmp(p->name, last) == 0;
+  }
+  free(text);
+  return st;
+}
+
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   TC_TRY(tc_graph_import(g, plan, arena));
   g->choose_conv = tc_vendor_conv_choose;
-  bool gpu = tc_target_is_gpu(&g->target);
-  TC_TRY(tc_pass_cse(g));
-  TC_TRY(tc_pass_sink_permute(g));
-  TC_TRY(tc_pass_slice_update(g));
-  TC_TRY(tc_pass_expand_conv(g));
-  TC_TRY(tc_pass_expand_softmax(g));
-  TC_TRY(tc_pass_expand_to_slice(g));
-  TC_TRY(tc_pass_split_reduction(g));
-  if (!gpu) TC_TRY(tc_pass_commute_matmul(g));
-  TC_TRY(tc_pass_fold_transpose(g));
-  TC_TRY(tc_pass_store_at_producer(g));
-  if (gpu) TC_TRY(tc_pass_split_k(g));
-  if (gpu) TC_TRY(tc_pass_split_kv(g));
-  TC_TRY(tc_pass_mark_prologue(g));
-  TC_TRY(tc_pass_prepack_weights(g));
-  TC_TRY(tc_pass_schedule(g));
+  TC_TRY(tc_graph_run_passes(g, NULL));
   if (tc_log_on(TC_LOG_PLAN)) tc_graph_log(g);
   return TC_OK;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "runtime/passes.h"
+
 static const uint8_t kind_of[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = TC_KIND_##kind,
 #include <tc/ops.def>
@@ -54,6 +56,37 @@ void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
 
 tc_status tc_graph_no_memory(const tc_graph *g) {
   return TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", g->plan->n_node);
+}
+
+// Depth first from each output. A node is looked at when it is met and once more when its operands are done.
+uint32_t *tc_graph_order(const tc_graph *g, tc_arena *arena, uint32_t *n_order) {
+  enum { NEW, MET, DONE };
+  size_t n_edges = g->n;
+  for (uint32_t n = 0; n < g->n; n++) n_edges += (size_t)g->node[n].n_in;
+  uint32_t *stack = tc_arena_alloc(arena, (n_edges + 1) * sizeof *stack);
+  uint8_t *state = tc_arena_alloc(arena, g->n + 1);
+  uint32_t *order = tc_arena_alloc(arena, (g->n + 1) * sizeof *order);
+  *n_order = 0;
+  if (!stack || !state || !order) return NULL;
+  for (uint32_t root = 0; root < g->n; root++) {
+    if (g->node[root].out == TC_LEAF_NONE || state[root] == DONE) continue;
+    uint32_t depth = 0;
+    stack[depth++] = root;
+    while (depth) {
+      uint32_t n = stack[depth - 1];
+      const tc_gnode *x = &g->node[n];
+      bool ready = true;
+      tc_count(TC_PASS_GRAPH, 1 + (uint64_t)x->n_in);
+      for (int i = x->n_in; i-- > 0 && state[n] != DONE;) {
+        if (state[x->in[i]] == MET) return *n_order = UINT32_MAX, NULL;
+        if (state[x->in[i]] == NEW) stack[depth++] = x->in[i], ready = false;
+      }
+      if (state[n] != DONE && ready) order[(*n_order)++] = n;
+      if (ready) depth--;
+      state[n] = ready ? DONE : MET;
+    }
+  }
+  return order;
 }
 
 void tc_graph_fini(tc_graph *g) {

@@ -63,8 +63,18 @@ uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc
 void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
 // The failure of a pass that the arena has no room for.
 tc_status tc_graph_no_memory(const tc_graph *g);
+
+// The nodes that outputs need, operands first, in an array of the arena's. NULL without memory, or with *n UINT32_MAX where operands go round in a circle.
+uint32_t *tc_graph_order(const tc_graph *g, tc_arena *arena, uint32_t *n);
+// What outputs need, a node a line: `%3 = sum f32[8,1] %2 axes 1 keepdim out 0`.
+void tc_graph_print(const tc_graph *g, FILE *out);
+// Whether nodes have the operands, shapes and types that their ops say, outputs are stored once, and a schedule is in order. TC_ERR_STATE names the node and
+// the pass before.
+tc_status tc_graph_verify(const tc_graph *g, const char *after);
 // TC_LOG=plan: the plan's records, and the nodes of a graph that is scheduled.
 void tc_graph_log(const tc_graph *g);
+// TC_LOG=pass: the graph after a pass, if its text is not *last, which becomes it: owned by the caller, NULL at first.
+void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
