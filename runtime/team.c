@@ -58,11 +58,6 @@ typedef fenv_t float_mode;
 // From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
 #define HUGE_SCRATCH ((size_t)256 << 10)
 #define MOST_THREADS 256
-#define TASK_NS 8000.0  // work one task should have
-// Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
-// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
-// as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64 tasks, not 24, 2 %.
-#define MOST_TASKS 32
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
 // A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
@@ -675,12 +670,4 @@ __attribute__((destructor)) static void team_unload(void) {
   if (key_made) pthread_key_delete(key);
   key_made = false;
   pthread_mutex_unlock(&key_lock);
-}
-
-int64_t tc_step_grain(double work, double all, int64_t extent) {
-  int64_t tasks = (int64_t)(work / TASK_NS) + 1, threads = tc_team_threads();
-  if (tasks > 1 && tasks < 4 * threads) tasks = (tasks + threads - 1) / threads * threads;
-  if (tasks > 1) tasks = TC_MIN(tasks, TC_MAX_OF((int64_t)(work / all * (double)(MOST_TASKS * threads)), 1));
-  tasks = TC_MIN(tasks, TC_MAX_OF(extent, 1));
-  return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }

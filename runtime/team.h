@@ -40,8 +40,6 @@ void tc_team_warm(void);
 // 0: back to the topology's count.
 void tc_team_set_threads(int n);
 int tc_team_threads(void);
-// Units of one task of a step that has `work` of a wave's `all`, in ns. Few tasks are as many for each thread: three on two threads take as long as four.
-int64_t tc_step_grain(double work, double all, int64_t extent);
 // Joins the workers and frees their memory; a later job starts them again.
 void tc_team_stop(void);
 
