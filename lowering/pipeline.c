@@ -58,21 +58,20 @@ static bool is_for_cpu(const tc_graph *g) {
 
 // In their order. No pass calls another.
 static const graph_pass passes[] = {
-    {"cse", tc_pass_cse, NULL},  // equal nodes merged, with the rules of graph/simplify.c
-    {"sink_permute", tc_pass_sink_permute, NULL},  // permutes below the elementwise work that reads them
-    {"slice_update", tc_pass_slice_update, NULL},  // small writes into an assigned tensor store the result themselves
-    {"expand_conv", tc_pass_expand_conv,
-     NULL},  // convolutions as matmuls, Winograd's algorithm or library calls; first, for it looks at what follows
+    {"cse", tc_pass_cse, NULL},  // equal nodes merged, by the rules of graph/simplify.c, too
+    {"sink_permute", tc_pass_sink_permute, NULL},  // below elementwise work
+    {"slice_update", tc_pass_slice_update, NULL},  // small writes into assigned tensors
+    {"expand_conv", tc_pass_expand_conv, NULL},  // before other expansions: it asks what follows
     {"expand_softmax", tc_pass_expand_softmax, NULL},
     {"expand_to_slice", tc_pass_expand_to_slice, NULL},  // roll and, on a GPU, argkth
-    {"split_reduction", tc_pass_split_reduction, NULL},  // folds over one run of axes each, long ones in parts
-    {"commute_matmul", tc_pass_commute_matmul, is_for_cpu},  // matmuls whose result is permuted made in that order
-    {"fold_transpose", tc_pass_fold_transpose, NULL},  // transposes folded into matmuls and attention
-    {"store_at_producer", tc_pass_store_at_producer, NULL},  // reshaped outputs stored by what makes them
+    {"split_reduction", tc_pass_split_reduction, NULL},  // by runs of axes, long ones in parts
+    {"commute_matmul", tc_pass_commute_matmul, is_for_cpu},  // whose result is permuted
+    {"fold_transpose", tc_pass_fold_transpose, NULL},  // into matmuls and attention
+    {"store_at_producer", tc_pass_store_at_producer, NULL},  // reshaped outputs
     {"split_k", tc_pass_split_k, is_for_gpu},
     {"split_kv", tc_pass_split_kv, is_for_gpu},
-    {"mark_prologue", tc_pass_mark_prologue, NULL},  // dequantised operands made where the matmul loads them
-    {"prepack_weights", tc_pass_prepack_weights, NULL},  // parameters kept in the order in which matmuls read them
+    {"mark_prologue", tc_pass_mark_prologue, NULL},  // dequantised operands of matmuls
+    {"prepack_weights", tc_pass_prepack_weights, NULL},  // parameters, for matmuls of few rows
     {"schedule", tc_pass_schedule, NULL},
 };
 
@@ -117,7 +116,8 @@ static void find_lasting(tc_builder *b) {
   for (uint32_t n = 0; n < b->p->graph.n; n++) b->lasts[n] = b->p->graph.node[n].parameter ? TC_LASTS_LEAF : TC_LASTS_NOT;
 }
 
-// Whether more would be kept than forms of parameters: then what the plan calls parameters is its data. *much: false without memory, too.
+// Whether more would be kept than forms of parameters: then what the plan calls parameters is its
+// data. *much: false without memory, too.
 static bool prepares_much(const tc_builder *b, bool *much) {
   const tc_program *p = b->p, *q = p->prepare;
   bool *read = tc_calloc(b->plan->n_leaf + 1, sizeof *read);
@@ -140,8 +140,9 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
   met[n] = true;
 }
 
-// After a group that cannot be said: the same for those that were not looked at yet, so that groups are made again once for many of them. One by one they
-// were made 41 times for a step of training ResNet18, which took 0.4 of a second.
+// After a group that cannot be said: the same for those that were not looked at yet, so that groups
+// are made again once for many of them. One by one they were made 41 times for a step of training
+// ResNet18, which took 0.4 of a second.
 static tc_status force_unsaid(tc_builder *b) {
   tc_error_mark before = tc_error_now();
   bool *met = tc_calloc(b->p->graph.n + 1, sizeof *met);
@@ -205,8 +206,8 @@ static bool holds_large(const tc_program *p) {
   return false;
 }
 
-// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion holds more memory than op by op, or
-// than the budget, thriftily if that helps.
+// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion
+// holds more memory than op by op, or than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
   bool much = false;
@@ -223,8 +224,8 @@ static tc_status settle(tc_builder *b, bool *done) {
   return TC_OK;
 }
 
-// A group has no step, for st. Groups are made again: where a view cannot be said with what it shows stored, where a group is too much for one kernel with
-// small ones.
+// A group has no step, for st. Groups are made again: where a view cannot be said with what it
+// shows stored, where a group is too much for one kernel with small ones.
 static tc_status give_way(tc_builder *b, tc_status st) {
   if (b->apart) return TC_OK;
   if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
@@ -330,7 +331,8 @@ static bool keep_rows(tc_program *p) {
   return true;
 }
 
-// Gives back what only making the program needed: it may stay for long, and its graph is many times as large as the rest.
+// Gives back what only making the program needed: it may stay for long, and its graph is many times
+// as large as the rest.
 static tc_status finish(tc_program *p) {
   if (!keep_rows(p)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (tc_program *q = p; q; q = q->prepare) {

@@ -1,6 +1,7 @@
-// Matmuls whose result's last axis, as a convolution's channels, is permuted in front of others are made in that order: [n, o, p] = [n, o, k] by [n, k, p],
-// where it was [n p, o] = [n p, k] by [k, o], with the elementwise work between, if the left operand lies so that this reads it in place. The same sums in the
-// same order.
+// Matmuls whose result's last axis, as a convolution's channels, is permuted in front of others are
+// made in that order: [n, o, p] = [n, o, k] by [n, k, p], where it was [n p, o] = [n p, k] by [k,
+// o], with the elementwise work between, if the left operand lies so that this reads it in place.
+// The same sums in the same order.
 //
 //   %2 = matmul f32[128,8] %0 %1
 //   %3 = reshape f32[2,64,8] %2                   ->    %7 = matmul f32[2,8,64] %5 %6
@@ -14,13 +15,16 @@
 #include "lowering/graph/view.h"
 
 #define DEEPEST 32  // elementwise work between a product and the move of its result
-// Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle steps for each, where the last panel is not full.
-// Times the old way over times so, on a Xeon at two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
-// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10, 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9 (20).
+// Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle
+// steps for each, where the last panel is not full. Times the old way over times so, on a Xeon at
+// two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
+// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10,
+// 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9 (20).
 #define LEAST_COLUMNS 64
 #define MOST_IDLE 32
 
-// A move that nothing cancelled, of the last axis of a product's result in front of others: [n.., p.., o] as [n.., o, p..].
+// A move that nothing cancelled, of the last axis of a product's result in front of others: [n..,
+// p.., o] as [n.., o, p..].
 typedef struct edge {
   tc_graph *g;
   const uint32_t *n_uses;
@@ -46,8 +50,8 @@ static bool fills_panels(const edge *e, int64_t k) {
   return e->columns >= LEAST_COLUMNS && idle * k <= MOST_IDLE * e->columns;
 }
 
-// Whether the left factor of the product of edge e, [batch * columns, k], lies so that a product made the other way reads its columns side by side, with
-// nothing to pack or turn.
+// Whether the left factor of the product of edge e, [batch * columns, k], lies so that a product
+// made the other way reads its columns side by side, with nothing to pack or turn.
 static bool lies_other_way(const edge *e, uint32_t n) {
   const tc_gnode *x = &e->g->node[n];
   tc_extents ext = {{e->batch, 1, e->columns, x->shape->d.dim[1]}};
@@ -78,7 +82,8 @@ static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
   return y->shape->count * 4 <= x->shape->count || (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
 }
 
-// The product that n is made of, alone and read by nothing else, in elementwise work and reshapes; UINT32_MAX: there is none, or it is better left.
+// The product that n is made of, alone and read by nothing else, in elementwise work and reshapes;
+// UINT32_MAX: there is none, or it is better left.
 static uint32_t product_of(const edge *e, uint32_t n, int depth) {
   const tc_gnode *x = &e->g->node[n];
   uint32_t found = UINT32_MAX;

@@ -1,5 +1,6 @@
-// Common subexpressions: a pure node equal to an earlier one is replaced by it, as LLVM's EarlyCSE does: in the same walk the rules of simplify.c are applied
-// to each node, since what they find makes nodes equal, and the other way round.
+// Common subexpressions: a pure node equal to an earlier one is replaced by it, as LLVM's EarlyCSE
+// does: in the same walk the rules of simplify.c are applied to each node, since what they find
+// makes nodes equal, and the other way round.
 //
 //   %1 = exp f32[4] %0                 %1 = exp f32[4] %0
 //   %2 = exp f32[4] %0           ->    %3 = add f32[4] %1 %1

@@ -1,4 +1,5 @@
-// Ops that are a slice of another op's result: ROLL of its operand twice, on a GPU ARGKTH of the sorted order.
+// Ops that are a slice of another op's result: ROLL of its operand twice, on a GPU ARGKTH of the
+// sorted order.
 //
 //   %1 = roll f32[5] %0 axis 0 arg ?   ->   %2 = cat f32[10] %0 %0
 //                                           %1 = slice f32[5] %2 arg ?

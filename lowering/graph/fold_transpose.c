@@ -8,8 +8,8 @@
 
 #include "lowering/graph/permute.h"
 
-// A product that is only read transposed is the product of the transposed operands, in the other order: the same sums in the same order. What follows it
-// can then be done where it is made.
+// A product that is only read transposed is the product of the transposed operands, in the other
+// order: the same sums in the same order. What follows it can then be done where it is made.
 static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
   tc_gnode *x = &g->node[n];
   uint32_t m = x->in[0];
@@ -45,7 +45,8 @@ static bool fold_into_matmuls(tc_graph *g) {
   return true;
 }
 
-// Attention whose result is stored with its heads before its rows is made so, rather than made the other way and moved.
+// Attention whose result is stored with its heads before its rows is made so, rather than made the
+// other way and moved.
 static bool fold_into_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
   const uint64_t order = 0x03010200;  // of a permutation of four axes that swaps heads and rows, and undoes it

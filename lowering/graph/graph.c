@@ -58,7 +58,8 @@ tc_status tc_graph_no_memory(const tc_graph *g) {
   return TC_FAIL(TC_ERR_MEMORY, "no room to lower a graph of %u nodes", g->plan->n_node);
 }
 
-// Depth first from each output. A node is looked at when it is met and once more when its operands are done.
+// Depth first from each output. A node is looked at when it is met and once more when its operands
+// are done.
 uint32_t *tc_graph_order(const tc_graph *g, tc_arena *arena, uint32_t *n_order) {
   enum { NEW, MET, DONE };
   size_t n_edges = g->n;

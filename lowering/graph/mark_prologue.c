@@ -72,8 +72,9 @@ static bool leads(walk *w, uint32_t n) {
   return w->leads[at] != 0;
 }
 
-// With matrix instructions a factor that lies in memory is copied to where they read it while they work; one that is made waits for registers, once for every
-// tile of rows. From some tiles on it is cheaper to make it once.
+// With matrix instructions a factor that lies in memory is copied to where they read it while they
+// work; one that is made waits for registers, once for every tile of rows. From some tiles on it is
+// cheaper to make it once.
 static bool is_copied(const tc_graph *g, const tc_gnode *x) {
   bool half = x->type == TC_F16 || x->type == TC_BF16;
   return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;

@@ -1,5 +1,6 @@
-// Prologues: the right factor of a product that is cheap arithmetic on a narrower tensor, as dequantised weights are, is made where the product loads it:
-// the narrow tensor is what is read from memory, and the factor is never stored.
+// Prologues: the right factor of a product that is cheap arithmetic on a narrower tensor, as
+// dequantised weights are, is made where the product loads it: the narrow tensor is what is read
+// from memory, and the factor is never stored.
 #ifndef TC_LOWERING_GRAPH_MARK_PROLOGUE_H
 #define TC_LOWERING_GRAPH_MARK_PROLOGUE_H
 

@@ -1,4 +1,5 @@
-// Which products are convolutions of few channels: the steps of expand_conv.c, from the product back. See match_direct_conv.h.
+// Which products are convolutions of few channels: the steps of expand_conv.c, from the product
+// back. See match_direct_conv.h.
 #include "lowering/graph/match_direct_conv.h"
 
 #include "lowering/tiling/summation.h"

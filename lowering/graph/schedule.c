@@ -1,6 +1,8 @@
-// Schedule: the nodes that outputs need, operands first; decomposition appends them out of order. Counts readers.
+// Schedule: the nodes that outputs need, operands first; decomposition appends them out of order.
+// Counts readers.
 //
-// In: a graph without circles. Out: order, n_order, and of each node needed and n_readers. Threads: thread-compatible.
+// In: a graph without circles. Out: order, n_order, and of each node needed and n_readers. Threads:
+// thread-compatible.
 #include "lowering/graph/graph.h"
 
 tc_status tc_pass_schedule(tc_graph *g) {

@@ -1,5 +1,6 @@
-// Permutes of a matmul's result sink below the elementwise work that reads them: it is done where the matmul's elements lie, follows the matmul in one
-// kernel, and a permute back, as between two convolutions, cancels. Only the order in memory changes, no value.
+// Permutes of a matmul's result sink below the elementwise work that reads them: it is done where
+// the matmul's elements lie, follows the matmul in one kernel, and a permute back, as between two
+// convolutions, cancels. Only the order in memory changes, no value.
 //
 //   %2 = reshape f32[2,4,4,8] %1 (a matmul)             %5 = relu f32[2,4,4,8] %2
 //   %3 = permute f32[2,8,4,4] %2 axes 0,3,1,2     ->    %4 = permute f32[2,8,4,4] %5 axes 0,3,1,2
@@ -10,7 +11,8 @@
 #include "lowering/graph/simplify.h"
 #include "runtime/passes.h"
 
-// Whether n's elements lie as a product made them: its result, reshaped, or elementwise work on one.
+// Whether n's elements lie as a product made them: its result, reshaped, or elementwise work on
+// one.
 static bool lies_by_product(const tc_graph *g, const bool *moved, uint32_t n) {
   for (; g->node[n].op == TC_OP_RESHAPE; n = g->node[n].in[0]) tc_count(TC_PASS_GRAPH, 1);
   return moved[n] || (tc_op_kind_of(g->node[n].op) == TC_KIND_CONTRACT && g->node[n].out == TC_LEAF_NONE);

@@ -1,5 +1,5 @@
-// Updates of slices in place: a tensor that is assigned itself with a small part written or added to, such as a cache or a table, is stored by what writes
-// the part.
+// Updates of slices in place: a tensor that is assigned itself with a small part written or added
+// to, such as a cache or a table, is stored by what writes the part.
 //
 //   %2 = write_slice f32[64] %0 %1                 %2 = write_slice f32[64] %0 %1 slice_update out 0
 //   %3 = assign f32[64] %2 old %0 out 0      ->

@@ -1,4 +1,5 @@
-// What the passes split_k and split_kv make of matmuls of few elements and many steps of k, and of attention of few rows and many keys, for a GPU.
+// What the passes split_k and split_kv make of matmuls of few elements and many steps of k, and of
+// attention of few rows and many keys, for a GPU.
 #ifndef TC_LOWERING_GRAPH_SPLIT_K_H
 #define TC_LOWERING_GRAPH_SPLIT_K_H
 
@@ -10,8 +11,10 @@
 // Parts that k is split into, by shape alone; 1: it is whole.
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k);
 
-// Of a row of attention that makes parts: attr[3] is 1, heads being outside, and attr[4] how many parts; results have them as their first axis, are of the
-// accumulators' type, and are the mix that is not divided by the sum of weights, and the greatest score, -inf where none is seen, with that sum.
+// Of a row of attention that makes parts: attr[3] is 1, heads being outside, and attr[4] how many
+// parts; results have them as their first axis, are of the accumulators' type, and are the mix that
+// is not divided by the sum of weights, and the greatest score, -inf where none is seen, with that
+// sum.
 #define TC_ATTENTION_ATTRS 5
 #define TC_GPU_KEYS 64  // that every chunk of keys divides
 

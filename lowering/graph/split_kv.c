@@ -1,8 +1,11 @@
-// Attention of few query rows against many keys has one block of a GPU to a key head, each of which would go through all keys. So keys are split into parts
-// that lie side by side: a kernel makes each part's mix of values, which is not divided by its sum of weights yet, with that sum and the greatest score; what
-// follows weighs the parts, in their order. Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023).
-// Always: where keys are cut follows from the shape alone, so that every device adds in the same order; how many keys there are of those that there is room
-// for is an argument of the kernel, as without parts.
+// Attention of few query rows against many keys has one block of a GPU to a key head, each of which
+// would go through all keys. So keys are split into parts that lie side by side: a kernel makes
+// each part's mix of values, which is not divided by its sum of weights yet, with that sum and the
+// greatest score; what follows weighs the parts, in their order. Source: Flash-Decoding (Dao,
+// Haziza, Massa, Sizov 2023).
+// Always: where keys are cut follows from the shape alone, so that every device adds in the same
+// order; how many keys there are of those that there is room for is an argument of the kernel, as
+// without parts.
 #include "lowering/graph/split_k.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
-// Reductions as folds over one run of neighbouring axes each, and long runs as several folds, so that a sum's error does not grow with its length and
-// there is work for all threads.
+// Reductions as folds over one run of neighbouring axes each, and long runs as several folds, so
+// that a sum's error does not grow with its length and there is work for all threads.
 //
 //   %1 = sum f32[] %0 axes 0,1, of f32[4,65536]  ->  %2 = reshape f32[1,16,16384,1] %0   %3 = sum f32[1,16,1,1] %2 ...
 //
-// Where it is cut follows from shapes alone: eager and fused runs add in the same order (lowering/tiling/summation.h). Threads: thread-compatible.
+// Where it is cut follows from shapes alone: eager and fused runs add in the same order
+// (lowering/tiling/summation.h). Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 #include "lowering/tiling/summation.h"
 #include "runtime/options.h"
@@ -54,8 +55,8 @@ static uint32_t reshape_as(tc_graph *g, uint32_t x, const tc_dims *d) {
   return tc_graph_add(g, &like, TC_OP_RESHAPE, d, 1, &x, 0, 0);
 }
 
-// Folds the run of x [outer, run, inner]: a long one in parts of one length, whose results are folded likewise, and, of a sum that has no such length, a rest.
-// UINT32_MAX without memory.
+// Folds the run of x [outer, run, inner]: a long one in parts of one length, whose results are
+// folded likewise, and, of a sum that has no such length, a rest. UINT32_MAX without memory.
 static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   const tc_dims d = g->node[x].shape->d;
   int64_t outer = d.dim[0], run = d.dim[1], inner = d.dim[2];
@@ -79,8 +80,10 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   return tc_graph_add(g, like, TC_OP_ADD, &one, 2, in, 0, 0);
 }
 
-// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the middle), and long runs as several folds.
-// The node itself becomes the reshape of the last. Which parts depends on the shape alone, so eager and fused agree. Between folds sums and products of halves are f32.
+// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the
+// middle), and long runs as several folds. The node itself becomes the reshape of the last. Which
+// parts depends on the shape alone, so eager and fused agree. Between folds sums and products of
+// halves are f32.
 static bool split_reduction(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0], before = g->n;
@@ -92,7 +95,8 @@ static bool split_reduction(tc_graph *g, uint32_t n) {
   while (last_run(&d, mask, &first, &last)) {
     int64_t outer = 1, run = 1, inner = 1;
     for (int i = 0; i < d.rank; i++) *(i < first ? &outer : i <= last ? &run : &inner) *= d.dim[i];
-    // All the folded axes must lie in this run for an arg fold: record_fold.c folds one axis or all.
+    // All the folded axes must lie in this run for an arg fold: record_fold.c folds one axis or
+    // all.
     tc_dims shape = {3, {outer, run, inner}};
     x = reshape_as(g, x, &shape);
     before = g->n;

@@ -1,5 +1,6 @@
-// An output that is a matmul's, attention's or a library call's result in the same order is stored by its producer, straight from registers: after attention,
-// whose kernel has no epilogue, it would be a copy.
+// An output that is a matmul's, attention's or a library call's result in the same order is stored
+// by its producer, straight from registers: after attention, whose kernel has no epilogue, it would
+// be a copy.
 //
 //   %2 = matmul f32[6,4] %0 %1                     %2 = matmul f32[6,4] %0 %1 out 0
 //   %3 = reshape f32[2,3,4] %2 out 0         ->

@@ -7,7 +7,8 @@ bool tc_view_is_same_order(tc_op op) {
   return op == TC_OP_RESHAPE || op == TC_OP_DETACH || op == TC_OP_TO || op == TC_OP_ASSIGN;
 }
 
-// Starts are arguments, or constants behind the steps where lowering made the node. An axis of extent one has only element 0, whatever its start.
+// Starts are arguments, or constants behind the steps where lowering made the node. An axis of
+// extent one has only element 0, whatever its start.
 static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < x->shape->d.rank; i++) {
     tc_ix_set(&out[i], 0);

@@ -7,7 +7,8 @@
 
 // Ops whose result has its operand's elements in the same order: reshape, detach, to, assign.
 bool tc_view_is_same_order(tc_op op);
-// From indices of x's result to indices of operand k (broadcasting included; PAD, CAT and WRITE_SLICE are not views in this sense).
+// From indices of x's result to indices of operand k (broadcasting included; PAD, CAT and
+// WRITE_SLICE are not views in this sense).
 bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, const tc_extents *e, tc_index *out);
 
 #endif

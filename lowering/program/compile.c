@@ -41,7 +41,8 @@ static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
   return tc_hash_bytes(of, sizeof of).lo;
 }
 
-// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without memory it gets none.
+// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without
+// memory it gets none.
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
   tc_expansion e;
   tc_draft *d = s->draft;
@@ -83,7 +84,8 @@ static uint32_t count_drafts(const tc_program *p) {
   return n;
 }
 
-// One that is of the same place of a like graph as another is of its family: the place is the first node that it stores.
+// One that is of the same place of a like graph as another is of its family: the place is the first
+// node that it stores.
 static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_kernel_wish *next) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];

@@ -1,4 +1,5 @@
-// Which convolutions Winograd's algorithm makes, and the sizes of their tiles, panels and parts. See winograd.h.
+// Which convolutions Winograd's algorithm makes, and the sizes of their tiles, panels and parts.
+// See winograd.h.
 #include "lowering/tiling/winograd.h"
 
 #include "lowering/tiling/summation.h"

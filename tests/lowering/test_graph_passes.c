@@ -1,5 +1,6 @@
-// Each pass of the graph by text: tests/lowering/graph/PASS.cases holds traces and the graph that each is after that pass (lowering/pipeline.c has the order).
-// Every pass has three cases at least, and one of them is a graph that it leaves alone.
+// Each pass of the graph by text: tests/lowering/graph/PASS.cases holds traces and the graph that
+// each is after that pass (lowering/pipeline.c has the order). Every pass has three cases at least,
+// and one of them is a graph that it leaves alone.
 //   test-lowering-graph_passes             compares; what differs is shown line by line
 //   test-lowering-graph_passes --update    writes what the passes make into the files; look at the difference before it is committed
 //
@@ -58,7 +59,8 @@ static int split_lines(char *text, char **line) {
   return n;
 }
 
-// Lines that are expected with -, those that are there with +, common ones as they are: by the longest common sequence.
+// Lines that are expected with -, those that are there with +, common ones as they are: by the
+// longest common sequence.
 static void print_difference(const char *want_text, const char *got_text) {
   static int common[MOST_LINES + 1][MOST_LINES + 1];
   char *want[MOST_LINES], *got[MOST_LINES], *a = strdup(want_text), *b = strdup(got_text);
