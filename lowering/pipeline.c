@@ -1,30 +1,110 @@
 // Builds programs, and is the interface that lazy sees. See pipeline.h.
 #include "lowering/pipeline.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lowering/program/rematerialize.h"
 #include "lowering/program/anomaly.h"
+#include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/program/gpu/launches.h"
 #include "lowering/program/in_place.h"
 #include "lowering/program/step_order.h"
+#include "lowering/program/compile.h"
 #include "lowering/program/constant_cache.h"
 #include "lowering/jit/tier_up.h"
 #include "lowering/program/steps.h"
-#include "lowering/autotune/tune_gemm.h"
 #include "lowering/program/verify.h"
 #include "lowering/program/stages.h"
-#include "runtime/hash.h"
 #include "runtime/log.h"
-#include "runtime/options.h"
 #include "runtime/passes.h"
-#include "runtime/watch.h"
 
 #define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
-// ---- groups, until all can be said ----
+// ---- the graph ----
+
+// Each pass of the graph is in the file of its name in graph/.
+tc_status tc_pass_cse(tc_graph *g);
+tc_status tc_pass_sink_permute(tc_graph *g);
+tc_status tc_pass_slice_update(tc_graph *g);
+tc_status tc_pass_expand_conv(tc_graph *g);
+tc_status tc_pass_expand_softmax(tc_graph *g);
+tc_status tc_pass_expand_to_slice(tc_graph *g);
+tc_status tc_pass_split_reduction(tc_graph *g);
+tc_status tc_pass_commute_matmul(tc_graph *g);
+tc_status tc_pass_fold_transpose(tc_graph *g);
+tc_status tc_pass_store_at_producer(tc_graph *g);
+tc_status tc_pass_split_k(tc_graph *g);
+tc_status tc_pass_split_kv(tc_graph *g);
+tc_status tc_pass_mark_prologue(tc_graph *g);
+tc_status tc_pass_prepack_weights(tc_graph *g);
+tc_status tc_pass_schedule(tc_graph *g);
+
+typedef struct graph_pass {
+  const char *name;
+  tc_status (*run)(tc_graph *g);
+  bool (*when)(const tc_graph *g);  // NULL: always
+} graph_pass;
+
+static bool is_for_gpu(const tc_graph *g) {
+  return tc_target_is_gpu(&g->target);
+}
+
+static bool is_for_cpu(const tc_graph *g) {
+  return !tc_target_is_gpu(&g->target);
+}
+
+// In their order. No pass calls another.
+static const graph_pass passes[] = {
+    {"cse", tc_pass_cse, NULL},  // equal nodes merged, by the rules of graph/simplify.c, too
+    {"sink_permute", tc_pass_sink_permute, NULL},  // below elementwise work
+    {"slice_update", tc_pass_slice_update, NULL},  // small writes into assigned tensors
+    {"expand_conv", tc_pass_expand_conv, NULL},  // before other expansions: it asks what follows
+    {"expand_softmax", tc_pass_expand_softmax, NULL},
+    {"expand_to_slice", tc_pass_expand_to_slice, NULL},  // roll and, on a GPU, argkth
+    {"split_reduction", tc_pass_split_reduction, NULL},  // by runs of axes, long ones in parts
+    {"commute_matmul", tc_pass_commute_matmul, is_for_cpu},  // whose result is permuted
+    {"fold_transpose", tc_pass_fold_transpose, NULL},  // into matmuls and attention
+    {"store_at_producer", tc_pass_store_at_producer, NULL},  // reshaped outputs
+    {"split_k", tc_pass_split_k, is_for_gpu},
+    {"split_kv", tc_pass_split_kv, is_for_gpu},
+    {"mark_prologue", tc_pass_mark_prologue, NULL},  // dequantised operands of matmuls
+    {"prepack_weights", tc_pass_prepack_weights, NULL},  // parameters, for matmuls of few rows
+    {"schedule", tc_pass_schedule, NULL},
+};
+
+const char *tc_graph_pass_name(size_t i) {
+  return i < sizeof passes / sizeof passes[0] ? passes[i].name : NULL;
+}
+
+tc_status tc_graph_run_passes(tc_graph *g, const char *last) {
+  char *text = NULL;  // of the graph that was logged last
+  tc_status st = TC_OK;
+  bool log = tc_log_on(TC_LOG_PASS), done = false;
+  if (log) tc_graph_log_pass(g, "import", &text);
+  for (const graph_pass *p = passes; st == TC_OK && !done && p < passes + sizeof passes / sizeof passes[0]; p++) {
+    if (!p->when || p->when(g)) st = p->run(g);
+    if (st == TC_OK && log) tc_graph_log_pass(g, p->name, &text);
+#ifndef NDEBUG
+    if (st == TC_OK) st = tc_graph_verify(g, p->name);
+#endif
+    done = last && strcmp(p->name, last) == 0;
+  }
+  free(text);
+  return st;
+}
+
+tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
+  TC_TRY(tc_graph_import(g, plan, arena));
+  g->choose_conv = tc_vendor_conv_choose;
+  TC_TRY(tc_graph_run_passes(g, NULL));
+  if (tc_log_on(TC_LOG_PLAN)) tc_graph_log(g);
+  return TC_OK;
+}
+
+// ---- fusion, until all can be said ----
 
 static size_t output_bytes(const tc_plan *plan) {
   size_t sum = 0;
@@ -36,7 +116,8 @@ static void find_lasting(tc_builder *b) {
   for (uint32_t n = 0; n < b->p->graph.n; n++) b->lasts[n] = b->p->graph.node[n].parameter ? TC_LASTS_LEAF : TC_LASTS_NOT;
 }
 
-// Whether more would be kept than forms of parameters: then what the plan calls parameters is its data. *much: false without memory, too.
+// Whether more would be kept than forms of parameters: then what the plan calls parameters is its
+// data. *much: false without memory, too.
 static bool prepares_much(const tc_builder *b, bool *much) {
   const tc_program *p = b->p, *q = p->prepare;
   bool *read = tc_calloc(b->plan->n_leaf + 1, sizeof *read);
@@ -59,8 +140,9 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
   met[n] = true;
 }
 
-// After a group that cannot be said: the same for those that were not looked at yet, so that groups are made again once for many of them. One by one they
-// were made 41 times for a step of training ResNet18, which took 0.4 of a second.
+// After a group that cannot be said: the same for those that were not looked at yet, so that groups
+// are made again once for many of them. One by one they were made 41 times for a step of training
+// ResNet18, which took 0.4 of a second.
 static tc_status force_unsaid(tc_builder *b) {
   tc_error_mark before = tc_error_now();
   bool *met = tc_calloc(b->p->graph.n + 1, sizeof *met);
@@ -124,8 +206,8 @@ static bool holds_large(const tc_program *p) {
   return false;
 }
 
-// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion holds more memory than op by op, or
-// than the budget, thriftily if that helps.
+// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion
+// holds more memory than op by op, or than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
   bool much = false;
@@ -142,8 +224,8 @@ static tc_status settle(tc_builder *b, bool *done) {
   return TC_OK;
 }
 
-// A group has no step, for st. Groups are made again: where a view cannot be said with what it shows stored, where a group is too much for one kernel with
-// small ones.
+// A group has no step, for st. Groups are made again: where a view cannot be said with what it
+// shows stored, where a group is too much for one kernel with small ones.
 static tc_status give_way(tc_builder *b, tc_status st) {
   if (b->apart) return TC_OK;
   if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
@@ -154,127 +236,6 @@ static tc_status give_way(tc_builder *b, tc_status st) {
   if (b->unsaid == TC_NONE) return st;
   if (b->forced[b->unsaid] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
   return force_unsaid(b);
-}
-
-// ---- kernels ----
-
-// A product in the cut that tuning found. Without memory it stays as the model has it.
-static void tune(tc_builder *b, tc_program *p, tc_step *s) {
-  tc_cut cut;
-  tc_expansion e;
-  tc_arena_reset(&b->expansion);
-  if (!tc_tune(&s->draft->product, &b->gr, s->draft->group, &b->expansion, &cut)) return;
-  tc_error_mark before = tc_error_now();
-  tc_status st = tc_expand_group(&e, &b->gr, s->draft->group, &cut, &b->expansion);
-  if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
-    (void)tc_steps_fill(b, p, s, &e);  // its places are there already
-  else if (st == TC_OK)
-    tc_nest_destroy(&e.nest);
-  (void)tc_error_tell(before);
-}
-
-// Whether the places and scalars of the step are those of the expansion.
-static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_expansion *e) {
-  bool same = e->n_buf == s->n_bind && e->n_num == s->n_num;
-  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_group_root(&b->gr, e->buf[i])];
-  for (uint32_t i = 0; i < e->n_num && same; i++) {
-    const tc_num_source *x = &p->num[s->first_num + i];
-    same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
-  }
-  return same;
-}
-
-// What else a product's rows must have in common for one nest to do for any number of them.
-static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
-  const uint64_t of[] = {place, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
-  return tc_hash_bytes(of, sizeof of).lo;
-}
-
-// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without memory it gets none.
-static void generalize(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
-  tc_expansion e;
-  tc_draft *d = s->draft;
-  int64_t general = tc_options_get()->general_kernels;
-  if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
-  if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
-  tc_arena_reset(&b->expansion);
-  if (tc_expand_any_rows(&e, &b->gr, d->group, d->units, &b->expansion) != TC_OK) return;
-  d->general = (tc_general){.nest = e.nest, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
-  if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
-  if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);
-}
-
-// What graphs have in common that are recorded alike at different sizes; 0 without memory.
-static uint64_t hash_of_graph(const tc_graph *g, tc_arena *arena) {
-  size_t n = 0;
-  for (uint32_t i = 0; i < g->n; i++) n += 1 + (size_t)g->node[i].n_in;
-  uint64_t *word = tc_arena_alloc(arena, n * sizeof *word), *w = word;
-  if (!word) return 0;
-  for (uint32_t i = 0; i < g->n; i++) {
-    const tc_gnode *x = &g->node[i];
-    *w++ = (uint64_t)x->op << 32 | (uint64_t)x->type << 24 | (uint64_t)x->shape->d.rank << 16 | (uint64_t)x->n_in;
-    for (int k = 0; k < x->n_in; k++) *w++ = x->in[k];
-  }
-  return tc_hash_bytes(word, n * sizeof *word).lo;
-}
-
-// The nests that the steps' kernels are made from: of products, in the cut that tuning found, and beside one that does for any number of rows.
-static void choose_nests(tc_builder *b, tc_program *p, uint64_t graph) {
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    tc_step *s = &p->step[i];
-    if (!s->draft || !s->draft->is_product) continue;
-    if (tc_options_get()->autotune) tune(b, p, s);
-    if (graph) generalize(b, p, s, graph + s->draft->product_node);
-  }
-}
-
-static uint32_t count_drafts(const tc_program *p) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].draft != NULL;
-  return n;
-}
-
-// One that is of the same place of a like graph as another is of its family: the place is the first node that it stores.
-static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_kernel_wish *next) {
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    const tc_step *s = &p->step[i];
-    if (!s->draft) continue;
-    uint64_t place = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_wish){.nest = &s->draft->nest, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
-  }
-  return next;
-}
-
-static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *made) {
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    tc_step *s = &p->step[i];
-    if (!s->draft) continue;
-    s->kernel = made++->kernel;
-    tc_steps_drop_draft(s);
-    p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
-  }
-  return made;
-}
-
-// All kernels of a program are compiled beside each other, whatever they are for: its steps, its rows on a GPU, what it prepares.
-static tc_status compile(tc_builder *b, uint64_t graph) {
-  tc_program *p = b->p, *q = p->prepare;
-  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
-  uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
-  tc_arena_reset(&b->expansion);
-  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *wish);
-  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  tc_kernel_wish *next = wish_for_steps(q, graph, wish_for_steps(p, graph, wish));
-  if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
-  for (uint32_t i = 0; i < 32; i++)
-    if (own >> i & 1) wish[n++] = (tc_kernel_wish){.own = i};
-  tc_watch_doing("compiling", n, "kernels");
-  if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
-  b->plan->n_compiled += compiled;
-  const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));
-  if (!p->gpu) return TC_OK;
-  TC_TRY(tc_gpu_launches_finish(p->gpu, made));
-  return tc_gpu_launches_finish(q->gpu, NULL);  // which has no rows
 }
 
 // ---- programs ----
@@ -312,14 +273,14 @@ static tc_status build(tc_builder *b) {
       TC_TRY(give_way(b, st));
   }
   tc_arena_reset(&b->expansion);
-  uint64_t graph = hash_of_graph(&p->graph, &b->expansion);
-  choose_nests(b, p, graph);
-  choose_nests(b, p->prepare, graph);
+  uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);
+  tc_program_choose_kernels(b, p, graph);
+  tc_program_choose_kernels(b, p->prepare, graph);
   if (!tc_homes_delay_writers(p, b->plan) || !tc_homes_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));
-  return compile(b, graph);
+  return tc_program_compile(b, graph);
 }
 
 static const char *tier_of(const tc_program *p) {
@@ -370,7 +331,8 @@ static bool keep_rows(tc_program *p) {
   return true;
 }
 
-// Gives back what only making the program needed: it may stay for long, and its graph is many times as large as the rest.
+// Gives back what only making the program needed: it may stay for long, and its graph is many times
+// as large as the rest.
 static tc_status finish(tc_program *p) {
   if (!keep_rows(p)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (tc_program *q = p; q; q = q->prepare) {

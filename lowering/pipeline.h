@@ -92,6 +92,13 @@ typedef struct tc_row_value {
   tc_type type;
 } tc_row_value;
 
+// The graph of a plan's records, through every pass of lowering/graph; its memory is the arena's.
+tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+// Its passes on a graph that is imported, to the one of this name, that one too; NULL: all. Builds without NDEBUG verify the graph after each.
+tc_status tc_graph_run_passes(tc_graph *g, const char *last);
+// The passes' names in their order; NULL behind the last one.
+const char *tc_graph_pass_name(size_t i);
+
 typedef struct tc_program tc_program;
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
 void tc_program_destroy(void *program);

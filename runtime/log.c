@@ -28,6 +28,7 @@ static const struct {
     [TC_LOG_SYNC] = {"sync", "a line per sync point: where, why, which graph, what it cost"},
     [TC_LOG_TRACE] = {"trace", "the pending trace at each sync point; tc-run replays it"},
     [TC_LOG_PLAN] = {"plan", "each new plan: the graph before and after simplification, and its steps"},
+    [TC_LOG_PASS] = {"pass", "the graph of each new plan after each pass that changed it"},
     [TC_LOG_KERNEL] = {"kernel", "the name of each kernel compiled"},
     [TC_LOG_TUNE] = {"tune", "each product that was timed: the cut that won, and the model's; what was read from and written to TC_CACHE_DIR"},
     [TC_LOG_NEST] = {"nest", "the instructions of each kernel compiled"},

@@ -1,11 +1,11 @@
 // The columns of the op table as arrays. See op_table.h.
 #include "lazy/trace/op_table.h"
 
-#define LOWER_fused TC_LOWER_FUSED
-#define LOWER_libm(function) TC_LOWER_FUSED
-#define LOWER_alias TC_LOWER_ALIAS
-#define LOWER_extern TC_LOWER_EXTERN
-#define LOWER_expand(word) TC_LOWER_EXPAND
+#define LOWER_fused TC_LOWER_FUSED, TC_EXPAND_NONE
+#define LOWER_libm(function) TC_LOWER_FUSED, TC_EXPAND_NONE
+#define LOWER_alias TC_LOWER_ALIAS, TC_EXPAND_NONE
+#define LOWER_extern TC_LOWER_EXTERN, TC_EXPAND_NONE
+#define LOWER_expand(word) TC_LOWER_EXPAND, TC_EXPAND_##word
 
 const tc_op_row tc_op_rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \

@@ -51,12 +51,15 @@ typedef enum tc_dtype_rule {
 } tc_dtype_rule;
 enum { TC_SAVES_none, TC_SAVES_in = 1, TC_SAVES_out = 2, TC_SAVES_both = TC_SAVES_in | TC_SAVES_out };
 typedef enum tc_op_lowering { TC_LOWER_FUSED, TC_LOWER_ALIAS, TC_LOWER_EXTERN, TC_LOWER_EXPAND } tc_op_lowering;
+// The words of expand(word): which pass of lowering/graph takes the op apart.
+typedef enum tc_op_expansion { TC_EXPAND_NONE, TC_EXPAND_softmax, TC_EXPAND_conv, TC_EXPAND_roll } tc_op_expansion;
 
 typedef struct tc_op_row {
   uint8_t kind;   // tc_op_kind
   uint8_t dtype;  // tc_dtype_rule
   uint8_t saves;  // bits: TC_SAVES_in, TC_SAVES_out
   uint8_t lower;  // tc_op_lowering
+  uint8_t expansion;  // tc_op_expansion
 } tc_op_row;
 
 extern const tc_op_row tc_op_rows[TC_N_OP_ROWS];
@@ -74,6 +77,9 @@ static inline tc_op_lowering tc_op_lowering_of(tc_op op) {
 }
 static inline bool tc_op_is_elementwise(tc_op op) {
   return tc_op_kind_of(op) == TC_KIND_ELEM;
+}
+static inline tc_op_expansion tc_op_expansion_of(tc_op op) {
+  return (tc_op_expansion)tc_op_rows[op].expansion;
 }
 // Whether the value has the bytes of its first operand.
 static inline bool tc_op_is_alias(tc_op op) {

@@ -3,14 +3,13 @@
 #define TC_LOWERING_FUSION_ACCESS_H
 
 #include "lowering/fusion/groups.h"
+#include "lowering/graph/view.h"
 
 tc_extents tc_view_extents(int64_t a, int64_t f, int64_t k);
 // The position of an iteration at a level, as one flat index.
 tc_index tc_view_flat(const tc_group *gp, tc_level level);
 // Indices of a node of shape d at the iteration; false if they cannot be said in terms.
 bool tc_view_position(const tc_group *gp, const tc_extents *e, tc_level level, const tc_dims *d, tc_index *idx);
-// From indices of x's result to indices of operand k (broadcasting included; PAD, CAT and WRITE_SLICE are not views in this sense).
-bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, const tc_extents *e, tc_index *out);
 // Whether node n, at a level of the group, reads `source` (through views made in place) exactly where source is at its level, on every path.
 bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
                    tc_level source_level);

@@ -1,15 +1,19 @@
-// A convolution is a product of what its windows see, rows [n p q] by columns [r s c], with the weight; nothing of that need exist in memory. Groups are a
-// batch of products; where each channel has its own weights, windows times weights are summed instead.
+// A convolution is a product of what its windows see, rows [n p q] by columns [r s c], with the
+// weight; nothing of that need exist in memory. Groups are a batch of products; where each channel
+// has its own weights, windows times weights are summed instead.
 //
-// Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both by tiles of Winograd's algorithm. By the image: where
-// windows lie side by side, a convolution of the gradient with the weight turned round; where they step, one such convolution for each place within a
-// step, put together again; else windows that a product makes, added up where they came from.
-// Which road: by shape alone, so that the order of sums is too. Before all of them: whether a library of a GPU's vendor makes it (lowering/autotune/library_conv.h).
+// Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both
+// by tiles of Winograd's algorithm. By the image: where windows lie side by side, a convolution of
+// the gradient with the weight turned round; where they step, one such convolution for each place
+// within a step, put together again; else windows that a product makes, added up where they came
+// from.
+// Which road: by shape alone, so that the order of sums is too. Before all of them the graph's
+// choose_conv is asked whether a library of a GPU's vendor makes it.
 #include "lowering/graph/expand_conv.h"
 
 #include <string.h>
 
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 
 #define AXES 3
 
@@ -209,7 +213,8 @@ static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool turned) {
 
 // ---- by the image ----
 
-// The convolution of y that gives the image, where windows lie side by side and reach as far outside as they are padded.
+// The convolution of y that gives the image, where windows lie side by side and reach as far
+// outside as they are padded.
 static bool mirrored(const conv *c, conv *out) {
   *out = *c;
   for (int i = 0; i < c->n; i++) {
@@ -229,7 +234,8 @@ static uint32_t by_mirror(conv *c, conv *m, uint32_t y, uint32_t w) {
   return c->ok = m->ok, x;
 }
 
-// Places h = phase + stride * i of an axis are read by every stride-th tap: by tap r of window p where h + low = p * stride + r.
+// Places h = phase + stride * i of an axis are read by every stride-th tap: by tap r of window p
+// where h + low = p * stride + r.
 typedef struct phase {
   int64_t first, taps;  // of the taps
   int64_t low;  // padding before y
@@ -238,7 +244,8 @@ typedef struct phase {
 static phase phase_of(const conv *c, int axis, int64_t at) {
   int64_t s = c->stride[axis], size = c->w.dim[2 + axis], first = (at + c->low[axis]) % s;
   phase p = {first, first < size ? (size - first + s - 1) / s : 0, 0};
-  // Place at is read by tap `first` of window (at + low - first) / s, and by tap j of the window j before.
+  // Place at is read by tap `first` of window (at + low - first) / s, and by tap j of the window j
+  // before.
   p.low = p.taps - 1 - (at + c->low[axis] - first) / s;
   return p;
 }
@@ -309,7 +316,8 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   return a;
 }
 
-// Windows that the product makes, added up in a padded image; of which the padding is cut off. Of narrow types they are f32, and the image is rounded once.
+// Windows that the product makes, added up in a padded image; of which the padding is cut off. Of
+// narrow types they are f32, and the image is rounded once.
 static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   tc_dims d = c->y;
@@ -438,7 +446,9 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   return said;
 }
 
-bool tc_conv_expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
+// call: of a library that makes it, taken over, whatever the result; NULL: it is generated. False
+// without memory.
+static bool expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   conv c = conv_of(g, n);
   uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
   tc_op op = g->node[n].op;
@@ -450,4 +460,17 @@ bool tc_conv_expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   tc_gnode *x = &g->node[n];
   x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;
   return true;
+}
+
+static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
+  if (tc_op_expansion_of(x->op) != TC_EXPAND_conv) return false;
+  return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
+}
+
+tc_status tc_pass_expand_conv(tc_graph *g) {
+  for (uint32_t n = 0, end = g->n; n < end; n++) {
+    if (!tc_device_generates(g->node[n].dev) || !is_convolution(g, &g->node[n])) continue;
+    if (!expand(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
+  }
+  return TC_OK;
 }

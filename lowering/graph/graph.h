@@ -1,5 +1,6 @@
-// The graph a plan is lowered from: the trace's records as nodes, simplified and decomposed. Nodes are in topological order; numbers of the plan's
-// records come first, what decomposition adds follows. Lives in an arena for the time of lowering. Thread-compatible.
+// The graph a plan is lowered from: the trace's records as nodes, simplified and decomposed. Nodes
+// are in topological order; numbers of the plan's records come first, what decomposition adds
+// follows. Lives in an arena for the time of lowering. Thread-compatible.
 #ifndef TC_LOWERING_GRAPH_GRAPH_H
 #define TC_LOWERING_GRAPH_GRAPH_H
 
@@ -39,38 +40,51 @@ typedef struct tc_graph {
   uint32_t *order;   // needed nodes, operands first
   uint32_t n_order;
   bool packs_few;    // a factor is packed for products of few rows, which read it once a run
+  // Who makes node n, a convolution with elements to compute: a library's call, a new reference, or
+  // NULL: it is generated. NULL: all are.
+  tc_gpu_call *(*choose_conv)(const struct tc_graph *g, uint32_t n);
   tc_gpu_call **call;  // of libraries, owned: what CONV_CALL nodes name
   uint32_t n_call;
 } tc_graph;
 
-// Decodes the plan's records; merges equal pure nodes; expands composed ones and splits long folds (by shape only).
-tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
-// Gives back what is not the arena's; whatever the status of building was.
+// The plan's records as nodes, with what the arena gives: what the passes begin with.
+tc_status tc_graph_import(tc_graph *g, const tc_plan *plan, tc_arena *arena);
+// Gives back what is not the arena's; whatever the status of importing and of passes was.
 void tc_graph_fini(tc_graph *g);
 
 #define TC_EXP_OF_NEGATIVE UINT64_C(1)  // EXP's attribute, which the user's have not: its operand is at most 0, or NaN
 #define TC_MAX_OVER_NAN (UINT64_C(1) << 9)  // in a MAX's attribute: its value where there are NaNs is nobody's concern
 
-// Adds a node with like's type and device and one attribute or none; UINT32_MAX without memory. Nodes may move.
+// Adds a node with like's type and device and one attribute or none; UINT32_MAX without memory.
+// Nodes may move.
 uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr);
 // The same with any number of attributes, which are copied.
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
                            const uint64_t *attr);
+
+// The node as another op, of operand a, or of a and b, without attributes and arguments.
+void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
+// The failure of a pass that the arena has no room for.
+tc_status tc_graph_no_memory(const tc_graph *g);
+
+// The nodes that outputs need, operands first, in an array of the arena's. NULL without memory, or
+// with *n UINT32_MAX where operands go round in a circle.
+uint32_t *tc_graph_order(const tc_graph *g, tc_arena *arena, uint32_t *n);
+// What outputs need, a node a line: `%3 = sum f32[8,1] %2 axes 1 keepdim out 0`.
+void tc_graph_print(const tc_graph *g, FILE *out);
+// Whether nodes have the operands, shapes and types that their ops say, outputs are stored once,
+// and a schedule is in order. TC_ERR_STATE names the node and the pass before.
+tc_status tc_graph_verify(const tc_graph *g, const char *after);
+// TC_LOG=plan: the plan's records, and the nodes of a graph that is scheduled.
+void tc_graph_log(const tc_graph *g);
+// TC_LOG=pass: the graph after a pass, if its text is not *last, which becomes it: owned by the
+// caller, NULL at first.
+void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_part_of(tc_op op);
-
-// tc_expand_<word> of each row that other rows make (`lower` in ops.def): takes node n, which has elements, apart. False without memory.
-#define TC_EXPAND_fused tc_expand_none
-#define TC_EXPAND_libm(function) tc_expand_none
-#define TC_EXPAND_alias tc_expand_none
-#define TC_EXPAND_extern tc_expand_none
-#define TC_EXPAND_expand(word) tc_expand_##word
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) bool TC_EXPAND_##lower(tc_graph *g, uint32_t n);
-#include <tc/ops.def>
-#undef TC_OP
 
 #endif

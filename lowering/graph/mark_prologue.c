@@ -72,14 +72,15 @@ static bool leads(walk *w, uint32_t n) {
   return w->leads[at] != 0;
 }
 
-// With matrix instructions a factor that lies in memory is copied to where they read it while they work; one that is made waits for registers, once for every
-// tile of rows. From some tiles on it is cheaper to make it once.
+// With matrix instructions a factor that lies in memory is copied to where they read it while they
+// work; one that is made waits for registers, once for every tile of rows. From some tiles on it is
+// cheaper to make it once.
 static bool is_copied(const tc_graph *g, const tc_gnode *x) {
   bool half = x->type == TC_F16 || x->type == TC_BF16;
   return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
 }
 
-void tc_prologues(tc_graph *g) {
+tc_status tc_pass_mark_prologue(tc_graph *g) {
   for (uint32_t n = 0; n < g->n; n++) {
     const tc_gnode *x = &g->node[n];
     if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev) || is_copied(g, x)) continue;
@@ -88,6 +89,7 @@ void tc_prologues(tc_graph *g) {
     for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];
     for (int i = 0; i < w.n && fits; i++) g->node[w.node[i]].prologue = w.leads[i];
   }
+  return TC_OK;
 }
 
 bool tc_prologue_makes(const tc_graph *g, uint32_t n) {

@@ -1,17 +1,27 @@
-// Which factors are kept as products of few rows read them. See prepack_weights.h.
-#include "lowering/graph/prepack_weights.h"
-
+// Prepacked weights: a right operand that stays the same from run to run is kept as matmuls of few
+// rows read it, in panels, so that no run packs it again and its bytes arrive in order. Packing is
+// a view like any other, of which the result is stored: only the order in memory changes, no value.
+//
+//   %2 = matmul f32[1,256] %0 %1         ->    %3 = reshape f32[256,4,64] %1         %4 = permute f32[4,256,64] %3 stored
+//                                              %5 = permute f32[256,4,64] %4         %6 = reshape f32[256,256] %5
+//                                              %2 = matmul f32[1,256] %0 %6
+//
+// In: nodes are simplified; operands may have higher numbers than what reads them. Threads:
+// thread-compatible.
 #include <string.h>
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/graph/mark_prologue.h"
 
-// Rows of a product for which panels are kept: more pack it at little cost. A few read it as fast as memory is, which is as a stream a thread; of parts of rows,
-// as the columns that fall to a thread are, with all that may be asked for ahead, a Zen 4 reads 0.9 of that where its memory is slow, and 0.48 where it is fast
-// (C program, two threads, 170 MB of weights of GPT-2 small in bf16; panels 1.07 to 1.13).
+// Rows of a product for which panels are kept: more pack it at little cost. A few read it as fast
+// as memory is, which is as a stream a thread; of parts of rows, as the columns that fall to a
+// thread are, with all that may be asked for ahead, a Zen 4 reads 0.9 of that where its memory is
+// slow, and 0.48 where it is fast (C program, two threads, 170 MB of weights of GPT-2 small in
+// bf16; panels 1.07 to 1.13).
 #define MOST_ROWS 1024
-// Rows of a product that reads its factor once, wherever that lies. Of such a one, and of at least so many columns, a result that is joined of two is little
-// beside its factor, as the logits of a vocabulary are.
+// Rows of a product that reads its factor once, wherever that lies. Of such a one, and of at least
+// so many columns, a result that is joined of two is little beside its factor, as the logits of a
+// vocabulary are.
 #define FEW_ROWS 6
 #define JOINED_COLUMNS 4096
 #define WIDEST 64  // columns of a panel
@@ -20,7 +30,8 @@
 
 enum { UNKNOWN, NO, YES };
 
-// Whether something is, or may yet be, differentiated: then parameters will change soon, and what is kept of them would be made again for one use.
+// Whether something is, or may yet be, differentiated: then parameters will change soon, and what
+// is kept of them would be made again for one use.
 static bool has_history(const tc_plan *plan) {
   for (uint32_t n = 0; n < plan->n_node; n++)
     if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
@@ -43,15 +54,16 @@ static tc_type type_of_sums(tc_type type) {
   return type == TC_BF16 ? TC_F32 : type;
 }
 
-// Whether the product reads a factor of bf16 as words of two neighbours along k, which it multiplies as pairs, or one after the other where rows are few.
+// Whether the product reads a factor of bf16 as words of two neighbours along k, which it
+// multiplies as pairs, or one after the other where rows are few.
 static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
   return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
 }
 
-// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are few those of whole panels of the widest kind, for every product
-// that reads it alike. 0: none do.
+// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are
+// few those of whole panels of the widest kind, for every product that reads it alike. 0: none do.
 static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
   tc_type sums = type_of_sums(b->type);
@@ -75,7 +87,8 @@ typedef struct way {
   uint64_t there, back;
 } way;
 
-// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels, lanes], in memory as [panels, k / 2, lanes, 2].
+// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels,
+// lanes], in memory as [panels, k / 2, lanes, 2].
 static way way_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
   if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
@@ -105,7 +118,8 @@ static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
   return tc_graph_add(g, &like, TC_OP_MATMUL, &d, 2, (uint32_t[]){like.in[0], b}, 0, 0);
 }
 
-// The product n becomes that of the panels, joined with that of the other columns. False without memory.
+// The product n becomes that of the panels, joined with that of the other columns. False without
+// memory.
 static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
   uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
   if (rest == UINT32_MAX || (in[0] = product_of(g, n, panels)) == UINT32_MAX || (in[1] = product_of(g, n, rest)) == UINT32_MAX) return false;
@@ -116,12 +130,12 @@ static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
   return true;
 }
 
-bool tc_panels(tc_graph *g) {
+tc_status tc_pass_prepack_weights(tc_graph *g) {
   uint32_t n_nodes = g->n;
-  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return true;
+  if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return TC_OK;
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
   uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
-  if (!known || !made) return false;
+  if (!known || !made) return tc_graph_no_memory(g);
   memset(known, UNKNOWN, n_nodes);
   memset(made, 0, n_nodes * sizeof *made);
   for (uint32_t n = 0; n < n_nodes; n++) {
@@ -131,12 +145,12 @@ bool tc_panels(tc_graph *g) {
     g->packs_few |= g->node[n].shape->d.dim[0] <= FEW_ROWS;
     if (!made[b]) {
       uint32_t those = some_columns(g, b, 0, columns);
-      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return false;
+      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return tc_graph_no_memory(g);
     }
     if (columns == g->node[b].shape->d.dim[1])
       g->node[n].in[1] = made[b];
     else if (!join(g, n, made[b]))
-      return false;
+      return tc_graph_no_memory(g);
   }
-  return true;
+  return TC_OK;
 }

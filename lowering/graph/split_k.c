@@ -1,5 +1,7 @@
-// A product whose result has too few tiles to fill a GPU, but many steps of k: k is split into parts that lie side by side, the parts' products are one batch
-// in the accumulators' type, and their sum, in the order of the parts, is the result. Gradients by weights are such, and few rows by a large weight.
+// A product whose result has too few tiles to fill a GPU, but many steps of k: k is split into
+// parts that lie side by side, the parts' products are one batch in the accumulators' type, and
+// their sum, in the order of the parts, is the result. Gradients by weights are such, and few rows
+// by a large weight.
 // Always: where k is cut follows from the shape alone, so that every device adds in the same order.
 #include "lowering/graph/split_k.h"
 
@@ -18,7 +20,8 @@ int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
   return parts;
 }
 
-// Whether axes `from` that one axis of k steps is made of, of which the innermost is `last`, are whole or evenly cut by parts of so many steps.
+// Whether axes `from` that one axis of k steps is made of, of which the innermost is `last`, are
+// whole or evenly cut by parts of so many steps.
 static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps) {
   int64_t inner = 1;
   for (int i = last; i >= 0 && inner < k; i--) {
@@ -28,7 +31,8 @@ static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps)
   return inner == k;
 }
 
-// Whether parts of so many steps of an axis of the node, which views made of others, can still be said as views.
+// Whether parts of so many steps of an axis of the node, which views made of others, can still be
+// said as views.
 static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
@@ -88,7 +92,7 @@ static bool split(tc_graph *g, uint32_t n, int64_t parts) {
   return true;
 }
 
-bool tc_gpu_split_products(tc_graph *g) {
+tc_status tc_pass_split_k(tc_graph *g) {
   for (uint32_t n = 0, end = g->n; n < end; n++) {
     const tc_gnode *x = &g->node[n];
     const tc_dims *d = &x->shape->d;
@@ -96,7 +100,7 @@ bool tc_gpu_split_products(tc_graph *g) {
     int64_t k = g->node[x->in[0]].shape->d.dim[d->rank - 1], rows = d->dim[d->rank - 2], columns = d->dim[d->rank - 1];
     int64_t parts = tc_gpu_parts_of(x->shape->count / (rows * columns), rows, columns, k);
     while (parts > 1 && !(stays_view(g, x->in[0], d->rank - 1, k, k / parts) && stays_view(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
-    if (parts > 1 && !split(g, n, parts)) return false;
+    if (parts > 1 && !split(g, n, parts)) return tc_graph_no_memory(g);
   }
-  return true;
+  return TC_OK;
 }

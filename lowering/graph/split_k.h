@@ -1,4 +1,5 @@
-// Products of few elements and many steps of k, and attention of few rows and many keys, split for a GPU. Threads: thread-compatible.
+// What the passes split_k and split_kv make of matmuls of few elements and many steps of k, and of
+// attention of few rows and many keys, for a GPU.
 #ifndef TC_LOWERING_GRAPH_SPLIT_K_H
 #define TC_LOWERING_GRAPH_SPLIT_K_H
 
@@ -9,13 +10,11 @@
 
 // Parts that k is split into, by shape alone; 1: it is whole.
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k);
-// Makes products of the parts of k, and their sum, of the products that should be split. False without memory.
-bool tc_gpu_split_products(tc_graph *g);
-// The same of rows of attention: parts of their keys, and what weighs them (split_kv.c).
-bool tc_gpu_split_attention(tc_graph *g);
 
-// Of a row of attention that makes parts: attr[3] is 1, heads being outside, and attr[4] how many parts; results have them as their first axis, are of the
-// accumulators' type, and are the mix that is not divided by the sum of weights, and the greatest score, -inf where none is seen, with that sum.
+// Of a row of attention that makes parts: attr[3] is 1, heads being outside, and attr[4] how many
+// parts; results have them as their first axis, are of the accumulators' type, and are the mix that
+// is not divided by the sum of weights, and the greatest score, -inf where none is seen, with that
+// sum.
 #define TC_ATTENTION_ATTRS 5
 #define TC_GPU_KEYS 64  // that every chunk of keys divides
 

@@ -1,8 +1,11 @@
-// Attention of few query rows against many keys has one block of a GPU to a key head, each of which would go through all keys. So keys are split into parts
-// that lie side by side: a kernel makes each part's mix of values, which is not divided by its sum of weights yet, with that sum and the greatest score; what
-// follows weighs the parts, in their order. Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023).
-// Always: where keys are cut follows from the shape alone, so that every device adds in the same order; how many keys there are of those that there is room
-// for is an argument of the kernel, as without parts.
+// Attention of few query rows against many keys has one block of a GPU to a key head, each of which
+// would go through all keys. So keys are split into parts that lie side by side: a kernel makes
+// each part's mix of values, which is not divided by its sum of weights yet, with that sum and the
+// greatest score; what follows weighs the parts, in their order. Source: Flash-Decoding (Dao,
+// Haziza, Massa, Sizov 2023).
+// Always: where keys are cut follows from the shape alone, so that every device adds in the same
+// order; how many keys there are of those that there is room for is an argument of the kernel, as
+// without parts.
 #include "lowering/graph/split_k.h"
 
 #include <string.h>
@@ -185,17 +188,17 @@ static bool split_out(tc_graph *g, uint32_t n, uint32_t end, int64_t parts) {
   return s.ok;
 }
 
-bool tc_gpu_split_attention(tc_graph *g) {
+tc_status tc_pass_split_kv(tc_graph *g) {
   uint32_t end = g->n;
   for (uint32_t n = 0; n < end; n++) {
     int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION) ? parts_of(g, &g->node[n]) : 1;
-    if (parts > 1 && !split_out(g, n, end, parts)) return false;
+    if (parts > 1 && !split_out(g, n, end, parts)) return tc_graph_no_memory(g);
   }
   for (uint32_t n = 0; n < end; n++) {  // those that no mix is asked of
     int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION_LSE) ? parts_of(g, &g->node[n]) : 1;
     split s = {.g = g, .like = g->node[n], .ok = true};
     if (parts > 1) become_sums(&s, n, part_sums(&s, n, parts));
-    if (!s.ok) return false;
+    if (!s.ok) return tc_graph_no_memory(g);
   }
-  return true;
+  return TC_OK;
 }

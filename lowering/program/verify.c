@@ -11,7 +11,7 @@
 #include "lowering/jit/compiler.h"
 #include "lowering/graph/graph.h"
 #include "lowering/pipeline.h"
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 

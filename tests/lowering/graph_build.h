@@ -9,6 +9,11 @@
 #include "lowering/emit/emitter.h"
 #include "lowering/graph/split_k.h"
 
+// Passes, as lowering/pipeline.c lists them.
+tc_status tc_pass_mark_prologue(tc_graph *g);
+tc_status tc_pass_split_k(tc_graph *g);
+tc_status tc_pass_split_kv(tc_graph *g);
+
 enum { MOST_NODES = 64 };
 
 // A graph made by hand: leaves, what is made of them, and what is wanted.
@@ -112,7 +117,7 @@ __attribute__((unused)) static void order_from(work *w, uint32_t n) {
 // As a graph's rows of attention are split.
 __attribute__((unused)) static bool split_attention(work *w) {
   w->g.arena = &w->arena;
-  if (!tc_gpu_split_attention(&w->g)) return false;
+  if (tc_pass_split_kv(&w->g) != TC_OK) return false;
   w->g.n_order = 0;
   for (uint32_t n = 0; n < w->g.n; n++) w->g.node[n].n_readers = 0;
   for (uint32_t n = 0; n < w->g.n; n++)

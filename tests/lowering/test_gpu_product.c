@@ -393,7 +393,7 @@ static int made_by_products(tc_type type, int64_t rows) {
   int n = 0;
   build_scaled(&w, type, rows, 64, 64, false, false);
   w.g.target = ampere;
-  tc_prologues(&w.g);
+  cr_assert_eq(tc_pass_mark_prologue(&w.g), TC_OK);
   for (uint32_t i = 0; i < w.g.n; i++) n += w.g.node[i].prologue != 0;
   release(&w);
   return n;
@@ -437,7 +437,7 @@ static int split_all(work *w) {
   uint32_t before = w->g.n;
   bool done[MOST_NODES] = {false};
   w->g.arena = &w->arena;
-  cr_assert(tc_gpu_split_products(&w->g));
+  cr_assert_eq(tc_pass_split_k(&w->g), TC_OK);
   cr_assert_leq(w->g.n, MOST_NODES);
   w->g.n_order = 0;
   for (uint32_t n = 0; n < w->g.n; n++)

@@ -23,7 +23,7 @@
 #include "lowering/emit/attention/tile.h"
 #include "lowering/tiling/gemm.h"
 #include "lowering/jit/compiler.h"
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 #include "runtime/options.h"
 
 #define KEYS 512  // of a block, forward; half of it for heads longer than LONG_HEAD, and half again backward

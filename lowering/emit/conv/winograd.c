@@ -8,7 +8,7 @@
 // has the roles of outputs and channels changed, and each window is read from its end.
 // Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between
 // -1 and 1.
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 
 #include <string.h>
 
@@ -227,31 +227,4 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   end(s);
   s->x->extent = n->shape->d.dim[0] * channels;
   s->x->work = (double)n->shape->count * (tc_compiler_vector_bytes() == 64 ? 0.5 : 1);
-}
-
-int64_t tc_winograd_panel(int64_t outputs) {
-  int64_t best = 64;
-  for (int64_t panel = 64; panel >= 16; panel /= 2)
-    if (tc_ceil_div(outputs, panel) * panel * 11 < tc_ceil_div(outputs, best) * best * 10) best = panel;
-  return best;
-}
-
-static double cost(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {
-  double places = m == 0 ? 9 : (m + 2) * (m + 2), c = (double)image->dim[3];
-  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
-  double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
-  return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
-}
-
-bool tc_winograd_allowed(void) {
-  return tc_options_get()->winograd && !tc_options_get()->strict;
-}
-
-int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
-  if (image->dim[3] % TC_WLANES || o % TC_WLANES || image->dim[3] > TC_CHAIN_WHOLE) return 0;  // sums over channels are one chain
-  double least = 0.9 * cost(0, image, p, q, o);
-  int best = 0;
-  for (int m = 2; m <= 4; m += 2)
-    if (cost(m, image, p, q, o) < least) least = cost(m, image, p, q, o), best = m;
-  return best;
 }

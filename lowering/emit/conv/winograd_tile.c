@@ -106,11 +106,6 @@ double tc_wwork(double flops) {
 
 // ---- tiles ----
 
-tc_wtiles tc_wtiles_of(int m, int64_t images, int64_t p, int64_t q) {
-  int64_t across = tc_ceil_div(q, m);
-  return (tc_wtiles){m, m + 2, images, p, q, across, images * tc_ceil_div(p, m) * across};
-}
-
 tc_wplace tc_wplace_of(tc_ex *s, const tc_wtiles *by, tc_val tile) {
   int64_t down = tc_ceil_div(by->p, by->m);
   tc_val row = bin(s, TC_N_DIV, tile, i64(s, by->across)), column = bin(s, TC_N_REM, tile, i64(s, by->across));

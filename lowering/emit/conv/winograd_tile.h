@@ -8,18 +8,10 @@
 
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
+#include "lowering/tiling/winograd.h"
 
-#define TC_WLANES 16  // channels transformed at once
 #define TC_WMOST 6  // values of a side
-#define TC_WTAPS 9
 #define TC_WPITCH_MORE 16  // elements that keep rows or places from lying a power of two apart, where all of them would share lines of the cache
-
-// Tiles of m x m pixels of [images, p, q].
-typedef struct tc_wtiles {
-  int m, alpha;  // alpha: m + 2
-  int64_t images, p, q;
-  int64_t across, n;  // tiles in a row of an image, and in all
-} tc_wtiles;
 
 // One side of a tile, d, in place.
 typedef void tc_wside(tc_ex *s, int m, tc_val *d);
@@ -35,7 +27,6 @@ typedef struct tc_wsource {
   int64_t pitch, place;  // elements from tile to tile, and from place to place
 } tc_wsource;
 
-tc_wtiles tc_wtiles_of(int m, int64_t images, int64_t p, int64_t q);
 // The operand as a source of all its channels; false if it must be stored first, which the expansion then says.
 bool tc_wsource_find(tc_ex *s, uint32_t node, int k, tc_wsource *out);
 // Reads and transforms tiles [first, last), which are the tile's first ones.
@@ -67,9 +58,6 @@ tc_wside tc_wside_outputs;  // A: m outputs to alpha
 tc_wside tc_wside_taps;  // G: 3 taps to alpha
 tc_wside tc_wside_by_taps;  // G, turned: alpha to 3 taps
 
-static inline int64_t wplaces(const tc_wtiles *by) {
-  return (int64_t)by->alpha * by->alpha;
-}
 static inline tc_val wload(tc_ex *s, int buf, int lanes, tc_val at, tc_val mask) {
   return tc_emit_raw(&s->e, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
 }

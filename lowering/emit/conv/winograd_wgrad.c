@@ -9,17 +9,12 @@
 // The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, against the largest of the result; docs/design.md.
 #include "lowering/jit/compiler.h"
-#include "lowering/emit/conv/winograd.h"
+#include "lowering/tiling/winograd.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define MOST_SIDE 64  // channels or outputs of a unit
 #define MOST_TILES 64  // of a block
-#define LEAST_OF_PART 128  // tiles
-#define MOST_OF_PART 1024
-#define ENOUGH 16  // units of MOST_SIDE by MOST_SIDE
-#define WORTH_IT 0.8  // of direct sums' operations; estimates are no better than that
 #define LEAST_CACHE (INT64_C(512) << 10)
 
 typedef struct gradient {
@@ -110,13 +105,6 @@ static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
 
 // ---- what and how much ----
 
-// The most sixteens that divide n into parts of at most `most`.
-static int64_t side_of(int64_t n, int64_t most) {
-  int64_t side = most;
-  while (n % side) side -= TC_WLANES;
-  return side;
-}
-
 static int64_t sums_bytes(const gradient *x) {
   return wplaces(&x->by) * 4 * x->channels * x->outputs;
 }
@@ -124,14 +112,14 @@ static int64_t sums_bytes(const gradient *x) {
 // Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M in three quarters of it, and each thread has a unit.
 static void choose_unit(gradient *x) {
   int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
-  x->channels = side_of(x->c, MOST_SIDE), x->outputs = side_of(x->o, MOST_SIDE);
+  x->channels = tc_wside_of(x->c, TC_WINOGRAD_MOST_SIDE), x->outputs = tc_wside_of(x->o, TC_WINOGRAD_MOST_SIDE);
   for (;;) {
     int64_t units = x->parts * (x->c / x->channels) * (x->o / x->outputs);
     bool fits = units >= tc_team_threads() && sums_bytes(x) <= cache / 4 * 3;
     bool wide = x->outputs > x->channels;
     int64_t *side = wide ? &x->outputs : &x->channels;
     if (fits || *side == TC_WLANES) break;
-    *side = side_of(wide ? x->o : x->c, *side - TC_WLANES);
+    *side = tc_wside_of(wide ? x->o : x->c, *side - TC_WLANES);
   }
   int64_t room = (cache - sums_bytes(x)) / (wplaces(&x->by) * 4 * (x->channels + x->outputs));
   x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
@@ -151,11 +139,6 @@ static void choose_blocks(gradient *x) {
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
-}
-
-// Of units of c channels by o outputs: transforming a value takes some 16 operations a place, a sum 32.
-static double flops_of(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o) {
-  return (double)wplaces(by) * ((double)(by->n * (2 * c * o + 16 * (c + o))) + (double)(32 * c * o * parts));
 }
 
 void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
@@ -187,30 +170,5 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  s->x->work = tc_wwork(flops_of(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
-}
-
-int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
-  int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
-  int64_t units = tc_ceil_div(image->dim[3], MOST_SIDE) * tc_ceil_div(result->dim[3], MOST_SIDE);
-  int64_t wanted = TC_MAX_OF(TC_MIN(ENOUGH / units, n / LEAST_OF_PART), 1);
-  wanted = TC_MAX_OF(wanted, tc_ceil_div(n, MOST_OF_PART));
-  return tc_ceil_div(n, tc_ceil_div(n, wanted));
-}
-
-// Of one unit; all take the same.
-static double cost(int m, const tc_dims *image, const tc_dims *result) {
-  int64_t c = side_of(image->dim[3], MOST_SIDE), o = side_of(result->dim[3], MOST_SIDE);
-  if (m == 0) return (double)(2 * TC_WTAPS * image->dim[0] * result->dim[1] * result->dim[2]) * (double)(c * o);
-  tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
-  return flops_of(&by, tc_winograd_gradient_parts(m, image, result), c, o);
-}
-
-int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
-  if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
-  double least = WORTH_IT * cost(0, image, result);
-  int best = 0;
-  for (int m = 2; m <= 4; m += 2)
-    if (cost(m, image, result) < least) least = cost(m, image, result), best = m;
-  return best;
+  s->x->work = tc_wwork(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }

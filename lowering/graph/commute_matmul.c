@@ -1,0 +1,172 @@
+// Matmuls whose result's last axis, as a convolution's channels, is permuted in front of others are
+// made in that order: [n, o, p] = [n, o, k] by [n, k, p], where it was [n p, o] = [n p, k] by [k,
+// o], with the elementwise work between, if the left operand lies so that this reads it in place.
+// The same sums in the same order.
+//
+//   %2 = matmul f32[128,8] %0 %1
+//   %3 = reshape f32[2,64,8] %2                   ->    %7 = matmul f32[2,8,64] %5 %6
+//   %4 = permute f32[2,8,64] %3 axes 0,2,1              %4 = detach f32[2,8,64] %7
+//
+// In: convolutions are expanded. Threads: thread-compatible.
+#include <string.h>
+
+#include "lowering/graph/match_direct_conv.h"
+#include "lowering/graph/permute.h"
+#include "lowering/graph/view.h"
+
+#define DEEPEST 32  // elementwise work between a product and the move of its result
+// Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle
+// steps for each, where the last panel is not full. Times the old way over times so, on a Xeon at
+// two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
+// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10,
+// 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9 (20).
+#define LEAST_COLUMNS 64
+#define MOST_IDLE 32
+
+// A move that nothing cancelled, of the last axis of a product's result in front of others: [n..,
+// p.., o] as [n.., o, p..].
+typedef struct edge {
+  tc_graph *g;
+  const uint32_t *n_uses;
+  int rank;
+  uint64_t order, back;  // the move, and the one that undoes it
+  int64_t batch, columns;  // of the product made the other way: extents of n.. and p..
+} edge;
+
+static bool edge_of(tc_graph *g, const uint32_t *n_uses, uint32_t n, edge *e) {
+  const tc_gnode *x = &g->node[n];
+  const tc_dims *d = &g->node[x->in[0]].shape->d;
+  int last = x->shape->d.rank - 1, to = 0;
+  while (to < last && tc_permute_axis(x->attr[0], to) == to) to++;
+  for (int i = to; i <= last; i++)
+    if (tc_permute_axis(x->attr[0], i) != (i == to ? last : i - 1)) return false;
+  *e = (edge){g, n_uses, last + 1, x->attr[0], tc_permute_inverse(x->attr[0], last + 1), 1, 1};
+  for (int i = 0; i < last; i++) *(i < to ? &e->batch : &e->columns) *= d->dim[i];
+  return true;
+}
+
+static bool fills_panels(const edge *e, int64_t k) {
+  int64_t idle = (LEAST_COLUMNS - e->columns % LEAST_COLUMNS) % LEAST_COLUMNS;
+  return e->columns >= LEAST_COLUMNS && idle * k <= MOST_IDLE * e->columns;
+}
+
+// Whether the left factor of the product of edge e, [batch * columns, k], lies so that a product
+// made the other way reads its columns side by side, with nothing to pack or turn.
+static bool lies_other_way(const edge *e, uint32_t n) {
+  const tc_gnode *x = &e->g->node[n];
+  tc_extents ext = {{e->batch, 1, e->columns, x->shape->d.dim[1]}};
+  tc_index here[TC_MAX_RANK] = {tc_ix_const(0), tc_ix_range(TC_RANGE_K0)}, next[TC_MAX_RANK], columns = tc_ix_range(TC_RANGE_K), images, flat;
+  int64_t stride;
+  images = tc_ix_range(TC_RANGE_A);
+  if (!tc_ix_add(&here[0], &images, e->columns) || !tc_ix_add(&here[0], &columns, 1)) return false;
+  tc_ix_simplify(&here[0], &ext);
+  for (; x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE; x = &e->g->node[n]) {
+    bool view = x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH || x->op == TC_OP_PERMUTE || x->op == TC_OP_SLICE || x->op == TC_OP_WINDOW;
+    if (!view) break;
+    if (!tc_view_operand(e->g, n, 0, here, &ext, next)) return false;
+    memcpy(here, next, sizeof here);
+    n = x->in[0];
+  }
+  if (!tc_ix_flatten(here, &x->shape->d, &ext, &flat) || !tc_ix_take_stride(&flat, TC_RANGE_K0, &stride)) return false;
+  return tc_ix_take_stride(&flat, TC_RANGE_K, &stride) && stride == 1;
+}
+
+// Whether product n is of a convolution that has a kernel for this.
+static bool is_direct(const edge *e, uint32_t n) {
+  return e->rank == 4 && e->batch * e->columns == e->g->node[n].shape->d.dim[0] && tc_direct_fits(e->g, n, e->batch);
+}
+
+// Whether operand n is turned by a view of it: a small one, or what was moved the other way.
+static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
+  const tc_gnode *y = &e->g->node[n];
+  return y->shape->count * 4 <= x->shape->count || (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
+}
+
+// The product that n is made of, alone and read by nothing else, in elementwise work and reshapes;
+// UINT32_MAX: there is none, or it is better left.
+static uint32_t product_of(const edge *e, uint32_t n, int depth) {
+  const tc_gnode *x = &e->g->node[n];
+  uint32_t found = UINT32_MAX;
+  if (e->n_uses[n] != 1 || depth == DEEPEST) return UINT32_MAX;
+  if (tc_permute_commutes(x)) {
+    for (int k = 0; k < x->n_in; k++) {
+      if (is_beside(e, x, x->in[k])) continue;
+      if (found != UINT32_MAX || e->g->node[x->in[k]].shape != x->shape) return UINT32_MAX;
+      found = product_of(e, x->in[k], depth + 1);
+      if (found == UINT32_MAX) return found;
+    }
+    return found;
+  }
+  int64_t o = x->shape->d.dim[e->rank - 1];
+  if (x->op != TC_OP_RESHAPE) return UINT32_MAX;
+  while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
+  x = &e->g->node[n];
+  bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
+  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0])));
+  return fits ? n : UINT32_MAX;
+}
+
+// The product as [batch, o, columns]: the same sums in the same order.
+static uint32_t other_way(const edge *e, uint32_t product) {
+  tc_graph *g = e->g;
+  if (is_direct(e, product)) return tc_direct_add(g, product);
+  const tc_gnode like = g->node[product], a = g->node[like.in[0]], b = g->node[like.in[1]];
+  int64_t k = a.shape->d.dim[1], o = b.shape->d.dim[1];
+  tc_dims turned = TC_SHAPE(o, k), weights = TC_SHAPE(e->batch, o, k), images = TC_SHAPE(e->batch, e->columns, k);
+  tc_dims in_rows = TC_SHAPE(e->batch, k, e->columns), made = TC_SHAPE(e->batch, o, e->columns);
+  uint32_t in[2];
+  in[0] = tc_graph_add(g, &b, TC_OP_PERMUTE, &turned, 1, &like.in[1], 1, 0x0001);
+  if (in[0] != UINT32_MAX) in[0] = tc_graph_add(g, &b, TC_OP_EXPAND, &weights, 1, &in[0], 0, 0);
+  in[1] = tc_graph_add(g, &a, TC_OP_RESHAPE, &images, 1, &like.in[0], 0, 0);
+  if (in[1] != UINT32_MAX) in[1] = tc_graph_add(g, &a, TC_OP_PERMUTE, &in_rows, 1, &in[1], 1, 0x010200);
+  return in[0] == UINT32_MAX || in[1] == UINT32_MAX ? UINT32_MAX : tc_graph_add(g, &like, TC_OP_MATMUL, &made, 2, in, 0, 0);
+}
+
+// n, moved by moving what it is made of.
+static uint32_t moved_before(const edge *e, uint32_t n, uint32_t product) {
+  const tc_gnode x = e->g->node[n];
+  tc_dims d = x.shape->d;
+  uint32_t in[3];
+  bool ok = true;
+  for (int i = 0; i < e->rank; i++) d.dim[i] = x.shape->d.dim[tc_permute_axis(e->order, i)];
+  if (x.op == TC_OP_RESHAPE) {
+    in[0] = other_way(e, product);
+    return in[0] == UINT32_MAX ? in[0] : tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
+  }
+  for (int k = 0; k < x.n_in && ok; k++) {
+    in[k] = is_beside(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : moved_before(e, x.in[k], product);
+    ok = ok && in[k] != UINT32_MAX;
+  }
+  return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : UINT32_MAX;
+}
+
+// How often each node is read on the way to an output, being one counted too.
+static bool count_uses(const tc_graph *g, uint32_t *n_uses) {
+  uint32_t *stack = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *stack), depth = 0;
+  if (!stack) return false;
+  memset(n_uses, 0, g->n * sizeof *n_uses);
+  for (uint32_t n = 0; n < g->n; n++)
+    if (g->node[n].out != TC_LEAF_NONE) n_uses[n] = 1, stack[depth++] = n;
+  while (depth) {
+    const tc_gnode *x = &g->node[stack[--depth]];
+    for (int k = 0; k < x->n_in; k++)
+      if (n_uses[x->in[k]]++ == 0) stack[depth++] = x->in[k];
+  }
+  return true;
+}
+
+tc_status tc_pass_commute_matmul(tc_graph *g) {
+  uint32_t n_nodes = g->n, *n_uses = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *n_uses);
+  if (!n_uses || !count_uses(g, n_uses)) return tc_graph_no_memory(g);
+  for (uint32_t n = 0; n < n_nodes; n++) {
+    edge e;
+    if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
+    uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : UINT32_MAX;
+    if (product == UINT32_MAX) continue;
+    uint32_t moved = moved_before(&e, g->node[n].in[0], product);
+    if (moved == UINT32_MAX) return tc_graph_no_memory(g);
+    tc_gnode *x = &g->node[n];
+    x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;
+  }
+  return TC_OK;
+}

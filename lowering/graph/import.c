@@ -1,0 +1,46 @@
+// Import: a plan's records become nodes of the same numbers.
+//
+//   plan   ->  %0 = leaf f32[4] leaf 0            graph
+//              %1 = exp f32[4] %0 out 0
+//
+// Always: operands come before what reads them. ASSIGN's second operand, whose value it takes the
+// place of, is no operand here but `old`.
+// Threads: thread-compatible. Owns nothing: all is the arena's.
+#include <string.h>
+
+#include "lowering/graph/graph.h"
+
+static bool decode_records(tc_graph *g) {
+  const tc_plan *p = g->plan;
+  for (uint32_t n = 0; n < p->n_node; n++) {
+    const tc_rec *r = tc_plan_rec(p, n);
+    tc_gnode *x = &g->node[n];
+    int n_in = tc_rec_arity(r);
+    *x = (tc_gnode){.op = tc_rec_op(r),
+                    .type = (tc_type)r->dtype,
+                    .dev = (tc_device)p->dev[n],
+                    .shape = tc_dims_at(r->shape),
+                    .n_in = n_in,
+                    .attr = tc_rec_attr(r),
+                    .arg = p->arg_at[n],
+                    .n_arg = (int)tc_rec_args(r),
+                    .leaf = p->leaf_of[n],
+                    .out = p->out_of[n]};
+    x->n_attr = r->n_extra - (tc_op_arity[x->op] > 2 ? (n_in + 1) / 2 : 0);
+    if (!(x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]))) return false;
+    memcpy(x->in, tc_rec_in(r), (size_t)n_in * sizeof x->in[0]);
+    if (x->op == TC_OP_POOL) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0;  // of the image there is nothing to read
+    x->parameter = x->stays = x->leaf != TC_LEAF_NONE && (p->flag[n] & TC_NODE_WANT);
+    if (x->op == TC_OP_ASSIGN) x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false, g->node[x->old].stays = true;
+    if (tc_graph_is_zeros(x)) x->op = TC_OP_FULL, x->n_in = x->n_attr = x->n_arg = 0;
+  }
+  g->n = p->n_node;
+  return true;
+}
+
+tc_status tc_graph_import(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
+  *g = (tc_graph){.arena = arena, .plan = plan, .cap = plan->n_node * 8 + 64};
+  TC_TRY(tc_target_of(plan->n_node ? (tc_device)plan->dev[0] : TC_DEVICE_CPU, &g->target));
+  g->node = tc_arena_alloc(arena, g->cap * sizeof g->node[0]);
+  return g->node && decode_records(g) ? TC_OK : tc_graph_no_memory(g);
+}

@@ -1,0 +1,15 @@
+// Convolutions of few channels, such as those of a picture, whose result is wanted channels first:
+// which products they are. Their kernel: lowering/emit/conv/direct.c.
+#ifndef TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
+#define TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
+
+#include "lowering/graph/graph.h"
+
+// Whether node n is the product that a two-dimensional convolution of so many images was made, of
+// so few channels that this kernel does it.
+bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
+// That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
+// UINT32_MAX without memory.
+uint32_t tc_direct_add(tc_graph *g, uint32_t n);
+
+#endif

@@ -1,0 +1,128 @@
+// From a program's steps to their kernels. See compile.h.
+#include "lowering/program/compile.h"
+
+#include <string.h>
+
+#include "lowering/autotune/tune_gemm.h"
+#include "lowering/program/gpu/launches.h"
+#include "runtime/hash.h"
+#include "runtime/options.h"
+#include "runtime/watch.h"
+
+// A product in the cut that tuning found. Without memory it stays as the model has it.
+static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
+  tc_cut cut;
+  tc_expansion e;
+  tc_arena_reset(&b->expansion);
+  if (!tc_tune(&s->draft->product, &b->gr, s->draft->group, &b->expansion, &cut)) return;
+  tc_error_mark before = tc_error_now();
+  tc_status st = tc_expand_group(&e, &b->gr, s->draft->group, &cut, &b->expansion);
+  if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
+    (void)tc_steps_fill(b, p, s, &e);  // its places are there already
+  else if (st == TC_OK)
+    tc_nest_destroy(&e.nest);
+  (void)tc_error_tell(before);
+}
+
+// Whether the places and scalars of the step are those of the expansion.
+static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_expansion *e) {
+  bool same = e->n_buf == s->n_bind && e->n_num == s->n_num;
+  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_group_root(&b->gr, e->buf[i])];
+  for (uint32_t i = 0; i < e->n_num && same; i++) {
+    const tc_num_source *x = &p->num[s->first_num + i];
+    same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
+  }
+  return same;
+}
+
+// What else a product's rows must have in common for one nest to do for any number of them.
+static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
+  const uint64_t of[] = {place, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
+  return tc_hash_bytes(of, sizeof of).lo;
+}
+
+// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without
+// memory it gets none.
+static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
+  tc_expansion e;
+  tc_draft *d = s->draft;
+  int64_t general = tc_options_get()->general_kernels;
+  if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
+  if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
+  tc_arena_reset(&b->expansion);
+  if (tc_expand_any_rows(&e, &b->gr, d->group, d->units, &b->expansion) != TC_OK) return;
+  d->general = (tc_general){.nest = e.nest, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
+  if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
+  if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);
+}
+
+uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < g->n; i++) n += 1 + (size_t)g->node[i].n_in;
+  uint64_t *word = tc_arena_alloc(arena, n * sizeof *word), *w = word;
+  if (!word) return 0;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const tc_gnode *x = &g->node[i];
+    *w++ = (uint64_t)x->op << 32 | (uint64_t)x->type << 24 | (uint64_t)x->shape->d.rank << 16 | (uint64_t)x->n_in;
+    for (int k = 0; k < x->n_in; k++) *w++ = x->in[k];
+  }
+  return tc_hash_bytes(word, n * sizeof *word).lo;
+}
+
+void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_step *s = &p->step[i];
+    if (!s->draft || !s->draft->is_product) continue;
+    if (tc_options_get()->autotune) tune_step(b, p, s);
+    if (graph) generalize_step(b, p, s, graph + s->draft->product_node);
+  }
+}
+
+static uint32_t count_drafts(const tc_program *p) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].draft != NULL;
+  return n;
+}
+
+// One that is of the same place of a like graph as another is of its family: the place is the first
+// node that it stores.
+static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_kernel_wish *next) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    const tc_step *s = &p->step[i];
+    if (!s->draft) continue;
+    uint64_t place = graph ? graph + s->node : 0;
+    *next++ = (tc_kernel_wish){.nest = &s->draft->nest, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
+  }
+  return next;
+}
+
+static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *made) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_step *s = &p->step[i];
+    if (!s->draft) continue;
+    s->kernel = made++->kernel;
+    tc_steps_drop_draft(s);
+    p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
+  }
+  return made;
+}
+
+tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
+  tc_program *p = b->p, *q = p->prepare;
+  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
+  uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
+  tc_arena_reset(&b->expansion);
+  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *wish);
+  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  tc_kernel_wish *next = wish_for_steps(q, graph, wish_for_steps(p, graph, wish));
+  if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
+  for (uint32_t i = 0; i < 32; i++)
+    if (own >> i & 1) wish[n++] = (tc_kernel_wish){.own = i};
+  tc_watch_doing("compiling", n, "kernels");
+  if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
+  b->plan->n_compiled += compiled;
+  const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));
+  if (!p->gpu) return TC_OK;
+  TC_TRY(tc_gpu_launches_finish(p->gpu, made));
+  return tc_gpu_launches_finish(q->gpu, NULL);  // which has no rows
+}

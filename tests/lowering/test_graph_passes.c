@@ -1,0 +1,218 @@
+// Each pass of the graph by text: tests/lowering/graph/PASS.cases holds traces and the graph that
+// each is after that pass (lowering/pipeline.c has the order). Every pass has three cases at least,
+// and one of them is a graph that it leaves alone.
+//   test-lowering-graph_passes             compares; what differs is shown line by line
+//   test-lowering-graph_passes --update    writes what the passes make into the files; look at the difference before it is committed
+//
+// A case, of which lines that begin with # are remarks:
+//   case: what it shows
+//   target: gpu                 or no such line: a CPU; passes do not ask the device, so none is needed
+//   trace ... end               as lazy/text/text.h has it; leaves without data are zeros
+//   ---
+//   changed                     or unchanged, by the pass
+//   %0 = leaf f32[4] leaf 0     the graph after it, as tc_graph_print writes it
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <glob.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lazy/text/text.h"
+#include "lowering/pipeline.h"
+#include "runtime/options.h"
+
+#define FOLDER "tests/lowering/graph/"
+enum { LEAST_CASES = 3, MOST_LINES = 400 };
+
+static const tc_target gpu = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+
+// ---- files ----
+
+static char *read_file(const char *path) {
+  FILE *in = fopen(path, "r");
+  cr_assert(in != NULL, "%s cannot be opened: every pass has cases", path);
+  char *text = NULL;
+  size_t n = 0;
+  if (getdelim(&text, &n, 0, in) < 0) text = calloc(1, 1);
+  fclose(in);
+  return text;
+}
+
+static void write_file(const char *path, const char *text) {
+  FILE *out = fopen(path, "w");
+  cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s cannot be written", path);
+}
+
+// The line that begins with `word`, from `text` up to `end`; NULL: there is none.
+static const char *find_line(const char *text, const char *end, const char *word) {
+  for (const char *at = text; at && at < end; at = strchr(at, '\n'), at += at != NULL)
+    if (strncmp(at, word, strlen(word)) == 0) return at;
+  return NULL;
+}
+
+// ---- what differs ----
+
+static int split_lines(char *text, char **line) {
+  int n = 0;
+  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save)) line[n++] = l;
+  return n;
+}
+
+// Lines that are expected with -, those that are there with +, common ones as they are: by the
+// longest common sequence.
+static void print_difference(const char *want_text, const char *got_text) {
+  static int common[MOST_LINES + 1][MOST_LINES + 1];
+  char *want[MOST_LINES], *got[MOST_LINES], *a = strdup(want_text), *b = strdup(got_text);
+  int n = split_lines(a, want), m = split_lines(b, got), i = 0, k = 0;
+  memset(common, 0, sizeof common);
+  for (int x = n - 1; x >= 0; x--)
+    for (int y = m - 1; y >= 0; y--)
+      common[x][y] = strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
+  while (i < n || k < m) {
+    if (i < n && k < m && strcmp(want[i], got[k]) == 0)
+      fprintf(stderr, "    %s\n", want[i++]), k++;
+    else if (k == m || (i < n && common[i + 1][k] >= common[i][k + 1]))
+      fprintf(stderr, "  - %s\n", want[i++]);
+    else
+      fprintf(stderr, "  + %s\n", got[k++]);
+  }
+  free(a), free(b);
+}
+
+// ---- graphs ----
+
+// The graph of the plan after the passes up to `last`; NULL: after none.
+static char *graph_after(const tc_plan *plan, const char *last, bool for_gpu) {
+  tc_arena arena = {0};
+  tc_graph g;
+  char *text = NULL;
+  size_t bytes;
+  cr_assert_eq(tc_graph_import(&g, plan, &arena), TC_OK, "%s", tc_last_error()->message);
+  if (for_gpu) g.target = gpu;
+  if (last) cr_assert_eq(tc_graph_run_passes(&g, last), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_graph_verify(&g, last ? last : "import"), TC_OK, "%s", tc_last_error()->message);
+  FILE *out = open_memstream(&text, &bytes);
+  tc_graph_print(&g, out);
+  fclose(out);
+  tc_graph_fini(&g);
+  tc_arena_fini(&arena);
+  return text;
+}
+
+// Runs the trace for its plan, which is the thread's latest one then.
+static tc_plan *plan_of(tc_text *x, tc_tensor *out) {
+  for (uint32_t n = 0; n < x->n; n++)
+    if (x->node[n].op == TC_OP_LEAF && !x->node[n].data)
+      x->node[n].data = tc_arena_alloc(&x->arena, (size_t)tc_dims_count(&x->node[n].dims) * tc_type_bytes(x->node[n].type) + 1);
+  cr_assert_eq(tc_text_run(x, out), TC_OK, "%s: %s", x->title, tc_last_error()->message);
+  tc_plan *plan = tc_trace_mine->latest[(tc_trace_mine->next_latest - 1) % TC_LATEST_PLANS];
+  cr_assert(plan && plan->n_node == x->n, "%s has no plan of its own", x->title);
+  return plan;
+}
+
+// "changed" or "unchanged", and the graph after the pass.
+static char *made_by(const char *pass, const char *before, const char *trace, bool for_gpu) {
+  tc_text x;
+  char *text = NULL;
+  cr_assert_eq(tc_text_read(&x, &trace), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_not_null(x.title, "a case has no trace");
+  tc_tensor *out = calloc(x.n + 1, sizeof *out);
+  const tc_plan *plan = plan_of(&x, out);
+  char *was = graph_after(plan, before, for_gpu), *is = graph_after(plan, pass, for_gpu);
+  cr_assert(asprintf(&text, "%s\n%s", strcmp(was, is) ? "changed" : "unchanged", is) > 0);
+  for (uint32_t n = 0; n < x.n; n++) tc_release(out[n]);
+  free(was), free(is), free(out);
+  tc_text_fini(&x);
+  return text;
+}
+
+// ---- a pass ----
+
+typedef struct tally {
+  int n, n_unchanged, n_differing;
+} tally;
+
+// One case, from `text` to `end`, of which the pass's text goes to `out`.
+static void check_case(const char *pass, const char *before, const char *text, const char *end, FILE *out, tally *of) {
+  const char *trace = find_line(text, end, "trace "), *rule = find_line(text, end, "---\n"), *want_at = rule ? rule + 4 : end;
+  cr_assert(trace && rule, "%s: a case has a trace and a line of ---: %.*s", pass, (int)strcspn(text, "\n"), text);
+  const char *target = find_line(text, trace, "target: gpu");
+  char *want = strndup(want_at, (size_t)(end - want_at)), *got = made_by(pass, before, trace, target != NULL);
+  for (size_t n = strlen(want); n > 1 && want[n - 1] == '\n' && want[n - 2] == '\n'; n--) want[n - 1] = 0;
+  of->n++, of->n_unchanged += strncmp(got, "unchanged", 9) == 0;
+  if (strcmp(want, got) != 0 && ++of->n_differing) {
+    fprintf(stderr, "%s%s.cases, %.*s\n", FOLDER, pass, (int)strcspn(text, "\n"), text);
+    print_difference(want, got);
+  }
+  fprintf(out, "%.*s%s%s", (int)(want_at - text), text, got, *end ? "\n" : "");
+  free(want), free(got);
+}
+
+static void check_pass(const char *pass, const char *before) {
+  char path[200], *new_text = NULL;
+  size_t bytes;
+  tally of = {0};
+  snprintf(path, sizeof path, FOLDER "%s.cases", pass);
+  char *text = read_file(path), *end = text + strlen(text);
+  FILE *out = open_memstream(&new_text, &bytes);
+  const char *at = find_line(text, end, "case: ");
+  if (at) fprintf(out, "%.*s", (int)(at - text), text);
+  for (const char *next; at; at = next) {
+    const char *more = strstr(at, "\ncase: ");
+    next = more ? more + 1 : NULL;
+    check_case(pass, before, at, next ? next : end, out, &of);
+  }
+  fclose(out);
+  bool update = getenv("TC_TEST_UPDATE") != NULL;
+  if (update && of.n_differing) write_file(path, new_text);
+  cr_expect(update || of.n_differing == 0, "%s: %d of %d cases differ; --update writes them anew", path, of.n_differing, of.n);
+  cr_expect(of.n >= LEAST_CASES && of.n_unchanged > 0, "%s has %d cases, %d of them unchanged: a pass has %d at least, one of them unchanged", path,
+            of.n, of.n_unchanged, LEAST_CASES);
+  free(text), free(new_text);
+}
+
+// Sizes of tiles depend on the instruction set: one that every machine can plan for.
+static void start(void) {
+  setenv("TC_ISA", "aarch64", 1);
+  setenv("TC_COMPILER", "interp", 1);
+  tc_options_reload();
+}
+
+TestSuite(graph_passes, .init = start);
+
+ParameterizedTestParameters(graph_passes, makes_what_its_cases_say) {
+  static size_t which[64];
+  size_t n = 0;
+  for (; tc_graph_pass_name(n); n++) which[n] = n;
+  return cr_make_param_array(size_t, which, n);
+}
+
+ParameterizedTest(size_t *which, graph_passes, makes_what_its_cases_say) {
+  check_pass(tc_graph_pass_name(*which), *which ? tc_graph_pass_name(*which - 1) : NULL);
+}
+
+Test(graph_passes, every_file_of_cases_has_its_pass) {
+  glob_t found;
+  cr_assert_eq(glob(FOLDER "*.cases", 0, NULL, &found), 0);
+  for (size_t i = 0; i < found.gl_pathc; i++) {
+    bool known = false;
+    char *name = basename(found.gl_pathv[i]);
+    for (size_t k = 0; tc_graph_pass_name(k); k++) known |= strncmp(name, tc_graph_pass_name(k), strcspn(name, ".")) == 0;
+    cr_expect(known, "no pass is called as %s", found.gl_pathv[i]);
+  }
+  globfree(&found);
+}
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--update") != 0) continue;
+    setenv("TC_TEST_UPDATE", "1", 1);
+    memmove(argv + i, argv + i + 1, (size_t)(argc-- - i) * sizeof *argv);
+    break;
+  }
+  struct criterion_test_set *tests = criterion_initialize();
+  int failed = criterion_handle_args(argc, argv, true) ? !criterion_run_all_tests(tests) : 0;
+  criterion_finalize(tests);
+  return failed;
+}
