@@ -44,12 +44,15 @@ def tables_of(texts, macros):
                     rows[name].append(given)
             for name, found in rows.items():
                 yield path, name, {name}, found
+    given_to = defaultdict(set)  # name of a list -> macros that it is called with
+    for text in texts.values():
+        for name, reader in re.findall(r"\b([A-Z][A-Z0-9_]*)\((\w+)\)", text):
+            given_to[name].add(reader)
     for path, macro in macros:
         if len(macro.params) == 1:
             found = [given for name, given in rows_of(macro.body) if name == macro.params[0]]
             if len(found) > 2:
-                readers = {m.group(1) for text in texts.values() for m in re.finditer(rf"\b{macro.name}\((\w+)\)", text)}
-                yield path, macro.name, readers, found
+                yield path, macro.name, given_to[macro.name], found
 
 
 def check_table(readers, rows, macros):
