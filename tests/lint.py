@@ -158,7 +158,8 @@ def test_tables():
     assert n == 1 and bad == ["a/x.def: ROW: column 3 (rest) is read by nobody"], bad
     table["a/b.c"] = "#define ROW(NAME, n, \\\n  ...) {__VA_ARGS__},\n"
     assert check_tables.check(table) == (1, [])
-    lists = {"a.h": "#define LIST(X) X(A, 1) X(B, 2) X(C)\n", "a.c": "#define NAME_OF(NAME, n) #NAME, n\nconst char *s[] = {LIST(NAME_OF)};\n"}
+    lists = {"a.h": "#define LIST(X) X(A, 1) X(B, 2) X(C)\n",
+             "a.c": "#define NAME_OF(NAME, n) #NAME, n\nconst char *s[] = {LIST(NAME_OF)};\n"}
     says(check_tables.check(lists)[1], "a.h: LIST: 1 rows have fewer than 2 columns")
 
 
