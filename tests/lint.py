@@ -156,6 +156,8 @@ def test_tables():
     table = {"a/x.def": "// Rows.\nROW(A, 1, (2, 3))\nROW(B, 2, 4)\n", "a/a.c": "#define ROW(NAME, n, rest) [NAME] = n,\n#include \"a/x.def\"\n"}
     n, bad = check_tables.check(table)
     assert n == 1 and bad == ["a/x.def: ROW: column 3 (rest) is read by nobody"], bad
+    says(check_tables.check({"a/x.def": "ROW(A)\n"})[1], "nobody expands its rows")
+    says(check_tables.check({"a.c": "  if (op >= TC_OP_ADD) f();\n"})[1], "a range over enumerators")
     table["a/b.c"] = "#define ROW(NAME, n, \\\n  ...) {__VA_ARGS__},\n"
     assert check_tables.check(table) == (1, [])
     lists = {"a.h": "#define LIST(X) X(A, 1) X(B, 2) X(C)\n",

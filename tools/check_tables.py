@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Holds tables to the truth: each column of a table of rows is read by somebody, and each row has all columns.
+"""Holds tables to what their columns say: each is read by somebody, each row has all of them, and no code takes
+the order of the ops for a meaning.
 
-A table is a .def file of rows such as TC_OP(ADD, add, ..), or a macro that calls its parameter row by row, such as LIST(X) X(ADD, add) X(SUB, sub). A column is
-read where a macro that the rows are given to uses the parameter in its place. Exit status 1 if a column is read by nobody.
+A table is a .def file of rows such as TC_OP(ADD, add, ..), or a macro that calls its parameter row by row, such as
+LIST(X) X(ADD, add) X(SUB, sub). A column is read where a macro that the rows are given to uses the parameter in its
+place. Exit status 1 if one is read by nobody.
 """
 import re
 import sys
@@ -11,6 +13,8 @@ from collections import defaultdict
 import c_source
 from c_source import ROOT
 
+# Enumerators made from a table: `op >= TC_OP_A && op <= TC_OP_B` is a column that is missing.
+RANGE = re.compile(r"(?:[<>]=?|\.\.\.) *TC_(?:OP|KIND)_[A-Z]\w*|TC_(?:OP|KIND)_[A-Z]\w* *(?:[<>]=?(?![<>=])|\.\.\.)")
 TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "include", "tests", "tools", "bench", "examples"]
 
 
@@ -35,7 +39,7 @@ def macros_of(texts):
 
 
 def tables_of(texts, macros):
-    """(where, name of the row's macro, readers, rows): readers are the names of the macros that rows may be given to."""
+    """(where, the macro of a row or a list, readers, rows): readers are the macros that rows are given to."""
     for path, text in texts.items():
         if path.endswith(".def"):
             rows = defaultdict(list)
@@ -55,7 +59,7 @@ def tables_of(texts, macros):
                 yield path, macro.name, given_to[macro.name], found
 
 
-def check_table(readers, rows, macros):
+def check_table(readers, rows, macros, is_file):
     width = max(len(row) for row in rows)
     used, named = set(), {}
     for _, macro in macros:
@@ -67,7 +71,9 @@ def check_table(readers, rows, macros):
                     named.setdefault(column, param)
                     if ("__VA_ARGS__" if last else param) in words:
                         used.add(column)
-    if named:  # else the rows are read by a program
+    if not named and is_file:
+        yield "nobody expands its rows"
+    if named:
         for column in range(width):
             if column not in used:
                 yield f"column {column + 1} ({named.get(column, 'of no name')}) is read by nobody"
@@ -82,7 +88,11 @@ def check(texts):
     n, bad = 0, []
     for path, name, readers, rows in tables_of(texts, macros):
         n += 1
-        bad += [f"{path}: {name}: {what}" for what in check_table(readers, rows, macros)]
+        bad += [f"{path}: {name}: {what}" for what in check_table(readers, rows, macros, path.endswith(".def"))]
+    for path, text in texts.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            if "TC_" in line and RANGE.search(line.split("//")[0]):
+                bad.append(f"{path}:{number}: a range over enumerators; give the table a column: {line.strip()}")
     return n, bad
 
 
