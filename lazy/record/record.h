@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "lazy/op_table.h"
+#include "lazy/trace/op_table.h"
 #include "runtime/status.h"
 
 // A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since processors may be set to take subnormals for 0. (A zero with

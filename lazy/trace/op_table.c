@@ -1,5 +1,5 @@
 // The columns of the op table as arrays. See op_table.h.
-#include "lazy/op_table.h"
+#include "lazy/trace/op_table.h"
 
 #define LOWER_fused TC_LOWER_FUSED
 #define LOWER_libm(function) TC_LOWER_FUSED
