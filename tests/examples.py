@@ -253,7 +253,8 @@ def steady(name, program):
     assert int(grown) <= 512, f"{grown} KiB"
 
 
-if sys.argv[3] in ("verify", "steady", "gpu"):
-    globals()[sys.argv[3]](*sys.argv[1:3])
-else:
-    globals()[sys.argv[1]](*sys.argv[2:4])
+if __name__ == "__main__":
+    if sys.argv[3] in ("verify", "steady", "gpu"):
+        globals()[sys.argv[3]](*sys.argv[1:3])
+    else:
+        globals()[sys.argv[1]](*sys.argv[2:4])
