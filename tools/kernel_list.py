@@ -58,9 +58,9 @@ N_GRAPHS, SEEDS = 100, [1, 1001, 2001, 3001]  # each seed's graphs are one progr
 TYPES = ["f32", "f64", "f16", "bf16"]  # of the models' parameters
 # Test programs with kernels that the others do not make, as patterns of their files. They choose their devices.
 TESTS = ["test-ops-attention", "test-ops-conv", "test-ops-cpu_vs_ref", "test-ops-draws", "test-ops-products", "test-lazy-optim", "test-lazy-vjp",
-         *(f"plain*-{name}" for name in ["digits", "einsum", "empties", "fusion", "half", "large_operands", "long_sums", "many_operands", "models", "prepared",
-                                         "gpu?amd", "gpu?amd_attention", "gpu?clusters", "gpu?convs", "gpu?decode", "gpu?model", "gpu?products",
-                                         "gpu?tensors", "gpu?wgmma"])]
+         "numerics-digits", "api-einsum", "api-empties", "planning-fusion", "numerics-half", "numerics-large_operands", "numerics-long_sums",
+         "api-many_operands", "numerics-models", "planning-constant_cache", "gpu-amd", "gpu-amd_attention", "gpu-clusters", "gpu-convs", "gpu-decode",
+         "gpu-model", "gpu-matmul", "gpu-tensors", "gpu-wgmma"]
 # Rows of tc-bench whose sizes are those of real models, for --full.
 BENCHES = ["linrelu", "chain", "softmax", "norm", "xent", "embedding", "optim", "gemm", "mlp", "conv", "attention", "resnet18_infer", "resnet18_train",
            "resnet50_infer", "bert_infer", "gpt2_train", "gpt2_decode"]
@@ -102,7 +102,7 @@ def all_programs(full, folder):
     for way in WAYS:
         yield from programs_of(way, folder)
     for pattern in TESTS:
-        yield program("own", re.sub(r"^(test|.*\*)-", "", pattern).replace("?", "_"), pattern, ["-j1"] if pattern.startswith("test-") else [])
+        yield program("own", pattern.removeprefix("test-"), pattern, ["-j1"] if pattern.startswith("test-") else [])
     for bench in BENCHES if full else []:
         yield program("bench", bench, "tc-bench", [bench, "--seconds", "0.001", "--threads", "2"])
 
