@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import c_source  # noqa: E402
 import check_comments  # noqa: E402
 import check_layers  # noqa: E402
+import check_tables  # noqa: E402
 import check_words  # noqa: E402
 import reflow_comments  # noqa: E402
 import same_code  # noqa: E402
@@ -105,10 +106,10 @@ def test_circles():
 def test_words():
     rules, known = list(check_words.rules_of_list()), {}
     assert len(rules) > 50
-    text = "lowering/x.c\n// Tells it to the nest that remakes.\ntc_again_fit(homes, TC_LASTS_LEAF);\n#include \"lowering/again.h\"\nint nesting, homeless, grouped;\n"
+    text = "lowering/x.c\n// Tells it to the nest that remakes.\ntc_again_fit(homes, TC_LASTS_LEAF);\n#include \"lowering/again.h\"\nint nesting, homespun, grouped;\n"
     found = {word for _, word, _ in check_words.spots(text, rules, known)}
     assert {"the nest", "remakes", "tc_again_fit", "homes", "TC_LASTS_LEAF", "lowering/again.h"} <= found, found
-    assert not {"nesting", "homeless", "grouped"} & found, found
+    assert not {"nesting", "homespun", "grouped"} & found, found
     assert check_words.is_under("lowering/kir/a.c", ("lowering/kir",)) and not check_words.is_under("lowering/kirs/a.c", ("lowering/kir",))
 
 
@@ -147,6 +148,21 @@ def test_shape():
     says(findings(check_comments.check_ranges, "  if (i->op >= OP_LOAD && i->op <= OP_STORE) f();\n", names=names), "a range of enumerators")
     says(findings(check_comments.check_ranges, "  if (op < OP_LOAD || op > OP_STORE) f();\n", names=names), "a range of enumerators")
     assert not findings(check_comments.check_ranges, "  if (n >= LEAST && n <= MOST && op == OP_LOAD) f();\n", names=names)
+
+
+# ---- check_tables ----
+
+def test_tables():
+    table = {"a/x.def": "// Rows.\nROW(A, 1, (2, 3))\nROW(B, 2, 4)\n", "a/a.c": "#define ROW(NAME, n, rest) [NAME] = n,\n#include \"a/x.def\"\n"}
+    n, bad = check_tables.check(table)
+    assert n == 1 and bad == ["a/x.def: ROW: column 3 (rest) is read by nobody"], bad
+    says(check_tables.check({"a/x.def": "ROW(A)\n"})[1], "nobody expands its rows")
+    says(check_tables.check({"a.c": "  if (op >= TC_OP_ADD) f();\n"})[1], "a range over enumerators")
+    table["a/b.c"] = "#define ROW(NAME, n, \\\n  ...) {__VA_ARGS__},\n"
+    assert check_tables.check(table) == (1, [])
+    lists = {"a.h": "#define LIST(X) X(A, 1) X(B, 2) X(C)\n",
+             "a.c": "#define NAME_OF(NAME, n) #NAME, n\nconst char *s[] = {LIST(NAME_OF)};\n"}
+    says(check_tables.check(lists)[1], "a.h: LIST: 1 rows have fewer than 2 columns")
 
 
 # ---- same_code and reflow_comments ----

@@ -1,7 +1,10 @@
-"""Reads C as the lint needs it: tokens with their lines, the definitions of a file, and the names that each uses. No compiler and no build is needed.
+"""Reads C as the lint needs it: tokens with their lines, the definitions of a file, and the names that each uses.
+No compiler and no build is needed.
 
-In: the text of a .c, .h or .def file. Out: tokens, or definitions. Macros of the file itself are expanded, with rows of .def files that it includes.
-Always: both branches of an #if count. Not seen: calls through fields of structs, which are what lets a lower layer run a higher one.
+In: the text of a .c, .h or .def file. Out: tokens, or definitions. Macros of the file itself are expanded, with rows
+of .def files that it includes.
+Always: both branches of an #if count. Not seen: calls through fields of structs, which are what lets a lower layer run
+a higher one.
 """
 import pathlib
 import re
@@ -10,7 +13,9 @@ from collections import namedtuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 Token = namedtuple("Token", "kind text line")  # kind: word, number, string, char, op, comment, newline, hash
-Definition = namedtuple("Definition", "name kind static line end uses head body")  # kind: function, variable, declaration (of either), macro (with parentheses), constant (a macro without); uses: the words of its body
+# kind: function, variable, declaration (of either), macro (with parentheses), constant (a macro without)
+# line: that of its name; uses: the words of its head and body that may name something of another file
+Definition = namedtuple("Definition", "name kind static line end uses head body")
 
 TOKEN = re.compile(
     r"""(?P<space>(?:[ \t\f\r]|\\\n)+)|(?P<newline>\n)|(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)"""
@@ -80,7 +85,8 @@ def fill(macro, given, macros, depth):
     """The body of a macro with its arguments in, words pasted; a # before an argument makes a string."""
     values = dict(zip(macro.params, given))
     if macro.params and macro.params[-1] == "...":
-        values["__VA_ARGS__"] = [t for i, a in enumerate(given[len(macro.params) - 1:]) for t in ([Token("op", ",", 0)] if i else []) + a]
+        rest = given[len(macro.params) - 1:]
+        values["__VA_ARGS__"] = [t for i, a in enumerate(rest) for t in ([Token("op", ",", 0)] if i else []) + a]
     out, i, body = [], 0, macro.body
     while i < len(body):
         t = body[i]
@@ -123,7 +129,10 @@ def expand(line, macros, depth=0):
 
 
 def stream(text, read, expanded=True):
-    """The code of a file as one list of tokens, its own macros expanded, and its macros as definitions. read(name): the text of an included .def file, or None."""
+    """The code of a file as one list of tokens, its own macros expanded, and its macros as definitions.
+
+    read(name): the text of an included .def file, or None.
+    """
     macros, code, defined = {}, [], []
     for kind, line in statements(text):
         if kind == "code":
@@ -133,7 +142,8 @@ def stream(text, read, expanded=True):
             if expanded:
                 macros[macro.name] = macro
             words = frozenset(t.text for t in macro.body if t.kind == "word") - set(macro.params or ())
-            defined.append(Definition(macro.name, "constant" if macro.params is None else "macro", False, macro.line, line[-1].line, words, [], macro.body))
+            kind = "constant" if macro.params is None else "macro"
+            defined.append(Definition(macro.name, kind, False, macro.line, line[-1].line, words, [], macro.body))
         elif line and line[0].text == "undef":
             macros.pop(line[1].text, None)
         elif line and line[0].text == "include":
@@ -145,7 +155,8 @@ def stream(text, read, expanded=True):
     return code, defined
 
 
-QUALIFIERS = {"static", "extern", "inline", "const", "volatile", "typedef", "struct", "enum", "union", "__attribute__", "_Thread_local", "__thread", "_Alignas", "_Static_assert"}
+QUALIFIERS = {"static", "extern", "inline", "const", "volatile", "typedef", "struct", "enum", "union",
+              "__attribute__", "_Thread_local", "__thread", "_Alignas", "_Static_assert"}
 
 
 def name_of(head):
@@ -161,7 +172,8 @@ def name_of(head):
         elif t.text == "=" and depth == 0 and equals is None:
             equals = i
     before = head[:equals] if equals is not None else head
-    parens = [i for g, i in groups if g == "(" and i < len(before) and i > 0 and before[i - 1].kind == "word" and before[i - 1].text not in QUALIFIERS]
+    parens = [i for g, i in groups if g == "(" and 0 < i < len(before) and before[i - 1].kind == "word"
+              and before[i - 1].text not in QUALIFIERS]
     if equals is None and parens:
         named = before[parens[-1] + 1:]  # type (name)(parameters), which no macro of that name replaces
         if len(named) > 2 and named[0].kind == "word" and named[1].text == ")" and named[2].text == "(":
@@ -190,7 +202,10 @@ def names_of(head):
 
 
 def uses_of(body):
-    """Words of a body that may name a function, table or macro of another file: not fields or tags. Words without the prefix count where they are called."""
+    """Words of a body that may name a function, table or macro of another file: not fields or tags.
+
+    Words without the prefix count where they are called.
+    """
     found = set()
     for i, t in enumerate(body):
         if t.kind == "word" and (i == 0 or body[i - 1].text not in (".", "->", "struct", "enum", "union", "goto")):
@@ -204,7 +219,10 @@ def line_of(head, name):
 
 
 def definitions(text, read=lambda name: None, expanded=True):
-    """Functions, variables and macros that a file defines or declares; expanded: with those that its own macros make, whose lines are those of the macros."""
+    """Functions, variables and macros that a file defines or declares.
+
+    expanded: with those that its own macros make, whose lines are those of the macros.
+    """
     code, found = stream(text, read, expanded)
     depth, head, body = 0, [], []
     for t in code:
@@ -212,7 +230,9 @@ def definitions(text, read=lambda name: None, expanded=True):
             words = {h.text for h in head}
             for name, kind in names_of(head) if len(head) > 1 and not words & {"typedef", "_Static_assert"} else ():
                 declared = kind == "function" or "extern" in words
-                found.append(Definition(name, "declaration" if declared else kind, "static" in words, line_of(head, name), t.line, frozenset() if declared else uses_of(head + body), head, body))
+                uses = frozenset() if declared else uses_of(head + body)
+                kind = "declaration" if declared else kind
+                found.append(Definition(name, kind, "static" in words, line_of(head, name), t.line, uses, head, body))
             head, body = [], []
             continue
         if depth == 0 and t.text == "{" and [h.kind for h in head] == ["word", "string"]:  # extern "C" {
@@ -228,7 +248,9 @@ def definitions(text, read=lambda name: None, expanded=True):
             depth -= 1
             name, kind = name_of(head) if depth == 0 else (None, None)
             if kind == "function" and not any(h.text == "=" for h in head):
-                found.append(Definition(name, kind, any(h.text == "static" for h in head), line_of(head, name), t.line, uses_of(head + body), head, body))
+                static = any(h.text == "static" for h in head)
+                line, uses = line_of(head, name), uses_of(head + body)
+                found.append(Definition(name, kind, static, line, t.line, uses, head, body))
                 head, body = [], []
     if depth:
         raise ValueError(f"braces do not close: {depth} are open at the end")

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Holds comments and the shape of the code to what a reader takes in: width of lines, length of sentences, functions and files, and no ranges of enumerators.
+"""Holds comments and the shape of the code to what a reader takes in: width of lines, length of sentences, functions
+and files, and no ranges of enumerators.
 
-In: the sources under the folders that are named, or all of the library and its documents. Out: a line for each breach; exit status 1 if there is one.
-  columns   a line that is a comment alone has at most 100 columns, any other 120; rows of .def files and between `// clang-format off` and `on` may be longer
-  sentence  a sentence of a comment has at most 25 words. Left out: lines indented by three columns or more after the //, which are code, tables and diagrams;
-            lists; addresses of the web
+In: the sources under the folders that are named, or all of the library and its documents. Out: a line for each breach;
+exit status 1 if there is one.
+  columns   a line that is a comment alone has at most 100 columns, any other 120; rows of .def files and code between
+            `// clang-format off` and `on` may be longer
+  sentence  a sentence of a comment has at most 25 words. Left out: lines indented by three columns or more after
+            the //, which are code, tables and diagrams; lists; addresses of the web
   function  a function has at most 60 lines, unless a single switch or table takes 70 % of it
   file      a file has at most 600 lines, unless it is generated
   range     `op >= FIRST && op <= LAST` with enumerators: a column of the table says it
-Options: --summary prints counts by folder; --only RULE[,RULE]; --functions prints every function of more than 60 lines, flat or not, longest first.
+Options: --summary prints counts by folder; --only RULE[,RULE]; --functions prints every function of more than 60
+lines, flat or not, longest first.
 """
 import os
 import re
@@ -21,7 +25,8 @@ from c_source import ROOT
 TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "include", "docs", "README.md"]
 COMMENT_COLUMNS, COLUMNS, WORDS, FUNCTION_LINES, FILE_LINES, FLAT = 100, 120, 25, 60, 600, 0.7
 RULES = ["columns", "sentence", "function", "file", "range"]
-GENERATED = {"include/tc/sites.h", "include/tc/nn_sites.h", "include/tc/io_sites.h", "include/tc/ops.hpp", "lazy/front/plain.c"}  # by tools/make_sites.py
+# By tools/make_sites.py.
+GENERATED = {"include/tc/sites.h", "include/tc/nn_sites.h", "include/tc/io_sites.h", "include/tc/ops.hpp", "lazy/front/plain.c"}
 FOREIGN = {"include/tc/dlpack.h"}  # another project's text
 ABBREVIATIONS = ("e.g.", "i.e.", "cf.", "vs.", "etc.", "resp.", "approx.", "Fig.", "Sec.", "al.", "..", "...")
 
@@ -45,7 +50,7 @@ def check_columns(path, text):
 
 
 def texts_of(text):
-    """(line, text) of each comment: lines that are comments alone and follow each other make one, parted by what is no prose."""
+    """(line, text) of each comment: lines that are comments alone make one, up to what is no prose."""
     begun, parts, listed = 0, [], False
     for number, line in enumerate([*text.split("\n"), ""], 1):
         alone = re.match(r"\s*//[/!]?( *)(.*)", line)
@@ -101,8 +106,9 @@ def lines_of_span(body, at):
 
 
 def is_flat(definition):
-    spans = [lines_of_span(definition.body, i) for i, t in enumerate(definition.body)
-             if t.text == "switch" or (t.text == "=" and i + 1 < len(definition.body) and definition.body[i + 1].text == "{")]
+    body = definition.body
+    spans = [lines_of_span(body, i) for i, t in enumerate(body)
+             if t.text == "switch" or (t.text == "=" and i + 1 < len(body) and body[i + 1].text == "{")]
     return max(spans, default=0) > FLAT * (definition.end - definition.line + 1)
 
 
@@ -179,11 +185,11 @@ def main():
     rules, tops = RULES, [a.rstrip("/") for a in sys.argv[1:] if not a.startswith("--")]
     if "--only" in options:
         rules = tops.pop(0).split(",")
-    texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops or TOPS, (".c", ".h", ".hpp", ".def", ".md")) if path not in FOREIGN}
+    suffixes = (".c", ".h", ".hpp", ".def", ".md")
+    texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops or TOPS, suffixes) if path not in FOREIGN}
     if "--functions" in options:
-        long = sorted(((lines, path, d) for path, text in texts.items() if path.endswith((".c", ".h")) for d, lines in functions(text) if lines > FUNCTION_LINES),
-                      key=lambda row: row[:2], reverse=True)
-        for lines, path, d in long:
+        found = [(lines, path, d) for path, text in texts.items() if path.endswith((".c", ".h")) for d, lines in functions(text)]
+        for lines, path, d in sorted((row for row in found if row[0] > FUNCTION_LINES), key=lambda row: row[:2], reverse=True):
             print(f"{lines:5} {path}:{d.line} {d.name}{' (flat)' if is_flat(d) else ''}")
         return 0
     counts, n = defaultdict(Counter), 0

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the tree to its layers: who may include and call whom, that files do not call each other in circles, where third-party headers and getenv may stand,
-and that no layer ends the process.
+"""Holds the tree to its layers: who may include and call whom, that files do not call each other in circles, where
+third-party headers and getenv may stand, and that no layer ends the process.
 
-In: the sources, read as text (c_source.py); no build is needed. Out: a line for each breach; the exit status is 1 if there is one.
-A call is the use of a function, table or macro of another file in a body or an initializer. Calls through a struct of functions do not count: they are how a
-lower layer runs a higher one. A .c and a .h of one name are one file.
+In: the sources, read as text (c_source.py); no build is needed. Out: a line for each breach; exit status 1 if there is
+one.
+A call is the use of a function, table or macro of another file in a body or an initializer. Calls through a struct of
+functions do not count: they are how a lower layer runs a higher one. A .c and a .h of one name are one file.
 `--edges FOLDER` prints the calls between the files of a folder and what is above or below, to look for a cut.
 """
 import pathlib
@@ -17,7 +18,8 @@ from c_source import ROOT
 
 # ---- Tables ----
 
-# Folder (longest match counts) -> folders of this project it may include and call besides itself and what is in it. tests/ may use anything.
+# Folder (longest match counts) -> folders of this project it may include and call besides itself and what is in it.
+# tests/ may use anything.
 MAY_USE = {
     "include/tc": [],
     "runtime": ["tc"],
@@ -30,10 +32,11 @@ MAY_USE = {
     "bench": ["tc", "examples"],  # the models that it times
     "examples": ["tc"],
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
-    "tools/gpu_check": ["tc", "device", "lowering", "bench", "tests"],  # the models and what talks to peers; comparing and random programs
+    # The models and what talks to peers; comparing and random programs.
+    "tools/gpu_check": ["tc", "device", "lowering", "bench", "tests"],
 }
-# Inside a layer: folder -> folders of the layer that it may use, besides what MAY_USE gives the layer. Lowest first. Files of the layer that are in none of
-# these folders are its top, named in TOPS.
+# Inside a layer: folder -> folders of the layer that it may use, besides what MAY_USE gives the layer. Lowest first.
+# Files of the layer that are in none of these folders are its top, named in TOPS.
 INSIDE = {
     "lowering": {
         "target": [],
@@ -47,14 +50,15 @@ INSIDE = {
         "autotune": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit"],
         "program": ["target", "kir", "tiling", "graph", "fusion", "emit", "codegen", "jit", "autotune"],
     },
-    # TO FILL IN: the folders of lazy/, lowest first, and what each may use, as above. While there are none, they may use each other.
-    # lazy/front is in MAY_USE, since it stands on the public header alone.
+    # TO FILL IN: the folders of lazy/, lowest first, and what each may use, as above. While there are none, they may
+    # use each other. lazy/front is in MAY_USE, since it stands on the public header alone.
     "lazy": {},
 }
-TOPS = {"lowering": {"lowering/pipeline"}}  # files of a layer that may use all of it; a layer that is not named here may have any
+# Files of a layer that may use all of it; a layer that is not named here may have any.
+TOPS = {"lowering": {"lowering/pipeline"}}
 # Single headers beyond that, each with its reason.
 EXCEPTIONS = {
-    ("lazy/front", "runtime/status.h"),  # functions written over the public header report errors with their own name and site
+    ("lazy/front", "runtime/status.h"),  # functions over the public header report errors with their own name and site
     ("lazy/front", "runtime/hash.h"),  # checksums of checkpoints
     ("lazy/front", "runtime/edits.h"),  # the nearest of an archive's names
     ("tools/gpu_check", "runtime/options.h"),  # the same product by one tile after the other
@@ -160,15 +164,18 @@ def includes_of(path, texts, seen):
 
 def calls(texts):
     """(caller's file, callee's file) -> {(caller, callee): line} over all files with a text."""
-    defined = {path: c_source.definitions(text, reader(texts)) for path, text in texts.items() if not GPU_TEXTS.match(path) and not path.endswith(".def")}
-    shared, visible = {}, defaultdict(dict)  # name -> where it is defined; header -> names that one who includes it can use -> where they are, None: see shared
+    defined = {path: c_source.definitions(text, reader(texts)) for path, text in texts.items()
+               if not GPU_TEXTS.match(path) and not path.endswith(".def")}
+    shared = {}  # name -> where it is defined
+    visible = defaultdict(dict)  # header -> names that it offers -> where they are; None: see shared
     for path, found in defined.items():
         for d in found:
             if d.kind in ("function", "variable") and not d.static and path.endswith(".c"):
                 shared[d.name] = path
             elif d.kind != "constant":
                 visible[path][d.name] = None if d.kind in ("declaration", "variable") and not d.static else path
-    public = set(re.findall(r"\btc_\w+(?=\()", "".join(t for p, t in texts.items() if p.startswith("include/tc/") and p.endswith(".h"))))
+    public = {name for path, text in texts.items() if path.startswith("include/tc/") and path.endswith(".h")
+              for name in re.findall(r"\btc_\w+(?=\()", text)}
     edges = defaultdict(dict)
     for path, found in defined.items():
         own = {d.name for d in found if d.kind != "declaration"}
@@ -226,25 +233,31 @@ def circles(graph):
 
 
 def check_circles(edges):
+    """Circles of files inside a layer, the calls in each from the rarest, where it may be cut.
+
+    Calls that go up are breaches already, and left out.
+    """
     for top in NO_CIRCLES:
         graph, names = defaultdict(set), defaultdict(list)
         for (path, target), uses in edges.items():
             a, b = stem_of(path), stem_of(target)
-            if a != b and a.split("/")[0] == b.split("/")[0] == top:
+            if a != b and a.split("/")[0] == b.split("/")[0] == top and may_use(path, target):
                 graph[a].add(b)
                 graph[b] |= set()
                 names[a, b] += [f"{caller} -> {callee}" for caller, callee in sorted(uses)]
         for part in circles(graph):
             yield f"{top}: {len(part)} files call each other in a circle: {' '.join(part)}"
-            for a in part:
-                for b in sorted(graph[a] & set(part)):
-                    yield f"    {a} -> {b}: {', '.join(names[a, b][:4])}{f' and {len(names[a, b]) - 4} more' if len(names[a, b]) > 4 else ''}"
+            pairs = [(a, b) for a in part for b in graph[a] & set(part)]
+            for a, b in sorted(pairs, key=lambda pair: (len(names[pair]), pair)):
+                more = f" and {len(names[a, b]) - 4} more" if len(names[a, b]) > 4 else ""
+                yield f"    {a} -> {b}: {', '.join(names[a, b][:4])}{more}"
 
 
 def main():
     tops = sorted({layer.split("/")[0] for layer in MAY_USE} | {"tests"})
     texts = {path: (ROOT / path).read_text() for path in c_source.sources(tops)}
-    bad = [(path, number, message) for path, text in texts.items() for number, message in [*check_place(path), *check_lines(path, text)]]
+    bad = [(path, number, message) for path, text in texts.items()
+           for number, message in [*check_place(path), *check_lines(path, text)]]
     edges, public = calls({path: text for path, text in texts.items() if path.startswith((*LIBRARY, "include/"))})
     bad += check_calls(edges, public)
     for path, number, message in bad:

@@ -30,12 +30,14 @@ def rules_of_list():
         m = re.fullmatch(r"(.+?) -> (.+?)(?: in ((?:[\w./-]+ ?)+?))?(?: but ([\w./ -]+))?", line)
         if not m:
             sys.exit(f"{LIST}:{number}: no line of the form `PATTERN -> REPLACEMENT [in PATH..] [but PATH..]`")
-        yield Rule(re.compile(m.group(1)), m.group(2), tuple((m.group(3) or "").split()), tuple((m.group(4) or "").split()))
+        inside, outside = ((m.group(i) or "").split() for i in (3, 4))
+        yield Rule(re.compile(m.group(1)), m.group(2), tuple(inside), tuple(outside))
 
 
 def files(tops):
     for top in tops:
-        for folder, _, names in os.walk(ROOT / top) if (ROOT / top).is_dir() else [(str((ROOT / top).parent), [], [os.path.basename(top)])]:
+        one = [(str((ROOT / top).parent), [], [os.path.basename(top)])]
+        for folder, _, names in os.walk(ROOT / top) if (ROOT / top).is_dir() else one:
             for name in sorted(names):
                 path = os.path.relpath(os.path.join(folder, name), ROOT)
                 if path.endswith(TEXTS) and not path.startswith(LEFT_OUT):
@@ -47,7 +49,10 @@ def is_under(path, places):
 
 
 def spots(text, rules, known):
-    """(place in the text, what stands there, rule) of each retired word. Words and names of files are looked up once (known), phrases are searched for."""
+    """(place in the text, what stands there, rule) of each retired word.
+
+    Words and names of files are looked up once (known), phrases are searched for.
+    """
     single = [r for r in rules if " " not in r.pattern.pattern]
     for m in WORD.finditer(text):
         word = m.group()

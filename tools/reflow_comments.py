@@ -2,9 +2,10 @@
 """Rewraps comments at 100 columns, where clang-format knows one limit for code and comments alike.
 
 Usage: reflow_comments.py FILE..   rewrites them in place and names what it leaves to a person
-A paragraph is rewrapped if one of its lines is too long. A paragraph begins at a label such as `Threads:` and where the author began a line with a sentence
-although there was room before. Lines indented by three columns or more, lists, and what `// clang-format off` protects stay as they are. A comment behind code
-that makes the line longer than 120 columns goes above it.
+A paragraph is rewrapped if one of its lines is too long. A paragraph begins at a label such as `Threads:` and where the
+author began a line with a sentence although there was room before. Lines indented by three columns or more, lists, and
+what `// clang-format off` protects stay as they are. A comment behind code that makes the line longer than 120 columns
+goes above it.
 """
 import re
 import sys
@@ -16,7 +17,13 @@ KEPT = re.compile(r"//($|[^ ]| {3,}| [-*] | \d+[.)] |.*clang-format|.*://)")
 
 
 def wrap(indent, words):
-    return textwrap.wrap(" ".join(words), COMMENT_COLUMNS, initial_indent=indent + "// ", subsequent_indent=indent + "// ", break_long_words=False, break_on_hyphens=False)
+    begin = indent + "// "
+    return textwrap.wrap(" ".join(words), COMMENT_COLUMNS, initial_indent=begin, subsequent_indent=begin,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def indent_of(line):
+    return re.match(r"\s*", line).group()
 
 
 def begins_paragraph(before, line):
@@ -31,8 +38,9 @@ def begins_paragraph(before, line):
 def paragraphs(block):
     parts = []
     for line in block:
-        goes_on = parts and not KEPT.match(line.strip()) and not KEPT.match(parts[-1][-1].strip()) and not begins_paragraph(parts[-1][-1], line)
-        if goes_on:
+        before = parts[-1][-1] if parts else line
+        kept = KEPT.match(line.strip()) or KEPT.match(before.strip())
+        if parts and not kept and not begins_paragraph(before, line):
             parts[-1].append(line)
         else:
             parts.append([line])
@@ -44,8 +52,7 @@ def reflowed(block):
         if KEPT.match(part[0].strip()) or all(len(line) <= COMMENT_COLUMNS for line in part):
             yield from part
         else:
-            indent = re.match(r"\s*", part[0]).group()
-            yield from wrap(indent, [line.strip()[2:].strip() for line in part])
+            yield from wrap(indent_of(part[0]), [line.strip()[2:].strip() for line in part])
 
 
 def behind_code(line):
@@ -59,7 +66,7 @@ def reflow(text, tell):
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         off = (off or "clang-format off" in line) and "clang-format on" not in line
-        if re.match(r"\s*//", line) and not off and (not block or re.match(r"\s*", block[0]).group() == re.match(r"\s*", line).group()):
+        if re.match(r"\s*//", line) and not off and (not block or indent_of(block[0]) == indent_of(line)):
             block.append(line)
             continue
         out += reflowed(block)
@@ -69,11 +76,12 @@ def reflow(text, tell):
             continue
         code, comment = behind_code(line)
         if comment and len(line) > COLUMNS and not off and len(code) <= COLUMNS:
-            goes_on = number < len(lines) and re.match(r"\s+//", lines[number]) and lines[number].index("//") > len(code) - len(code.lstrip())
+            after = lines[number] if number < len(lines) else ""
+            goes_on = re.match(r"\s+//", after) and len(indent_of(after)) > len(indent_of(line))
             if code.lstrip().startswith("}") or code.startswith("#") or goes_on:
                 tell(number, "a comment behind code that only a person can place")
             else:
-                out += wrap(re.match(r"\s*", line).group(), [comment])
+                out += wrap(indent_of(line), [comment])
                 line = code
         out.append(line)
     return "\n".join(out + list(reflowed(block)))

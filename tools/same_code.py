@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Tells whether two revisions have the same code, comments aside: token for token, in each source file that a commit of comments or layout may touch.
+"""Tells whether two revisions have the same code, comments aside: token for token, in each source file that a commit
+of comments or layout may touch.
 
-Usage: same_code.py OLD-REV [NEW-REV] [-- PATHS]   without NEW-REV: the working tree; without PATHS: the library's folders
-Literals count, and so does where a line of the preprocessor ends. White space and line breaks do not, nor how a string is parted into pieces that lie side
-by side. Files are followed where they were renamed (git diff -M). Exit status 1 if a file differs, was added or is gone: of one that differs, its first
-different token is printed.
+Usage: same_code.py OLD-REV [NEW-REV] [-- PATHS]   NEW-REV: the working tree; PATHS: the library's folders
+Literals count, and so does where a line of the preprocessor ends. White space and line breaks do not, nor how a string
+is parted into pieces that lie side by side. Files are followed where they were renamed (git diff -M). Exit status 1 if
+a file differs, was added or is gone: of one that differs, its first different token is printed.
 """
 import re
 import subprocess
@@ -25,7 +26,7 @@ def text_at(revision, path):
 
 
 def joins(left, right):
-    """Whether two string literals side by side may be taken as one: not where a hexadecimal or octal escape at the end of the left one would go on."""
+    """Whether two string literals side by side are one: not where an escape at the end of the left one would go on."""
     return left[0] == right[0] == '"' and not re.search(r"\\(x[0-9a-fA-F]*|[0-7]{1,2})\"$", left)
 
 
