@@ -83,27 +83,27 @@ static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
 }
 
 // The product that n is made of, alone and read by nothing else, in elementwise work and reshapes;
-// UINT32_MAX: there is none, or it is better left.
+// TC_GNODE_NONE: there is none, or it is better left.
 static uint32_t product_of(const edge *e, uint32_t n, int depth) {
   const tc_gnode *x = &e->g->node[n];
-  uint32_t found = UINT32_MAX;
-  if (e->n_uses[n] != 1 || depth == DEEPEST) return UINT32_MAX;
+  uint32_t found = TC_GNODE_NONE;
+  if (e->n_uses[n] != 1 || depth == DEEPEST) return TC_GNODE_NONE;
   if (tc_permute_commutes(x)) {
     for (int k = 0; k < x->n_in; k++) {
       if (is_beside(e, x, x->in[k])) continue;
-      if (found != UINT32_MAX || e->g->node[x->in[k]].shape != x->shape) return UINT32_MAX;
+      if (found != TC_GNODE_NONE || e->g->node[x->in[k]].shape != x->shape) return TC_GNODE_NONE;
       found = product_of(e, x->in[k], depth + 1);
-      if (found == UINT32_MAX) return found;
+      if (found == TC_GNODE_NONE) return found;
     }
     return found;
   }
   int64_t o = x->shape->d.dim[e->rank - 1];
-  if (x->op != TC_OP_RESHAPE) return UINT32_MAX;
+  if (x->op != TC_OP_RESHAPE) return TC_GNODE_NONE;
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
   bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
   fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0])));
-  return fits ? n : UINT32_MAX;
+  return fits ? n : TC_GNODE_NONE;
 }
 
 // The product as [batch, o, columns]: the same sums in the same order.
@@ -116,10 +116,10 @@ static uint32_t other_way(const edge *e, uint32_t product) {
   tc_dims in_rows = TC_SHAPE(e->batch, k, e->columns), made = TC_SHAPE(e->batch, o, e->columns);
   uint32_t in[2];
   in[0] = tc_graph_add(g, &b, TC_OP_PERMUTE, &turned, 1, &like.in[1], 1, 0x0001);
-  if (in[0] != UINT32_MAX) in[0] = tc_graph_add(g, &b, TC_OP_EXPAND, &weights, 1, &in[0], 0, 0);
+  in[0] = tc_graph_add(g, &b, TC_OP_EXPAND, &weights, 1, &in[0], 0, 0);
   in[1] = tc_graph_add(g, &a, TC_OP_RESHAPE, &images, 1, &like.in[0], 0, 0);
-  if (in[1] != UINT32_MAX) in[1] = tc_graph_add(g, &a, TC_OP_PERMUTE, &in_rows, 1, &in[1], 1, 0x010200);
-  return in[0] == UINT32_MAX || in[1] == UINT32_MAX ? UINT32_MAX : tc_graph_add(g, &like, TC_OP_MATMUL, &made, 2, in, 0, 0);
+  in[1] = tc_graph_add(g, &a, TC_OP_PERMUTE, &in_rows, 1, &in[1], 1, 0x010200);
+  return tc_graph_add(g, &like, TC_OP_MATMUL, &made, 2, in, 0, 0);
 }
 
 // n, moved by moving what it is made of.
@@ -131,13 +131,13 @@ static uint32_t moved_before(const edge *e, uint32_t n, uint32_t product) {
   for (int i = 0; i < e->rank; i++) d.dim[i] = x.shape->d.dim[tc_permute_axis(e->order, i)];
   if (x.op == TC_OP_RESHAPE) {
     in[0] = other_way(e, product);
-    return in[0] == UINT32_MAX ? in[0] : tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
+    return tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
   }
   for (int k = 0; k < x.n_in && ok; k++) {
     in[k] = is_beside(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : moved_before(e, x.in[k], product);
-    ok = ok && in[k] != UINT32_MAX;
+    ok = ok && in[k] != TC_GNODE_NONE;
   }
-  return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : UINT32_MAX;
+  return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;
 }
 
 // How often each node is read on the way to an output, being one counted too.
@@ -161,10 +161,10 @@ tc_status tc_pass_commute_matmul(tc_graph *g) {
   for (uint32_t n = 0; n < n_nodes; n++) {
     edge e;
     if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
-    uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : UINT32_MAX;
-    if (product == UINT32_MAX) continue;
+    uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
+    if (product == TC_GNODE_NONE) continue;
     uint32_t moved = moved_before(&e, g->node[n].in[0], product);
-    if (moved == UINT32_MAX) return tc_graph_no_memory(g);
+    if (moved == TC_GNODE_NONE) return tc_graph_no_memory(g);
     tc_gnode *x = &g->node[n];
     x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;
   }

@@ -30,8 +30,8 @@ typedef struct conv {
 // ---- pieces of graph; a failure sticks in ok, and node 0 is given back ----
 
 static uint32_t add(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
-  uint32_t n = c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : UINT32_MAX;
-  if (n == UINT32_MAX) return c->ok = false, 0;
+  uint32_t n = c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
+  if (n == TC_GNODE_NONE) return c->ok = false, 0;
   return n;
 }
 

@@ -19,20 +19,18 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   bool narrow = tc_type_is_half(like.type);
   if (narrow) like.type = TC_F32;
   uint32_t x = narrow ? tc_graph_add(g, &like, TC_OP_CAST, &full, 1, like.in, 0, 0) : like.in[0];
-  uint32_t m = x == UINT32_MAX ? x : tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
-  if (m == UINT32_MAX) return false;
+  uint32_t m = tc_graph_add(g, &like, TC_OP_MAX, &one, 1, &x, 1, fold | TC_MAX_OVER_NAN);
   uint32_t shifted = tc_graph_add(g, &like, TC_OP_SUB, &full, 2, (uint32_t[]){x, m}, 0, 0);
-  uint32_t e = shifted == UINT32_MAX ? shifted : tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, TC_EXP_OF_NEGATIVE);
-  uint32_t sum = e == UINT32_MAX ? e : tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
-  if (sum == UINT32_MAX) return false;
+  uint32_t e = tc_graph_add(g, &like, TC_OP_EXP, &full, 1, &shifted, 1, TC_EXP_OF_NEGATIVE);
+  uint32_t sum = tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
   bool log_of = like.op == TC_OP_LOG_SOFTMAX;
   uint32_t row = tc_graph_add(g, &like, log_of ? TC_OP_LOG : TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
-  if (row == UINT32_MAX || !in) return false;
+  if (row == TC_GNODE_NONE || !in) return false;
   in[0] = log_of ? shifted : e, in[1] = row;
   tc_op last = log_of ? TC_OP_SUB : TC_OP_MUL;
   uint32_t y = narrow ? tc_graph_add(g, &like, last, &full, 2, in, 0, 0) : n;
-  if (y == UINT32_MAX) return false;
+  if (y == TC_GNODE_NONE) return false;
   g->node[n].in = in;
   if (narrow)
     tc_gnode_become(&g->node[n], TC_OP_CAST, y, 0, 1);

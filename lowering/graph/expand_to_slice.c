@@ -9,7 +9,7 @@
 
 // The node is a part of `of`, from where its arguments, one an axis, say.
 static bool become_slice(tc_graph *g, uint32_t n, uint32_t of) {
-  if (of == UINT32_MAX) return false;
+  if (of == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];
   int rank = x->shape->d.rank;
   uint64_t *step = tc_arena_alloc(g->arena, (size_t)TC_MAX_OF(rank, 1) * sizeof *step);

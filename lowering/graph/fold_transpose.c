@@ -25,7 +25,7 @@ static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
     d.dim[rank - 2] = d.dim[rank - 1], d.dim[rank - 1] = rows;
     tc_gnode like = g->node[from];
     turned[k] = tc_graph_add(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
-    if (turned[k] == UINT32_MAX) return false;
+    if (turned[k] == TC_GNODE_NONE) return false;
   }
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
   if (!in) return false;

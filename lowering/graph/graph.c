@@ -15,9 +15,11 @@ int tc_graph_part_of(tc_op op) {
 
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
                            const uint64_t *attr) {
+  for (int i = 0; i < n_in; i++)
+    if (in[i] == TC_GNODE_NONE) return TC_GNODE_NONE;
   if (g->n == g->cap) {
     tc_gnode *more = tc_arena_alloc(g->arena, 2 * (size_t)g->cap * sizeof *more);
-    if (!more) return UINT32_MAX;
+    if (!more) return TC_GNODE_NONE;
     memcpy(more, g->node, g->n * sizeof *more);
     g->node = more, g->cap *= 2;
   }
@@ -26,7 +28,7 @@ uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc
   *x = (tc_gnode){.op = op, .type = like->type, .dev = like->dev, .n_in = n_in, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE};
   uint64_t *words = tc_arena_alloc(g->arena, (size_t)TC_MAX_OF(n_attr, 1) * sizeof *words);
   x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]);
-  if (shape == TC_SHAPE_NONE || !words || !x->in) return UINT32_MAX;
+  if (shape == TC_SHAPE_NONE || !words || !x->in) return TC_GNODE_NONE;
   memcpy(x->in, in, (size_t)n_in * sizeof in[0]);
   if (n_attr) memcpy(words, attr, (size_t)n_attr * sizeof *words);
   x->attr = words;

@@ -1,6 +1,9 @@
-// The graph a plan is lowered from: the trace's records as nodes, simplified and decomposed. Nodes
-// are in topological order; numbers of the plan's records come first, what decomposition adds
-// follows. Lives in an arena for the time of lowering. Thread-compatible.
+// The tensor graph that a plan is lowered from.
+//
+// In: a plan. Out: nodes that the passes of lowering/pipeline.c rewrite, and their order.
+// Always: nodes of the plan's records keep their numbers; passes append theirs. `order` alone is
+// topological. What changes the order of a sum depends on shapes alone.
+// Threads: thread-compatible. Owner: the arena has all of it but library calls (tc_graph_fini).
 #ifndef TC_LOWERING_GRAPH_GRAPH_H
 #define TC_LOWERING_GRAPH_GRAPH_H
 
@@ -15,19 +18,23 @@ typedef struct tc_gnode {
   const tc_shape_info *shape;
   int n_in;
   uint32_t *in;
-  uint32_t old;      // of ASSIGN: whose value it takes the place of, which it does not read
+  uint32_t old;  // of ASSIGN: the node whose value is replaced, which it does not read
   const uint64_t *attr;
   int n_attr;
-  uint32_t arg;      // first of its arguments in the run's
+  uint32_t arg;  // number of its first argument among the run's
   int n_arg;
-  uint32_t leaf;     // TC_LEAF_NONE or the leaf's number
-  uint32_t out;      // TC_LEAF_NONE or the output that stores it
-  bool parameter;    // a leaf of differentiation that the plan does not assign: the same from run to run until it is written
-  bool stays;        // a leaf of differentiation, or one that the plan assigns: its memory is the same from run to run, or takes turns with other
-  bool part;         // goes into a tensor by a step of its own, which writes no more than that where the result lies over the old value
-  bool needed;       // an output depends on it
-  bool stored;       // has memory of its own, whether it needs it or not
-  uint8_t prologue;  // made by the products that read it, 1 + the operand that leads to what it is made of (mark_prologue.h); 0: not
+  uint32_t leaf;  // number of the plan's leaf, or TC_LEAF_NONE
+  uint32_t out;  // number of the plan's output that it stores, or TC_LEAF_NONE
+  bool parameter;  // a leaf of differentiation that the plan does not assign: constant across runs
+  // A leaf of differentiation, or one that the plan assigns: it lives at the same address in every
+  // run, or alternates between two buffers.
+  bool stays;
+  bool part;  // updates a slice of a tensor by a step of its own, in place where it can
+  bool needed;  // an output depends on it
+  bool stored;  // has memory of its own, whether it needs it or not
+  // 1 + the operand that leads to the narrow tensor: the matmuls that read it make it where they
+  // load it (mark_prologue.h). 0: they do not.
+  uint8_t prologue;
   uint32_t n_readers;
 } tc_gnode;
 
@@ -37,32 +44,36 @@ typedef struct tc_graph {
   tc_target target;  // of all its nodes: a plan is of one memory
   tc_gnode *node;
   uint32_t n, cap;
-  uint32_t *order;   // needed nodes, operands first
+  uint32_t *order;  // needed nodes, operands first; NULL until they are scheduled
   uint32_t n_order;
-  bool packs_few;    // a factor is packed for products of few rows, which read it once a run
-  // Who makes node n, a convolution with elements to compute: a library's call, a new reference, or
-  // NULL: it is generated. NULL: all are.
+  bool packs_few;  // a weight is prepacked for matmuls of few rows, which read it once a run
+  // Who makes convolution n, which has elements: a new reference to a library's call, or NULL for
+  // a generated kernel. The field is NULL where all are generated.
   tc_gpu_call *(*choose_conv)(const struct tc_graph *g, uint32_t n);
   tc_gpu_call **call;  // of libraries, owned: what CONV_CALL nodes name
   uint32_t n_call;
 } tc_graph;
 
-// The plan's records as nodes, with what the arena gives: what the passes begin with.
+// Makes the graph that passes begin with: the plan's records as nodes, in the arena.
 tc_status tc_graph_import(tc_graph *g, const tc_plan *plan, tc_arena *arena);
-// Gives back what is not the arena's; whatever the status of importing and of passes was.
+// Releases what is not the arena's, whatever the status of importing and of passes was.
 void tc_graph_fini(tc_graph *g);
 
-#define TC_EXP_OF_NEGATIVE UINT64_C(1)  // EXP's attribute, which the user's have not: its operand is at most 0, or NaN
-#define TC_MAX_OVER_NAN (UINT64_C(1) << 9)  // in a MAX's attribute: its value where there are NaNs is nobody's concern
+// EXP's attribute where a pass made it: its operand is at most 0, or NaN.
+#define TC_EXP_OF_NEGATIVE UINT64_C(1)
+// In MAX's attribute: where there are NaNs, its value does not matter.
+#define TC_MAX_OVER_NAN (UINT64_C(1) << 9)
 
-// Adds a node with like's type and device and one attribute or none; UINT32_MAX without memory.
-// Nodes may move.
+// The number of no node: what adding gives without memory, or with such an operand, so that
+// additions nest and the last one is asked.
+#define TC_GNODE_NONE UINT32_MAX
+// Adds a node with like's type and device and one attribute or none. Nodes may move.
 uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr);
 // The same with any number of attributes, which are copied.
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
                            const uint64_t *attr);
 
-// The node as another op, of operand a, or of a and b, without attributes and arguments.
+// Makes the node another op, of operand a, or of a and b, without attributes and arguments.
 void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
 // The failure of a pass that the arena has no room for.
 tc_status tc_graph_no_memory(const tc_graph *g);

@@ -9,7 +9,7 @@
 // so few channels that this kernel does it.
 bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
 // That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
-// UINT32_MAX without memory.
+// TC_GNODE_NONE without memory.
 uint32_t tc_direct_add(tc_graph *g, uint32_t n);
 
 #endif

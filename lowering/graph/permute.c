@@ -24,7 +24,7 @@ uint32_t tc_permute_undo(tc_graph *g, uint32_t n, uint64_t order, int rank, bool
   if (y.op == TC_OP_CAST && y.leaf == TC_LEAF_NONE) {
     uint32_t from = tc_permute_undo(g, y.in[0], order, rank, ok);
     if (*ok) n = tc_graph_add(g, &y, TC_OP_CAST, &g->node[from].shape->d, 1, &from, 0, 0);
-    return *ok = *ok && n != UINT32_MAX, n;
+    return *ok = *ok && n != TC_GNODE_NONE, n;
   }
   if (y.op == TC_OP_PERMUTE && y.attr[0] == order && y.shape->d.rank == rank) return y.in[0];
   tc_dims wide = y.shape->d, d;
@@ -36,6 +36,6 @@ uint32_t tc_permute_undo(tc_graph *g, uint32_t n, uint64_t order, int rank, bool
   }
   d = wide;
   for (int i = 0; i < rank; i++) d.dim[i] = wide.dim[tc_permute_axis(back, i)];
-  if (n != UINT32_MAX) n = tc_graph_add(g, &y, TC_OP_PERMUTE, &d, 1, &n, 1, back);
-  return *ok = *ok && n != UINT32_MAX, n;
+  n = tc_graph_add(g, &y, TC_OP_PERMUTE, &d, 1, &n, 1, back);
+  return *ok = *ok && n != TC_GNODE_NONE, n;
 }

@@ -99,11 +99,11 @@ static uint32_t panels_of(tc_graph *g, uint32_t b) {
   tc_gnode like = g->node[b];
   way by = way_of(&like);
   b = tc_graph_add(g, &like, TC_OP_RESHAPE, &by.split, 1, &b, 0, 0);
-  if (b != UINT32_MAX) b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
-  if (b == UINT32_MAX) return b;
+  b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
+  if (b == TC_GNODE_NONE) return b;
   g->node[b].stored = true;
   b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.split, 1, &b, 1, by.back);
-  return b == UINT32_MAX ? b : tc_graph_add(g, &like, TC_OP_RESHAPE, &like.shape->d, 1, &b, 0, 0);
+  return tc_graph_add(g, &like, TC_OP_RESHAPE, &like.shape->d, 1, &b, 0, 0);
 }
 
 static uint32_t some_columns(tc_graph *g, uint32_t b, int64_t from, int64_t to) {
@@ -122,9 +122,9 @@ static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
 // memory.
 static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
   uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
-  if (rest == UINT32_MAX || (in[0] = product_of(g, n, panels)) == UINT32_MAX || (in[1] = product_of(g, n, rest)) == UINT32_MAX) return false;
+  if (rest == TC_GNODE_NONE || (in[0] = product_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = product_of(g, n, rest)) == TC_GNODE_NONE) return false;
   tc_gnode like = g->node[n];
-  if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == UINT32_MAX) return false;
+  if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];
   x->op = TC_OP_CAT, x->in = g->node[joined].in, x->attr = g->node[joined].attr, x->n_attr = 1;
   return true;
@@ -145,7 +145,7 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
     g->packs_few |= g->node[n].shape->d.dim[0] <= FEW_ROWS;
     if (!made[b]) {
       uint32_t those = some_columns(g, b, 0, columns);
-      if (those == UINT32_MAX || (made[b] = panels_of(g, those)) == UINT32_MAX) return tc_graph_no_memory(g);
+      if (those == TC_GNODE_NONE || (made[b] = panels_of(g, those)) == TC_GNODE_NONE) return tc_graph_no_memory(g);
     }
     if (columns == g->node[b].shape->d.dim[1])
       g->node[n].in[1] = made[b];

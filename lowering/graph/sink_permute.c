@@ -38,9 +38,9 @@ static bool move_after(tc_graph *g, uint32_t n, int k) {
   uint32_t in[3];
   bool ok = true;
   for (int i = 0; i < x.n_in; i++) in[i] = tc_permute_undo(g, x.in[i], order, rank, &ok);
-  uint32_t inner = ok ? tc_graph_add(g, &x, x.op, &d, x.n_in, in, 0, 0) : UINT32_MAX;
+  uint32_t inner = ok ? tc_graph_add(g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;
   uint64_t *attr = tc_arena_alloc(g->arena, sizeof *attr);
-  if (inner == UINT32_MAX || !attr) return false;
+  if (inner == TC_GNODE_NONE || !attr) return false;
   *attr = order;
   tc_gnode *z = &g->node[n];
   z->op = TC_OP_PERMUTE, z->n_in = 1, z->in[0] = inner, z->attr = attr, z->n_attr = 1;

@@ -53,7 +53,7 @@ static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64
   }
 }
 
-// Axis `axis` of a, of k steps, as [parts, .., steps, ..]; UINT32_MAX without memory.
+// Axis `axis` of a, of k steps, as [parts, .., steps, ..]; TC_GNODE_NONE without memory.
 static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
   tc_gnode like = g->node[a];
   tc_dims d = like.shape->d, split = {.rank = d.rank + 1}, moved = {.rank = d.rank + 1};
@@ -67,25 +67,23 @@ static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
     order |= (uint64_t)i << (8 * at++);
   }
   a = tc_graph_add(g, &like, TC_OP_RESHAPE, &split, 1, &a, 0, 0);
-  return a == UINT32_MAX ? a : tc_graph_add(g, &like, TC_OP_PERMUTE, &moved, 1, &a, 1, order);
+  return tc_graph_add(g, &like, TC_OP_PERMUTE, &moved, 1, &a, 1, order);
 }
 
 static bool split(tc_graph *g, uint32_t n, int64_t parts) {
   tc_gnode like = g->node[n];
   tc_dims d = like.shape->d, all = {.rank = d.rank + 1}, one;
-  uint32_t in[2] = {part(g, like.in[0], d.rank - 1, parts), UINT32_MAX};
-  if (in[0] != UINT32_MAX) in[1] = part(g, like.in[1], d.rank - 2, parts);
-  if (in[1] == UINT32_MAX) return false;
+  uint32_t in[2] = {part(g, like.in[0], d.rank - 1, parts), part(g, like.in[1], d.rank - 2, parts)};
   all.dim[0] = parts;
   for (int i = 0; i < d.rank; i++) all.dim[i + 1] = d.dim[i];
   one = all, one.dim[0] = 1;
   tc_type type = like.type, wide = type == TC_F64 ? TC_F64 : TC_F32;
   like.type = wide;
   uint32_t y = tc_graph_add(g, &like, TC_OP_MATMUL, &all, 2, in, 0, 0);
-  if (y != UINT32_MAX) y = tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &y, 1, UINT64_C(1) | 1u << 8);
-  if (y != UINT32_MAX && type != wide) y = tc_graph_add(g, &like, TC_OP_RESHAPE, &d, 1, &y, 0, 0);
+  y = tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &y, 1, UINT64_C(1) | 1u << 8);
+  if (type != wide) y = tc_graph_add(g, &like, TC_OP_RESHAPE, &d, 1, &y, 0, 0);
   uint32_t *first = tc_arena_alloc(g->arena, sizeof *first);
-  if (y == UINT32_MAX || !first) return false;
+  if (y == TC_GNODE_NONE || !first) return false;
   tc_gnode *x = &g->node[n];
   *first = y;
   x->op = type == wide ? TC_OP_RESHAPE : TC_OP_CAST, x->in = first, x->n_in = 1, x->n_attr = 0;

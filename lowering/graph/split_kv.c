@@ -24,8 +24,8 @@ typedef struct split {
 
 static uint32_t added(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
   s->like.type = type;
-  uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : UINT32_MAX;
-  s->ok = n != UINT32_MAX;
+  uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
+  s->ok = n != TC_GNODE_NONE;
   return s->ok ? n : 0;  // a node that is there, so that what follows need not ask
 }
 

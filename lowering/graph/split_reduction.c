@@ -44,6 +44,7 @@ static uint32_t piece_of_run(tc_graph *g, uint32_t x, int64_t start, int64_t n) 
 
 // The fold of the type and kind of `like` over an axis, which is kept.
 static uint32_t fold_axis(tc_graph *g, const tc_gnode *like, uint32_t x, int axis) {
+  if (x == TC_GNODE_NONE) return x;
   tc_dims d = g->node[x].shape->d;
   uint64_t over_nan = like->attr[0] & TC_MAX_OVER_NAN;
   d.dim[axis] = 1;
@@ -51,13 +52,15 @@ static uint32_t fold_axis(tc_graph *g, const tc_gnode *like, uint32_t x, int axi
 }
 
 static uint32_t reshape_as(tc_graph *g, uint32_t x, const tc_dims *d) {
+  if (x == TC_GNODE_NONE) return x;
   tc_gnode like = g->node[x];
   return tc_graph_add(g, &like, TC_OP_RESHAPE, d, 1, &x, 0, 0);
 }
 
 // Folds the run of x [outer, run, inner]: a long one in parts of one length, whose results are
-// folded likewise, and, of a sum that has no such length, a rest. UINT32_MAX without memory.
+// folded likewise, and, of a sum that has no such length, a rest. TC_GNODE_NONE without memory.
 static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
+  if (x == TC_GNODE_NONE) return x;
   const tc_dims d = g->node[x].shape->d;
   int64_t outer = d.dim[0], run = d.dim[1], inner = d.dim[2];
   int64_t want = inner == 1 ? TC_FOLD_ROW : TC_FOLD_COLUMN, limit = inner == 1 ? 4 * TC_FOLD_ROW : 2 * TC_FOLD_COLUMN;
@@ -66,16 +69,13 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   int64_t part = splits ? divisor_near(run, want, want / 4, inner == 1 ? want * 4 : want) : 0;
   if (part) {
     tc_dims parts = {4, {outer, run / part, part, inner}}, kept = {3, {outer, run / part, inner}};
-    x = reshape_as(g, x, &parts);
-    if (x != UINT32_MAX) x = fold_axis(g, like, x, 2);
-    if (x != UINT32_MAX) x = reshape_as(g, x, &kept);
-    return x == UINT32_MAX ? x : fold_run(g, like, x);
+    x = fold_axis(g, like, reshape_as(g, x, &parts), 2);
+    return fold_run(g, like, reshape_as(g, x, &kept));
   }
   if (!splits || like->op != TC_OP_SUM || !tc_type_is_float(like->type)) return fold_axis(g, like, x, 1);
   int64_t whole = run / want * want;
   uint32_t in[2] = {piece_of_run(g, x, 0, whole), piece_of_run(g, x, whole, run - whole)};
-  for (int i = 0; i < 2; i++)
-    if (in[i] == UINT32_MAX || (in[i] = fold_run(g, like, in[i])) == UINT32_MAX) return UINT32_MAX;
+  for (int i = 0; i < 2; i++) in[i] = fold_run(g, like, in[i]);
   tc_dims one = {3, {outer, 1, inner}};
   return tc_graph_add(g, like, TC_OP_ADD, &one, 2, in, 0, 0);
 }
@@ -100,7 +100,7 @@ static bool split_reduction(tc_graph *g, uint32_t n) {
     tc_dims shape = {3, {outer, run, inner}};
     x = reshape_as(g, x, &shape);
     before = g->n;
-    if (x == UINT32_MAX || (x = fold_run(g, &like, x)) == UINT32_MAX) return false;
+    if ((x = fold_run(g, &like, x)) == TC_GNODE_NONE) return false;
     runs++;
     for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
   }
@@ -108,7 +108,7 @@ static bool split_reduction(tc_graph *g, uint32_t n) {
   if (runs == 1 && g->n == before + 1) return g->node[x].type = type, tc_gnode_become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
   d = g->node[n].shape->d;
   x = reshape_as(g, x, &d);
-  return x != UINT32_MAX && (tc_gnode_become(&g->node[n], TC_OP_CAST, x, 0, 1), true);
+  return x != TC_GNODE_NONE && (tc_gnode_become(&g->node[n], TC_OP_CAST, x, 0, 1), true);
 }
 
 tc_status tc_pass_split_reduction(tc_graph *g) {

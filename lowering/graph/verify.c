@@ -1,6 +1,4 @@
 // What holds of a graph between passes. See graph.h.
-#include <string.h>
-
 #include "lowering/graph/graph.h"
 #include "lowering/graph/permute.h"
 
@@ -119,15 +117,23 @@ static bool has_type(const tc_graph *g, const tc_gnode *x) {
 
 static tc_status verify_node(const tc_graph *g, uint32_t n, const char *after) {
   const tc_gnode *x = &g->node[n];
-  bool known = true;
-  for (int k = 0; k < x->n_in; k++) known = known && x->in[k] < g->n;
-  const char *what = !known                                     ? "an operand is no node"
-                     : x->leaf != TC_LEAF_NONE                  ? x->out != TC_LEAF_NONE ? "a leaf is an output" : NULL
-                     : !tc_graph_is_zeros(x) && !has_arity(x)   ? "the operands are not as many as the op has"
-                     : !has_shape(g, x)                         ? "the shape does not follow from the operands'"
-                     : !tc_graph_is_zeros(x) && !has_type(g, x) ? "the type does not follow from the operands'"
-                                                                : NULL;
+  const char *what = NULL;
+  if (x->leaf != TC_LEAF_NONE)
+    what = x->out != TC_LEAF_NONE ? "a leaf is an output" : NULL;
+  else if (!tc_graph_is_zeros(x) && !has_arity(x))
+    what = "the operands are not as many as the op has";
+  else if (!has_shape(g, x))
+    what = "the shape does not follow from the operands'";
+  else if (!tc_graph_is_zeros(x) && !has_type(g, x))
+    what = "the type does not follow from the operands'";
   return what ? TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u = %s: %s", after, n, tc_op_names[x->op], what) : TC_OK;
+}
+
+static tc_status verify_operands(const tc_graph *g, const char *after) {
+  for (uint32_t n = 0; n < g->n; n++)
+    for (int k = 0; k < g->node[n].n_in; k++)
+      if (g->node[n].in[k] >= g->n) return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u: an operand is no node", after, n);
+  return TC_OK;
 }
 
 // Every output of the plan is one node's.
@@ -161,6 +167,7 @@ static tc_status verify_schedule(const tc_graph *g, const char *after, uint32_t 
 }
 
 tc_status tc_graph_verify(const tc_graph *g, const char *after) {
+  TC_TRY(verify_operands(g, after));
   tc_arena scratch = {0};
   uint32_t n_needed = 0, *needed = tc_graph_order(g, &scratch, &n_needed);
   uint8_t *seen = tc_arena_alloc(&scratch, g->plan->n_out + 1);

@@ -192,6 +192,72 @@ ParameterizedTest(size_t *which, graph_passes, makes_what_its_cases_say) {
   check_pass(tc_graph_pass_name(*which), *which ? tc_graph_pass_name(*which - 1) : NULL);
 }
 
+// ---- what holds between passes ----
+
+static void swap_operand(tc_graph *g) {
+  g->node[2].in[1] = g->n;
+}
+static void narrow_type(tc_graph *g) {
+  g->node[2].type = TC_F16;
+}
+static void change_shape(tc_graph *g) {
+  g->node[3].shape = g->node[0].shape;
+}
+static void close_circle(tc_graph *g) {
+  g->node[2].in[0] = 3;
+}
+static void store_twice(tc_graph *g) {
+  g->node[2].out = g->node[3].out;
+}
+static void lose_output(tc_graph *g) {
+  g->node[3].out = TC_LEAF_NONE, g->node[2].out = TC_LEAF_NONE;
+}
+static void drop_operand(tc_graph *g) {
+  g->node[2].n_in = 1;
+}
+static void schedule_backwards(tc_graph *g) {
+  cr_assert_eq(tc_graph_run_passes(g, "schedule"), TC_OK);
+  uint32_t first = g->order[0];
+  g->order[0] = g->order[g->n_order - 1], g->order[g->n_order - 1] = first;
+}
+
+Test(graph_passes, verification_finds_each_fault) {
+  static const char trace[] =
+      "trace t\n%0 = leaf f32[2,3] tc:cpu live\n%1 = leaf f32[3] tc:cpu live\n%2 = add f32[2,3] tc:cpu in %0 %1\n"
+      "%3 = sum f32[2] tc:cpu in %2 attr 2 live asked\nend\n";
+  static const struct {
+    void (*spoil)(tc_graph *g);
+    const char *says;
+  } faults[] = {
+      {swap_operand, "an operand is no node"},
+      {narrow_type, "the type does not follow"},
+      {change_shape, "the shape does not follow"},
+      {close_circle, "in a circle"},
+      {store_twice, "is stored twice"},
+      {lose_output, "nothing stores output 0"},
+      {drop_operand, "operands are not as many as"},
+      {schedule_backwards, "comes before its operand"},
+  };
+  tc_text x;
+  tc_tensor out[4];
+  const char *at = trace;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  const tc_plan *plan = plan_of(&x, out);
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    tc_arena arena = {0};
+    tc_graph g;
+    cr_assert_eq(tc_graph_import(&g, plan, &arena), TC_OK);
+    cr_expect_eq(tc_graph_verify(&g, "import"), TC_OK);
+    faults[i].spoil(&g);
+    cr_expect_eq(tc_graph_verify(&g, "a fault"), TC_ERR_STATE, "%s is not found", faults[i].says);
+    cr_expect(strstr(tc_last_error()->message, faults[i].says), "%s: %s", faults[i].says, tc_last_error()->message);
+    tc_graph_fini(&g);
+    tc_arena_fini(&arena);
+  }
+  for (uint32_t n = 0; n < x.n; n++) tc_release(out[n]);
+  tc_text_fini(&x);
+}
+
 Test(graph_passes, every_file_of_cases_has_its_pass) {
   glob_t found;
   cr_assert_eq(glob(FOLDER "*.cases", 0, NULL, &found), 0);
