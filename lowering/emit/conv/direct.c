@@ -11,7 +11,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 
 #define MOST_CHANNELS 4
 #define MOST_STEP 4  // along a row
