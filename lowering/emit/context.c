@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "runtime/passes.h"
 
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {

@@ -2,7 +2,7 @@
 #include <limits.h>
 
 #include "lowering/emit/context.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 
 #define MAX_FAR 16  // operands counted

@@ -12,7 +12,7 @@
 
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/accumulator.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/options.h"
 #include "runtime/topology.h"

@@ -5,7 +5,7 @@
 //     for each such load: rows of the block, read along K0 -> tc_emit_turn -> its tile, along K
 //     for each row of the block: the group's values, and their stores
 #include "lowering/emit/context.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 
 // Rows of a block that is turned: one register of elements.
 static int turned_rows(const tc_ex *s, uint32_t n) {

@@ -1,26 +1,18 @@
-// This machine's compiler of kernels: the plug-in by LLVM, opened for the first kernel that needs it; what it compiles for; and one sentence about it.
+// This machine's compiler of kernels: the row of backends.def that TC_COMPILER names, opened for the first kernel that needs it, and one sentence about it.
 // Threads: thread-safe; what a fork must not cut is between tc_compiler_begin and tc_compiler_end.
 #ifndef TC_LOWERING_JIT_COMPILER_H
 #define TC_LOWERING_JIT_COMPILER_H
 
-#include "lowering/target/isa.h"
+#include "lowering/codegen/codegen.h"
 #include "lowering/kir/kir.h"
+#include "lowering/target/cpu_target.h"
 
-// The instruction set that kernels are planned for: the widest that this machine has, or at most what TC_ISA names; where TC_ISA names another machine's,
-// that one, and kernels are interpreted here.
-const tc_isa *tc_compiler_isa(void);
-int tc_compiler_vector_bytes(void);  // of its vectors: 64, 32 or 16
 // One sentence for tc-info: which compiler and target, or why there is none.
 const char *tc_compiler_sentence(void);
 // The object file of function `name` for that instruction set, malloc'ed; TC_ERR_COMPILE without a compiler for it. nest is borrowed.
 tc_status tc_compiler_object(const tc_nest *nest, const char *name, void **out, size_t *bytes);
 // Opens it; false: there is none. *lasting: see codegen.h.
 bool tc_compiler_open(bool *lasting);
-
-// Whether this machine's kernels are compiled, as far as is known without opening the compiler; else they are interpreted.
-bool tc_compiler_compiles(void);
-// Whether they are planned for the interpreter: nobody compiles them, not for another machine either.
-bool tc_compiler_interprets(void);
 
 // ---- for kernel_cache.c ----
 
@@ -33,6 +25,8 @@ const char *tc_compiler_head(void);
 bool tc_compiler_is_there(void);
 bool tc_compiler_is_of_head(void);
 tc_status tc_compiler_make(const tc_nest *nest, const char *name, void **out, size_t *bytes);
+// Such an object, made now or kept on disk, as code.
+tc_status tc_compiler_load(const tc_nest *nest, const char *name, const void *object, size_t bytes, tc_codegen_code *out);
 // Tells once that kernels are interpreted that were to be compiled.
 void tc_compiler_tell(void);
 // TC_LOG=asm.

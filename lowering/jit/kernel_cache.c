@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lowering/jit/compiler.h"
-#include "lowering/codegen/gpu/print.h"
 #include "lowering/codegen/elf_loader.h"
 #include "lowering/jit/shape_generic.h"
 #include "lowering/kir/print.h"
@@ -83,7 +82,9 @@ typedef struct making_list {
 } making_list;
 
 static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
-  TC_TRY(tc_interp_create(nest, &k->interp));
+  tc_codegen_code code;
+  TC_TRY(tc_codegen_interp.load(nest, k->name, NULL, 0, NULL, &code));
+  k->interp = code.interp;
   k->scratch_bytes = tc_interp_scratch(k->interp);
   return TC_OK;
 }
@@ -162,12 +163,11 @@ static void do_in_general(making *m) {
 
 // Code that takes another's place needs no more scratch memory than that did.
 static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
-  void *fn = NULL;
-  TC_TRY(tc_elf_load(object, bytes, k->name, &k->code, &fn));
-  tc_kernel_fn *code;
-  *(void **)&code = fn;
+  tc_codegen_code code;
+  TC_TRY(tc_compiler_load(nest, k->name, object, bytes, &code));
+  k->code = code.elf;
   if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
-  atomic_store_explicit(&k->fn, code, memory_order_release);
+  atomic_store_explicit(&k->fn, code.fn, memory_order_release);
   return TC_OK;
 }
 
@@ -215,15 +215,18 @@ static tc_status compile(tc_kernel *k, const tc_nest *nest) {
 }
 
 static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
-  char *source = NULL;
+  void *source = NULL;
+  size_t bytes = 0;
+  tc_codegen_code code;
   if (!k) return tc_gpu_own_make(from->gpu, from->own);
   if (from->nest) {
-    TC_TRY(tc_gpu_print(from->nest, k->name, &source, &k->gpu_shape));
-    if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, source);
+    TC_TRY(tc_codegen_gpu_source.compile(from->nest, k->name, &source, &bytes, &k->gpu_shape));
+    if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, (const char *)source);
   }
-  tc_status st = tc_gpu_compile(from->gpu, from->nest ? k->name : from->stem, source ? source : from->text, &k->gpu_code);
+  tc_status st = tc_codegen_gpu_source.load(from->nest, from->nest ? k->name : from->stem, source ? source : from->text, bytes, from->gpu, &code);
+  k->gpu_code = code.gpu;
   if (st == TC_OK) k->from_disk = tc_gpu_code_is_from_disk(k->gpu_code);
-  tc_free(source);
+  free(source);
   return st;
 }
 

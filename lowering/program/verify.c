@@ -8,7 +8,7 @@
 #include "device/gpu.h"
 #include "kernels/ref/ref.h"
 #include "lowering/tiling/summation.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/graph/graph.h"
 #include "lowering/pipeline.h"
 #include "lowering/tiling/winograd.h"

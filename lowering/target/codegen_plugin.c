@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,13 @@
 #define PATH_BYTES 4096
 #define MOST_HEADERS 64
 #define MOST_NOTES 1024  // bytes of a segment that are looked at
+
+static struct {
+  const tc_isa *foreign;  // whose plug-in was looked for; NULL: this machine's
+  pthread_once_t opened;
+  const tc_llvm_plugin *plugin;  // NULL: there is none
+  char build[TC_BUILD_BYTES], why[TC_WHY_BYTES];  // which it is, and why there is none
+} self = {.opened = PTHREAD_ONCE_INIT};
 
 // ---- which build a file is ----
 
@@ -100,6 +108,7 @@ static bool name_at(int place, const tc_isa *foreign, char out[PATH_BYTES]) {
 void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]) {
   char path[PATH_BYTES];
   *build = 0;
+  self.foreign = foreign;
   for (int place = GIVEN; place < N_PLACES; place++) {
     if (!name_at(place, foreign, path)) continue;
     if (!strchr(path, '/') || id_of_path(path, build)) return;  // a name without a directory is the system's to find
@@ -121,18 +130,24 @@ static void *open_first(const tc_isa *foreign, char why[TC_WHY_BYTES]) {
   return lib;
 }
 
-const tc_llvm_plugin *tc_plugin_open(const tc_isa *foreign, char build[TC_BUILD_BYTES], char why[TC_WHY_BYTES]) {
+static void open_once(void) {
   const tc_llvm_plugin *(*get)(void) = NULL;
   Dl_info info;
-  *build = 0;
-  void *lib = open_first(foreign, why);
-  if (!lib) return NULL;
+  void *lib = open_first(self.foreign, self.why);
+  if (!lib) return;
   *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
   const tc_llvm_plugin *p = get ? get() : NULL;
   if (!p || p->abi != TC_LLVM_ABI) {
-    snprintf(why, TC_WHY_BYTES, p ? "the compiler plug-in is of another version" : "the plug-in lacks its symbol");
-    return NULL;
+    snprintf(self.why, sizeof self.why, p ? "the compiler plug-in is of another version" : "the plug-in lacks its symbol");
+    return;
   }
-  if (dladdr((const void *)p, &info) && info.dli_fname) (void)id_of_path(info.dli_fname, build);
-  return p;
+  if (dladdr((const void *)p, &info) && info.dli_fname) (void)id_of_path(info.dli_fname, self.build);
+  self.plugin = p;
+}
+
+const tc_llvm_plugin *tc_plugin_open(char build[TC_BUILD_BYTES], char why[TC_WHY_BYTES]) {
+  pthread_once(&self.opened, open_once);
+  memcpy(build, self.build, sizeof self.build);
+  memcpy(why, self.why, sizeof self.why);
+  return self.plugin;
 }

@@ -4,7 +4,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/context.h"
 #include "lowering/target/host_cpu.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"

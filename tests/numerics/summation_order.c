@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "tests/expect.h"
 
 enum { CHAIN = 512, WHOLE = 4096, GROUP = 131072 };

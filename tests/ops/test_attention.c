@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <tc/tc.h>
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "runtime/options.h"
 #include <unistd.h>
 

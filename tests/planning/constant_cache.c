@@ -7,7 +7,7 @@
 #include <tc/nn.h>
 #include <unistd.h>
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "runtime/options.h"
 #include "tests/expect.h"
 

@@ -15,7 +15,7 @@
 #include <tc/tc.h>
 #include <unistd.h>
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "tests/expect.h"
 #include "tests/files/files.h"
 

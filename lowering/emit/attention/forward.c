@@ -22,7 +22,7 @@
 
 #include "lowering/emit/attention/tile.h"
 #include "lowering/tiling/gemm.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/tiling/winograd.h"
 #include "runtime/options.h"
 

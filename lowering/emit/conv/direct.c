@@ -8,7 +8,7 @@
 // Order: as of that product, one chain over (kh, kw, c) from zero.
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 
 #define STAGED_AT_ONCE 16  // pixels
 #define STAGED_BYTES 65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache

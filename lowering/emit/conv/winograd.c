@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "lowering/tiling/summation.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/options.h"
 #include "runtime/team.h"

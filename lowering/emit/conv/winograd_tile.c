@@ -1,7 +1,7 @@
 // Sides of tiles, and reading them. See winograd_tile.h.
 #include "lowering/emit/conv/winograd_tile.h"
 
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 
 // ---- sides ----
 

@@ -8,7 +8,7 @@
 //   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
 // The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, against the largest of the result; docs/design.md.
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/tiling/winograd.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/team.h"

@@ -5,7 +5,7 @@
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
-#include "lowering/jit/compiler.h"
+#include "lowering/target/cpu_target.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 

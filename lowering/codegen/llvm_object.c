@@ -1,0 +1,76 @@
+// The LLVM code generator as a row of backends.def: objects by the plug-in (llvm/codegen.h), loaded by elf_loader.h.
+// In: a nest without threads. Out: a function of this processor, or an object for the instruction set that TC_ISA names.
+// Threads: as codegen.h says. Owner: the plug-in stays open.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lowering/codegen/codegen.h"
+#include "lowering/codegen/elf_loader.h"
+#include "lowering/target/cpu_target.h"
+#include "runtime/status.h"
+
+static struct {
+  const tc_llvm_plugin *plugin;  // NULL: there is none
+  int vector_bits;
+  char cpu[64], features[4096];
+} self;
+
+static bool supports(const tc_nest *nest) {
+  return nest->threads == 0;
+}
+
+// Sets cpu and features: for this machine the host's, less what the chosen set is without.
+static void choose_target(const tc_isa *isa) {
+  if (!tc_isa_is_of_host(isa)) {
+    snprintf(self.cpu, sizeof self.cpu, "%s", isa->cpu);
+    snprintf(self.features, sizeof self.features, "%s", isa->features);
+    return;
+  }
+  self.plugin->host(self.cpu, sizeof self.cpu, self.features, sizeof self.features);
+  size_t n = strlen(self.features);
+  snprintf(self.features + n, sizeof self.features - n, "%s", isa->without);
+}
+
+static bool open_plugin(tc_codegen_opened *out) {
+  char why[TC_WHY_BYTES] = "";
+  const tc_isa *isa = tc_compiler_isa();
+  bool foreign = !tc_isa_is_of_host(isa);
+  self.plugin = tc_plugin_open(out->build, why);
+  if (!self.plugin) {
+    snprintf(out->sentence, sizeof out->sentence, "no compiler, kernels are interpreted: %.180s", why);
+    return false;
+  }
+  choose_target(isa);
+  self.vector_bits = isa->vector_bytes * 8;
+  out->no_atexit = self.plugin->lasting;
+  snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.cpu, self.vector_bits,
+           foreign ? ": not this machine, kernels are interpreted as they are for " : "", foreign ? isa->name : "");
+  return true;
+}
+
+static tc_status compile(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+  char why[512] = "";
+  (void)shape;
+  *out = NULL;
+  tc_status st = self.plugin->compile(nest, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
+  return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
+}
+
+static tc_status load(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+  void *fn = NULL;
+  (void)nest, (void)gpu;
+  *out = (tc_codegen_code){.fn = NULL};
+  TC_TRY(tc_elf_load(code, bytes, name, &out->elf, &fn));
+  *(void **)&out->fn = fn;
+  return TC_OK;
+}
+
+static char *assembly(const tc_nest *nest, const char *name) {
+  char *text = NULL, why[256];
+  bool made = self.plugin->assembly(nest, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
+  return made ? text : (free(text), NULL);
+}
+
+const tc_codegen tc_codegen_llvm = {
+    .name = "llvm", .supports = supports, .open = open_plugin, .compile = compile, .load = load, .assembly = assembly};
