@@ -10,7 +10,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/jit/compiler.h"
 #include "lowering/graph/graph.h"
-#include "lowering/pipeline.h"
+#include "lowering/program/run.h"
 #include "lowering/emit/conv/winograd.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
