@@ -2,7 +2,7 @@
 #ifndef TC_LOWERING_FUSION_ACCESS_H
 #define TC_LOWERING_FUSION_ACCESS_H
 
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 
 // Ops whose result has its operand's elements in the same order: reshape, detach, to, assign.
 bool tc_view_is_same_order(tc_op op);

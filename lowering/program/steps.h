@@ -6,7 +6,7 @@
 #define TC_LOWERING_PROGRAM_STEPS_H
 
 #include "lowering/emit/emitter.h"
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/build.h"
 #include "lowering/program/program_types.h"
 
 // Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
