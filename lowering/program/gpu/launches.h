@@ -37,12 +37,6 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 #define TC_GPU_NO_FAULT UINT64_MAX
 #define TC_GPU_FAULT_SHIFT 48
 
-// A kernel of so many units as a launch, whose first_word is left alone. The units that a group does.
-int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out);
-
-// The words of a kernel's map, given those of its buffers.
-tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, uint64_t *out);
-
 // Enqueues. words: scratch of the call. skip: steps that need not run, of a program one by one; NULL: none.
 // Where steps check indices it waits and gives the fault word, else TC_GPU_NO_FAULT.
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,

@@ -1,0 +1,13 @@
+// What a launch of a kernel on a GPU is made of. Threads: thread-safe, pure.
+#ifndef TC_LOWERING_JIT_GPU_LAUNCH_H
+#define TC_LOWERING_JIT_GPU_LAUNCH_H
+
+#include "lowering/jit/kernel.h"
+
+// A kernel of so many units as a launch, whose first_word is left alone. The units that a group does.
+int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out);
+
+// The words of a kernel's map, given those of its buffers.
+tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, uint64_t *out);
+
+#endif
