@@ -94,7 +94,7 @@ void tc_free(void *ptr) {
 }
 
 bool tc_list_grow(void **list, uint32_t *cap, uint32_t need, size_t bytes) {
-  uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
+  uint32_t to = TC_MAX_OF(*cap * 2, need + 64);
   void *more = tc_realloc(*list, to * bytes);
   if (more) *list = more, *cap = to;
   return more != NULL;
