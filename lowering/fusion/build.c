@@ -6,7 +6,9 @@
 #include "lowering/fusion/access.h"
 #include "lowering/fusion/merge.h"
 #include "lowering/fusion/place.h"
+#include "lowering/fusion/print.h"
 #include "lowering/fusion/recompute.h"
+#include "runtime/log.h"
 
 #define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
 #define THRIFTY_LARGE 2  // large temporaries a kernel reads under `thrifty` grouping
@@ -103,7 +105,7 @@ static void settle_groups(tc_grouping *gr) {
   for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_group_of(gr, n);
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
+static tc_status build_groups(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
   bool tight = mode == TC_GROUP_TIGHT, *must = tc_arena_alloc(arena, g->n + 1);
   tc_fuser w = {.gr = gr, .g = g, .tight = tight, .max_large = mode == TC_GROUP_ANY ? TC_MOST_OUTSIDE : THRIFTY_LARGE, .forced = forced};
   if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
@@ -121,4 +123,10 @@ tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, co
   if (mode == TC_GROUP_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
   settle_groups(gr);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+}
+
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
+  tc_status st = build_groups(gr, g, arena, forced, mode);
+  if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
+  return st;
 }
