@@ -2,7 +2,9 @@
 #ifndef TC_RUNTIME_ARENA_H
 #define TC_RUNTIME_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct tc_arena_chunk tc_arena_chunk;
 typedef struct tc_arena {
@@ -22,6 +24,9 @@ void *tc_malloc(size_t bytes) __asm__("tc_heap_malloc");
 void *tc_calloc(size_t n, size_t bytes) __asm__("tc_heap_calloc");
 void *tc_realloc(void *ptr, size_t bytes) __asm__("tc_heap_realloc");
 void tc_free(void *ptr) __asm__("tc_heap_free");
+// Room for `need` elements of so many bytes in a list of *cap, which becomes at least twice as long. False without memory: the list is as it was.
+bool tc_list_grow(void **list, uint32_t *cap, uint32_t need, size_t bytes);
+#define TC_GROW(list, cap, need) ((need) <= (cap) || tc_list_grow((void **)&(list), &(cap), (need), sizeof *(list)))
 // Tests: the n-th allocation from now fails (and every later one if sticky); 0 switches off. Returns how many were made since the last call.
 long tc_alloc_fail_at(long n, int sticky);
 

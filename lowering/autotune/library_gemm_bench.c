@@ -4,8 +4,8 @@
 // each run by copies. Where there is no memory for all of it nothing is timed.
 #include <string.h>
 
-#include "lowering/jit/gpu_launch.h"
 #include "lowering/autotune/library_gemm.h"
+#include "lowering/jit/gpu_launch.h"
 #include "lowering/jit/kernel_cache.h"
 #include "runtime/log.h"
 

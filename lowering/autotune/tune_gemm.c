@@ -6,8 +6,8 @@
 
 #include "device/buffer.h"
 #include "lowering/autotune/tuning_cache.h"
+#include "lowering/jit/kernel_cache.h"
 #include "lowering/kir/libm.h"
-#include "lowering/pipeline.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/team.h"
@@ -151,7 +151,7 @@ static bool add_trial(tuning *t, const tc_cut *cut) {
   tc_nest_destroy(&e.nest);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
   if (!made) return tc_kernel_release(x->kernel), false;
-  x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_step_grain(e.work, e.work, e.extent);
+  x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_team_grain(e.work, e.work, e.extent);
   for (uint32_t i = 0; i < e.n_num; i++) t->num[i] = e.num[i].is_arg ? 0 : e.num[i].value;
   t->n_trial++;
   return true;

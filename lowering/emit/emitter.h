@@ -7,7 +7,7 @@
 #define TC_LOWERING_EMIT_EMITTER_H
 
 #include "lowering/tiling/gemm.h"
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 #include "lowering/kir/kir.h"
 
 #define TC_MAX_BUFS 64  // tensors of a kernel

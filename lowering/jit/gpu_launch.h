@@ -5,7 +5,7 @@
 #define TC_LOWERING_JIT_GPU_LAUNCH_H
 
 #include "device/gpu.h"
-#include "lowering/jit/kernel_cache.h"
+#include "lowering/jit/kernel.h"
 
 // A kernel of so many units as a launch, whose first_word is left alone. The units that a group does.
 int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out);

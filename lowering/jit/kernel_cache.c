@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/jit/compiler.h"
 #include "lowering/codegen/elf_loader.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/jit/object_cache.h"
 #include "lowering/jit/shape_generic.h"
 #include "lowering/kir/print.h"
 #include "lowering/kir/serialize.h"
-#include "lowering/jit/tier_up.h"
 #include "runtime/arena.h"
-#include "runtime/disk.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -23,19 +22,6 @@
 #include "runtime/team.h"
 
 #define N_BUCKETS 1024
-
-// What compiling a kernel is taken to cost, of its instructions, and how many times as long as compiled code its interpreter takes. On a Zen 3 ResNet18's 183
-// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20, steps of small networks 18,
-// products 35 to 60.
-#define COMPILE_NS 2e6
-#define COMPILE_INST_NS 8e4
-#define INTERPRETED 60.0
-// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
-// whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
-#define FIRST_SHARE 0.125
-// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
-// knows its extents.
-#define GENERAL_SHARE 20.0
 
 // Bytes of a row's text that are taken to compile as long as an instruction of a nest. NVRTC 13.0 takes 57 to 196 ms for 73 nests of two examples, of 384
 // instructions in the mean, and 29 to 495 ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of them, 1.03 times
@@ -49,8 +35,6 @@ static struct {
   uint64_t clock, hits, misses, n_compiled;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 3)
-
-static tc_disk kept = TC_DISK("cpu");
 
 // ---- making a kernel ----
 
@@ -80,139 +64,6 @@ typedef struct making_list {
   making *at, **bucket;
   uint32_t n, mask;
 } making_list;
-
-static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
-  tc_codegen_code code;
-  TC_TRY(tc_codegen_interp.load(nest, k->name, NULL, 0, NULL, &code));
-  k->interp = code.interp;
-  k->scratch_bytes = tc_interp_scratch(k->interp);
-  return TC_OK;
-}
-
-static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
-  tc_compiler_tell();
-  TC_TRY(create_interp(k, nest));
-  k->ctx = k->interp;
-  atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
-  return TC_OK;
-}
-
-static double compile_ns(const tc_nest *nest) {
-  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
-}
-
-static bool soon_interpreted(const origin *from) {
-  return tc_options_get()->interpret_first && from->work * INTERPRETED < FIRST_SHARE * compile_ns(from->nest);
-}
-
-// Counts what a run without code of the kernel's own took, and asks for that after long enough.
-static void spend(tc_kernel *k, uint64_t start) {
-  uint64_t spent = tc_now_ns() - start;
-  spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
-  if (spent >= k->patience_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) tc_promote_ask(k);
-}
-
-static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
-  uint64_t start = tc_now_ns();
-  tc_interp_run(k->interp, buf, num, begin, end, worker);
-  spend(k, start);
-}
-
-static void run_general(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->general;
-  uint64_t start = tc_now_ns(), all[TC_GENERAL_NUMS];
-  if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
-  memcpy(all + k->n_num, k->more, k->n_more * sizeof all[0]);
-  atomic_load_explicit(&g->fn, memory_order_acquire)(g->ctx, buf, all, begin, end, worker);
-  spend(k, start);
-}
-
-// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets code of its own during a run.
-static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  const tc_kernel *k = ctx;
-  for (int64_t i = begin; i < end; i++) {
-    if (i % 2)
-      tc_interp_run(k->interp, buf, num, i, i + 1, worker);
-    else
-      run_general(k, buf, num, i, i + 1, worker);
-  }
-}
-
-static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
-  TC_TRY(create_interp(k, nest));
-  k->ctx = k;
-  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(nest));
-  atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
-  return TC_OK;
-}
-
-// The general kernel is there: its reference and arguments become the kernel's.
-static void do_in_general(making *m) {
-  tc_kernel *k = m->k;
-  k->general = m->general, k->more = m->wide.value, k->n_more = m->wide.n_value;
-  m->general = NULL, m->wide.value = NULL;
-  k->ctx = k;
-  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)m->from.nest->scratch_bytes);
-  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(m->from.nest, &k->interp) == TC_OK;
-  if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
-  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
-  m->done = true;
-}
-
-// Code that takes another's place needs no more scratch memory than that did.
-static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
-  tc_codegen_code code;
-  TC_TRY(tc_compiler_load(nest, k->name, object, bytes, &code));
-  k->code = code.elf;
-  if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
-  atomic_store_explicit(&k->fn, code.fn, memory_order_release);
-  return TC_OK;
-}
-
-// All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
-static char *disk_key(const tc_kernel *k, size_t *bytes) {
-  const char *who = tc_compiler_head();
-  if (!*who || !tc_disk_is_on()) return NULL;
-  size_t head = strlen(who), name = strlen(k->name) + 1;
-  *bytes = head + name + k->key_bytes;
-  char *key = tc_malloc(*bytes);
-  if (!key) return NULL;
-  memcpy(key, who, head);
-  memcpy(key + head, k->name, name);
-  memcpy(key + head + name, k->key, k->key_bytes);
-  return key;
-}
-
-// Whether its object was on disk, and could be loaded.
-static bool load_kept(tc_kernel *k, const tc_nest *nest) {
-  size_t key_bytes, bytes;
-  char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
-  tc_free(key);
-  if (!object) return false;
-  tc_error_mark before = tc_error_now();
-  k->from_disk = load(k, nest, object, bytes) == TC_OK;
-  if (!k->from_disk) {
-    tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
-    (void)tc_error_tell(before);
-  }
-  tc_free(object);
-  return k->from_disk;
-}
-
-// pre: tc_compiler_begin.
-static tc_status compile(tc_kernel *k, const tc_nest *nest) {
-  void *object;
-  size_t bytes = 0, key_bytes;
-  TC_TRY(tc_compiler_make(nest, k->name, &object, &bytes));
-  tc_status st = load(k, nest, object, bytes);
-  char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
-  if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
-  tc_free(key);
-  free(object);
-  return st;
-}
 
 static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   void *source = NULL;
@@ -246,7 +97,7 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
 static void look(making *m) {
   tc_compiler_begin();
   if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && tc_compiler_compiles()) m->done = load_kept(m->k, m->from.nest);
+  if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.nest);
   tc_compiler_end();
 }
 
@@ -256,16 +107,18 @@ static tc_status make_quickly(making *m) {
   if (m->from.gpu || m->done || m->general) return TC_OK;
   tc_compiler_begin();
   if (!tc_compiler_compiles())
-    st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
-  else if (soon_interpreted(&m->from))
-    st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
+    st = tc_kernel_interpret(m->k, m->from.nest), m->done = st == TC_OK;
+  else if (tc_kernel_is_soon_interpreted(m->from.nest, m->from.work))
+    st = tc_kernel_interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
   tc_compiler_end();
   return st;
 }
 
 static tc_status make_slowly(making *m) {
   tc_compiler_begin();
-  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : tc_compiler_is_there() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
+  tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
+                 : tc_compiler_is_there() ? tc_object_make(m->k, m->from.nest)
+                                          : tc_kernel_interpret(m->k, m->from.nest);
   tc_compiler_end();
   m->done = st == TC_OK;
   return st;
@@ -313,20 +166,6 @@ static tc_status compile_all(making *list, uint32_t n) {
 }
 
 // ---- the cache ----
-
-static void destroy(tc_kernel *k) {
-  if (k->interp) tc_interp_destroy(k->interp);
-  tc_kernel_release(k->general);
-  tc_free(k->more);
-  if (k->code) tc_elf_unload(k->code);
-  tc_gpu_code_release(k->gpu_code);
-  tc_free(k->key);
-  tc_free(k);
-}
-
-void tc_kernel_release(tc_kernel *k) {
-  if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
-}
 
 // pre: locked. Takes out the kernel that was not used for longest, if any; its reference is the caller's.
 static tc_kernel *evict_locked(void) {
@@ -486,6 +325,13 @@ static tc_status seek_general(making *m, making_list *list) {
   return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
 }
 
+// The general kernel is there: its reference and arguments become the kernel's.
+static void run_in_general(making *m) {
+  tc_kernel_run_general(m->k, m->from.nest, m->general, m->wide.value, m->wide.n_value);
+  m->general = NULL, m->wide.value = NULL;
+  m->done = true;
+}
+
 // list: room for twice as many.
 static tc_status make_all(making_list *list) {
   const uint32_t asked = list->n;
@@ -496,7 +342,7 @@ static tc_status make_all(making_list *list) {
   for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
   TC_TRY(compile_all(at, list->n));
   for (uint32_t i = 0; i < asked; i++)
-    if (at[i].general) do_in_general(&at[i]);
+    if (at[i].general) run_in_general(&at[i]);
   return TC_OK;
 }
 
@@ -546,19 +392,12 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 
 // ---- compiled code in the interpreter's place ----
 
-tc_tier tc_kernel_tier(const tc_kernel *k) {
-  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  if (fn == run_general) return tc_kernel_tier(k->general);
-  return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
-}
-
 void tc_kernel_compile(tc_kernel *k) {
   tc_error_mark before = tc_error_now();
   tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
-  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  tc_status st = fn == run_at_first || fn == run_general ? compile(k, &nest) : TC_OK;
+  tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &nest) : TC_OK;
   tc_compiler_end();
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,

@@ -2,7 +2,7 @@
 #include "lowering/program/in_place.h"
 
 #include "lowering/program/slot_users.h"
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"

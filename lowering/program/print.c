@@ -1,5 +1,5 @@
 // What TC_LOG=plan tells of a program: its steps, and where their values lie.
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program.h"
 #include "runtime/log.h"
 
 static void print_place(const tc_plan *plan, uint32_t at, FILE *out) {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/program/steps.h"
+#include "lowering/program/memory_plan.h"
+#include "lowering/program/program.h"
 #include "runtime/arena.h"
 
 #define NONE UINT32_MAX
@@ -56,14 +57,6 @@ typedef struct work {
   bool failed;
 } work;
 
-static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
-  if (need <= *cap) return true;
-  uint32_t to = TC_MAX_OF(*cap * 2, need + 64);
-  void *more = tc_realloc(*array, to * bytes);
-  if (more) *array = more, *cap = to;
-  return more != NULL;
-}
-
 static uint32_t block_of(uint32_t place) {
   return place & ARENA_BIT ? place & ~ARENA_BIT : NONE;
 }
@@ -80,8 +73,8 @@ static bool is_remade(const tc_step *s) {
 static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
   tc_program *p = w->p;
   uint32_t b = p->n_block, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
-  bool room = grow((void **)&p->block, &p->cap_block, b + 1, sizeof *p->block) && grow((void **)&w->content, &cap[0], b + 1, sizeof *w->content) &&
-              grow((void **)&w->writer, &cap[1], b + 1, sizeof *w->writer) && grow((void **)&w->became, &cap[2], b + 1, sizeof *w->became);
+  bool room = TC_GROW(p->block, p->cap_block, b + 1) && TC_GROW(w->content, cap[0], b + 1) && TC_GROW(w->writer, cap[1], b + 1) &&
+              TC_GROW(w->became, cap[2], b + 1);
   if (room && cap[0] != w->cap_side) {
     bool *used = tc_realloc(w->used, cap[0] * sizeof *used);
     room = used != NULL;
@@ -96,7 +89,7 @@ static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
 static uint32_t copy_binds(work *w, const item *i) {
   tc_program *p = w->p;
   uint32_t first = p->n_bind, n = w->step[i->step].n_bind;
-  if (!grow((void **)&p->bind, &p->cap_bind, first + n, sizeof *p->bind)) return w->failed = true, i->bind;
+  if (!TC_GROW(p->bind, p->cap_bind, first + n)) return w->failed = true, i->bind;
   memcpy(p->bind + first, p->bind + i->bind, n * sizeof *p->bind);
   p->n_bind += n;
   return first;
@@ -357,7 +350,7 @@ static bool init(work *w) {
   tc_program *p = w->p;
   uint32_t n = p->n_step, most = 4 * n + MOST_CHAIN;
   w->cap_item = most, w->cap_side = p->n_block + 64, w->n_step = n;
-  if (!grow((void **)&p->step, &p->cap_step, most, sizeof *p->step)) return false;
+  if (!TC_GROW(p->step, p->cap_step, most)) return false;
   w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
   w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->trial.item = tc_malloc(most * sizeof(item));
   w->held = tc_malloc((most + 2) * sizeof *w->held);

@@ -4,18 +4,10 @@
 #include <string.h>
 
 #include "lowering/autotune/library_gemm.h"
+#include "lowering/program/program.h"
+#include "runtime/arena.h"
 #include "runtime/passes.h"
 #include "runtime/team.h"
-
-static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
-  uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
-  void *p = tc_realloc(*array, to * bytes);
-  if (!p) return false;
-  *array = p, *cap = to;
-  return true;
-}
-
-#define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
 
 // Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
 static uint32_t place_of(tc_builder *b, uint32_t n) {
@@ -27,24 +19,24 @@ static uint32_t place_of(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
   if (b->lasts[n] == TC_LASTS_MADE) {
-    if (!GROW(p->kept_bytes, p->n_kept, p->cap_kept, 1)) return TC_PLACE_NONE;
+    if (!TC_GROW(p->kept_bytes, p->cap_kept, p->n_kept + 1)) return TC_PLACE_NONE;
     p->kept_bytes[p->n_kept] = bytes;
     return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
   }
-  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
+  if (!TC_GROW(p->block, p->cap_block, p->n_block + 1)) return TC_PLACE_NONE;
   p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   return b->place[n] = ARENA_BIT | p->n_block++;
 }
 
 static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
-  if (!GROW(p->step, p->n_step, p->cap_step, 1)) return NULL;
+  if (!TC_GROW(p->step, p->cap_step, p->n_step + 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
   *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
   return s;
 }
 
 static bool bind(tc_program *p, tc_step *s, uint32_t place) {
-  if (place == TC_PLACE_NONE || !GROW(p->bind, p->n_bind, p->cap_bind, 1)) return false;
+  if (place == TC_PLACE_NONE || !TC_GROW(p->bind, p->cap_bind, p->n_bind + 1)) return false;
   p->bind[p->n_bind++] = place;
   s->n_bind++;
   return true;
@@ -77,7 +69,7 @@ static bool add_check(tc_builder *b, uint32_t n) {
   s->node = n, s->op = x->op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
-  if (!GROW(p->num, p->n_num, p->cap_num, 1)) return false;
+  if (!TC_GROW(p->num, p->cap_num, p->n_num + 1)) return false;
   s->n_num = 1;
   p->num[p->n_num++] = (tc_num_source){false, extent};
   return true;
@@ -108,7 +100,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   }
   if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
-  if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
+  if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
   if (!bind(p, s, place_of(b, n))) return false;
@@ -164,7 +156,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
-  if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
+  if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_nest_destroy(&e.nest), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;
@@ -274,27 +266,4 @@ bool tc_steps_build(tc_builder *b, tc_status *st) {
   for (uint32_t g = 0; g < b->gr.n_group; g++)
     if (b->gr.group[g].merged == TC_GROUP_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
   return true;
-}
-
-void tc_steps_drop_draft(tc_step *s) {
-  if (s->draft && !s->shares_draft) {
-    tc_nest_destroy(&s->draft->nest);
-    tc_family_drop(&s->draft->general);
-    tc_free(s->draft);
-  }
-  s->draft = NULL;
-}
-
-void tc_steps_drop(tc_program *p) {
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    tc_kernel_release(p->step[i].kernel);
-    tc_gpu_call_release(p->step[i].call);
-    tc_steps_drop_draft(&p->step[i]);
-  }
-}
-
-void tc_steps_clear(tc_program *p) {
-  tc_steps_drop(p);
-  p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
-  if (p->prepare) tc_steps_clear(p->prepare);
 }

@@ -10,7 +10,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/graph/graph.h"
-#include "lowering/pipeline.h"
+#include "lowering/program/run.h"
 #include "lowering/tiling/winograd.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"

@@ -52,21 +52,12 @@ struct tc_gpu_launches {
   bool checks;
 };
 
-static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
-  if (n < *cap) return true;
-  uint32_t to = TC_MAX_OF(*cap * 2, 64);
-  void *p = tc_realloc(*array, to * bytes);
-  if (!p) return false;
-  *array = p, *cap = to;
-  return true;
-}
-
 static tc_status no_room(void) {
   return TC_FAIL(TC_ERR_MEMORY, "no room for a program's launches");
 }
 
 static bool add_word(tc_gpu_launches *l, word_kind kind, uint64_t value) {
-  if (!room((void **)&l->word, &l->cap_word, l->n_word, sizeof l->word[0])) return false;
+  if (!TC_GROW(l->word, l->cap_word, l->n_word + 1)) return false;
   l->word[l->n_word++] = (word){kind, value, 0};
   return true;
 }
@@ -79,13 +70,14 @@ static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
 
 // Of the launch at hand, whose words begin here.
 static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
-  if (!room((void **)&l->launch, &l->cap_launch, l->n_launch, sizeof l->launch[0])) return NULL;
-  if (!room((void **)&l->wanted, &l->cap_wanted, l->n_launch, sizeof l->wanted[0])) return NULL;
+  if (!TC_GROW(l->launch, l->cap_launch, l->n_launch + 1)) return NULL;
+  if (!TC_GROW(l->wanted, l->cap_wanted, l->n_launch + 1)) return NULL;
   l->launch[l->n_launch] = (tc_gpu_launch){.first_word = l->n_word - l->first_word[sequence]};
   l->wanted[l->n_launch] = (wanted){.step = NULL};
   return &l->launch[l->n_launch++];
 }
 
+// A kernel's groups do a unit each, as far as a grid has room.
 // Words up to a place in the table where maps may be.
 static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
   while ((l->n_word - l->first_word[sequence]) % TC_GPU_MAP_ALIGNED)
@@ -94,7 +86,7 @@ static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
 }
 
 static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
-  if (!room((void **)&l->map, &l->cap_map, l->n_map, sizeof l->map[0])) return false;
+  if (!TC_GROW(l->map, l->cap_map, l->n_map + 1)) return false;
   bool added = true;
   for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
   l->map[l->n_map++] = (map){.of = *m, .first_word = first_word};

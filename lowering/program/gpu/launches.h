@@ -6,7 +6,7 @@
 #ifndef TC_LOWERING_PROGRAM_GPU_LAUNCHES_H
 #define TC_LOWERING_PROGRAM_GPU_LAUNCHES_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program_types.h"
 
 typedef struct tc_gpu_launches tc_gpu_launches;
 
