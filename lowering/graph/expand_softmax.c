@@ -6,9 +6,10 @@
 // Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 
-// softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) -
-// log(sum(exp(x - max))). The order of operations is the contract's. The greatest may pass over
-// NaN, since the sum does not. Of f16 and bf16 all of it is f32, rounded once at the end.
+// softmax: exp(x - max) * (1 / sum), with one division a row.
+// log_softmax: (x - max) - log(sum(exp(x - max))).
+// This order of operations is documented. The maximum may pass over NaN, since the sum does not.
+// f16 and bf16 are computed in f32 and rounded once at the end.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
@@ -43,7 +44,8 @@ tc_status tc_pass_expand_softmax(tc_graph *g) {
   bool ok = true;
   for (uint32_t n = 0, end = g->n; ok && n < end; n++) {
     const tc_gnode *x = &g->node[n];
-    if (tc_device_generates(x->dev) && tc_op_kind_of(x->op) == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
+    bool is_softmax = x->op == TC_OP_SOFTMAX || x->op == TC_OP_LOG_SOFTMAX;
+    if (is_softmax && x->shape->count > 0 && tc_device_generates(x->dev)) ok = expand_softmax(g, n);
   }
   return ok ? TC_OK : tc_graph_no_memory(g);
 }

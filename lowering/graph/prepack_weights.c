@@ -1,13 +1,17 @@
-// Prepacked weights: a right operand that stays the same from run to run is kept as matmuls of few
-// rows read it, in panels, so that no run packs it again and its bytes arrive in order. Packing is
-// a view like any other, of which the result is stored: only the order in memory changes, no value.
+// Keeps constant right operands of matmuls of few rows in panels, the order in which they are read.
 //
-//   %2 = matmul f32[1,256] %0 %1         ->    %3 = reshape f32[256,4,64] %1         %4 = permute f32[4,256,64] %3 stored
-//                                              %5 = permute f32[256,4,64] %4         %6 = reshape f32[256,256] %5
-//                                              %2 = matmul f32[1,256] %0 %6
+// No run packs them again, and their bytes arrive in order. A panel is a view whose result is
+// stored: only the order in memory changes, no value.
 //
-// In: nodes are simplified; operands may have higher numbers than what reads them. Threads:
-// thread-compatible.
+//   %2 = matmul f32[1,128] %0 %1    ->    %3 = reshape f32[256,8,16] %1
+//                                         %4 = permute f32[8,256,16] %3 axes 1,0,2 stored
+//                                         %5 = permute f32[256,8,16] %4
+//                                         %6 = reshape f32[256,128] %5
+//                                         %2 = matmul f32[1,128] %0 %6
+//
+// In: nodes are simplified; operands may have higher numbers than what reads them.
+// Refused where parameters will soon change, or many rows share the packing.
+// Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/tiling/gemm.h"
@@ -26,12 +30,12 @@
 #define JOINED_COLUMNS 4096
 #define WIDEST 64  // columns of a panel
 #define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
-#define DEEPEST 32  // of what a factor is made of
+#define DEEPEST 32  // nodes that an operand is made of
 
 enum { UNKNOWN, NO, YES };
 
-// Whether something is, or may yet be, differentiated: then parameters will change soon, and what
-// is kept of them would be made again for one use.
+// Whether something is, or may yet be, differentiated. Parameters then change soon, and panels
+// would be made for one use.
 static bool has_history(const tc_plan *plan) {
   for (uint32_t n = 0; n < plan->n_node; n++)
     if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
@@ -54,16 +58,16 @@ static tc_type type_of_sums(tc_type type) {
   return type == TC_BF16 ? TC_F32 : type;
 }
 
-// Whether the product reads a factor of bf16 as words of two neighbours along k, which it
-// multiplies as pairs, or one after the other where rows are few.
+// Whether the matmul reads a bf16 operand as words of two neighbours along k. It multiplies them as
+// pairs, or one after the other where rows are few.
 static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
   return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
 }
 
-// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are
-// few those of whole panels of the widest kind, for every product that reads it alike. 0: none do.
+// Columns of the right operand that lie in panels; 0: none. Where no panel divides them and rows
+// are few, those of whole panels of the widest kind.
 static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
   tc_type sums = type_of_sums(b->type);
@@ -76,12 +80,12 @@ static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
   const tc_gnode *b = &g->node[x->in[1]];
   bool fits = x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
-  fits = fits && !tc_prologue_makes(g, x->in[1]);  // kept wide, a narrow tensor would be as large as it was made narrow not to be
+  fits = fits && !tc_prologue_makes(g, x->in[1]);  // panels would be wide
   fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
   return fits && columns_of(g, x) && lasts(g, x->in[1], known, 0);
 }
 
-// A factor in other axes, and these in the order of memory: the two orders of axes.
+// An operand's axes split into panels, the same in the order of memory, and the permutes between.
 typedef struct way {
   tc_dims split, packed;
   uint64_t there, back;
@@ -118,8 +122,7 @@ static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
   return tc_graph_add(g, &like, TC_OP_MATMUL, &d, 2, (uint32_t[]){like.in[0], b}, 0, 0);
 }
 
-// The product n becomes that of the panels, joined with that of the other columns. False without
-// memory.
+// Matmul n becomes that of the panels, joined with that of the other columns. False without memory.
 static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
   uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
   if (rest == TC_GNODE_NONE || (in[0] = product_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = product_of(g, n, rest)) == TC_GNODE_NONE) return false;
@@ -134,7 +137,7 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
   uint32_t n_nodes = g->n;
   if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return TC_OK;
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
-  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
+  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per operand: its panels, or 0
   if (!known || !made) return tc_graph_no_memory(g);
   memset(known, UNKNOWN, n_nodes);
   memset(made, 0, n_nodes * sizeof *made);

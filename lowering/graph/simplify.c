@@ -28,8 +28,8 @@ static bool holds(tc_type b, tc_type a) {
   }
 }
 
-// A cast of a cast is one cast where the type between held every value. Floats to integers are left
-// alone: out of range the first type could matter.
+// A cast of a cast is one cast where the type between holds every value. Floats to integers stay:
+// out of range the first type could matter.
 static uint32_t cast(const tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
   const tc_gnode *y = operand(g, x, 0);

@@ -1,8 +1,14 @@
-// A product whose result has too few tiles to fill a GPU, but many steps of k: k is split into
-// parts that lie side by side, the parts' products are one batch in the accumulators' type, and
-// their sum, in the order of the parts, is the result. Gradients by weights are such, and few rows
-// by a large weight.
+// Splits matmuls with too few tiles to fill a GPU, but many steps of k.
+//
+// Parts of k lie side by side. Their matmuls are one batch in the accumulators' type, and are
+// summed in the order of the parts. Gradients by weights are such, and few rows by a large weight.
+//
+//   %2 = matmul f32[64,64] %0 %1    ->    %7 = matmul f32[2,64,64] of [2,64,1024] by [2,1024,64]
+//                                         %8 = sum f32[1,64,64] %7 axes 0 keepdim
+//                                         %2 = reshape f32[64,64] %8
+//
 // Always: where k is cut follows from the shape alone, so that every device adds in the same order.
+// Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 
 #define TILE 64  // lines of a tile of the result
@@ -20,8 +26,8 @@ int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
   return parts;
 }
 
-// Whether axes `from` that one axis of k steps is made of, of which the innermost is `last`, are
-// whole or evenly cut by parts of so many steps.
+// One axis of k steps is made of axes `from`, of which the innermost is `last`. Whether parts of so
+// many steps leave each whole or cut it evenly.
 static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps) {
   int64_t inner = 1;
   for (int i = last; i >= 0 && inner < k; i--) {
@@ -31,8 +37,7 @@ static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps)
   return inner == k;
 }
 
-// Whether parts of so many steps of an axis of the node, which views made of others, can still be
-// said as views.
+// Whether parts of so many steps of an axis are still affine through the views that made the node.
 static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];

@@ -1,11 +1,15 @@
-// Attention of few query rows against many keys has one block of a GPU to a key head, each of which
-// would go through all keys. So keys are split into parts that lie side by side: a kernel makes
-// each part's mix of values, which is not divided by its sum of weights yet, with that sum and the
-// greatest score; what follows weighs the parts, in their order. Source: Flash-Decoding (Dao,
-// Haziza, Massa, Sizov 2023).
+// Splits attention of few query rows and many keys, as a step of decoding, into parts of the keys.
+//
+// Whole, it has one block of a GPU to a key head, which goes through all keys. A kernel makes each
+// part's mix of values, with its sum of weights and its greatest score; the mix is not yet divided
+// by the sum. Nodes that follow weigh the parts, in their order.
+//
+//   %4 = attention [1,1,2,4]    ->    %6 = attention [4,1,2,1,4], %5 = attention_lse [4,1,2,1,2]
+//                                     weights of parts, sums over parts, %4 = their quotient
+//
 // Always: where keys are cut follows from the shape alone, so that every device adds in the same
-// order; how many keys there are of those that there is room for is an argument of the kernel, as
-// without parts.
+// order. The number of keys in use stays an argument of the kernel.
+// Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023). Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 
 #include <string.h>

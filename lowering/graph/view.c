@@ -59,6 +59,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
         if (!tc_ix_add(&out[i], &idx[i], flipped ? -1 : 1)) return false;
       }
       return true;
-    default: broadcast(from, to, idx, out); return true;  // same shape, expansion, or an elementwise operand
+    // The same shape, an expansion, or an elementwise operand.
+    default: broadcast(from, to, idx, out); return true;
   }
 }
