@@ -55,7 +55,7 @@ static bool fills_panels(const edge *e, int64_t k) {
 
 // Whether the left operand [batch * columns, k] lies so that the new matmul reads its columns side
 // by side. Then nothing is packed or transposed.
-static bool lies_other_way(const edge *e, uint32_t n) {
+static bool lies_by_columns(const edge *e, uint32_t n) {
   const tc_gnode *x = &e->g->node[n];
   tc_extents ext = {{e->batch, 1, e->columns, x->shape->d.dim[1]}};
   tc_index here[TC_MAX_RANK] = {tc_ix_const(0), tc_ix_range(TC_RANGE_K0)}, next[TC_MAX_RANK], columns = tc_ix_range(TC_RANGE_K), images, flat;
@@ -80,22 +80,22 @@ static bool is_direct(const edge *e, uint32_t n) {
 }
 
 // Whether a view permutes operand n for free: it is small, or was permuted the inverse way.
-static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
+static bool is_free(const edge *e, const tc_gnode *x, uint32_t n) {
   const tc_gnode *y = &e->g->node[n];
   return y->shape->count * 4 <= x->shape->count || (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
 }
 
 // The matmul that n is made of, through elementwise work and reshapes that nothing else reads.
 // TC_GNODE_NONE: there is none, or it is better left as it is.
-static uint32_t product_of(const edge *e, uint32_t n, int depth) {
+static uint32_t matmul_of(const edge *e, uint32_t n, int depth) {
   const tc_gnode *x = &e->g->node[n];
   uint32_t found = TC_GNODE_NONE;
   if (e->n_uses[n] != 1 || depth == DEEPEST) return TC_GNODE_NONE;
   if (tc_permute_commutes(x)) {
     for (int k = 0; k < x->n_in; k++) {
-      if (is_beside(e, x, x->in[k])) continue;
+      if (is_free(e, x, x->in[k])) continue;
       if (found != TC_GNODE_NONE || e->g->node[x->in[k]].shape != x->shape) return TC_GNODE_NONE;
-      found = product_of(e, x->in[k], depth + 1);
+      found = matmul_of(e, x->in[k], depth + 1);
       if (found == TC_GNODE_NONE) return found;
     }
     return found;
@@ -105,12 +105,12 @@ static uint32_t product_of(const edge *e, uint32_t n, int depth) {
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
   bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
-  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0])));
+  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_by_columns(e, x->in[0])));
   return fits ? n : TC_GNODE_NONE;
 }
 
 // The matmul as [batch, o, columns]: the same sums in the same order.
-static uint32_t other_way(const edge *e, uint32_t product) {
+static uint32_t add_commuted(const edge *e, uint32_t product) {
   tc_graph *g = e->g;
   if (is_direct(e, product)) return tc_direct_add(g, product);
   const tc_gnode like = g->node[product], a = g->node[like.in[0]], b = g->node[like.in[1]];
@@ -126,18 +126,18 @@ static uint32_t other_way(const edge *e, uint32_t product) {
 }
 
 // Node n in the new order, made of operands in that order.
-static uint32_t moved_before(const edge *e, uint32_t n, uint32_t product) {
+static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t product) {
   const tc_gnode x = e->g->node[n];
   tc_dims d = x.shape->d;
   uint32_t in[3];
   bool ok = true;
   for (int i = 0; i < e->rank; i++) d.dim[i] = x.shape->d.dim[tc_permute_axis(e->order, i)];
   if (x.op == TC_OP_RESHAPE) {
-    in[0] = other_way(e, product);
+    in[0] = add_commuted(e, product);
     return tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
   }
   for (int k = 0; k < x.n_in && ok; k++) {
-    in[k] = is_beside(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : moved_before(e, x.in[k], product);
+    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : add_permuted(e, x.in[k], product);
     ok = ok && in[k] != TC_GNODE_NONE;
   }
   return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;
@@ -164,9 +164,9 @@ tc_status tc_pass_commute_matmul(tc_graph *g) {
   for (uint32_t n = 0; n < n_nodes; n++) {
     edge e;
     if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
-    uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
+    uint32_t product = edge_of(g, n_uses, n, &e) ? matmul_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
     if (product == TC_GNODE_NONE) continue;
-    uint32_t moved = moved_before(&e, g->node[n].in[0], product);
+    uint32_t moved = add_permuted(&e, g->node[n].in[0], product);
     if (moved == TC_GNODE_NONE) return tc_graph_no_memory(g);
     tc_gnode *x = &g->node[n];
     x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;

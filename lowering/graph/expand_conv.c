@@ -55,7 +55,7 @@ static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
 }
 
-static uint32_t product(conv *c, uint32_t a, uint32_t b) {
+static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
   tc_dims d = *dims(c, a);
   d.dim[d.rank - 1] = dims(c, b)->dim[d.rank - 1];
   return add(c, TC_OP_MATMUL, d, 2, (uint32_t[]){a, b}, 0, NULL);
@@ -170,12 +170,12 @@ static uint32_t by_channel(conv *c, uint32_t x, uint32_t w) {
   return reshape(c, cast(c, a, c->sums), c->y);
 }
 
-static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
+static uint32_t by_matmul(conv *c, uint32_t x, uint32_t w) {
   int64_t in = c->w.dim[1], out = c->w.dim[0] / c->groups, taps = taps_of(c);
   uint32_t b = permute(c, reshape(c, w, TC_SHAPE(c->groups, out, in, taps)), TC_AXES(0, 3, 2, 1));
   uint32_t seen = columns(c, x), weight = reshape(c, b, with_groups(c, taps * in, out));
   c->like.type = c->sums;
-  uint32_t y = product(c, seen, weight);
+  uint32_t y = matmul(c, seen, weight);
   if (c->groups > 1) y = permute(c, y, TC_AXES(1, 0, 2));
   return reshape(c, y, c->y);
 }
@@ -192,7 +192,7 @@ static int winograd_size(const conv *c) {
 }
 
 // w [groups * in, out, r..] as [groups * out, in, r..], flipped.
-static uint32_t turned_round(conv *c, uint32_t w) {
+static uint32_t flipped_weight(conv *c, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1];
   tc_dims d = c->w;
   uint64_t mask = 0;
@@ -213,8 +213,8 @@ static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool turned, int m)
 static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool turned) {
   int m = winograd_size(c);
   if (m) return by_winograd(c, x, w, turned, m);
-  if (turned) w = turned_round(c, w);
-  return is_depthwise(c) ? by_channel(c, x, w) : by_product(c, x, w);
+  if (turned) w = flipped_weight(c, w);
+  return is_depthwise(c) ? by_channel(c, x, w) : by_matmul(c, x, w);
 }
 
 // ---- by the image ----
@@ -330,7 +330,7 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)), with_groups(c, out, taps * in));
   uint32_t a = as_rows(c, y);
   if (tc_type_is_half(c->like.type)) c->like.type = TC_F32;
-  a = reshape(c, product(c, a, b), TC_SHAPE(g, rows, taps, in));
+  a = reshape(c, matmul(c, a, b), TC_SHAPE(g, rows, taps, in));
   a = permute(c, a, TC_AXES(1, 0, 3, 2));  // [rows, g, in, taps]
   d.dim[c->n + 1] = g * in;
   for (int i = 0; i < c->n; i++) d.dim[d.rank++] = c->w.dim[2 + i];
@@ -377,7 +377,7 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
   if (m) return by_tiles(c, x, y, m);
   uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
   a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));
-  a = reshape(c, product(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));
+  a = reshape(c, matmul(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));
   return reshape(c, permute(c, a, TC_AXES(0, 2, 1)), c->w);
 }
 
@@ -454,7 +454,7 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
 
 // call: the library's call that makes it, consumed even on failure; NULL: it is generated. False
 // without memory.
-static bool expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
+static bool expand_convolution(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   conv c = conv_of(g, n);
   uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
   tc_op op = g->node[n].op;
@@ -476,7 +476,7 @@ static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
 tc_status tc_pass_expand_conv(tc_graph *g) {
   for (uint32_t n = 0, end = g->n; n < end; n++) {
     if (!tc_device_generates(g->node[n].dev) || !is_convolution(g, &g->node[n])) continue;
-    if (!expand(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
+    if (!expand_convolution(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
   }
   return TC_OK;
 }

@@ -51,7 +51,7 @@ static uint32_t below_views(const tc_graph *g, uint32_t n) {
 }
 
 // Whether x widens a tensor in memory, exactly, to a type that matmuls accumulate in.
-static bool widens(const tc_graph *g, const tc_gnode *x) {
+static bool is_widening(const tc_graph *g, const tc_gnode *x) {
   if (x->op != TC_OP_CAST) return false;
   const tc_gnode *y = &g->node[below_views(g, x->in[0])];
   bool byte = y->type == TC_I8 || y->type == TC_U8, half = y->type == TC_F16 || y->type == TC_BF16;
@@ -65,17 +65,17 @@ static double cost_of(const tc_gnode *x, bool exact) {
 }
 
 // Walks what n is made of; returns whether it leads to the narrow tensor.
-static bool leads(walk *w, uint32_t n) {
+static bool leads_to_narrow(walk *w, uint32_t n) {
   n = below_views(w->g, n);
   const tc_gnode *x = &w->g->node[n];
   if (x->shape->count <= w->count / PART) return false;
   w->ok = w->ok && !has_memory(x) && tc_op_kind_of(x->op) == TC_KIND_ELEM && w->n < DEEPEST;
   if (!w->ok) return false;
   int at = w->n++;
-  bool narrow = widens(w->g, x);
+  bool narrow = is_widening(w->g, x);
   w->node[at] = n, w->leads[at] = narrow, w->n_narrow += narrow, w->cost += cost_of(x, narrow);
   for (int k = 0; k < x->n_in && !narrow; k++)
-    if (leads(w, x->in[k])) w->leads[at] = (uint8_t)(k + 1);
+    if (leads_to_narrow(w, x->in[k])) w->leads[at] = (uint8_t)(k + 1);
   return w->leads[at] != 0;
 }
 
@@ -91,7 +91,7 @@ tc_status tc_pass_mark_prologue(tc_graph *g) {
     const tc_gnode *x = &g->node[n];
     if (x->op != TC_OP_MATMUL || x->leaf != TC_LEAF_NONE || !tc_device_generates(x->dev) || is_copied(g, x)) continue;
     walk w = {.g = g, .count = g->node[below_views(g, x->in[1])].shape->count, .ok = true};
-    bool fits = leads(&w, x->in[1]) && w.ok && w.n_narrow == 1 && w.cost <= MOST_COST;
+    bool fits = leads_to_narrow(&w, x->in[1]) && w.ok && w.n_narrow == 1 && w.cost <= MOST_COST;
     for (int i = 0; i < w.n; i++) fits = fits && w.leads[i];
     for (int i = 0; i < w.n && fits; i++) g->node[w.node[i]].prologue = w.leads[i];
   }

@@ -23,7 +23,7 @@ static bool has_shape(const tc_graph *g, uint32_t n, tc_dims d) {
   return tc_dims_equal(&g->node[n].shape->d, &d);
 }
 
-// The steps of `expand_conv.c columns` and `by_product`, from the matmul backwards.
+// The steps of `expand_conv.c columns` and `by_matmul`, from the matmul backwards.
 static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
   if (!is_op(g, n, TC_OP_RESHAPE) || g->node[n].shape->d.rank != 2) return false;
   n = g->node[n].in[0];

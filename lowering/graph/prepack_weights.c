@@ -43,13 +43,13 @@ static bool has_history(const tc_plan *plan) {
 }
 
 // Whether n is made of parameters and constants alone.
-static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
+static bool is_constant(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
   const tc_gnode *x = &g->node[n];
   tc_op_kind kind = tc_op_kind_of(x->op);
   if (x->leaf != TC_LEAF_NONE) return x->parameter;
   if (known[n] != UNKNOWN) return known[n] == YES;
   bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
-  for (int k = 0; k < x->n_in && all; k++) all = lasts(g, x->in[k], known, depth + 1);
+  for (int k = 0; k < x->n_in && all; k++) all = is_constant(g, x->in[k], known, depth + 1);
   known[n] = all ? YES : NO;
   return all;
 }
@@ -82,7 +82,7 @@ static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   bool fits = x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
   fits = fits && !tc_prologue_makes(g, x->in[1]);  // panels would be wide
   fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
-  return fits && columns_of(g, x) && lasts(g, x->in[1], known, 0);
+  return fits && columns_of(g, x) && is_constant(g, x->in[1], known, 0);
 }
 
 // An operand's axes split into panels, the same in the order of memory, and the permutes between.
@@ -93,7 +93,7 @@ typedef struct way {
 
 // [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels,
 // lanes], in memory as [panels, k / 2, lanes, 2].
-static way way_of(const tc_gnode *b) {
+static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
   if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
   return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
@@ -101,7 +101,7 @@ static way way_of(const tc_gnode *b) {
 
 static uint32_t panels_of(tc_graph *g, uint32_t b) {
   tc_gnode like = g->node[b];
-  way by = way_of(&like);
+  way by = panel_layout_of(&like);
   b = tc_graph_add(g, &like, TC_OP_RESHAPE, &by.split, 1, &b, 0, 0);
   b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
   if (b == TC_GNODE_NONE) return b;
@@ -116,16 +116,16 @@ static uint32_t some_columns(tc_graph *g, uint32_t b, int64_t from, int64_t to) 
   return to - from == like.shape->d.dim[1] ? b : tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &b, 4, (uint64_t[]){1, 1, 0, (uint64_t)from});
 }
 
-static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
+static uint32_t matmul_of(tc_graph *g, uint32_t n, uint32_t b) {
   tc_gnode like = g->node[n];
   tc_dims d = TC_SHAPE(like.shape->d.dim[0], g->node[b].shape->d.dim[1]);
   return tc_graph_add(g, &like, TC_OP_MATMUL, &d, 2, (uint32_t[]){like.in[0], b}, 0, 0);
 }
 
 // Matmul n becomes that of the panels, joined with that of the other columns. False without memory.
-static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
+static bool join_columns(tc_graph *g, uint32_t n, uint32_t panels) {
   uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
-  if (rest == TC_GNODE_NONE || (in[0] = product_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = product_of(g, n, rest)) == TC_GNODE_NONE) return false;
+  if (rest == TC_GNODE_NONE || (in[0] = matmul_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = matmul_of(g, n, rest)) == TC_GNODE_NONE) return false;
   tc_gnode like = g->node[n];
   if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];
@@ -152,7 +152,7 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
     }
     if (columns == g->node[b].shape->d.dim[1])
       g->node[n].in[1] = made[b];
-    else if (!join(g, n, made[b]))
+    else if (!join_columns(g, n, made[b]))
       return tc_graph_no_memory(g);
   }
   return TC_OK;

@@ -14,23 +14,23 @@
 #include "runtime/passes.h"
 
 // Whether n's elements lie as a matmul makes them: its result, reshaped, or elementwise work on it.
-static bool lies_by_product(const tc_graph *g, const bool *moved, uint32_t n) {
+static bool lies_by_matmul(const tc_graph *g, const bool *moved, uint32_t n) {
   for (; g->node[n].op == TC_OP_RESHAPE; n = g->node[n].in[0]) tc_count(TC_PASS_GRAPH, 1);
   return moved[n] || (tc_op_kind_of(g->node[n].op) == TC_KIND_CONTRACT && g->node[n].out == TC_LEAF_NONE);
 }
 
 // The operand of x that is a permute to sink, or -1.
-static int moved_operand(const tc_graph *g, const bool *moved, const tc_gnode *x) {
+static int permuted_operand(const tc_graph *g, const bool *moved, const tc_gnode *x) {
   int rank = x->shape->d.rank;
   for (int k = 0; k < x->n_in; k++) {
     const tc_gnode *y = &g->node[x->in[k]];
-    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) && lies_by_product(g, moved, y->in[0])) return k;
+    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) && lies_by_matmul(g, moved, y->in[0])) return k;
   }
   return -1;
 }
 
 // n = f(permute(a), b) becomes permute(f(a, inverse permute(b))).
-static bool move_after(tc_graph *g, uint32_t n, int k) {
+static bool sink_operand(tc_graph *g, uint32_t n, int k) {
   tc_gnode x = g->node[n];
   const tc_gnode *y = &g->node[x.in[k]];
   int rank = x.shape->d.rank;
@@ -60,7 +60,7 @@ tc_status tc_pass_sink_permute(tc_graph *g) {
       x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = equal;
     }
     if (!tc_permute_commutes(x)) continue;
-    int k = moved_operand(g, moved, x);
+    int k = permuted_operand(g, moved, x);
     bool fits = k >= 0;
     for (int i = 0; i < x->n_in && fits; i++) {
       const tc_gnode *y = &g->node[x->in[i]];
@@ -68,7 +68,7 @@ tc_status tc_pass_sink_permute(tc_graph *g) {
       fits = same || y->shape->count * 4 <= x->shape->count;
     }
     if (!fits) continue;
-    if (!move_after(g, n, k)) return tc_graph_no_memory(g);
+    if (!sink_operand(g, n, k)) return tc_graph_no_memory(g);
     moved[g->node[n].in[0]] = true;
   }
   return TC_OK;

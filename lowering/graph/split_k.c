@@ -38,7 +38,7 @@ static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps)
 }
 
 // Whether parts of so many steps of an axis are still affine through the views that made the node.
-static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
+static bool stays_affine(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
     if (x->leaf != TC_LEAF_NONE || x->out != TC_LEAF_NONE || x->stored || (x->op != TC_OP_PERMUTE && x->op != TC_OP_RESHAPE)) return true;
@@ -59,7 +59,7 @@ static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64
 }
 
 // Axis `axis` of a, of k steps, as [parts, .., steps, ..]; TC_GNODE_NONE without memory.
-static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
+static uint32_t split_axis(tc_graph *g, uint32_t a, int axis, int64_t parts) {
   tc_gnode like = g->node[a];
   tc_dims d = like.shape->d, split = {.rank = d.rank + 1}, moved = {.rank = d.rank + 1};
   uint64_t order = (uint64_t)axis;
@@ -75,10 +75,10 @@ static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
   return tc_graph_add(g, &like, TC_OP_PERMUTE, &moved, 1, &a, 1, order);
 }
 
-static bool split(tc_graph *g, uint32_t n, int64_t parts) {
+static bool split_matmul(tc_graph *g, uint32_t n, int64_t parts) {
   tc_gnode like = g->node[n];
   tc_dims d = like.shape->d, all = {.rank = d.rank + 1}, one;
-  uint32_t in[2] = {part(g, like.in[0], d.rank - 1, parts), part(g, like.in[1], d.rank - 2, parts)};
+  uint32_t in[2] = {split_axis(g, like.in[0], d.rank - 1, parts), split_axis(g, like.in[1], d.rank - 2, parts)};
   all.dim[0] = parts;
   for (int i = 0; i < d.rank; i++) all.dim[i + 1] = d.dim[i];
   one = all, one.dim[0] = 1;
@@ -102,8 +102,8 @@ tc_status tc_pass_split_k(tc_graph *g) {
     if (x->op != TC_OP_MATMUL || !tc_type_is_float(x->type) || d->rank == TC_MAX_RANK || x->shape->count == 0) continue;
     int64_t k = g->node[x->in[0]].shape->d.dim[d->rank - 1], rows = d->dim[d->rank - 2], columns = d->dim[d->rank - 1];
     int64_t parts = tc_gpu_parts_of(x->shape->count / (rows * columns), rows, columns, k);
-    while (parts > 1 && !(stays_view(g, x->in[0], d->rank - 1, k, k / parts) && stays_view(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
-    if (parts > 1 && !split(g, n, parts)) return tc_graph_no_memory(g);
+    while (parts > 1 && !(stays_affine(g, x->in[0], d->rank - 1, k, k / parts) && stays_affine(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
+    if (parts > 1 && !split_matmul(g, n, parts)) return tc_graph_no_memory(g);
   }
   return TC_OK;
 }
