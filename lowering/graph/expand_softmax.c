@@ -44,8 +44,7 @@ tc_status tc_pass_expand_softmax(tc_graph *g) {
   bool ok = true;
   for (uint32_t n = 0, end = g->n; ok && n < end; n++) {
     const tc_gnode *x = &g->node[n];
-    bool is_softmax = x->op == TC_OP_SOFTMAX || x->op == TC_OP_LOG_SOFTMAX;
-    if (is_softmax && x->shape->count > 0 && tc_device_generates(x->dev)) ok = expand_softmax(g, n);
+    if (tc_device_generates(x->dev) && tc_op_kind_of(x->op) == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
   }
   return ok ? TC_OK : tc_graph_no_memory(g);
 }
