@@ -153,7 +153,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_SHIFT_LEFT: return tc_emit_bin(e, TC_N_SHL, a, b);
     case TC_OP_SHIFT_RIGHT: return tc_emit_bin(e, TC_N_SHR, a, b);
     case TC_OP_WHERE: return tc_emit_select(e, a, b, c);
-    default: return a;  // reshapes stored on their own: a copy
+    default: TC_ASSERT(!tc_op_is_elementwise((tc_op)op)); return a;  // reshapes stored on their own: a copy
   }
 }
 
