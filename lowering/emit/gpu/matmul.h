@@ -109,6 +109,21 @@ static inline tc_val tc_gemm_units(tc_ex *s) {
   tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   return loop(s, begin, finish, 1);
 }
+static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
+  return p->s->g->node[x->node].type;
+}
+// Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
+// them.
+static inline void tc_gemm_operands_read(tc_gemm *p) {
+  for (uint32_t i = 0; i < p->s->x->n_buf; i++) p->s->x->same &= ~(UINT64_C(1) << i);
+}
+// Elements of a row of the tile `sums`.
+static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
+  return p->by.columns + 8;
+}
+
+// ---- matmul_common.c ----
+
 // n values of a lane a thread as one whose threads hold n elements side by side.
 tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
 tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
@@ -125,6 +140,16 @@ void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, i
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps);
 // At the end of a loop over k whose turn did steps [k0, k0 + steps): where a chain ends, adds it to the totals. Nothing where there is one chain.
 void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n);
+
+// Tiles of the result, of all batches.
+int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c);
+// The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
+bool tc_gemm_asked(tc_cut *out);
+// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
+// TC_GPU_TILE asks for, if there is one. NULL: none fits.
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+// What follows the product, on the rows in the tile `sums`, which every thread has written.
+void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
 
 // ---- matmul_stage.c ----
 
@@ -171,25 +196,5 @@ void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
-
-// The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
-bool tc_gemm_asked(tc_cut *out);
-// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
-// TC_GPU_TILE asks for, if there is one. NULL: none fits.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
-static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
-  return p->s->g->node[x->node].type;
-}
-// Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
-// them.
-static inline void tc_gemm_operands_read(tc_gemm *p) {
-  for (uint32_t i = 0; i < p->s->x->n_buf; i++) p->s->x->same &= ~(UINT64_C(1) << i);
-}
-// What follows the product, on the rows in the tile `sums`, which every thread has written.
-void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
-// Elements of a row of the tile `sums`.
-static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
-  return p->by.columns + 8;
-}
 
 #endif
