@@ -103,7 +103,7 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
   return v;
 }
 
-// ---- flash.c ----
+// ---- flash_common.c ----
 
 // Takes the cut that takes the least time by the model, of those that fit the device, or the one of them that was asked for (TC_GPU_TILE), where each of
 // `heads` has so many rows. tiles: plans the tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it
