@@ -153,6 +153,17 @@ int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
   return along ? run : 1;
 }
 
+tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes) {
+  int64_t stride;
+  tc_val vec, at = tc_ex_index_value(s, *flat, &stride, &vec);
+  if (vec != TC_NONE) at = tc_emit_bin(&s->e, TC_N_ADD, vec, at);
+  int addresses = TC_MAX_OF(tc_emit_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask)), threads = s->lanes / s->run;
+  bool one = addresses <= threads && stride == 1 && tc_ex_run_of(flat, (uint8_t)s->vector, s->run) == s->run;
+  if (stride && !one) at = tc_emit_bin(&s->e, TC_N_ADD, at, tc_ex_scaled(s, tc_ex_run_numbers(s), stride));
+  *lanes = stride ? s->lanes : addresses;
+  return tc_emit_splat(&s->e, at, one ? threads : *lanes);
+}
+
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);

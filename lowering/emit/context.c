@@ -60,6 +60,14 @@ tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
   return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, type), TC_F32);
 }
 
+tc_val tc_ex_i64(tc_ex *s, int64_t v) {
+  return tc_emit_const_i(&s->e, TC_I64, v);
+}
+
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
+  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
+}
+
 // ---- buffers, arguments and tiles ----
 
 int tc_ex_buffer(tc_ex *s, uint32_t n) {
@@ -165,42 +173,4 @@ void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
   }
   tc_ex_note_of(s, n)->memo = v, tc_ex_note_of(s, n)->memo_depth = (uint8_t)s->depth;
   s->listed[s->n_listed++] = n;
-}
-
-// ---- lanes and threads ----
-
-tc_val tc_ex_i64(tc_ex *s, int64_t v) {
-  return tc_emit_const_i(&s->e, TC_I64, v);
-}
-
-tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
-}
-
-tc_val tc_ex_lane_numbers(tc_ex *s) {
-  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
-}
-
-tc_val tc_ex_run_numbers(tc_ex *s) {
-  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->run - 1));
-}
-
-void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
-  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
-  s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
-}
-
-int tc_ex_power_for(int64_t n, int most) {
-  int lanes = 1;
-  while (lanes < most && lanes < n) lanes *= 2;
-  return lanes;
-}
-
-int tc_ex_lanes_for(int64_t n) {
-  return tc_ex_power_for(n, LANES);
-}
-
-void tc_ex_set_threads(tc_ex *s, int lanes) {
-  if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
 }

@@ -153,6 +153,9 @@ void tc_ex_leave(tc_ex *s);
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
 tc_val tc_ex_i64(tc_ex *s, int64_t v);
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
+
+// ---- lanes.c ----
+
 tc_val tc_ex_lane_numbers(tc_ex *s);
 // Numbers of a thread's elements in its run.
 tc_val tc_ex_run_numbers(tc_ex *s);
@@ -162,6 +165,8 @@ int tc_ex_power_for(int64_t n, int most);
 int tc_ex_lanes_for(int64_t n);
 // On a GPU: threads and groups of the nest, whose vectors have so many lanes.
 void tc_ex_set_threads(tc_ex *s, int lanes);
+// Lanes of a block of elements that are each by themselves.
+int tc_ex_lanes_of_work(const tc_ex *s);
 
 // ---- address.c ----
 
@@ -177,15 +182,34 @@ tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
 // The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
 // first element's place in memory being a multiple of that too. 1: elements lie apart.
 int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
+// Where every thread's run of element `flat` lies: an address a thread where its elements are side by side and aligned, else one an element. *lanes:
+// elements that differ.
+tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes);
 // Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
 
-// ---- load_store.c ----
+// ---- load.c ----
 
 // Whether the node is too large for a core's cache.
 bool tc_ex_is_far(const tc_gnode *x);
-// Element `flat` of stored node n.
+// Rows of node n in a block that is transposed: one register of elements.
+int tc_ex_turned_rows(const tc_ex *s, uint32_t n);
+// Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again as one that transposes; there it comes from the tile.
 tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat);
+
+// ---- value.c ----
+
+// The value of a member at the present iteration.
+tc_val tc_ex_member(tc_ex *s, uint32_t n);
+// Element idx of node n at the present iteration, loaded or made.
+tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
+// The same; what is remembered on the way stays so until the loop is left.
+tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
+// Element idx of node n at the present iteration, where `given` is the value of node `from`.
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
+
+// ---- store.c ----
+
 bool tc_ex_must_store(const tc_ex *s, uint32_t n);
 // Whether n is a result of at least so many bytes, too large to stay in a cache, that no other kernel of the plan reads: it may pass the caches by. Not
 // what is assigned, which may be written over memory of the caller's that is aligned to nothing.
@@ -195,33 +219,14 @@ void tc_ex_store(tc_ex *s, uint32_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
 
-// ---- value.c, scalar_op.c ----
-
-// Room for a position of the present level of the recursion: of the member being made, or of an operand.
-tc_index *tc_ex_position(tc_ex *s, bool of_operand);
-// The value of a member at the present iteration.
-tc_val tc_ex_member(tc_ex *s, uint32_t n);
-// Element idx of node n at the present iteration, loaded or made.
-tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
-// The same; what is remembered on the way stays so until the loop is left.
-tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
-// Element idx of node n at the present iteration, where `given` is the value of node `from`.
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
-// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what is too deep is stored half-way.
-tc_val tc_ex_make(tc_ex *s, uint32_t n, const tc_index *idx);
-
 // ---- kinds of kernels ----
 
-// Lanes of a block of elements that are each by themselves.
-int tc_ex_lanes_of_work(const tc_ex *s);
 // FLAT with K in one range: [begin, end) counts blocks.
 void tc_ex_flat_kernel(tc_ex *s);
 // Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
 void tc_ex_row_kernel(tc_ex *s);
 // ROW with sums of columns: [begin, end) counts parts of rows.
 void tc_ex_part_kernel(tc_ex *s);
-// The tile in which the load's turned block waits, or -1. Outside a turning kernel the load is noted, for the kernel to be made again as one.
-int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat);
 // FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
 void tc_ex_turning_kernel(tc_ex *s);
 

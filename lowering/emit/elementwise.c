@@ -10,7 +10,6 @@
 // The interpreter's steps wait for each other's results, less the more vectors they go through: a chain of ten ops in the second-level cache on a Zen 4 40 us by 64
 // lanes, 35 by 128 and 30 by 256, 13 compiled.
 #define INTERPRETED_LANES TC_NEST_LANES
-#define FEW 4  // ops
 #define LINE_BYTES 64
 
 typedef struct far_sources {
@@ -48,21 +47,6 @@ static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
 // Adam, which has less arithmetic an operand, 84 and 71 %.
 static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
-}
-
-// Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear function, which has a dozen values and constants at once,
-// is done on a quarter as many vectors as there are registers, two such functions on an eighth: more are kept in memory, fewer wait for each other. With 16
-// registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
-// 1.15, 1.05; 10, 20 and 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2, and five ops 0.8 to 1.05. With 32
-// registers of 16 lanes a block is what this allows.
-int tc_ex_lanes_of_work(const tc_ex *s) {
-  const tc_isa *isa = tc_compiler_isa();
-  int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
-  }
-  return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
 }
 
 // Lanes by which a kernel with little arithmetic reads several operands from memory where a processor reads rows best side by side (host_cpu.h): a line of each by

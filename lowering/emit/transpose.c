@@ -7,36 +7,6 @@
 #include "lowering/emit/context.h"
 #include "lowering/jit/compiler.h"
 
-// Rows of a block that is turned: one register of elements.
-static int turned_rows(const tc_ex *s, uint32_t n) {
-  return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
-}
-
-// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.
-static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
-  bool counts = false;
-  if (!tc_ex_split_terms(s, &flat)) return false;
-  for (int i = 0; i < flat.n; i++) {
-    const tc_term *t = &flat.term[i];
-    if (t->kind == TC_TERM_VALUE) return false;
-    if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K0 || t->div % rows == 0) continue;
-    if (counts || t->div != 1 || t->coef != 1 || t->mod % rows) return false;
-    counts = true;
-  }
-  return counts;
-}
-
-int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
-  for (int i = 0; i < s->n_turned; i++)
-    if (s->turned[i].node == n && tc_ix_equal(&s->turned[i].flat, flat)) return s->turning ? s->turned[i].tile : -1;
-  int rows = turned_rows(s, n);
-  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
-  if (s->turning || !s->split || s->gp->kind != TC_GROUP_FLAT || s->cond != TC_NONE || !fits || s->n_turned == MAX_TURNED) return -1;
-  if (s->n_turned && turned_rows(s, s->turned[0].node) != rows) return -1;
-  if (counts_rows(s, *flat, rows)) s->turned[s->n_turned++] = (tc_turned){n, *flat, -1};
-  return -1;
-}
-
 // Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along K.
 static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left) {
   tc_type type = s->g->node[t->node].type;
@@ -67,7 +37,7 @@ static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left)
 
 void tc_ex_turning_kernel(tc_ex *s) {
   int64_t inner = s->split, k0 = s->gp->k / s->split;
-  s->turning = turned_rows(s, s->turned[0].node);
+  s->turning = tc_ex_turned_rows(s, s->turned[0].node);
   s->lanes = TC_MAX_OF(tc_ex_lanes_for(inner), s->turning);
   s->vector = TC_RANGE_K;
   int64_t blocks = (inner + s->lanes - 1) / s->lanes, row_blocks = (k0 + s->turning - 1) / s->turning;
