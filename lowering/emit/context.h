@@ -16,71 +16,118 @@
 #include "lowering/fusion/access.h"
 
 #define MAX_PATH 24
-#define MAX_TURNED 4
+#define MAX_TRANSPOSED 4
 #define MAX_HELD 2
 #define MAX_POINTS 32
 #define DEAR_COST 8  // work that costs more than a store and a load
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 
-// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are turned in registers and wait in a tile.
-typedef struct tc_turned {
+// What an emitter is asked for beside the fusion itself.
+typedef struct tc_emit_request {
+  uint32_t node;  // the contraction that the fusion is made for, or TC_NONE
+  const tc_cut *cut;  // tile sizes to take; NULL: those of the model
+  const tc_units *units;  // units of a matmul for any number of rows; NULL: the number is known
+} tc_emit_request;
+
+// How loads and stores of the present loop use the caches. Set by an emitter around its loop; read by load.c and store.c.
+typedef struct tc_cache_hints {
+  bool stream;  // true: blocks are whole and aligned, so large results may pass the caches by
+  bool prefetch_far;  // true: what is prefetched goes to the second-level cache alone
+  int n_prefetch;  // tensors that the loop may yet prefetch
+  int64_t prefetch_distance;  // elements from a load to what it prefetches; 0: nothing
+} tc_cache_hints;
+
+// Where the threads of a GPU's tile are. Each has a place of its own in every range, at + off, and `run` elements side by side from there along the range
+// `vector`. at is a multiple of `within` and off is less; along the vector range both are multiples of run. Set by gpu/; read by address.c, load.c, store.c.
+typedef struct tc_thread_places {
+  int run;  // 0: lanes are as elsewhere
+  tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
+  int64_t within[TC_N_RANGES];
+} tc_thread_places;
+
+// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are transposed in registers and wait in a tile.
+typedef struct tc_transposed_load {
   uint32_t node;
   tc_index flat;
   int tile;
-} tc_turned;
+} tc_transposed_load;
+
+// The loads that transpose.c transposes, which load.c notes in the pass before.
+typedef struct tc_transposed_loads {
+  tc_transposed_load load[MAX_TRANSPOSED];
+  int n;
+  int rows;  // of K0 in a block; 0: loads are noted, not transposed yet
+  tc_val row;  // of the block, the present one
+} tc_transposed_loads;
 
 // An operand of which a cluster keeps its rows in registers from the first pass that loads it on.
-typedef struct tc_held {
+typedef struct tc_held_row {
   uint32_t node;
   int tile;
-  bool filled, there;  // by the present pass; by one before it
-} tc_held;
+  bool filled, there;  // filled: by the present pass; there: by one before it
+} tc_held_row;
 
+// The rows that reduction.c holds so, which value.c fills and reads.
+typedef struct tc_held_rows {
+  tc_held_row row[MAX_HELD];
+  int n;
+} tc_held_rows;
+
+// A node whose value at the present position is there already (tc_ex_made_from).
+typedef struct tc_given_value {
+  uint32_t node;  // TC_NONE: there is none
+  tc_val value;
+} tc_given_value;
+
+// Where indices cut K, seen in a dry run.
+typedef struct tc_k_cuts {
+  int64_t at[MAX_POINTS];
+  int n;
+} tc_k_cuts;
+
+// Nodes that have a memo, of the loops that are open. node: in the arena.
+typedef struct tc_memos {
+  int depth;
+  uint32_t *node, n, cap;
+} tc_memos;
+
+// Nodes made in place on the way to the value being read, outermost first.
+typedef struct tc_value_path {
+  uint32_t node[MAX_PATH];
+  int n;
+  tc_index *position[MAX_PATH + 1][2];  // by depth: a member's, an operand's; not on the stack, where they would take 8 KiB a step
+} tc_value_path;
+
+// What all emitters share.
 typedef struct tc_ex {
   tc_emit e;
   tc_expansion *x;
   const tc_grouping *gr;
   const tc_graph *g;
   const tc_group *gp;
-  const tc_cut *cut;  // of a matrix product, or NULL
-  const tc_units *units;  // of one for any number of rows, or NULL
   const tc_target *target;
+  tc_arena *arena;
+  // The present iteration.
   tc_extents ext;  // of A, F, K (the lower part where split), K0
   int64_t split;  // extent of the lower part of K; 0: K is one range
   tc_val at[TC_N_RANGES];  // present values of the ranges; the vector range's is that of lane 0
   bool bound[TC_N_RANGES];
   int vector;  // range that varies over lanes, or -1
   int lanes;
-  // Of kernels with threads that work on tiles: each thread has a place of its own in every range, at + off, and `run` elements side by side from there along
-  // the range `vector`. at is a multiple of `within` and off is less; along the vector range both are multiples of run.
-  int run;  // 0: lanes are as elsewhere
-  tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
-  int64_t within[TC_N_RANGES];
   tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
-  bool stream;  // blocks are whole and aligned: large results may pass the caches by
-  int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
-  bool far;  // to the second-level cache alone
-  int asks;  // tensors that the present pass may yet ask memory for
-  uint32_t given_node;  // a node whose value here is there already, or TC_NONE
-  tc_val given;
   tc_val cond;  // inside padding: where the operand exists, or TC_NONE
+  // What an emitter tells the parts that it calls.
+  tc_cache_hints hints;
+  tc_thread_places threads;
+  tc_given_value given;
+  tc_transposed_loads *transposed;  // NULL: no load is transposed or noted
+  tc_held_rows *held;  // NULL: no row is held
+  // What the parts keep.
   struct tc_ex_notes *notes;  // the grouping's
-  int depth;
-  tc_held held[MAX_HELD];
-  int n_held;
-  uint32_t *listed;  // nodes that have a memo, in the arena
-  uint32_t n_listed, cap_listed;
-  tc_turned turned[MAX_TURNED];  // seen in a dry run
-  int n_turned;
-  int turning;  // rows of K0 in a block, 0: loads are not turned
-  tc_val turned_row;  // of the block, the present one
-  int64_t points[MAX_POINTS];  // where indices cut K, seen in a dry run
-  int n_points;
-  uint32_t path[MAX_PATH];  // nodes made in place on the way to the value being read, outermost first
-  int n_path;
-  tc_index *position[MAX_PATH + 1][2];  // by depth of the path: a member's, an operand's; not on the stack, where they would take 8 KiB a step
-  tc_arena *arena;
+  tc_memos memos;
+  tc_value_path path;
+  tc_k_cuts cuts;
   tc_status st;
   const char *what;  // why, if not TC_OK
 } tc_ex;
@@ -121,7 +168,7 @@ static inline bool tc_ex_in_group(const tc_ex *s, uint32_t n) {
 // ---- context.c ----
 
 // Lists live in the arena.
-tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
 // Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and what is turned.
 void tc_ex_reset(tc_ex *s);
 // Notes the first failure; returns 0.
@@ -146,6 +193,8 @@ int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
 // A loop, of which the counter is returned, and its end.
 tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step);
 void tc_ex_end_loop(tc_ex *s);
+// The loop over the units of the call, [begin, end): the present unit.
+tc_val tc_ex_begin_units(tc_ex *s);
 // What is remembered from here on, until it is left, is forgotten then. Loops do both.
 void tc_ex_enter(tc_ex *s);
 void tc_ex_leave(tc_ex *s);
@@ -167,6 +216,9 @@ int tc_ex_lanes_for(int64_t n);
 void tc_ex_set_threads(tc_ex *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
 int tc_ex_lanes_of_work(const tc_ex *s);
+// The loop over the units of the call, which are rows of A and K0 by `blocks` blocks of lanes of K; enters the present row and block. inner: extent of K
+// within a block's row; 0: lanes are not along K.
+void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----
 
@@ -218,31 +270,5 @@ bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
 void tc_ex_store(tc_ex *s, uint32_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
 void tc_ex_stores(tc_ex *s);
-
-// ---- kinds of kernels ----
-
-// FLAT with K in one range: [begin, end) counts blocks.
-void tc_ex_flat_kernel(tc_ex *s);
-// Rows of lanes along K's lower part (FLAT with a split K, COL) or rows of F (ROW): [begin, end) counts A * K0 * blocks.
-void tc_ex_row_kernel(tc_ex *s);
-// ROW with sums of columns: [begin, end) counts parts of rows.
-void tc_ex_part_kernel(tc_ex *s);
-// FLAT with a split K whose loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
-void tc_ex_turning_kernel(tc_ex *s);
-
-// Attention or its gradients, as many of its rows as the group has.
-void tc_ex_attention(tc_ex *s);
-// The same on a GPU.
-void tc_ex_gpu_attention(tc_ex *s);
-// A product and what follows it elementwise.
-void tc_ex_product(tc_ex *s);
-// The same on a GPU.
-void tc_ex_gpu_product(tc_ex *s);
-// The same of a convolution, node, of few channels.
-void tc_ex_direct(tc_ex *s, uint32_t node);
-// The same of a convolution, node, by Winograd's algorithm.
-void tc_ex_winograd(tc_ex *s, uint32_t node);
-void tc_ex_winograd_weight(tc_ex *s, uint32_t node);
-void tc_ex_winograd_gradient(tc_ex *s, uint32_t node);
 
 #endif

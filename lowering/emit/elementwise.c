@@ -1,7 +1,7 @@
 // Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is an argument, so that one kernel serves every size.
 #include <limits.h>
 
-#include "lowering/emit/context.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/jit/compiler.h"
 #include "lowering/target/host_cpu.h"
 
@@ -63,7 +63,8 @@ static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
   return TC_MIN(lanes, line);
 }
 
-void tc_ex_flat_kernel(tc_ex *s) {
+void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   int64_t n = s->gp->k;
   far_sources far = find_far(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
@@ -81,9 +82,9 @@ void tc_ex_flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = flat_ahead(s, &far), s->asks = INT_MAX;
+  s->hints.stream = true, s->hints.prefetch_distance = flat_ahead(s, &far), s->hints.n_prefetch = INT_MAX;
   tc_ex_stores(s);
-  s->stream = false, s->ahead = 0;
+  s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
   tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, size), count);
@@ -92,4 +93,19 @@ void tc_ex_flat_kernel(tc_ex *s) {
   tc_ex_stores(s);
   tc_ex_end_loop(s);
   s->x->extent = tc_ceil_div(n, block);
+}
+
+void tc_emitter_elementwise_rows(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
+  int64_t inner = s->split, k0 = s->gp->k / s->split;
+  s->lanes = TC_MIN(tc_ex_lanes_for(inner), tc_ex_lanes_of_work(s));
+  s->vector = TC_RANGE_K;
+  int64_t blocks = tc_ceil_div(inner, s->lanes);
+  tc_ex_preload(s);
+  tc_ex_begin_rows(s, inner, blocks, k0);
+  s->hints.stream = inner % s->lanes == 0;  // then lines are whole
+  tc_ex_stores(s);
+  s->hints.stream = false;
+  tc_ex_end_loop(s);
+  s->x->extent = s->gp->a * k0 * blocks;
 }

@@ -9,7 +9,7 @@ tc_val tc_ex_lane_numbers(tc_ex *s) {
 }
 
 tc_val tc_ex_run_numbers(tc_ex *s) {
-  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->run - 1));
+  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->threads.run - 1));
 }
 
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
@@ -45,4 +45,18 @@ int tc_ex_lanes_of_work(const tc_ex *s) {
     n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
   }
   return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
+}
+
+void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0) {
+  tc_val o = tc_ex_begin_units(s), upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
+  if (inner) {
+    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
+    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, tc_ex_i64(s, s->lanes));
+    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
+  } else {
+    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
+  }
+  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
+  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
 }

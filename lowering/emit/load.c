@@ -22,12 +22,12 @@ bool tc_ex_is_far(const tc_gnode *x) {
 static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
-  if (!s->ahead || !tc_ex_is_far(x) || s->asks == 0 || tc_ex_note_of(s, n)->asked) return;
-  s->asks--;
+  if (!s->hints.prefetch_distance || !tc_ex_is_far(x) || s->hints.n_prefetch == 0 || tc_ex_note_of(s, n)->asked) return;
+  s->hints.n_prefetch--;
   tc_ex_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
-    tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->ahead + i));
-    tc_emit_prefetch(&s->e, buf, at, s->far);
+    tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
+    tc_emit_prefetch(&s->e, buf, at, s->hints.prefetch_far);
   }
 }
 
@@ -69,13 +69,15 @@ static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
 
 // The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the load is noted.
 static int turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
-  for (int i = 0; i < s->n_turned; i++)
-    if (s->turned[i].node == n && tc_ix_equal(&s->turned[i].flat, flat)) return s->turning ? s->turned[i].tile : -1;
+  tc_transposed_loads *t = s->transposed;
+  if (!t) return -1;
+  for (int i = 0; i < t->n; i++)
+    if (t->load[i].node == n && tc_ix_equal(&t->load[i].flat, flat)) return t->rows ? t->load[i].tile : -1;
   int rows = tc_ex_turned_rows(s, n);
   bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
-  if (s->turning || !s->split || s->gp->kind != TC_GROUP_FLAT || s->cond != TC_NONE || !fits || s->n_turned == MAX_TURNED) return -1;
-  if (s->n_turned && tc_ex_turned_rows(s, s->turned[0].node) != rows) return -1;
-  if (counts_rows(s, *flat, rows)) s->turned[s->n_turned++] = (tc_turned){n, *flat, -1};
+  if (t->rows || s->cond != TC_NONE || !fits || t->n == MAX_TRANSPOSED) return -1;
+  if (t->n && tc_ex_turned_rows(s, t->load[0].node) != rows) return -1;
+  if (counts_rows(s, *flat, rows)) t->load[t->n++] = (tc_transposed_load){n, *flat, -1};
   return -1;
 }
 
@@ -88,8 +90,8 @@ tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
   int buf = tc_ex_buffer(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
-  if (!tc_ix_equal(&flat, &want) || s->given_node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
-  if (s->run) return load_runs(s, n, &flat);
+  if (!tc_ix_equal(&flat, &want) || s->given.node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
+  if (s->threads.run) return load_runs(s, n, &flat);
   tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
@@ -110,7 +112,7 @@ tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
   } else {
     int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
     if (tile >= 0) {
-      tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->turned_row, tc_ex_i64(s, s->lanes));
+      tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
       return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
     }
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);

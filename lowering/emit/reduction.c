@@ -12,6 +12,7 @@
 
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/accumulator.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/jit/compiler.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/options.h"
@@ -110,13 +111,13 @@ static void choose_held(tc_ex *s) {
   int64_t row = row_room(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += tc_ex_note_of(s, s->gp->member[i])->stash >= 0;
   qsort(s->notes->touched, s->notes->n_touched, sizeof *s->notes->touched, by_number);
-  for (uint32_t i = 0; i < s->notes->n_touched && s->n_held + n_kept < MAX_HELD; i++) {
+  for (uint32_t i = 0; i < s->notes->n_touched && s->held->n + n_kept < MAX_HELD; i++) {
     uint32_t n = s->notes->touched[i];
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_ex_compute_type(x->type);
     bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
     if (!is_in_several(s, n) || !fits || !whole || tc_ex_in_group(s, n) || !s->gr->stored[n]) continue;
-    s->held[s->n_held++] = (tc_held){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
+    s->held->row[s->held->n++] = (tc_held_row){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
   }
 }
 
@@ -220,7 +221,7 @@ static int64_t row_bytes(const tc_ex *s) {
 // layer norm's gradient over 4096x1024 1.4 to 1.5 times as fast, from 64 % of the triad's bandwidth to 90; softmax and layer norm alone, of which it holds
 // both rows, 0.9.
 static bool asks_far(const tc_ex *s) {
-  return s->ahead >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
+  return s->hints.prefetch_distance >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
 }
 
 // Whether sums along the row are several chains.
@@ -246,10 +247,11 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
       to = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
     }
     s->at[TC_RANGE_F] = tc_ex_loop(s, from, to, step);
-    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
-    s->far = asks_far(s);
+    s->hints.stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
+    s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
+    s->hints.prefetch_far = asks_far(s);
     pass_body(s, d, folds, n_folds);
-    s->stream = false, s->ahead = 0, s->far = false;
+    s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
     tc_ex_end_loop(s);
     end_chains(s, folds, n_folds);
     if (chains) tc_ex_end_loop(s);
@@ -306,7 +308,7 @@ static void row(tc_ex *s) {
       uint32_t n = s->gp->member[i];
       if (tc_ex_note_of(s, n)->stash >= 0 && tc_ex_note_of(s, n)->stash_pass == d) tc_ex_note_of(s, n)->stashed = true;
     }
-    for (int i = 0; i < s->n_held; i++) s->held[i].there |= s->held[i].filled;
+    for (int i = 0; s->held && i < s->held->n; i++) s->held->row[i].there |= s->held->row[i].filled;
     for (int i = 0; i < n_folds; i++) tc_fold_end(s, &folds[i]);
   }
 }
@@ -384,14 +386,14 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), rows);
   at = begin_columns(s, columns);
   for (int i = 0; i < n_folds; i++) folds[i].acc = tc_emit_var(&s->e, load_sum(s, &folds[i], tile[i], at));
-  if (wide) s->ahead = rows * columns, s->far = true, s->asks = INT_MAX;
+  if (wide) s->hints.prefetch_distance = rows * columns, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, r));
     pass_body(s, 0, folds, n_folds);
     tc_ex_leave(s);
   }
-  s->ahead = 0, s->far = false;
+  s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
   for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i], at, folds[i].acc);
   tc_ex_end_loop(s);
   tc_ex_end_loop(s);
@@ -405,44 +407,28 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_ex_end_loop(s);
 }
 
-void tc_ex_row_kernel(tc_ex *s) {
+void tc_emitter_reduction(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? tc_ex_power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
-  if (s->gp->kind == TC_GROUP_FLAT && !tc_target_is_gpu(s->target)) s->lanes = TC_MIN(s->lanes, tc_ex_lanes_of_work(s));
   int cluster = cluster_of_row(s);
   if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_ex_set_threads(s, s->lanes);
   s->x->nest.cluster = (uint16_t)cluster;
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
-  if (s->gp->kind != TC_GROUP_FLAT) plan_passes(s);
-  int64_t at_once = columns_at_once(s), blocks = along_f || at_once ? 1 : (inner + s->lanes - 1) / s->lanes;
-  s->n_turned = 0;
+  tc_held_rows held = {.n = 0};
+  s->held = &held;
+  plan_passes(s);
+  int64_t at_once = columns_at_once(s), blocks = along_f || at_once ? 1 : tc_ceil_div(inner, s->lanes);
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = tc_ex_loop(s, begin, end, 1);
-  tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
-  if (!along_f) {
-    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, tc_ex_i64(s, s->lanes));
-    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
-  } else {
-    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
-  }
-  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
-  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
-  if (s->gp->kind == TC_GROUP_FLAT) {
-    s->stream = inner % s->lanes == 0;  // then lines are whole
-    tc_ex_stores(s);
-    s->stream = false;
-  } else if (at_once) {
+  tc_ex_begin_rows(s, along_f ? 0 : inner, blocks, k0);
+  if (at_once)
     rows_of_columns(s, at_once);
-  } else {
+  else
     row(s);
-  }
   tc_ex_end_loop(s);
+  s->held = NULL;
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
@@ -468,7 +454,8 @@ static void over_columns(tc_ex *s, bool end) {
   s->bound[TC_RANGE_F] = false;
 }
 
-void tc_ex_part_kernel(tc_ex *s) {
+void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   int64_t part = s->gp->part;
   s->lanes = tc_ex_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
   plan_passes(s);
@@ -477,9 +464,7 @@ void tc_ex_part_kernel(tc_ex *s) {
     if (is_column(s, n)) tc_ex_note_of(s, n)->stash = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = tc_ex_loop(s, begin, end, 1), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
+  tc_val o = tc_ex_begin_units(s), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
   s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);

@@ -48,7 +48,7 @@ static bool is_read_late(const tc_ex *s, uint32_t n) {
 }
 
 static bool streams(const tc_ex *s, uint32_t n) {
-  if (!s->stream || (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 != 0) return false;
+  if (!s->hints.stream || (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 != 0) return false;
   return tc_ex_streams(s, n, STREAM_BYTES) || is_read_late(s, n);
 }
 
@@ -71,7 +71,7 @@ void tc_ex_store(tc_ex *s, uint32_t n) {
   tc_val vec, v = tc_ex_member(s, n);
   if (s->st != TC_OK) return;
   tc_ix_simplify(&flat, &s->ext);
-  if (s->run) {
+  if (s->threads.run) {
     store_runs(s, n, &flat, v);
     return;
   }

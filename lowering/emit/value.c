@@ -8,7 +8,7 @@
 
 // Room for a position of the present level of the recursion: of the member being made, or of an operand.
 static tc_index *position_of_level(tc_ex *s, bool of_operand) {
-  tc_index **at = &s->position[s->n_path][of_operand];
+  tc_index **at = &s->path.position[s->path.n][of_operand];
   if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
   if (!*at) (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
   return *at;
@@ -137,7 +137,7 @@ static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const 
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
   int64_t stride;
-  if (s->run) {
+  if (s->threads.run) {
     tc_val v = tc_emit_bin(&s->e, TC_N_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
     return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
   }
@@ -153,7 +153,7 @@ static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
 static bool is_run(const tc_ex *s, const tc_index *flat) {
   bool along = false;
-  if (s->run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  if (s->threads.run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
   for (int i = 0; i < flat->n; i++) {
     const tc_term *t = &flat->term[i];
     if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
@@ -216,13 +216,13 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
 // Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what is too deep is stored half-way.
 static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
-  if (s->n_path == MAX_PATH) {
-    s->x->unsaid = s->path[MAX_PATH / 2];
+  if (s->path.n == MAX_PATH) {
+    s->x->unsaid = s->path.node[MAX_PATH / 2];
     return tc_ex_fail(s, TC_ERR_STATE, "values are made in place too deeply");
   }
-  s->path[s->n_path++] = n;
+  s->path.node[s->path.n++] = n;
   tc_val v = compute_op(s, n, idx);
-  s->n_path--;
+  s->path.n--;
   return v;
 }
 
@@ -280,13 +280,13 @@ static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
-static tc_held *held_of(tc_ex *s, uint32_t n) {
-  for (int i = 0; i < s->n_held; i++)
-    if (s->held[i].node == n) return &s->held[i];
+static tc_held_row *held_of(tc_ex *s, uint32_t n) {
+  for (int i = 0; s->held && i < s->held->n; i++)
+    if (s->held->row[i].node == n) return &s->held->row[i];
   return NULL;
 }
 
-static tc_val held_value(tc_ex *s, tc_held *held, tc_index flat) {
+static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
   if (held->there) return tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
   tc_val v = tc_ex_load(s, held->node, flat);
@@ -299,7 +299,7 @@ static tc_val held_value(tc_ex *s, tc_held *held, tc_index flat) {
 static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
-  tc_held *held = held_of(s, m);
+  tc_held_row *held = held_of(s, m);
   bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
   if (plain && tc_ex_note_of(s, m)->memo != TC_NONE) return tc_ex_note_of(s, m)->memo;
   tc_val v = plain && held ? held_value(s, held, flat) : tc_ex_load(s, m, flat);
@@ -312,7 +312,7 @@ tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
-  if (m == s->given_node) return s->given;
+  if (m == s->given.node) return s->given.value;
   m = tc_group_root(s->gr, m);
   bool ours = tc_ex_in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
@@ -328,10 +328,10 @@ tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
 }
 
 tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given) {
-  s->given_node = from, s->given = given;
+  s->given.node = from, s->given.value = given;
   tc_ex_enter(s);
   tc_val v = tc_ex_value_kept(s, n, idx);
   tc_ex_leave(s);
-  s->given_node = TC_NONE;
+  s->given.node = TC_NONE;
   return s->st == TC_OK ? v : given;
 }

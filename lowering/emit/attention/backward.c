@@ -186,9 +186,7 @@ void tc_att_backward(tc_att *p) {
   if (p->dq != TC_NONE && !p->one_block) b.dq = tc_ex_tile(s, p->acc, p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e);
   if (p->dk != TC_NONE) b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
   if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  b.unit = loop(p->s, begin, finish, 1);
+  b.unit = tc_ex_begin_units(s);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
   p->k.at = tc_att_base(p, &p->k), p->v.at = tc_att_base(p, &p->v);
   backward_unit(&b);

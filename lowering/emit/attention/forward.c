@@ -463,7 +463,8 @@ static void forward_kernel(tc_att *p) {
   s->x->extent = p->a * blocks;
 }
 
-void tc_ex_attention(tc_ex *s) {
+void tc_emitter_attention(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   tc_att at = {.s = s}, *p = &at;
   if (!tc_att_take(p)) return;
   choose_blocks(p);

@@ -3,6 +3,7 @@
 #ifndef TC_LOWERING_EMIT_ATTENTION_FORWARD_H
 #define TC_LOWERING_EMIT_ATTENTION_FORWARD_H
 
+#include "lowering/emit/emitters.h"
 #include "lowering/emit/shorthand.h"
 
 // An operand in memory: element at + row * stride + column, columns side by side.

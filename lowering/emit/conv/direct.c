@@ -9,6 +9,7 @@
 #include "lowering/emit/conv/direct.h"
 
 #include "lowering/tiling/summation.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 #include "lowering/jit/compiler.h"
@@ -257,7 +258,8 @@ static void choose_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_ex_direct(tc_ex *s, uint32_t node) {
+void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
   direct whole = {.s = s, .node = node, .type = n->type}, *x = &whole;
@@ -272,9 +274,7 @@ void tc_ex_direct(tc_ex *s, uint32_t node) {
   x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x->s, begin, finish, 1), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
+  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
   s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));

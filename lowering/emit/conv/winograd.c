@@ -129,7 +129,8 @@ static void choose_blocks(winograd *x) {
   x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
 }
 
-void tc_ex_winograd(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d;
@@ -148,9 +149,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1);
+  tc_val o = tc_ex_begin_units(s);
   tc_val block = columns == 1 ? o : bin(s, TC_N_DIV, o, i64(s, columns));
   tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_N_REM, o, i64(s, columns));
   s->at[TC_RANGE_A] = i64(s, 0);
@@ -185,7 +184,8 @@ static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t ap
 }
 
 // [begin, end) counts pairs of a panel and a channel.
-void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   bool turned = n->attr[1];
   int m = (int)n->attr[0], alpha = m + 2;
@@ -193,9 +193,7 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
+  tc_val o = tc_ex_begin_units(s), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val at = add(s, tc_operand4_at(s, &weight), times(s, c, weight.stride[!turned]));

@@ -6,6 +6,7 @@
 #ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 #define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 
+#include "lowering/emit/emitters.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 

@@ -158,7 +158,8 @@ static double flops_of(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o)
   return (double)wplaces(by) * ((double)(by->n * (2 * c * o + 16 * (c + o))) + (double)(32 * c * o * parts));
 }
 
-void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
@@ -178,9 +179,7 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val at = loop(s, begin, finish, 1), place = bin(s, TC_N_REM, at, i64(s, of_part));
+  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_N_REM, at, i64(s, of_part));
   s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);

@@ -228,8 +228,8 @@ static const tc_flash_way *way_of(const tc_flash *p) {
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
-void tc_ex_gpu_attention(tc_ex *s) {
-  tc_flash whole = {.at = {.s = s}}, *p = &whole;
+void tc_emitter_gpu_attention(tc_ex *s, const tc_emit_request *r) {
+  tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;
   p->way = way_of(p);

@@ -49,7 +49,7 @@ static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t he
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
     if (!choose(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    if (p->at.s->cut) return choose(p, tiles, of, heads, rows, products, columns, p->at.s->cut);
+    if (p->asked) return choose(p, tiles, of, heads, rows, products, columns, p->asked);
     return !tc_gemm_asked(&asked) || choose(p, tiles, of, heads, rows, products, columns, &asked) ||
            choose(p, tiles, of, heads, rows, products, columns, NULL);
   }
@@ -59,10 +59,10 @@ static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t he
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
   p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
   if (p->chains) {
-    const tc_cut *asked = p->at.s->cut;
-    p->at.s->cut = NULL;
+    const tc_cut *asked = p->asked;
+    p->asked = NULL;
     p->chains = choose_chunk(p, tiles, of, heads, rows, products, columns);
-    p->at.s->cut = asked;
+    p->asked = asked;
   }
   return choose_chunk(p, tiles, of, heads, rows, products, columns);
 }
@@ -84,11 +84,9 @@ void tc_flash_begin_kernel(tc_flash *p) {
 
 tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
   tc_ex *s = p->at.s;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   s->x->extent = units;
   s->bound[TC_RANGE_A] = true;
-  return loop(s, begin, finish, 1);
+  return tc_ex_begin_units(s);
 }
 
 size_t tc_flash_weights_bytes(const tc_flash *p) {

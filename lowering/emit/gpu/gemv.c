@@ -142,7 +142,7 @@ static void along_k(narrow *w) {
   tc_ex *s = p->s;
   tc_val sum[MOST_SUMS], total[MOST_SUMS];
   s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
-  tc_val line = first_line(w, tc_gemm_units(s));
+  tc_val line = first_line(w, tc_ex_begin_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, WARP, w->n * w->lines, sum, total);
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
@@ -170,7 +170,7 @@ static void along_k(narrow *w) {
 // Adds step k + off of every part.
 static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
   tc_ex *s = w->p->s;
-  s->at[TC_RANGE_K0] = k, s->off[TC_RANGE_K0] = off;
+  s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = tc_gemm_both(s, here, inside);
   tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
@@ -196,20 +196,20 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   int all = w->n * w->lines;
-  s->run = 1, s->lanes = THREADS, s->vector = w->wide->range;
+  s->threads.run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
     tc_val at = add(s, p->thread, i64(s, first));
     tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
     tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
-    s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
-    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = TC_GPU_FEW;
+    s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
+    s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
     if (w->wide->extent % w->lines) s->mask = tc_gemm_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
-    s->mask = TC_NONE, s->off[w->wide->range] = s->off[w->few->range] = TC_NONE;
+    s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
-  s->run = 0, s->lanes = 1, s->vector = -1;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1;
 }
 
 static void beside(narrow *w) {
@@ -220,16 +220,17 @@ static void beside(narrow *w) {
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, THREADS);
-  tc_val line = first_line(w, tc_gemm_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
-  s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
-  s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
-  s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
+  tc_val line = first_line(w, tc_ex_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
+         part = tc_gemm_high(s, p->thread, ACROSS);
+  s->threads.run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
+  s->at[w->wide->range] = line, s->threads.off[w->wide->range] = in, s->threads.within[w->wide->range] = w->lines;
+  s->threads.within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, s->lanes, w->n, sum, total);
   tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
   tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
   for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
   end_steps(w, w->n, sum, total);
-  s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
+  s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
     (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);

@@ -13,9 +13,6 @@
 
 static bool find_product(tc_gemm *p) {
   tc_ex *s = p->s;
-  p->node = TC_NONE;
-  for (uint32_t i = 0; i < s->gp->n_member; i++)
-    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_CONTRACT) p->node = s->gp->member[i];
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
   p->acc = tc_ex_compute_type(x->type);
@@ -78,14 +75,14 @@ static void tiled(tc_gemm *p) {
   make_tiles(p);
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_gemm_all_threads(s, p->threads);
-  enter_unit(p, tc_gemm_units(s));
+  enter_unit(p, tc_ex_begin_units(s));
   ways[p->way].run(p);
   end(s);
   s->x->extent = tc_gemm_n_tiles(p, &p->by);
 }
 
-void tc_ex_gpu_product(tc_ex *s) {
-  tc_gemm whole = {.s = s}, *p = &whole;
+void tc_emitter_gpu_matmul(tc_ex *s, const tc_emit_request *r) {
+  tc_gemm whole = {.s = s, .node = r->node, .asked = r->cut}, *p = &whole;
   if (!find_product(p)) return;
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;

@@ -4,6 +4,7 @@
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/emit/shorthand.h"
 
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
@@ -66,6 +67,7 @@ typedef struct tc_gemm_side {
 typedef struct tc_gemm {
   tc_ex *s;
   uint32_t node;
+  const tc_cut *asked;  // tile sizes to take; NULL: those of the model
   tc_gemm_way way;
   tc_type acc;  // of the accumulators
   tc_extent3 of;
@@ -102,12 +104,6 @@ static inline tc_val tc_gemm_all_threads(tc_ex *s, int threads) {
 // Both masks, of which TC_NONE is all threads.
 static inline tc_val tc_gemm_both(tc_ex *s, tc_val a, tc_val b) {
   return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_N_AND, a, b);
-}
-// Begins the loop over the units of a group; the unit.
-static inline tc_val tc_gemm_units(tc_ex *s) {
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  return loop(s, begin, finish, 1);
 }
 static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
   return p->s->g->node[x->node].type;

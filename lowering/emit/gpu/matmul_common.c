@@ -108,8 +108,8 @@ bool tc_gemm_asked(tc_cut *out) {
 
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
   tc_cut given;
-  const tc_gemm_cut *best = !p->s->cut && tc_gemm_asked(&given) ? choose(p, cut, n, &given) : NULL;
-  return best ? best : choose(p, cut, n, p->s->cut);
+  const tc_gemm_cut *best = !p->asked && tc_gemm_asked(&given) ? choose(p, cut, n, &given) : NULL;
+  return best ? best : choose(p, cut, n, p->asked);
 }
 
 // ---- what follows ----
@@ -134,9 +134,9 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
   tc_val sum = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
   tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride), add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
-  s->run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
-  s->off[TC_RANGE_F] = row, s->within[TC_RANGE_F] = p->by.rows;
-  s->off[TC_RANGE_K] = column, s->within[TC_RANGE_K] = columns;
+  s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
+  s->threads.off[TC_RANGE_F] = row, s->threads.within[TC_RANGE_F] = p->by.rows;
+  s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_N_LT, row, sub(s, i64(s, p->of.m), p->row));
   if (p->of.n % columns) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
@@ -144,6 +144,6 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
   tc_ex_stores(s);
   tc_ex_leave(s);
-  s->run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE, s->off[TC_RANGE_F] = s->off[TC_RANGE_K] = TC_NONE;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE, s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
   end(s);
 }

@@ -185,9 +185,9 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
 static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_end) {
   tc_ex *s = p->s;
   piece at = piece_of(p, x, i);
-  s->run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
-  s->off[x->range] = at.line, s->within[x->range] = x->size;
-  s->at[TC_RANGE_K0] = k0, s->off[TC_RANGE_K0] = at.k, s->within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
+  s->threads.run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
+  s->threads.off[x->range] = at.line, s->threads.within[x->range] = x->size;
+  s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
   if (x->extent % x->size) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
   if (may_end) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
@@ -195,8 +195,8 @@ static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_
 
 static void leave(tc_gemm *p, const tc_gemm_side *x) {
   tc_ex *s = p->s;
-  s->run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE;
-  s->off[x->range] = s->off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE;
+  s->threads.off[x->range] = s->threads.off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
 }
 
 int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v) {

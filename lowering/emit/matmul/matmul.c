@@ -43,12 +43,7 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
 static bool find_product(tc_product *p) {
   tc_ex *s = p->s;
   int n_stored = 0;
-  p->node = TC_NONE;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
-    if (tc_op_kind_of(s->g->node[n].op) == TC_KIND_CONTRACT) p->node = n;
-    n_stored += tc_ex_must_store(s, n);
-  }
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_ex_must_store(s, s->gp->member[i]);
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
   p->acc = tc_ex_compute_type(x->type);
@@ -117,9 +112,7 @@ static void make_tiles(tc_product *p) {
 // [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
 static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_ex *s = p->s;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
+  tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
   *block = blocks == TC_NONE ? zero : bin(s, TC_N_REM, o, blocks);
   *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
   s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
@@ -155,7 +148,7 @@ static void find_read(tc_product *p) {
   tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
-  if (p->chunks || p->chains || s->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
+  if (p->chunks || p->chains || p->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {
@@ -179,7 +172,7 @@ static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tal
 static void units_of_rows(tc_product *p) {
   tc_ex *s = p->s;
   const tc_blocks *by = &p->by;
-  const tc_units *u0 = s->units;
+  const tc_units *u0 = p->units;
   if (u0->columns > 1 && u0->width % by->lanes) {
     tc_ex_fail(s, TC_ERR_STATE, "a unit begins within a panel");
     return;
@@ -202,13 +195,13 @@ static void units_of_rows(tc_product *p) {
   end(s);
 }
 
-void tc_ex_product(tc_ex *s) {
-  tc_product whole = {.s = s}, *p = &whole;
+void tc_emitter_matmul(tc_ex *s, const tc_emit_request *r) {
+  tc_product whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
   if (!choose_step(p)) return;
   s->x->product = facts_of(p), s->x->product_node = p->node;
-  if (s->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
+  if (r->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, r->cut)) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
@@ -221,8 +214,8 @@ void tc_ex_product(tc_ex *s) {
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  s->x->units = s->units ? *s->units : tc_blocks_units(&p->by);
-  if (s->units)
+  s->x->units = r->units ? *r->units : tc_blocks_units(&p->by);
+  if (r->units)
     units_of_rows(p);
   else
     units_of_tiles(p);

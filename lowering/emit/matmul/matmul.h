@@ -6,6 +6,7 @@
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/jit/compiler.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 
@@ -14,6 +15,7 @@
 typedef struct tc_product {
   tc_ex *s;
   uint32_t node;
+  const tc_units *units;  // of one for any number of rows; NULL: the number is known
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // k in steps
   int step;  // elements of k that a step is: 2 where pairs of bf16 are multiplied as words

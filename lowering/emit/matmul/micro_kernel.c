@@ -32,10 +32,10 @@ static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
   tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_emit_cast(E, tc_emit_settled(E, sum), p->acc) : sum, type));
-  s->stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
-  if (!p->n_read) s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
+  s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
+  if (!p->n_read) s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   tc_ex_stores(s);
-  s->stream = false, s->ahead = 0, s->far = false;
+  s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
   tc_ex_leave(s);
 }
 
@@ -308,7 +308,7 @@ static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_un
 // begin for the tile and the present panel; TC_NONE: nothing is asked for.
 static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
-  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->s->units) return TC_NONE;
+  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
   tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
@@ -328,7 +328,7 @@ static tiles tiles_at(tc_product *p, int rows, int64_t before, tc_val from, tc_v
 // The unit's rows. Where their number is an argument: as many whole tiles as there are, then of half as many rows, then rows. Returns how many.
 static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   int n = 0;
-  if (!p->s->units) {
+  if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
     of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall));
     if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);
