@@ -57,7 +57,7 @@ static void choose_blocks(tc_att *p) {
   int size = (int)tc_type_bytes(p->acc);
   bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
-  p->fused = isa->fma;
+  p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_blocks_unrolled();
@@ -86,7 +86,7 @@ static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val
   for (int64_t c = 0; c < p->e; c += TC_ATT_STEP) {
     tc_val mask = c + TC_ATT_STEP <= p->e ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_STEP);
     tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
-    sum = c == 0 ? mul(p, v, q) : multiply_add(p, q, v, sum);
+    sum = c == 0 ? mul(p, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
   }
   return sum;
 }
@@ -281,7 +281,7 @@ static tc_val pack_queries(forward *f, tc_val row) {
     tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED);
     tc_val v = mul(p, tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask), number(p, p->row_scale));
     store(p, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
-    if (paired) squares = c ? multiply_add(p, v, v, squares) : mul(p, v, v);
+    if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
   tc_emit_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_N_ADD))));
   end(p->s);
@@ -295,7 +295,7 @@ static void sum_pairs_of_queries(forward *f) {
   for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED) {
     tc_val v = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
            next = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
-    sum = c ? multiply_add(p, v, next, sum) : mul(p, v, next);
+    sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
   }
   store(p, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
   end(p->s);

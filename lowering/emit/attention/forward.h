@@ -4,6 +4,7 @@
 #define TC_LOWERING_EMIT_ATTENTION_FORWARD_H
 
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
 // An operand in memory: element at + row * stride + column, columns side by side.
@@ -29,7 +30,8 @@ typedef struct tc_att {
   tc_val scale, n_keys, first_seen;
   // How a processor's nest is blocked.
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
-  bool fused, one_block;
+  tc_multiply_way way;
+  bool one_block;
   bool reads_keys;  // forward, of few rows: keys are not turned into panels, but multiplied where they lie
   bool by_pairs;  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a power of two, keys times the rest
   double row_scale;

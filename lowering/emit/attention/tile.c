@@ -90,7 +90,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
       if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
-      tc_emit_set(E, squares, multiply_add(p, v[i], v[i], squares));
+      tc_emit_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
     }
     end(p->s);
   }
@@ -113,14 +113,24 @@ static tc_val load_side(tc_att *p, tc_att_side x, int lanes, tc_val at) {
   return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
 }
 
+typedef struct lhs {
+  tc_att *p;
+  const tc_att_side *side;
+  tc_val at, step;  // of the first row at the present k, where rows are apart; else how far from a row's first element k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  tc_att *p = x->p;
+  return load_side(p, *x->side, 1, x->side->rows ? add(p->s, x->side->rows[row], x->step) : plus(p, x->at, row * x->side->row));
+}
+
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
 static void multiply_one(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
   tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
-  for (int i = 0; i < rows; i++) {
-    tc_val v = load_side(p, a, 1, a.rows ? add(p->s, a.rows[i], step) : plus(p, at, i * a.row));
-    tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
-  }
+  lhs of = {p, &a, at, step};
+  tc_register_block_add(p->s, &(tc_register_block){p->way, rows, 1, load_lhs, &of}, &w, acc);
 }
 
 void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc) {
@@ -145,7 +155,7 @@ static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < 2; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
     tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
-    tc_emit_set(E, acc[i], multiply_add(p, first, second, acc[i]));
+    tc_emit_set(E, acc[i], tc_multiply_add(p->s, p->way, first, second, acc[i]));
   }
 }
 

@@ -72,10 +72,6 @@ static inline void store(tc_att *p, int buf, tc_val at, tc_val v) {
 static inline tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
   return tc_emit_raw(&p->s->e, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
 }
-static inline tc_val multiply_add(tc_att *p, tc_val a, tc_val b, tc_val c) {
-  if (p->step > 1) return tc_emit_dot(&p->s->e, a, b, c);
-  return p->fused ? tc_emit_fma(&p->s->e, a, b, c) : add(p->s, c, mul(p, a, b));
-}
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }

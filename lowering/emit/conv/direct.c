@@ -10,6 +10,7 @@
 
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 #include "lowering/jit/compiler.h"
@@ -104,7 +105,7 @@ typedef struct direct {
   tc_ex *s;
   uint32_t node;
   tc_type type;
-  bool fused;
+  tc_multiply_way way;
   int64_t images, h, w, c, o, p, q;  // extents of image and result
   int64_t size[2], stride[2], dilation[2], low[2];  // along h and w
   int lanes, rows;  // of a register block: pixels, outputs
@@ -179,6 +180,18 @@ static tc_val output(direct *x, tc_val first, int i) {
   return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
 }
 
+typedef struct lhs {
+  direct *x;
+  const tc_val *weight;  // of each output, the first
+  tc_val in_row;  // how far from there the present tap is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *w = of;
+  direct *x = w->x;
+  return tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
+}
+
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
 static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
   tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
@@ -193,10 +206,8 @@ static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
     tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
-    for (int i = 0; i < x->rows; i++) {
-      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
-      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
-    }
+    lhs weights = {x, weight, in_row};
+    tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
   }
   end(x->s);
 }
@@ -244,7 +255,7 @@ static void choose_blocks(direct *x) {
   const tc_isa *isa = tc_compiler_isa();
   int64_t size = (int64_t)tc_type_bytes(x->type);
   int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
-  x->fused = isa->fma;
+  x->way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   x->lanes = vector, x->rows = 1;
   for (int lanes = vector; lanes <= LANES && lanes / vector <= registers; lanes *= 2)
     for (int rows = 1; rows * (lanes / vector) <= registers; rows++)

@@ -116,7 +116,7 @@ static void choose_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
-  x->product = (tc_wblock){.fused = isa->fma, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->product = (tc_wblock){.way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
   x->product.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
   int most = registers / TC_MAX_OF(x->product.lanes / vector, 1);
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);

@@ -85,6 +85,17 @@ void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[T
 
 // ---- products ----
 
+typedef struct lhs {
+  tc_ex *s;
+  const tc_wblock *by;
+  tc_val at;  // of the first row, at the present k
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return wload(x->s, x->by->a, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
+}
+
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
   tc_val acc[32], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
@@ -92,10 +103,8 @@ void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, 
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
   if (ahead != TC_NONE) tc_emit_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
   tc_val columns = wload(s, by->b, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
-  for (int i = 0; i < by->rows; i++) {
-    tc_val one = wload(s, by->a, 1, add(s, row, i64(s, i * by->a_row)), TC_NONE);
-    tc_emit_set(&s->e, acc[i], by->fused ? tc_emit_fma(&s->e, one, columns, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, one, columns)));
-  }
+  lhs rows = {s, by, row};
+  tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
   end(s);
   for (int i = 0; i < by->rows; i++) wstore(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), acc[i]);
 }

@@ -7,6 +7,7 @@
 #define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 
@@ -45,7 +46,8 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *from, tc_va
 // A block of sums in registers, rows x lanes: of a's elements, each spread over lanes, times b's, over k.
 typedef struct tc_wblock {
   int rows, lanes;
-  bool fused, adds;  // adds: to the sums that are there
+  tc_multiply_way way;
+  bool adds;  // true: to the sums that are there
   int a, b, sums;  // buffers
   int64_t a_row, a_k, b_k, sums_row;  // elements from row to row, from k to k
 } tc_wblock;

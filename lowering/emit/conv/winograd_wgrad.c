@@ -146,7 +146,8 @@ static void choose_blocks(gradient *x) {
   while (x->outputs % lanes) lanes /= 2;
   int rows = registers / TC_MAX_OF(lanes / vector, 1);
   while (x->channels % rows) rows--;
-  x->product = (tc_wblock){.rows = rows, .lanes = lanes, .fused = isa->fma, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->product = (tc_wblock){
+      .rows = rows, .lanes = lanes, .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
   x->product.a_k = x->channels, x->product.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;

@@ -118,7 +118,7 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
     tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
-        tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+        tc_emit_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
   }
 }
 
@@ -178,7 +178,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
     tc_val few = kept(w, tc_emit_splat(&s->e, value(w, w->few), THREADS));
-    tc_emit_set(&s->e, sum[i], tc_gemm_multiply_add(w->p, few, v, sum[i]));
+    tc_emit_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
   }
   s->mask = TC_NONE;
 }

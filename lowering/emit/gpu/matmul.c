@@ -16,7 +16,7 @@ static bool find_product(tc_gemm *p) {
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
   p->acc = tc_ex_compute_type(x->type);
-  p->fused = tc_type_is_float(p->acc);
+  p->multiply = tc_type_is_float(p->acc) ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->chain = tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;
   s->ext.of[TC_RANGE_K0] = p->of.k;

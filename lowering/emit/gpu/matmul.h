@@ -5,6 +5,7 @@
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
@@ -71,7 +72,7 @@ typedef struct tc_gemm {
   tc_gemm_way way;
   tc_type acc;  // of the accumulators
   tc_extent3 of;
-  bool fused;   // multiply-add in one rounding
+  tc_multiply_way multiply;
   int64_t chain;  // steps of a chain (summation.h)
   bool chains;  // there are more than one: their results are added in registers of their own
   int threads;
@@ -122,7 +123,6 @@ static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
 
 // n values of a lane a thread as one whose threads hold n elements side by side.
 tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
-tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
 
 // Whether that many accumulators of a thread, of 4 bytes, leave it room for what chains add up to, where there are several.
 static inline bool tc_gemm_has_room(const tc_gemm *p, int accumulators) {

@@ -14,10 +14,6 @@ tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n) {
   return tc_emit_raw(&s->e, TC_N_INTERLEAVE, tc_emit_type(&s->e, a), 2 * tc_emit_lanes(&s->e, a), a, b, TC_NONE, 0);
 }
 
-tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum) {
-  return p->fused ? tc_emit_fma(&p->s->e, a, b, sum) : add(p->s, sum, bin(p->s, TC_N_MUL, a, b));
-}
-
 // ---- chains ----
 
 void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {

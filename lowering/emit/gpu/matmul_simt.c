@@ -57,11 +57,7 @@ static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val
   tc_val a[MOST], b[MOST];
   fragment(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
   fragment(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
-  for (int i = 0; i < p->by.down; i++)
-    for (int j = 0; j < p->by.across; j++) {
-      tc_val sum = acc[i * p->by.across + j];
-      tc_emit_set(&s->e, sum, tc_gemm_multiply_add(p, a[i], b[j], sum));
-    }
+  tc_register_block_add(s, &(tc_register_block){p->multiply, p->by.down, p->by.across, tc_lhs_loaded, a}, b, acc);
 }
 
 static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {

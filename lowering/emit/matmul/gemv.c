@@ -64,10 +64,7 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
       } else {
         w[0] = tc_product_load_b(p, row);
       }
-      for (int i = 0; i < r->n * parts; i++) {
-        tc_val sum = acc[g * r->n * parts + i];
-        tc_emit_set(E, sum, tc_product_multiply_add(p, a[j][i / parts], w[i % parts], sum));
-      }
+      tc_register_block_add(s, &(tc_register_block){p->way, r->n, parts, tc_lhs_loaded, a[j]}, w, acc + g * r->n * parts);
     }
   }
 }
@@ -203,6 +200,17 @@ static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int row
   return (tc_product_asked){add(p->s, add(p->s, column, k), far), p->b.col};
 }
 
+typedef struct lhs {
+  tc_product *p;
+  const tc_product_rows *r;
+  tc_val in_a;  // how far from a row's beginning k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return tc_product_load_a(x->p, add(x->p->s, tc_product_row_of_a(x->p, x->r, row), x->in_a));
+}
+
 // All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
 // the second where both are multiplied: evenly spread, memory is not kept waiting.
 static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k1) {
@@ -230,9 +238,8 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
       s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, c * size));
       w[c] = made_of(p, row, tc_product_turned_row(p, v[c], j));
     }
-    for (int m = 0; m < n_acc; m++)
-      tc_emit_set(E, acc[m],
-                  tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, tc_product_row_of_a(p, r, m / blocks), in_a)), w[m % blocks], acc[m]));
+    lhs of = {p, r, in_a};
+    tc_register_block_add(s, &(tc_register_block){p->way, r->n, blocks, load_lhs, &of}, w, acc);
   }
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
   end(p->s);

@@ -205,7 +205,8 @@ void tc_emitter_matmul(tc_ex *s, const tc_emit_request *r) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
-  p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
+  bool fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
+  p->way = p->step > 1 ? TC_MULTIPLY_PAIRS : fused ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->chunks = p->by.chunk < p->of.k;
   p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;

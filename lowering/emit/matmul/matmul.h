@@ -7,6 +7,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/jit/compiler.h"
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 
@@ -22,7 +23,7 @@ typedef struct tc_product {
   bool halves;  // b lies in words, whose halves are multiplied one after the other
   tc_type packed_type;  // of what is packed: the accumulators', or words
   tc_blocks by;
-  bool fused;  // multiply-add in one rounding
+  tc_multiply_way way;
   bool chunks;  // sums wait in memory between chunks of k
   int64_t chain;  // steps of a chain (summation.h); of.k if there is one
   bool chains;  // there are more: their results are added in memory
@@ -132,8 +133,6 @@ void tc_product_pack_a(tc_product *p, int rows, tc_val row, tc_val last, const t
 tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i);
 tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k);
 tc_val tc_product_load_a(tc_product *p, tc_val at);
-// sum + a * b: of elements, or of the pairs that words are.
-tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum);
 // Adds k0 to k1 to the accumulators, of the present panel.
 void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc);
 // Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before k0 are in memory; TC_NONE: no.

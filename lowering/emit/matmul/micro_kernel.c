@@ -79,11 +79,6 @@ tc_val tc_product_load_a(tc_product *p, tc_val at) {
   return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
-tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum) {
-  if (p->step > 1) return tc_emit_dot(E, a, b, sum);
-  return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
-}
-
 static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
   return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
@@ -123,13 +118,25 @@ static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc
   return p->halves ? tc_product_half_of(p, *word, !even) : *word;
 }
 
+typedef struct lhs {
+  tc_product *p;
+  const tc_val *a;  // where each row begins
+  tc_val in_a;  // how far from there k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return tc_product_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
+}
+
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
 static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
   if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
   if (p->by.ask_apart) tc_emit_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
-  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
+  lhs rows = {p, a, in_a};
+  tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
 
 // Pieces of memory, of so many lines, so many elements apart.
