@@ -131,6 +131,12 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
   return sum == TC_NONE ? tc_ex_i64(s, 0) : sum;
 }
 
+tc_val tc_ex_base(tc_ex *s, const tc_index *x) {
+  int64_t stride;
+  tc_val vec;
+  return tc_ex_index_value(s, *x, &stride, &vec);
+}
+
 tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);

@@ -63,6 +63,10 @@ tc_val tc_ex_i64(tc_ex *s, int64_t v) {
   return tc_emit_const_i(&s->e, TC_I64, v);
 }
 
+tc_val tc_ex_zero(tc_ex *s, tc_type type) {
+  return tc_type_is_float(type) ? tc_emit_const_f(&s->e, type, 0) : tc_emit_const_i(&s->e, type, 0);
+}
+
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
   return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
 }

@@ -201,13 +201,18 @@ void tc_ex_leave(tc_ex *s);
 // The value of node n at the present iteration, until the loop is left.
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
 tc_val tc_ex_i64(tc_ex *s, int64_t v);
+tc_val tc_ex_zero(tc_ex *s, tc_type type);
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
 
 // ---- lanes.c ----
 
+// 0, 1, .. of so many lanes; of the present lanes.
+tc_val tc_ex_numbers(tc_ex *s, tc_type type, int lanes);
 tc_val tc_ex_lane_numbers(tc_ex *s);
 // Numbers of a thread's elements in its run.
 tc_val tc_ex_run_numbers(tc_ex *s);
+// Both masks, of which TC_NONE is all lanes.
+tc_val tc_ex_both(tc_ex *s, tc_val a, tc_val b);
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
 // The least power of two of lanes that holds n, `most` at most.
 int tc_ex_power_for(int64_t n, int most);
@@ -229,6 +234,8 @@ bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec). With runs a vector
 // of threads' places, and a stride along the runs; or a vector of all lanes.
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+// The same of an index that does not vary over lanes.
+tc_val tc_ex_base(tc_ex *s, const tc_index *x);
 // The same as one value, a vector where it varies over lanes.
 tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
 // The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its

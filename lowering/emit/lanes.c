@@ -4,17 +4,25 @@
 
 #define FEW 4  // ops
 
+tc_val tc_ex_numbers(tc_ex *s, tc_type type, int lanes) {
+  return tc_emit_raw(&s->e, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+}
+
 tc_val tc_ex_lane_numbers(tc_ex *s) {
-  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  return tc_ex_numbers(s, TC_I64, s->lanes);
 }
 
 tc_val tc_ex_run_numbers(tc_ex *s) {
   return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->threads.run - 1));
 }
 
+tc_val tc_ex_both(tc_ex *s, tc_val a, tc_val b) {
+  return a == TC_NONE ? b : b == TC_NONE ? a : tc_emit_bin(&s->e, TC_N_AND, a, b);
+}
+
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
   tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
-  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
+  tc_val lanes = tc_ex_numbers(s, TC_I32, s->lanes);  // narrow: fewer compares
   s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
 }
 

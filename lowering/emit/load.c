@@ -10,8 +10,7 @@
 static tc_val both_masks(tc_ex *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
   if (s->cond == TC_NONE) return m;
-  tc_val c = tc_emit_splat(&s->e, s->cond, lanes);
-  return m == TC_NONE ? c : tc_emit_bin(&s->e, TC_N_AND, m, c);
+  return tc_ex_both(s, m, tc_emit_splat(&s->e, s->cond, lanes));
 }
 
 bool tc_ex_is_far(const tc_gnode *x) {
@@ -36,7 +35,7 @@ static tc_val load_runs(tc_ex *s, uint32_t n, const tc_index *flat) {
   tc_type type = s->g->node[n].type;
   tc_val mask = s->mask, v;
   int lanes;
-  if (s->cond != TC_NONE) mask = mask == TC_NONE ? s->cond : tc_emit_bin(&s->e, TC_N_AND, mask, s->cond);
+  mask = tc_ex_both(s, mask, s->cond);
   tc_val at = tc_ex_run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
   if (lanes > 1 && mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
   if (lanes == 1 && s->cond != TC_NONE) at = tc_emit_select(&s->e, s->cond, at, tc_ex_i64(s, 0));

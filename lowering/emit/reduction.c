@@ -8,7 +8,6 @@
 // A value that several passes need is made again in each, or waits for the later ones in a tile: dear ones as long as a row of them is near, and in a
 // cluster of blocks, which holds its row in registers, what is loaded, too.
 #include <limits.h>
-#include <stdlib.h>
 
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/accumulator.h"
@@ -100,19 +99,13 @@ static int64_t row_room(const tc_ex *s) {
   return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
 }
 
-static int by_number(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 // What a cluster holds of its row: operands as large as the rows that several passes read, beside the dear values that it keeps.
 static void choose_held(tc_ex *s) {
   int n_kept = 0;
   int64_t row = row_room(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += tc_ex_note_of(s, s->gp->member[i])->stash >= 0;
-  qsort(s->notes->touched, s->notes->n_touched, sizeof *s->notes->touched, by_number);
-  for (uint32_t i = 0; i < s->notes->n_touched && s->held->n + n_kept < MAX_HELD; i++) {
-    uint32_t n = s->notes->touched[i];
+  for (uint32_t n = 0; n < s->g->n && s->held->n + n_kept < MAX_HELD; n++) {
+    if (s->notes->note[n].stamp != s->notes->stamp) continue;
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_ex_compute_type(x->type);
     bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);

@@ -1,6 +1,8 @@
 // A step of a block of sums in registers. See register_block.h.
 #include "lowering/emit/register_block.h"
 
+#include "lowering/jit/compiler.h"
+
 tc_val tc_multiply_add(tc_ex *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum) {
   if (way == TC_MULTIPLY_PAIRS) return tc_emit_dot(&s->e, a, b, sum);
   if (way == TC_MULTIPLY_FUSED) return tc_emit_fma(&s->e, a, b, sum);
@@ -16,4 +18,8 @@ void tc_register_block_add(tc_ex *s, const tc_register_block *b, const tc_val *r
     tc_val a = b->lhs(b->of, i / b->columns);
     tc_emit_set(&s->e, acc[i], tc_multiply_add(s, b->way, a, rhs[i % b->columns], acc[i]));
   }
+}
+
+double tc_register_block_work(double flops) {
+  return flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
 }

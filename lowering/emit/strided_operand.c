@@ -130,9 +130,3 @@ bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o) {
   s->x->same &= ~(UINT64_C(1) << o->buf);
   return true;
 }
-
-tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(s, o->base, &stride, &vec);
-}

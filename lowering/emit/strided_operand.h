@@ -35,7 +35,5 @@ typedef struct tc_operand4 {
 
 // Finds operand k of the node; false if it must be stored first, which the expansion then says.
 bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o);
-// Its first element.
-tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o);
 
 #endif

@@ -13,7 +13,7 @@ static void turn_block(tc_ex *s, tc_transposed_load *t, tc_val columns, tc_val r
   int rows = s->transposed->rows, buf = tc_ex_buffer(s, t->node);
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
-  tc_val row_mask = TC_NONE, numbers = tc_emit_raw(&s->e, TC_N_LANES, TC_I64, rows, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val row_mask = TC_NONE, numbers = tc_ex_numbers(s, TC_I64, rows);
   if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
   // A loop, not one square after another: of the time that compiling such a kernel takes, most goes to the shuffles.
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->lanes), rows);

@@ -23,29 +23,21 @@ static tc_val operand(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
   return tc_ex_unsaid(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
-static tc_val both(tc_ex *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : tc_emit_bin(&s->e, TC_N_AND, a, b);
-}
-
 // c, and that the index lies within [0, extent): on the sides where it may not.
 static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
   tc_val v = tc_ex_whole_index(s, x);
-  if (below) c = both(s, c, tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, 0)));
-  if (above) c = both(s, c, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, extent)));
+  if (below) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, 0)));
+  if (above) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, extent)));
   return c;
 }
 
 // The value of node n at idx where cond holds; masked loads elsewhere.
 static tc_val guarded(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
-  if (cond != TC_NONE) s->cond = both(s, outer, cond);
+  if (cond != TC_NONE) s->cond = tc_ex_both(s, outer, cond);
   tc_val v = tc_ex_value_kept(s, n, idx);
   s->cond = outer;
   return v;
-}
-
-static tc_val zero(tc_ex *s, tc_type type) {
-  return tc_type_is_float(type) ? tc_emit_const_f(&s->e, type, 0) : tc_emit_const_i(&s->e, type, 0);
 }
 
 static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -62,7 +54,7 @@ static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_val v = guarded(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
   tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
-  return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : zero(s, type));
+  return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
 }
 
 static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -145,7 +137,7 @@ static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const 
   tc_val first = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
   if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
   if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, first, tc_emit_bin(&s->e, TC_N_MUL, step, vec)), x->type);
-  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, x->type, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val lanes = tc_ex_numbers(s, x->type, s->lanes);
   tc_val others = tc_emit_bin(&s->e, TC_N_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
   return tc_emit_bin(&s->e, TC_N_ADD, others, tc_emit_cast(&s->e, first, x->type));
 }

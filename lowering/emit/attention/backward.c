@@ -123,9 +123,9 @@ static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc
 static void enter_head(backward *b) {
   tc_att *p = b->p;
   p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
-  p->q.at = tc_att_base(p, &p->q), p->dout.at = tc_att_base(p, &p->dout), p->sums.at = tc_att_base(p, &p->sums),
-  p->delta.at = tc_att_base(p, &p->delta);
-  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
+  p->q.at = tc_ex_base(p->s, &p->q.base), p->dout.at = tc_ex_base(p->s, &p->dout.base), p->sums.at = tc_ex_base(p->s, &p->sums.base),
+  p->delta.at = tc_ex_base(p->s, &p->delta.base);
+  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
 }
 
 static void backward_block(backward *b, tc_val key_end) {
@@ -188,7 +188,7 @@ void tc_att_backward(tc_att *p) {
   if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
   b.unit = tc_ex_begin_units(s);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
-  p->k.at = tc_att_base(p, &p->k), p->v.at = tc_att_base(p, &p->v);
+  p->k.at = tc_ex_base(p->s, &p->k.base), p->v.at = tc_ex_base(p->s, &p->v.base);
   backward_unit(&b);
   end(p->s);
   s->x->extent = p->n * p->hkv;

@@ -454,9 +454,9 @@ static void forward_kernel(tc_att *p) {
   if (p->by_pairs) f.begins_pair = pair_beginnings(p);
   tc_val unit = loop(p->s, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, i64(p->s, blocks));
   s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
-  p->q.at = tc_att_base(p, &p->q), p->k.at = tc_att_base(p, &p->k);
-  if (p->out != TC_NONE) p->v.at = tc_att_base(p, &p->v);
-  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
+  p->q.at = tc_ex_base(p->s, &p->q.base), p->k.at = tc_ex_base(p->s, &p->k.base);
+  if (p->out != TC_NONE) p->v.at = tc_ex_base(p->s, &p->v.base);
+  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
   f.r0 = times(p->s, block, p->row_block);
   forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
   end(p->s);

@@ -66,8 +66,6 @@ static inline void end_if(tc_att *p) {
 
 // What the members say, and where operands are. False after a failure.
 bool tc_att_take(tc_att *p);
-// Element 0 of the operand for the present head.
-tc_val tc_att_base(tc_att *p, const tc_att_factor *f);
 // Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
 // would become infinite: rows that see nothing else weigh all keys alike.
 bool tc_att_in_twos(const tc_att *p);

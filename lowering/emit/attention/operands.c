@@ -52,12 +52,6 @@ static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) 
   return true;
 }
 
-tc_val tc_att_base(tc_att *p, const tc_att_factor *f) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(p->s, f->base, &stride, &vec);
-}
-
 // A rank-0 operand: an argument, or a tensor of one element.
 static tc_val scalar(tc_att *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];

@@ -70,7 +70,7 @@ static inline void store(tc_att *p, int buf, tc_val at, tc_val v) {
   (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, buf);
 }
 static inline tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
-  return tc_emit_raw(&p->s->e, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  return tc_ex_numbers(p->s, type, lanes);
 }
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;

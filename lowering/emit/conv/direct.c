@@ -121,7 +121,7 @@ typedef struct direct {
 // Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
-  tc_val number = tc_emit_raw(E, TC_N_LANES, TC_I64, STAGED_AT_ONCE, TC_NONE, TC_NONE, TC_NONE, 0), mask = TC_NONE;
+  tc_val number = tc_ex_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
     mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
@@ -288,11 +288,11 @@ void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
   tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
   s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
-  x->weight_at = tc_operand4_at(s, &x->weight);
+  x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->weight_at = tc_ex_base(s, &x->weight.base);
   unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;
-  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_register_block_work(2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c));
 }

@@ -154,13 +154,13 @@ void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
   tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_N_REM, o, i64(s, columns));
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image.from = tc_operand4_at(s, &x->image.in);
+  x->image.from = tc_ex_base(s, &x->image.in.base);
   unit(x, block, times(s, column, x->panels));
   s->mask = TC_NONE;
   end(s);
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->by.n) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
-  s->x->work = tc_wwork(flops);
+  s->x->work = tc_register_block_work(flops);
 }
 
 // ---- the weight ----
@@ -177,7 +177,7 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
-  tc_val first = bin(s, TC_N_LT, tc_emit_raw(&s->e, TC_N_LANES, TC_I64, TC_WLANES, TC_NONE, TC_NONE, TC_NONE, 0), i64(s, TC_WTAPS)), row[TC_WLANES];
+  tc_val first = bin(s, TC_N_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, weight->buf, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_emit_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
@@ -196,7 +196,7 @@ void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
   tc_val o = tc_ex_begin_units(s), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(s, tc_operand4_at(s, &weight), times(s, c, weight.stride[!turned]));
+  tc_val at = add(s, tc_ex_base(s, &weight.base), times(s, c, weight.stride[!turned]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;

@@ -109,10 +109,6 @@ void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, 
   for (int i = 0; i < by->rows; i++) wstore(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), acc[i]);
 }
 
-double tc_wwork(double flops) {
-  return flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
-}
-
 // ---- tiles ----
 
 tc_wtiles tc_wtiles_of(int m, int64_t images, int64_t p, int64_t q) {

@@ -54,8 +54,6 @@ typedef struct tc_wblock {
 
 // The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many elements further at each; TC_NONE: nowhere.
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further);
-// What operations of a kernel take, in the unit of tc_expansion's work.
-double tc_wwork(double flops);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // of the first of a tile's pixels

@@ -95,7 +95,7 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
 static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
-  x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
+  x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
   if (!x->once) clear_sums(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
@@ -187,7 +187,7 @@ void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
   unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  s->x->work = tc_wwork(flops_of(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+  s->x->work = tc_register_block_work(flops_of(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }
 
 int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {

@@ -187,9 +187,9 @@ static void forward_unit(forward *f, tc_val unit) {
   if (a->parts) unit = bin(s, TC_N_DIV, unit, i64(s, a->parts));
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
-  a->q.at = tc_att_base(a, &a->q), a->k.at = tc_att_base(a, &a->k);
-  if (a->out != TC_NONE) a->v.at = tc_att_base(a, &a->v);
-  if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  a->q.at = tc_ex_base(a->s, &a->q.base), a->k.at = tc_ex_base(a->s, &a->k.base);
+  if (a->out != TC_NONE) a->v.at = tc_ex_base(a->s, &a->v.base);
+  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
   f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);

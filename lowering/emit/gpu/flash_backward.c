@@ -109,13 +109,13 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
 static void take_head(tc_flash *p, tc_val head) {
   tc_att *a = &p->at;
   a->s->at[TC_RANGE_A] = head;
-  a->q.at = tc_att_base(a, &a->q), a->dout.at = tc_att_base(a, &a->dout), a->sums.at = tc_att_base(a, &a->sums);
-  a->delta.at = tc_att_base(a, &a->delta);
-  if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  a->q.at = tc_ex_base(a->s, &a->q.base), a->dout.at = tc_ex_base(a->s, &a->dout.base), a->sums.at = tc_ex_base(a->s, &a->sums.base);
+  a->delta.at = tc_ex_base(a->s, &a->delta.base);
+  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
 }
 
 static void take_key_head(tc_flash *p) {
-  p->at.k.at = tc_att_base(&p->at, &p->at.k), p->at.v.at = tc_att_base(&p->at, &p->at.v);
+  p->at.k.at = tc_ex_base(p->at.s, &p->at.k.base), p->at.v.at = tc_ex_base(p->at.s, &p->at.v.base);
 }
 
 static tc_val constant(tc_flash *p, int c) {

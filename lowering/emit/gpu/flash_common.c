@@ -73,7 +73,7 @@ void tc_flash_begin_kernel(tc_flash *p) {
   tc_ex *s = p->at.s;
   const tc_flash_way *w = p->way;
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
-  p->thread = tc_gemm_all_threads(s, p->threads);
+  p->thread = tc_ex_numbers(s, TC_I64, p->threads);
   p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
   p->column = times(s, p->part, w->run);
   tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;

@@ -172,7 +172,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   tc_ex *s = w->p->s;
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
-  s->mask = tc_gemm_both(s, here, inside);
+  s->mask = tc_ex_both(s, here, inside);
   tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
@@ -205,7 +205,7 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) s->mask = tc_gemm_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
@@ -219,7 +219,7 @@ static void beside(narrow *w) {
   tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
-  p->thread = tc_gemm_all_threads(s, THREADS);
+  p->thread = tc_ex_numbers(s, TC_I64, THREADS);
   tc_val line = first_line(w, tc_ex_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
          part = tc_gemm_high(s, p->thread, ACROSS);
   s->threads.run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;

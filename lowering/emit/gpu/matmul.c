@@ -74,7 +74,7 @@ static void tiled(tc_gemm *p) {
   }
   make_tiles(p);
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
-  p->thread = tc_gemm_all_threads(s, p->threads);
+  p->thread = tc_ex_numbers(s, TC_I64, p->threads);
   enter_unit(p, tc_ex_begin_units(s));
   ways[p->way].run(p);
   end(s);

@@ -99,13 +99,6 @@ static inline tc_val tc_gemm_high(tc_ex *s, tc_val v, int64_t n) {
 static inline tc_val tc_gemm_low(tc_ex *s, tc_val v, int64_t n) {
   return bin(s, TC_N_AND, v, i64(s, n - 1));
 }
-static inline tc_val tc_gemm_all_threads(tc_ex *s, int threads) {
-  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, threads, TC_NONE, TC_NONE, TC_NONE, 0);
-}
-// Both masks, of which TC_NONE is all threads.
-static inline tc_val tc_gemm_both(tc_ex *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_N_AND, a, b);
-}
 static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
   return p->s->g->node[x->node].type;
 }

@@ -135,7 +135,7 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_N_LT, row, sub(s, i64(s, p->of.m), p->row));
-  if (p->of.n % columns) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
+  if (p->of.n % columns) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
   tc_ex_enter(s);
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
   tc_ex_stores(s);

@@ -89,12 +89,6 @@ static tc_product_facts facts_of(const tc_product *p) {
   return f;
 }
 
-static tc_val base_of(tc_product *p, const tc_factor *f) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(p->s, f->base, &stride, &vec);
-}
-
 static void make_tiles(tc_product *p) {
   const tc_blocks *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
@@ -117,7 +111,7 @@ static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *co
   *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
   s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
+  p->a.at = tc_ex_base(s, &p->a.base), p->b.at = tc_ex_base(s, &p->b.base);
 }
 
 static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
@@ -221,5 +215,5 @@ void tc_emitter_matmul(tc_ex *s, const tc_emit_request *r) {
   else
     units_of_tiles(p);
   s->x->extent = s->gp->a * s->x->units.columns * s->x->units.blocks;
-  s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_register_block_work(2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k);
 }

@@ -51,11 +51,10 @@ void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
 // The index's value where the range has this one.
 static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val value) {
   tc_ex *s = p->s;
-  tc_val vec, outer = s->at[range];
-  int64_t stride;
+  tc_val outer = s->at[range];
   bool bound = s->bound[range];
   s->at[range] = value, s->bound[range] = true;
-  tc_val at = tc_ex_index_value(s, *x, &stride, &vec);
+  tc_val at = tc_ex_base(s, x);
   s->at[range] = outer, s->bound[range] = bound;
   return at;
 }

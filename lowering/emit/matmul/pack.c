@@ -179,27 +179,21 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 
 // ---- packing a ----
 
-static int power_of_two(int n) {
-  int k = 1;
-  while (k < n) k *= 2;
-  return k;
-}
-
 // The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
 // k, or is padding.
 static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] =
-        tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE,
+                       p->a.buf);
   store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
 static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  int lanes = power_of_two(rows), all = (int)p->by.a_tiles * rows;
-  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p->s, last, row);
+  int lanes = tc_ex_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
+  tc_val numbers = tc_ex_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
   tc_val inside = tc_emit_bin(E, TC_N_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
   inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
