@@ -1,13 +1,8 @@
-// Inside expansion: the state of one group's expansion, and what the files share that make it a kernel. Not for others.
+// The state of one fusion's emission, and the parts that emitters are made of. For emit/ alone; README.md has a picture.
 //
-//   emitter.c          which kind of kernel, and what its program must know of it
-//     flat, turn, expand_rows (by expand_fold), product, direct, winograd, attention: a kind of kernel each, its loops
-//       expand_value  where the value of a node comes from   <->   expand_op: how an op makes it of its operands'
-//       expand_memory loads and stores
-//       expand_index  where they are
-//       expand_state  buffers, arguments, tiles, loops, lanes
-//
+// In: a fusion, its graph and target. Out: instructions at the end of the kernel IR, buffers, scalars and tiles.
 // Always: failures stick. The first one is told (tc_ex_fail), and what is emitted after it is thrown away.
+// Threads: one emission at a time for each fusion plan, whose notes it writes. Owns nothing: lists live in the arena.
 #ifndef TC_LOWERING_EMIT_CONTEXT_H
 #define TC_LOWERING_EMIT_CONTEXT_H
 

@@ -214,10 +214,12 @@ static void check_file(const char *path) {
   free(text), free(new_text);
 }
 
-// Kernels depend on the instruction set: one that every machine can plan for.
+// Kernels depend on the instruction set: one that every machine can plan for. Without a compiler for its own, a machine would plan for the interpreter.
 static void start(void) {
   setenv("TC_ISA", "aarch64", 1);
+#ifndef __aarch64__
   setenv("TC_COMPILER", "interp", 1);
+#endif
   setenv("TC_NUM_THREADS", "2", 1);
   tc_options_reload();
 }
