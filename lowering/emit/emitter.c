@@ -85,19 +85,14 @@ static void emit_group(tc_ex *s, const tc_emit_request *r) {
   s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers.
-static void number_tiles(tc_expansion *x) {
+// Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are counted now.
+static void number_operands(tc_expansion *x) {
   for (uint32_t i = 0; i < x->nest.n_inst; i++) {
     tc_ninst *inst = &x->nest.inst[i];
     bool memory = inst->op >= TC_N_LOAD && inst->op <= TC_N_PREFETCH;
     if (memory && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+    if (inst->op == TC_N_NUM && inst->imm >= TC_MAX_NUMS) inst->imm += (int64_t)x->n_num - TC_MAX_NUMS;
   }
-}
-
-// Numbers of the arguments behind the scalars, which are counted now.
-static void number_more(tc_expansion *x) {
-  for (uint32_t i = 0; i < x->nest.n_inst; i++)
-    if (x->nest.inst[i].op == TC_N_NUM && x->nest.inst[i].imm >= TC_MAX_NUMS) x->nest.inst[i].imm += (int64_t)x->n_num - TC_MAX_NUMS;
 }
 
 static tc_status list_tensors(tc_ex *s) {
@@ -149,8 +144,7 @@ static tc_status finish(tc_ex *s) {
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
   tc_count(TC_PASS_EXPANSION, x->nest.n_inst);
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
-  number_more(x);
-  number_tiles(x);
+  number_operands(x);
   TC_TRY(list_tensors(s));
   note_same(s);
   estimate_work(s);
@@ -162,31 +156,33 @@ static tc_status finish(tc_ex *s) {
   return TC_OK;
 }
 
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+// *what: why an emitter failed, which is not reported; NULL: it did not.
+static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_emit_request r, tc_arena *arena, const char **what) {
   tc_ex s;
   *out = (tc_expansion){.unsaid = TC_NONE};
+  *what = NULL;
   tc_status st = tc_ex_init(&s, out, gr, group, arena);
   if (st == TC_OK) {
-    emit_group(&s, &(tc_emit_request){.node = find_contraction(&s), .cut = cut});
-    // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
-    st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);
+    r.node = find_contraction(&s);
+    emit_group(&s, &r);
+    *what = s.what;
+    st = s.st == TC_OK ? finish(&s) : s.st;
   }
-  if (st == TC_OK) st = finish(&s);
   if (st != TC_OK) tc_nest_destroy(&out->nest);
   return st;
 }
 
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+  const char *what;
+  tc_status st = expand(out, gr, group, (tc_emit_request){.cut = cut}, arena, &what);
+  // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
+  return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
+}
+
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
-  tc_ex s;
-  *out = (tc_expansion){.unsaid = TC_NONE};
+  const char *what;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_ex_init(&s, out, gr, group, arena);
-  if (st == TC_OK) {
-    emit_group(&s, &(tc_emit_request){.node = find_contraction(&s), .units = &units});
-    st = s.st == TC_OK ? finish(&s) : s.st;
-  }
-  if (st == TC_OK) return TC_OK;
+  if (expand(out, gr, group, (tc_emit_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
   (void)tc_error_tell(before);
-  tc_nest_destroy(&out->nest);
   return TC_ERR_STATE;
 }

@@ -85,7 +85,7 @@ static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val
   tc_val sum = tc_emit_splat(E, number(p, 0), TC_ATT_STEP);
   for (int64_t c = 0; c < p->e; c += TC_ATT_STEP) {
     tc_val mask = c + TC_ATT_STEP <= p->e ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_STEP);
-    tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
+    tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p->s, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
     sum = c == 0 ? mul(p, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
   }
   return sum;
@@ -101,7 +101,7 @@ static void with_keys_in_place(tc_att *p, tc_att_side rows, tc_val k0, tc_val k1
   }
   for (int i = 0; i < p->rows; i++) {
     tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p, k1, -1), 0, 1);
-    store(p, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
+    store(p->s, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
   }
   end(p->s);
 }
@@ -151,24 +151,24 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
   for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, TC_ATT_STEP));
   for (tc_att_steps x = tc_att_steps_of(p, rows, f->k0, f->k1); tc_att_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
-      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
       v = tc_att_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
-      if (seen != TC_NONE || p->has_mask) store(p, f->scores, at, v);
+      if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
       tc_emit_set(E, top[i], tc_emit_select(E, tc_emit_bin(E, TC_N_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
     tc_val greatest = reduce(p, top[i], TC_N_MAX);
-    if (!p->one_block) before[i] = load(p, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
+    if (!p->one_block) before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
     less[i] = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
-    store(p, f->greatest, plus(p, state, i), greatest);
+    store(p->s, f->greatest, plus(p, state, i), greatest);
     wide[i] = tc_emit_splat(E, less[i], TC_ATT_STEP);
     sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), TC_ATT_STEP));
   }
   tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATT_STEP);
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
-    store(p, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
+    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
+    store(p->s, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
@@ -176,17 +176,17 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
     tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
     if (!p->one_block) {
       tc_val shrink = tc_att_power(p, sub(p->s, before[i], less[i]));
-      total = add(p->s, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
-      store(p, f->shrink, i64(p->s, i), shrink);
+      total = add(p->s, mul(p, load(p->s, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      store(p->s, f->shrink, i64(p->s, i), shrink);
     }
-    store(p, f->sums, at, total);
+    store(p->s, f->sums, at, total);
   }
 }
 
 // A row's mix over the sum of its weights; zeros where it sees nothing, whatever the values are.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val inverse = tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
   return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
@@ -203,11 +203,11 @@ static bool goes_past(const tc_att *p) {
 }
 
 static void begin_row(tc_att *p, tc_val row) {
-  if (goes_past(p)) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
+  if (goes_past(p)) begin_if(p->s, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
 }
 
 static void end_row(tc_att *p) {
-  if (goes_past(p)) end_if(p);
+  if (goes_past(p)) end_if(p->s);
 }
 
 // Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
@@ -229,9 +229,9 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
         continue;
       }
       tc_val mix_at = add(p->s, times(p->s, sub(p->s, r, f->r0), packed_columns(p, p->ev)), x.at),
-             shrink = load(p, f->shrink, p->acc, 1, at_i, TC_NONE);
-      tc_val before = load(p, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
-      store(p, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
+             shrink = load(p->s, f->shrink, p->acc, 1, at_i, TC_NONE);
+      tc_val before = load(p->s, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
+      store(p->s, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
     }
   }
 }
@@ -239,13 +239,13 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
 // A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
+  tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
   int buf = tc_att_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
-  store(p, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
-  store(p, buf, plus(p, to, 1), log);
+  store(p->s, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
+  store(p->s, buf, plus(p, to, 1), log);
 }
 
 // ---- scores by pairs ----
@@ -280,7 +280,7 @@ static tc_val pack_queries(forward *f, tc_val row) {
     bool paired = c + TC_ATT_PAIRED <= p->e;
     tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED);
     tc_val v = mul(p, tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask), number(p, p->row_scale));
-    store(p, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
+    store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
     if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
   tc_emit_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_N_ADD))));
@@ -293,11 +293,11 @@ static void sum_pairs_of_queries(forward *f) {
   tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), sum = TC_NONE;
   for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED) {
-    tc_val v = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
-           next = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
+    tc_val v = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
+           next = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
     sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
   }
-  store(p, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
+  store(p->s, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
   end(p->s);
 }
 
@@ -306,14 +306,14 @@ static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val coun
   tc_att *p = f->p;
   if (p->by_pairs) {
     tc_val small = tc_emit_bin(E, TC_N_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
-    begin_if(p, small);
+    begin_if(p->s, small);
     sum_pairs_of_queries(f);
     tc_att_with_pairs(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
-    end_if(p);
-    begin_if(p, tc_emit_bin(E, TC_N_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
+    end_if(p->s);
+    begin_if(p->s, tc_emit_bin(E, TC_N_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
   }
   tc_att_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
-  if (p->by_pairs) end_if(p);
+  if (p->by_pairs) end_if(p->s);
 }
 
 // Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to be seen.
@@ -339,7 +339,7 @@ static bool reads_queries(const tc_att *p) {
 static void forward_tile(forward *f, tc_val row) {
   tc_att *p = f->p;
   tc_val stop = p->causal ? least(p, f->k1, tc_att_limit(p, tc_att_last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
-  if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
+  if (!p->one_block && p->causal) begin_if(p->s, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[TC_ATT_ROWS];
   tc_att_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
@@ -371,18 +371,18 @@ static void forward_tile(forward *f, tc_val row) {
     store_lse(f, add(p->s, row, i), i);
     end(p->s);
   }
-  if (!p->one_block && p->causal) end_if(p);
+  if (!p->one_block && p->causal) end_if(p->s);
 }
 
 static void begin_state(forward *f) {
   tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
-  store(p, f->greatest, i, number(p, -INFINITY));
-  store(p, f->sums, i, number(p, 0));
+  store(p->s, f->greatest, i, number(p, -INFINITY));
+  store(p->s, f->sums, i, number(p, 0));
   end(p->s);
   if (p->out == TC_NONE) return;
   i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
-  store(p, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
+  store(p->s, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
   end(p->s);
 }
 
@@ -393,7 +393,7 @@ static void finish_state(forward *f, tc_val r1) {
   if (p->out != TC_NONE) {
     tc_val to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (tc_att_panels x = {.columns = p->ev}; tc_att_next_panel(p, &x);) {
-      tc_val v = load(p, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      tc_val v = load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
       tc_att_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }

@@ -55,14 +55,6 @@ static inline tc_val plus(tc_att *p, tc_val a, int64_t b) {
 static inline tc_val number(tc_att *p, double v) {
   return tc_emit_const_f(&p->s->e, p->acc, v);
 }
-static inline void begin_if(tc_att *p, tc_val cond) {
-  tc_ex_enter(p->s);
-  (void)tc_emit_raw(&p->s->e, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
-}
-static inline void end_if(tc_att *p) {
-  tc_ex_leave(p->s);
-  tc_emit_end(&p->s->e, TC_N_ENDIF);
-}
 
 // What the members say, and where operands are. False after a failure.
 bool tc_att_take(tc_att *p);

@@ -10,7 +10,7 @@
 // ---- packing ----
 
 static tc_val load_narrow(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
-  return load(p, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
+  return load(p->s, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
 }
 
 tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
@@ -42,17 +42,17 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
   int64_t full = columns / lanes * lanes;
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, there, c, lanes, TC_NONE);
-    store(p, tile, add(p->s, to, c), v);
+    store(p->s, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
     tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_att_column_mask(p, full, columns, lanes));
-    store(p, tile, plus(p, to, full), v);
+    store(p->s, tile, plus(p, to, full), v);
     full += lanes;
   }
   if (full < pitch) {
     tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_emit_const_i(E, TC_I32, 0);
-    store(p, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
+    store(p->s, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
     end(p->s);
   }
   end(p->s);
@@ -73,7 +73,7 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
   tc_emit_turn(E, v, size);
-  for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
+  for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
 void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
@@ -98,7 +98,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
     turn_block(p, f, key, last, i64(p->s, full), size, tc_att_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
                plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
-    store(p, pairs->keys, sub(p->s, key, k0), sum);
+    store(p->s, pairs->keys, sub(p->s, key, k0), sum);
     tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
   }
   end(p->s);
@@ -109,7 +109,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
 
 static tc_val load_side(tc_att *p, tc_att_side x, int lanes, tc_val at) {
   if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes, TC_NONE);
-  tc_val v = load(p, x.buf, x.type, lanes, at, TC_NONE);
+  tc_val v = load(p->s, x.buf, x.type, lanes, at, TC_NONE);
   return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
 }
 
@@ -164,15 +164,15 @@ void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns,
   tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_N_REM, key, i64(p->s, p->lanes));
   prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
-         less = load(p, pairs->keys, p->acc, p->vector, key, TC_NONE);
+         less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
   tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
-  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
+  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
   tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_att_paired(columns)), TC_ATT_PAIRED);
   for (int c = 0; tc_att_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
   multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATT_PAIRED - 1), acc);
   end(p->s);
   tc_att_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_att_paired(columns)), i64(p->s, columns), acc);
-  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, key, i * p->pitch), acc[i]);
+  for (int i = 0; i < p->rows; i++) store(p->s, tile, plus(p, key, i * p->pitch), acc[i]);
   end(p->s);
 }
 
@@ -184,7 +184,7 @@ static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64
   tc_att_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) {
     tc_val score = p->step > 1 ? mul(p, acc[i], tc_att_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
-    store(p, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
+    store(p->s, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
   }
 }
 
@@ -209,9 +209,9 @@ void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns
   key = stop;
   for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
     tc_val here = tc_emit_bin(E, TC_N_AND, part, i64(p->s, lanes));
-    begin_if(p, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
+    begin_if(p->s, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
     with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
-    end_if(p);
+    end_if(p->s);
     key = add(p->s, key, here);
   }
 }
@@ -265,12 +265,12 @@ tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *s
   if (!p->has_mask) return scores;
   tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
-    m = load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE);
+    m = load(p->s, p->mask.buf, p->mask.type, 1, at, TC_NONE);
     m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), TC_ATT_STEP);
   } else {
     at = add(p->s, at, times(p->s, key, p->mask.col));
     if (p->mask.col == 1) {
-      m = load(p, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
+      m = load(p->s, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
     } else {
       tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATT_STEP), p->mask.col);
       m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);

@@ -63,12 +63,6 @@ typedef struct tc_att_steps {
   tc_val limit[TC_ATT_ROWS];
 } tc_att_steps;
 
-static inline tc_val load(tc_att *p, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&p->s->e, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
-}
-static inline void store(tc_att *p, int buf, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, buf);
-}
 static inline tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
   return tc_ex_numbers(p->s, type, lanes);
 }

@@ -164,13 +164,13 @@ static void stage(direct *x, tc_val y0, tc_val y1) {
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
   tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, exists, TC_NONE, TC_NONE, 0);
+  begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
     stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
-  tc_emit_end(E, TC_N_ENDIF);
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, exists), TC_NONE, TC_NONE, 0);
+  end_if(x->s);
+  begin_if(x->s, tc_emit_un(E, TC_N_NOT, exists));
   stage_zeros(x, to);
-  tc_emit_end(E, TC_N_ENDIF);
+  end_if(x->s);
   end(x->s);
 }
 
@@ -217,13 +217,13 @@ static void finish(direct *x, tc_val first, const tc_val *acc) {
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
-    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x->s, TC_N_LT, o, i64(x->s, x->o)), TC_NONE, TC_NONE, 0);
+    if (cut) begin_if(x->s, bin(x->s, TC_N_LT, o, i64(x->s, x->o)));
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_ex_remember(s, x->node, acc[i]);
     tc_ex_stores(s);
     tc_ex_leave(s);
-    if (cut) tc_emit_end(E, TC_N_ENDIF);
+    if (cut) end_if(x->s);
   }
 }
 

@@ -68,11 +68,11 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] =
-          wload(x->s, x->product.sums, TC_WLANES, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] = load(x->s, x->product.sums, TC_F32, TC_WLANES,
+                     add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
-    for (int j = 0; j < x->by.m; j++) wstore(x->s, x->pixels, TC_WLANES, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
+    for (int j = 0; j < x->by.m; j++) store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
   end(x->s);
   tc_wplace at = tc_wplace_of(s, &x->by, tile);
   tc_val rows = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
@@ -81,7 +81,7 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
   tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
   s->at[TC_RANGE_F] = add(x->s, row, j);
-  tc_ex_remember(s, x->node, wload(x->s, x->pixels, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
+  tc_ex_remember(s, x->node, load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
   tc_ex_stores(s);
   end(x->s);
   end(x->s);
@@ -178,7 +178,7 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_N_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
-  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, weight->buf, TC_WLANES, add(s, at, i64(s, i * apart)), first);
+  for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_emit_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }

@@ -71,11 +71,5 @@ tc_wside tc_wside_by_taps;  // G, turned: alpha to 3 taps
 static inline int64_t wplaces(const tc_wtiles *by) {
   return (int64_t)by->alpha * by->alpha;
 }
-static inline tc_val wload(tc_ex *s, int buf, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&s->e, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
-}
-static inline void wstore(tc_ex *s, int buf, int lanes, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_N_STORE, TC_F32, lanes, at, v, TC_NONE, buf);
-}
 
 #endif

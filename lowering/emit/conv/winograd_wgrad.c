@@ -53,7 +53,7 @@ static void multiply(gradient *x, tc_val n) {
 static void clear_sums(gradient *x) {
   tc_ex *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  wstore(s, x->product.sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  store(s, x->product.sums, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -64,15 +64,16 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = wload(s, x->product.sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+      v[i][j] = load(s, x->product.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
-  for (int i = 0; i < TC_WTAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
   tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
-  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
+  for (int i = 0; i < TC_WLANES; i++)
+    row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
   tc_emit_turn(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  for (int i = 0; i < TC_WLANES; i++) store(s, x->turned, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
 }
 
@@ -86,7 +87,7 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_ex_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_ex_stores(s);
   end(s);
   end(s);

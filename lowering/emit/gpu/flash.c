@@ -72,7 +72,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
-  begin_if(&p->at, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  begin_if(p->at.s, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
@@ -80,7 +80,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
       tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees(p, edge, c), w, number(&p->at, -INFINITY)));
     }
   }
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 // Scores to weights; what the mix so far shrinks by.

@@ -42,16 +42,16 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
   tc_ex *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
   bool copies = are_copied(x);
-  begin_if(&p->at, bin(s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(s, TC_N_LT, first, limit));
   fill(p, x, first, limit, zero);
-  end_if(&p->at);
+  end_if(p->at.s);
   tc_flash_commit(p, copies);
   tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
   tc_flash_wait(p, copies);
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
-  begin_if(&p->at, bin(s, TC_N_LT, next, limit));
+  begin_if(p->at.s, bin(s, TC_N_LT, next, limit));
   fill(p, x, next, limit, sub(s, one, *stage));
-  end_if(&p->at);
+  end_if(p->at.s);
   tc_flash_commit(p, copies);
   return row;
 }

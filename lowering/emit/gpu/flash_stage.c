@@ -129,9 +129,9 @@ void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limi
     tc_flash_fill(p, x, first, limit, from);
     return;
   }
-  begin_if(&p->at, bin(p->at.s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(p->at.s, TC_N_LT, first, limit));
   tc_flash_fill(p, x, first, limit, from);
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {
@@ -171,9 +171,9 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
   tc_ex *s = p->at.s;
   if (!p->chains) return;
   tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
-  begin_if(&p->at, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  begin_if(p->at.s, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
   add_to_totals(p, x);
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {

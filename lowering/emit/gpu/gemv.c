@@ -128,12 +128,12 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     bool some = w->wide->extent % w->lines && j > 0;
-    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, at, i64(s, w->wide->extent)), TC_NONE, TC_NONE, 0);
+    if (some) begin_if(s, bin(s, TC_N_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
       finish(w, tc_emit_raw(&s->e, TC_N_HREDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
     }
-    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (some) end_if(s);
   }
 }
 

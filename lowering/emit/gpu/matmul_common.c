@@ -27,7 +27,7 @@ bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
   if (!p->chains) return false;
   tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_N_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
   ends = bin(s, TC_N_OR, ends, bin(s, TC_N_GE, next, i64(s, p->of.k)));
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, ends, TC_NONE, TC_NONE, 0);
+  begin_if(s, ends);
   return true;
 }
 
@@ -42,7 +42,7 @@ void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, i
 void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n) {
   if (!tc_gemm_begin_end_of_chain(p, k0, steps)) return;
   tc_gemm_add_to_totals(p, acc, total, n);
-  tc_emit_end(&p->s->e, TC_N_ENDIF);
+  end_if(p->s);
 }
 
 // ---- the cut ----

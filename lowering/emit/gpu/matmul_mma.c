@@ -101,14 +101,14 @@ static void simple(tc_gemm *p, tc_nest_op op, int64_t imm) {
 // The group of copies of the chunk from step k0 on, empty behind the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   tc_ex *s = p->s;
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
-  tc_emit_end(&s->e, TC_N_ENDIF);
+  end_if(s);
   simple(p, TC_N_COMMIT, 0);
 }
 
-static void load(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
+static void load_pieces(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
   if (!p->a.copied) (void)tc_gemm_side_load(p, &p->a, k0, may_end, a);
   if (!p->b.copied) (void)tc_gemm_side_load(p, &p->b, k0, may_end, b);
 }
@@ -132,14 +132,14 @@ static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc, const tc_v
     begin_copy(p, first, stage);
     end(s);
   }
-  load(p, zero, p->of.k < STEPS, a, b);
+  load_pieces(p, zero, p->of.k < STEPS, a, b);
   put(p, zero, a, b);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
     simple(p, TC_N_WAIT, STAGES - 2);
     begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
   }
-  load(p, add(s, k0, i64(s, STEPS)), true, a, b);
+  load_pieces(p, add(s, k0, i64(s, STEPS)), true, a, b);
   multiply(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
   tc_gemm_end_chain(p, k0, STEPS, acc, total, w->down * w->across);
   put(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);

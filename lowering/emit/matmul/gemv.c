@@ -85,7 +85,7 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int i = 0; i < n_acc; i++) {
     sum[i] = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
     if (p->chains && parts == 2) sum[i] = tc_emit_var(E, sum[i]);
-    if (!p->chains) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
+    if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
   }
   if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
   tc_val g = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
@@ -133,14 +133,14 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
   tc_val acc[32];
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
   tc_product_accumulate(p, r, u, panel, acc);
-  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
+  for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
 
 // Zeros for the sums of all the unit's panels.
 static void clear_sums(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
-  for (int i = 0; i < p->by.rows; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+  for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
   end(s);
 }
 
@@ -224,7 +224,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_ex_i64(s, c * size));
     tc_product_load_turned(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
-    for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
+    for (int i = 0; i < size; i++) store(p->s, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
@@ -244,7 +244,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
   end(p->s);
   end(p->s);
-  for (int m = 0; m < n_acc; m++) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
+  for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
 }
 
 static void turned_panels(tc_product *p, const tc_product_unit *u) {

@@ -72,9 +72,6 @@ static inline int line_of(tc_type type) {
 static inline tc_val load_tile(tc_product *p, int tile, tc_val at) {
   return tc_emit_raw(&p->s->e, TC_N_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
 }
-static inline void store_tile(tc_product *p, int tile, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, tile);
-}
 // Where the chain that begins at step `chain` ends.
 static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
   return tc_emit_bin(&p->s->e, TC_N_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);

@@ -218,27 +218,23 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
   tc_val zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
   if (so_far != TC_NONE) {
-    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, so_far, TC_NONE, TC_NONE, 0);
+    begin_if(p->s, so_far);
     for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
-    tc_emit_end(E, TC_N_ENDIF);
+    end_if(p->s);
   }
   tc_product_accumulate(p, r, u, panel, acc);
-}
-
-static void begin_if(tc_product *p, tc_val cond) {
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
 }
 
 // sum[i] += what is in the tile, where there is something, which goes back there.
 static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
   tc_ex *s = p->s;
-  begin_if(p, tc_emit_un(E, TC_N_NOT, is_first));
+  begin_if(p->s, tc_emit_un(E, TC_N_NOT, is_first));
   for (int i = 0; i < n; i++) {
     tc_val before = tc_emit_raw(E, TC_N_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
     tc_emit_set(E, sum[i], bin(s, TC_N_ADD, before, sum[i]));
   }
-  tc_emit_end(E, TC_N_ENDIF);
-  for (int i = 0; i < n; i++) store_tile(p, tile, add(s, at, i64(s, i * apart)), sum[i]);
+  end_if(p->s);
+  for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
 }
 
 void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
@@ -247,9 +243,9 @@ void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, con
   bool groups = tc_chain_groups(p->of.k);
   add_to_tile(p, p->totals, bin(s, TC_N_EQ, groups ? bin(s, TC_N_REM, chain, group) : chain, zero), at, apart, acc, n);
   if (!groups) return;
-  begin_if(p, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
+  begin_if(p->s, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
   add_to_tile(p, p->groups, bin(s, TC_N_LT, chain, group), at, apart, acc, n);
-  tc_emit_end(E, TC_N_ENDIF);
+  end_if(p->s);
 }
 
 // The present panel's sums over all of k, which is not in chunks, chain by chain.
@@ -271,13 +267,13 @@ static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_
   tc_val ends = bin(s, TC_N_EQ, u->k1, u->chain_end);
   tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
-    begin_if(p, tc_emit_un(E, TC_N_NOT, ends));
-    for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
-    tc_emit_end(E, TC_N_ENDIF);
-    begin_if(p, ends);
+    begin_if(p->s, tc_emit_un(E, TC_N_NOT, ends));
+    for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
+    end_if(p->s);
+    begin_if(p->s, ends);
   }
   tc_product_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
-  if (waits) tc_emit_end(E, TC_N_ENDIF);
+  if (waits) end_if(p->s);
 }
 
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
@@ -293,10 +289,10 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
     return;
   }
-  for (int i = 0; i < r->n && !p->chains; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
+  if (p->chunks) begin_if(p->s, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)));
   tc_product_finish_rows(p, r->row, r->n, r->sums);
-  if (p->chunks) tc_emit_end(E, TC_N_ENDIF);
+  if (p->chunks) end_if(p->s);
 }
 
 // What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.

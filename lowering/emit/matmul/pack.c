@@ -113,7 +113,7 @@ static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_v
   tc_product_load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
-    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
+    store(p->s, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
   }
   p->s->lanes = lanes;
   end(p->s);
@@ -131,7 +131,7 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
   if (!cut) s->mask = TC_NONE;
   if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
   tc_val v = tc_product_load_b(p, k);
-  store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
+  store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
   end(p->s);
 }
@@ -152,7 +152,7 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
     if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
-    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
+    store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
   }
   s->lanes = lanes;
   end(p->s);
@@ -186,7 +186,7 @@ static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val 
   for (int i = 0; i < p->step; i++)
     v[i] = tc_emit_raw(E, TC_N_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE,
                        p->a.buf);
-  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
+  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
@@ -197,7 +197,7 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
   tc_val inside = tc_emit_bin(E, TC_N_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
   inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
-    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
+    begin_if(p->s, part ? tc_emit_un(E, TC_N_NOT, inside) : inside);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
     tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
@@ -211,7 +211,7 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
       end(p->s);
     }
     end(p->s);
-    tc_emit_end(E, TC_N_ENDIF);
+    end_if(p->s);
   }
 }
 
@@ -228,7 +228,7 @@ static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_uni
       v = tc_emit_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
       v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
-    store_tile(p, p->packed_a, add(p->s, to, k), v);
+    store(p->s, p->packed_a, add(p->s, to, k), v);
     end(p->s);
   }
   end(p->s);
