@@ -1,7 +1,9 @@
-// Where an iteration reads and writes, as instructions: the value of an index from the present values of its ranges, and the place it has in memory.
+// Where an iteration reads and writes, as instructions: the value of an index from the present
+// values of its ranges, and the place it has in memory.
 //
-// An index that cuts K into pieces costs a division an element. So the cuts are noted while the group is expanded; where they allow it, the group is
-// expanded again with K split at the smallest, as K0 and K, and what lies above and below the cut is then a range of its own.
+// An index that cuts K into pieces costs a division an element. So the cuts are noted while the
+// group is expanded; where they allow it, the group is expanded again with K split at the smallest,
+// as K0 and K, and what lies above and below the cut is then a range of its own.
 #include <string.h>
 
 #include "lowering/emit/context.h"
@@ -69,7 +71,8 @@ static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
   return t->mod ? tc_emit_bin(&s->e, TC_N_REM, v, tc_ex_i64(s, t->mod)) : v;
 }
 
-// A term of a range in which each thread has a place of its own: what is the same for all threads goes to *sum, so that it is computed once.
+// A term of a range in which each thread has a place of its own: what is the same for all threads
+// goes to *sum, so that it is computed once.
 static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   tc_val at = s->at[t->range], off = s->threads.off[t->range];
   int64_t within = s->threads.within[t->range];
@@ -91,7 +94,8 @@ static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride
   if (runs && straight) *stride += t->coef;
 }
 
-// A term of a range in which all threads are at one place: of the vector range, a stride or a vector of offsets, else a part of *sum.
+// A term of a range in which all threads are at one place: of the vector range, a stride or a
+// vector of offsets, else a part of *sum.
 static void range_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   bool vector = t->range == s->vector && !s->threads.run;
   tc_val v = s->at[t->range];

@@ -1,5 +1,5 @@
-// The state of a group's expansion, and what every kind of kernel needs of it: buffers and arguments, tiles, loops and what is remembered inside them,
-// lanes and threads. See context.h.
+// The state of a group's expansion, and what every kind of kernel needs of it: buffers and
+// arguments, tiles, loops and what is remembered inside them, lanes and threads. See context.h.
 #include "lowering/emit/context.h"
 
 #include <string.h>

@@ -1,8 +1,12 @@
-// The state of one fusion's emission, and the parts that emitters are made of. For emit/ alone; README.md has a picture.
+// The state of one fusion's emission, and the parts that emitters are made of. For emit/ alone;
+// README.md has a picture.
 //
-// In: a fusion, its graph and target. Out: instructions at the end of the kernel IR, buffers, scalars and tiles.
-// Always: failures stick. The first one is told (tc_ex_fail), and what is emitted after it is thrown away.
-// Threads: one emission at a time for each fusion plan, whose notes it writes. Owns nothing: lists live in the arena.
+// In: a fusion, its graph and target. Out: instructions at the end of the kernel IR, buffers,
+// scalars and tiles.
+// Always: failures stick. The first one is told (tc_ex_fail), and what is emitted after it is
+// thrown away.
+// Threads: one emission at a time for each fusion plan, whose notes it writes. Owns nothing: lists
+// live in the arena.
 #ifndef TC_LOWERING_EMIT_CONTEXT_H
 #define TC_LOWERING_EMIT_CONTEXT_H
 
@@ -25,7 +29,8 @@ typedef struct tc_emit_request {
   const tc_units *units;  // units of a matmul for any number of rows; NULL: the number is known
 } tc_emit_request;
 
-// How loads and stores of the present loop use the caches. Set by an emitter around its loop; read by load.c and store.c.
+// How loads and stores of the present loop use the caches. Set by an emitter around its loop; read
+// by load.c and store.c.
 typedef struct tc_cache_hints {
   bool stream;  // true: blocks are whole and aligned, so large results may pass the caches by
   bool prefetch_far;  // true: what is prefetched goes to the second-level cache alone
@@ -33,15 +38,18 @@ typedef struct tc_cache_hints {
   int64_t prefetch_distance;  // elements from a load to what it prefetches; 0: nothing
 } tc_cache_hints;
 
-// Where the threads of a GPU's tile are. Each has a place of its own in every range, at + off, and `run` elements side by side from there along the range
-// `vector`. at is a multiple of `within` and off is less; along the vector range both are multiples of run. Set by gpu/; read by address.c, load.c, store.c.
+// Where the threads of a GPU's tile are. Each has a place of its own in every range, at + off, and
+// `run` elements side by side from there along the range `vector`. at is a multiple of `within` and
+// off is less; along the vector range both are multiples of run. Set by gpu/; read by address.c,
+// load.c, store.c.
 typedef struct tc_thread_places {
   int run;  // 0: lanes are as elsewhere
   tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
   int64_t within[TC_N_RANGES];
 } tc_thread_places;
 
-// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are transposed in registers and wait in a tile.
+// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are transposed in
+// registers and wait in a tile.
 typedef struct tc_transposed_load {
   uint32_t node;
   tc_index flat;
@@ -141,7 +149,8 @@ typedef struct tc_ex_note {
   bool asked;  // a pass over F asks memory for its next row
 } tc_ex_note;
 
-// The notes of all nodes of a graph, of which an emission touches few: what is older than its stamp is as if it were not there.
+// The notes of all nodes of a graph, of which an emission touches few: what is older than its stamp
+// is as if it were not there.
 typedef struct tc_ex_notes {
   uint32_t stamp, n_touched;
   uint32_t *touched;  // nodes that have a note, the first n_touched
@@ -164,11 +173,13 @@ static inline bool tc_ex_in_group(const tc_ex *s, uint32_t n) {
 
 // Lists live in the arena.
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
-// Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and what is turned.
+// Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
+// what is turned.
 void tc_ex_reset(tc_ex *s);
 // Notes the first failure; returns 0.
 tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
-// The same where an index cannot be said: names the node to store before trying again, n if it is made in place, else the last one on the way to it.
+// The same where an index cannot be said: names the node to store before trying again, n if it is
+// made in place, else the last one on the way to it.
 tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what);
 tc_type tc_ex_compute_type(tc_type type);
 // A result rounded to its type, in the compute type.
@@ -176,13 +187,15 @@ tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);
 int tc_ex_buffer(tc_ex *s, uint32_t n);
 // A run-time argument of the plan.
 tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
-// A number that the plan knows and the kernel does not, so that plans of several such numbers share it.
+// A number that the plan knows and the kernel does not, so that plans of several such numbers share
+// it.
 tc_val tc_ex_plan_number(tc_ex *s, uint64_t value);
 // An argument behind all scalars: another one each time, at most TC_MAX_MORE.
 tc_val tc_ex_more(tc_ex *s, int64_t value);
 // Constants of the whole kernel are loaded before its loops.
 void tc_ex_preload(tc_ex *s);
-// A new tile of n elements; its number stands for n_buf + k until the buffers are counted. of_lanes: see tc_ntile.
+// A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
+// of_lanes: see tc_ntile.
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
 int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
 // A loop, of which the counter is returned, and its end.
@@ -216,30 +229,35 @@ int tc_ex_lanes_for(int64_t n);
 void tc_ex_set_threads(tc_ex *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
 int tc_ex_lanes_of_work(const tc_ex *s);
-// The loop over the units of the call, which are rows of A and K0 by `blocks` blocks of lanes of K; enters the present row and block. inner: extent of K
-// within a block's row; 0: lanes are not along K.
+// The loop over the units of the call, which are rows of A and K0 by `blocks` blocks of lanes of K;
+// enters the present row and block. inner: extent of K within a block's row; 0: lanes are not along
+// K.
 void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----
 
-// The extent of K's lower part: the smallest cut of those noted, if every other cut and K are multiples of it; 0: none.
+// The extent of K's lower part: the smallest cut of those noted, if every other cut and K are
+// multiples of it; 0: none.
 int64_t tc_ex_choose_split(const tc_ex *s);
 // The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
 bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
-// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec TC_NONE) or a vector of offsets (*vec). With runs a vector
-// of threads' places, and a stride along the runs; or a vector of all lanes.
+// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec
+// TC_NONE) or a vector of offsets (*vec). With runs a vector of threads' places, and a stride along
+// the runs; or a vector of all lanes.
 tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
 // The same of an index that does not vary over lanes.
 tc_val tc_ex_base(tc_ex *s, const tc_index *x);
 // The same as one value, a vector where it varies over lanes.
 tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
-// The longest run, of a power of two of elements up to `most`, that lie side by side along the range wherever one begins at a multiple of its length, its
-// first element's place in memory being a multiple of that too. 1: elements lie apart.
+// The longest run, of a power of two of elements up to `most`, that lie side by side along the
+// range wherever one begins at a multiple of its length, its first element's place in memory being
+// a multiple of that too. 1: elements lie apart.
 int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
-// Where every thread's run of element `flat` lies: an address a thread where its elements are side by side and aligned, else one an element. *lanes:
-// elements that differ.
+// Where every thread's run of element `flat` lies: an address a thread where its elements are side
+// by side and aligned, else one an element. *lanes: elements that differ.
 tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes);
-// Follows views from element idx of node *n to the node that is in memory, and the element's place there; false if terms cannot say it.
+// Follows views from element idx of node *n to the node that is in memory, and the element's place
+// there; false if terms cannot say it.
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
 
 // ---- load.c ----
@@ -248,7 +266,8 @@ bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_ext
 bool tc_ex_is_far(const tc_gnode *x);
 // Rows of node n in a block that is transposed: one register of elements.
 int tc_ex_turned_rows(const tc_ex *s, uint32_t n);
-// Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again as one that transposes; there it comes from the tile.
+// Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again
+// as one that transposes; there it comes from the tile.
 tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat);
 
 // ---- value.c ----
@@ -265,8 +284,9 @@ tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from,
 // ---- store.c ----
 
 bool tc_ex_must_store(const tc_ex *s, uint32_t n);
-// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other kernel of the plan reads: it may pass the caches by. Not
-// what is assigned, which may be written over memory of the caller's that is aligned to nothing.
+// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other
+// kernel of the plan reads: it may pass the caches by. Not what is assigned, which may be written
+// over memory of the caller's that is aligned to nothing.
 bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
 // A member's value to its place.
 void tc_ex_store(tc_ex *s, uint32_t n);

@@ -1,4 +1,5 @@
-// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is an argument, so that one kernel serves every size.
+// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is
+// an argument, so that one kernel serves every size.
 #include <limits.h>
 
 #include "lowering/emit/emitters.h"
@@ -7,8 +8,9 @@
 
 #define MAX_FAR 16  // operands counted
 #define GPU_FLAT_LANES 1024
-// The interpreter's steps wait for each other's results, less the more vectors they go through: a chain of ten ops in the second-level cache on a Zen 4 40 us by 64
-// lanes, 35 by 128 and 30 by 256, 13 compiled.
+// The interpreter's steps wait for each other's results, less the more vectors they go through: a
+// chain of ten ops in the second-level cache on a Zen 4 40 us by 64 lanes, 35 by 128 and 30 by 256,
+// 13 compiled.
 #define INTERPRETED_LANES TC_NEST_LANES
 #define LINE_BYTES 64
 
@@ -42,16 +44,19 @@ static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
   return cost >= DEAR_COST * (double)f->n;
 }
 
-// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor from looking ahead, so that computing and loading take
-// turns. On two cores of Sapphire Rapids, of the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70 and 96 %; but
-// Adam, which has less arithmetic an operand, 84 and 71 %.
+// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor
+// from looking ahead, so that computing and loading take turns. On two cores of Sapphire Rapids, of
+// the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70
+// and 96 %; but Adam, which has less arithmetic an operand, 84 and 71 %.
 static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
 }
 
-// Lanes by which a kernel with little arithmetic reads several operands from memory where a processor reads rows best side by side (host_cpu.h): a line of each by
-// turns. On a Zen 4, of the bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at one thread, 91, 89 and 96 at
-// two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
+// Lanes by which a kernel with little arithmetic reads several operands from memory where a
+// processor reads rows best side by side (host_cpu.h): a line of each by turns. On a Zen 4, of the
+// bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at
+// one thread, 91, 89 and 96 at two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by
+// half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
 static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;

@@ -67,7 +67,8 @@ static void emit_once(tc_ex *s, const tc_emit_request *r) {
   (void)tc_ex_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
 }
 
-// As one kernel, or again with K split where indices cut it, or again with loads transposed that lie across it.
+// As one kernel, or again with K split where indices cut it, or again with loads transposed that
+// lie across it.
 static void emit_group(tc_ex *s, const tc_emit_request *r) {
   tc_transposed_loads transposed = {.n = 0};
   emit_once(s, r);
@@ -85,7 +86,8 @@ static void emit_group(tc_ex *s, const tc_emit_request *r) {
   s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are counted now.
+// Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are
+// counted now.
 static void number_operands(tc_expansion *x) {
   for (uint32_t i = 0; i < x->nest.n_inst; i++) {
     tc_ninst *inst = &x->nest.inst[i];

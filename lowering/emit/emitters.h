@@ -1,7 +1,9 @@
-// The emitters: a kind of kernel each. emitter.c lists them in a table and is the only one to call them.
+// The emitters: a kind of kernel each. emitter.c lists them in a table and is the only one to call
+// them.
 //
-// In: the context, just reset, and what is asked for. Out: the kernel IR, its units (extent) and its estimated work in the context's expansion. A failure
-// sticks in the context (tc_ex_fail), as does a node that must be stored first (tc_ex_unsaid).
+// In: the context, just reset, and what is asked for. Out: the kernel IR, its units (extent) and
+// its estimated work in the context's expansion. A failure sticks in the context (tc_ex_fail), as
+// does a node that must be stored first (tc_ex_unsaid).
 #ifndef TC_LOWERING_EMIT_EMITTERS_H
 #define TC_LOWERING_EMIT_EMITTERS_H
 
@@ -15,7 +17,8 @@ tc_emitter tc_emitter_elementwise;
 tc_emitter tc_emitter_elementwise_rows;
 // The same where loads lie along K0: [begin, end) counts blocks of rows of K0 by blocks of lanes.
 tc_emitter tc_emitter_transpose;
-// Folds along rows (ROW) or down columns (COL): [begin, end) counts rows of A and K0 by blocks of lanes.
+// Folds along rows (ROW) or down columns (COL): [begin, end) counts rows of A and K0 by blocks of
+// lanes.
 tc_emitter tc_emitter_reduction;
 // ROW with sums of columns: [begin, end) counts parts of rows.
 tc_emitter tc_emitter_reduction_parts;

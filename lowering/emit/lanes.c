@@ -40,11 +40,13 @@ void tc_ex_set_threads(tc_ex *s, int lanes) {
   if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
 }
 
-// Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear function, which has a dozen values and constants at once,
-// is done on a quarter as many vectors as there are registers, two such functions on an eighth: more are kept in memory, fewer wait for each other. With 16
-// registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
-// 1.15, 1.05; 10, 20 and 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2, and five ops 0.8 to 1.05. With 32
-// registers of 16 lanes a block is what this allows.
+// Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear
+// function, which has a dozen values and constants at once, is done on a quarter as many vectors as
+// there are registers, two such functions on an eighth: more are kept in memory, fewer wait for
+// each other. With 16 registers, on a Zen 3 in its second cache, times as fast as by blocks of 64:
+// tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01, 1.15, 1.05; 10, 20 and
+// 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2,
+// and five ops 0.8 to 1.05. With 32 registers of 16 lanes a block is what this allows.
 int tc_ex_lanes_of_work(const tc_ex *s) {
   const tc_isa *isa = tc_compiler_isa();
   int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);

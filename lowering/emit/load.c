@@ -1,7 +1,8 @@
-// Loads of the present iteration: by lane, side by side or apart, under masks, or in runs of a thread's own; or from the tile where a
-// block that lies across was transposed.
+// Loads of the present iteration: by lane, side by side or apart, under masks, or in runs of a
+// thread's own; or from the tile where a block that lies across was transposed.
 //
-// Always: an element is masked where it does not exist, by the iteration's lanes (`mask`) or by padding around an operand (`cond`).
+// Always: an element is masked where it does not exist, by the iteration's lanes (`mask`) or by
+// padding around an operand (`cond`).
 #include "lowering/emit/context.h"
 #include "lowering/jit/compiler.h"
 
@@ -52,7 +53,8 @@ int tc_ex_turned_rows(const tc_ex *s, uint32_t n) {
   return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
 }
 
-// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.
+// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts
+// them, others change between blocks.
 static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
   bool counts = false;
   if (!tc_ex_split_terms(s, &flat)) return false;
@@ -66,7 +68,8 @@ static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
   return counts;
 }
 
-// The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the load is noted.
+// The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the
+// load is noted.
 static int turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
   tc_transposed_loads *t = s->transposed;
   if (!t) return -1;

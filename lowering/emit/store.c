@@ -1,5 +1,5 @@
-// Stores of the present iteration: a member's value to its place, by lane, side by side or apart, under masks, or in runs of a thread's own;
-// past the caches where nobody reads it soon.
+// Stores of the present iteration: a member's value to its place, by lane, side by side or apart,
+// under masks, or in runs of a thread's own; past the caches where nobody reads it soon.
 //
 // Always: what does not exist is not stored (`mask`).
 #include "lowering/emit/context.h"
@@ -29,9 +29,11 @@ static bool reads(const tc_ex *s, uint32_t m, uint32_t n) {
   return false;
 }
 
-// Whether n is large, and other kernels read it only after so much was stored that no cache holds it any more, as what the forward half of a step of
-// training keeps for the other. Written through the caches, its lines would be read first and put others out: GPT-2's first layer of a block with its gelu,
-// 12.6 MB of such results, took 1.2 times as long on a Zen 4, a step of training 1.01 times.
+// Whether n is large, and other kernels read it only after so much was stored that no cache holds
+// it any more, as what the forward half of a step of training keeps for the other. Written through
+// the caches, its lines would be read first and put others out: GPT-2's first layer of a block with
+// its gelu, 12.6 MB of such results, took 1.2 times as long on a Zen 4, a step of training 1.01
+// times.
 static bool is_read_late(const tc_ex *s, uint32_t n) {
   size_t stored = 0, cache = TC_MAX_OF(tc_topology_get()->l2_bytes, tc_topology_get()->l3_bytes);
   const tc_gnode *node = s->g->node;

@@ -1,5 +1,6 @@
-// Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that is a gather; here a square block is read by rows,
-// turned in registers and kept in a tile, from which the lanes are then loaded.
+// Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that
+// is a gather; here a square block is read by rows, turned in registers and kept in a tile, from
+// which the lanes are then loaded.
 //
 //   for each block of `turning` rows of K0 by `lanes` of K:
 //     for each such load: rows of the block, read along K0 -> tc_emit_turn -> its tile, along K
@@ -7,7 +8,8 @@
 #include "lowering/emit/emitters.h"
 #include "lowering/jit/compiler.h"
 
-// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along K.
+// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along
+// K.
 static void turn_block(tc_ex *s, tc_transposed_load *t, tc_val columns, tc_val rows_left) {
   tc_type type = s->g->node[t->node].type;
   int rows = s->transposed->rows, buf = tc_ex_buffer(s, t->node);
@@ -15,7 +17,8 @@ static void turn_block(tc_ex *s, tc_transposed_load *t, tc_val columns, tc_val r
   tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
   tc_val row_mask = TC_NONE, numbers = tc_ex_numbers(s, TC_I64, rows);
   if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
-  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes to the shuffles.
+  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes
+  // to the shuffles.
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->lanes), rows);
   tc_val from = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_scaled(s, first, stride));
   for (int i = 0; i < rows; i++) {

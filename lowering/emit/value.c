@@ -1,12 +1,14 @@
-// Where the value of a node at an iteration comes from: it is remembered, waits in a tile, lies in memory, or is made in place of its operands, whose values
-// are found the same way. What moves and joins data reads an operand at another index or nothing there; arithmetic is builder.h's.
+// Where the value of a node at an iteration comes from: it is remembered, waits in a tile, lies in
+// memory, or is made in place of its operands, whose values are found the same way. What moves and
+// joins data reads an operand at another index or nothing there; arithmetic is builder.h's.
 #include <string.h>
 
 #include "kernels/philox.h"
 #include "lowering/kir/rng.h"
 #include "lowering/emit/context.h"
 
-// Room for a position of the present level of the recursion: of the member being made, or of an operand.
+// Room for a position of the present level of the recursion: of the member being made, or of an
+// operand.
 static tc_index *position_of_level(tc_ex *s, bool of_operand) {
   tc_index **at = &s->path.position[s->path.n][of_operand];
   if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
@@ -93,7 +95,8 @@ static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, old);
 }
 
-// The index operand's value, wrapped once where negative; a check before this step has seen that it is in range.
+// The index operand's value, wrapped once where negative; a check before this step has seen that it
+// is in range.
 static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_ex_value_kept(s, index, at);
   return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_i64(s, extent)), v);
@@ -127,7 +130,8 @@ static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const 
         tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
     return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
   }
-  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what no iteration changes, in the type of the result.
+  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
+  // no iteration changes, in the type of the result.
   int64_t stride;
   if (s->threads.run) {
     tc_val v = tc_emit_bin(&s->e, TC_N_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
@@ -205,7 +209,8 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
-// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what is too deep is stored half-way.
+// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what
+// is too deep is stored half-way.
 static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (s->path.n == MAX_PATH) {
@@ -257,7 +262,8 @@ static __attribute__((noinline)) bool is_own_member(tc_ex *s, uint32_t m, uint32
   return (void)tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
 }
 
-// Whether a value made in place is made once an iteration: it is read at the iteration's own position.
+// Whether a value made in place is made once an iteration: it is read at the iteration's own
+// position.
 static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
@@ -287,7 +293,8 @@ static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
   return v;
 }
 
-// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what the kernel itself has written in place.
+// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what
+// the kernel itself has written in place.
 static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
@@ -299,7 +306,8 @@ static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n,
   return v;
 }
 
-// This and make_value call one another for each operand made in place: no index is on their stack, of which a thread may have little.
+// This and make_value call one another for each operand made in place: no index is on their stack,
+// of which a thread may have little.
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same

@@ -1,5 +1,6 @@
-// Each emitter by text: tests/lowering/emit/EMITTER.cases holds traces and the kernel IR that their fusions become. Every emitter has three cases at least, and
-// one file or another shows each way out of what an emitter refuses: a node that is stored first, or another emitter.
+// Each emitter by text: tests/lowering/emit/EMITTER.cases holds traces and the kernel IR that their
+// fusions become. Every emitter has three cases at least, and one file or another shows each way
+// out of what an emitter refuses: a node that is stored first, or another emitter.
 //   test-lowering-emit_cases             compares; what differs is shown line by line
 //   test-lowering-emit_cases --update    writes what the emitters make into the files; look at the difference before it is committed
 //
@@ -65,7 +66,8 @@ static int split_lines(char *text, char **line) {
   return n;
 }
 
-// Lines that are expected with -, those that are there with +, common ones as they are: by the longest common sequence.
+// Lines that are expected with -, those that are there with +, common ones as they are: by the
+// longest common sequence.
 static void print_difference(const char *want_text, const char *got_text) {
   static int common[MOST_LINES + 1][MOST_LINES + 1];
   char *want[MOST_LINES], *got[MOST_LINES], *a = strdup(want_text), *b = strdup(got_text);
@@ -214,7 +216,8 @@ static void check_file(const char *path) {
   free(text), free(new_text);
 }
 
-// Kernels depend on the instruction set: one that every machine can plan for. Without a compiler for its own, a machine would plan for the interpreter.
+// Kernels depend on the instruction set: one that every machine can plan for. Without a compiler
+// for its own, a machine would plan for the interpreter.
 static void start(void) {
   setenv("TC_ISA", "aarch64", 1);
 #ifndef __aarch64__

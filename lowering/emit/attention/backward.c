@@ -1,9 +1,12 @@
-// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c makes its result.
+// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c
+// makes its result.
 //
-// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up
+// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a
+// block of keys add up in tiles while dq, of all rows, adds up
 //   over the blocks;
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
-// Order: over a block of keys or rows in order, from zero, and blocks one after another (forward.c): no chain is longer than a block.
+// Order: over a block of keys or rows in order, from zero, and blocks one after another
+// (forward.c): no chain is longer than a block.
 #include "lowering/emit/attention/tile.h"
 
 #define BLOCK_ROWS 96  // of a block of rows, backward
@@ -22,7 +25,8 @@ static bool wants_slopes(const tc_att *p) {
   return p->dq != TC_NONE || p->dk != TC_NONE;
 }
 
-// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
+// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing
+// is seen, and a little past the last key of the tile.
 static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_att *p = b->p;
   tc_val rows[TC_ATT_ROWS], greatest[TC_ATT_ROWS], log[TC_ATT_ROWS], delta[TC_ATT_ROWS], to = sees_all(p) ? count : plus(p, count, TC_ATT_ROWS - 1);
@@ -46,7 +50,8 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
     }
 }
 
-// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
+// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so
+// far.
 static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_att *p = b->p;
   int rows = (int)p->rows;

@@ -1,4 +1,5 @@
-// Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a time, and how it and its gradients are blocked.
+// Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a
+// time, and how it and its gradients are blocked.
 //
 // Forward. [begin, end) counts units, a unit being a block of query rows of one head:
 //   for each block of keys:
@@ -7,17 +8,21 @@
 //       most of the work: each is multiplied where it lies, and sums of sixteen are added up across
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
 // Backward: backward.c. What both are made of: tile.c.
-// Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
-// When there is one query row to a head and several heads to a key head, those heads are the rows.
-// Where bf16 is multiplied in pairs (emit/matmul/matmul.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
+// Of causal attention only panels that reach a tile's last row are computed; within them what is
+// not seen weighs zero. When there is one query row to a head and several heads to a key head,
+// those heads are the rows. Where bf16 is multiplied in pairs (emit/matmul/matmul.c), so it is
+// here, forward: queries are read as words where they lie, keys and values packed as words, weights
 // rounded to bf16; their sum is of what they were before.
-// Scores in f32 are by pairs of columns (tile.h) where the instruction set gains by it and elements are not large. 4x12x512x64, causal, on a Zen 4,
-// one thread: 16.1 ms, then 14.3. Errors of a head of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where keys are as
-// large as pairs may be, with elements of one size, and queries a hundredth, at most 1.4e-6 and 1.0e-7 of a result of 0.33.
-// Order: scores add over e, by pairs three columns at a time, the third before the pair, of one row or two in 16 lanes combined by halves; mixes over keys block
-// by block; sums of weights in 16 lanes combined by halves; gradients over keys or rows in order.
-// Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused and scores are by
-// pairs.
+// Scores in f32 are by pairs of columns (tile.h) where the instruction set gains by it and elements
+// are not large. 4x12x512x64, causal, on a Zen 4, one thread: 16.1 ms, then 14.3. Errors of a head
+// of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where
+// keys are as large as pairs may be, with elements of one size, and queries a hundredth, at most
+// 1.4e-6 and 1.0e-7 of a result of 0.33.
+// Order: scores add over e, by pairs three columns at a time, the third before the pair, of one row
+// or two in 16 lanes combined by halves; mixes over keys block by block; sums of weights in 16
+// lanes combined by halves; gradients over keys or rows in order. Blocks of keys depend on shapes
+// alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds
+// are fused and scores are by pairs.
 #include <math.h>
 
 #include "lowering/emit/attention/tile.h"
@@ -31,16 +36,19 @@
 #define LONG_HEAD 128
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
-// Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that are multiplied. One row by 12 heads of 256 keys of 64, bf16
-// and f32, on a Zen 4 at two threads: 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory, then 31 and 69, and 25 and 42
-// where they are asked for.
+// Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that
+// are multiplied. One row by 12 heads of 256 keys of 64, bf16 and f32, on a Zen 4 at two threads:
+// 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory,
+// then 31 and 69, and 25 and 42 where they are asked for.
 #define READING_ROWS 2
 #define KEYS_AHEAD 32
 #define FEW_ROWS 12  // for which packing values does not pay, nor pairs
 
-// Scores are by pairs where the tile's rows and the block's keys so far, each times its part of the scale, have sums of squares below this: since products of
-// a row's own elements are added, and of a key's, what they round is a score's error however small that is, as much as of a score as large as those sums.
-// Normal elements of heads of 64 have, by reckoning, up to some 26 and 14, of heads of 128 up to 45 and 13. Not of infinities and NaN.
+// Scores are by pairs where the tile's rows and the block's keys so far, each times its part of the
+// scale, have sums of squares below this: since products of a row's own elements are added, and of
+// a key's, what they round is a score's error however small that is, as much as of a score as large
+// as those sums. Normal elements of heads of 64 have, by reckoning, up to some 26 and 14, of heads
+// of 128 up to 45 and 13. Not of infinities and NaN.
 #define PAIRED_BELOW 64.0
 #define LEAST_PAIRED_ROWS 4  // of a tile: fewer would wait for their sums
 #define LEAST_PAIRED_KEYS 32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17
@@ -77,7 +85,8 @@ static void choose_blocks(tc_att *p) {
 
 // ---- keys in place, and what is asked for ----
 
-// Keys `key` + first, + first + by, .. below `key` + TC_ATT_STEP, past `last` the last one, times the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
+// Keys `key` + first, + first + by, .. below `key` + TC_ATT_STEP, past `last` the last one, times
+// the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
 static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val last, int first, int by) {
   if (by < TC_ATT_STEP)
     return tc_emit_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
@@ -140,8 +149,8 @@ static tc_val in_steps(tc_att *p, tc_val keys) {
   return p->step == 1 ? keys : tc_emit_bin(E, TC_N_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
 }
 
-// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
-// waits for another's chain.
+// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much
+// what came before shrinks. Rows go side by side: none waits for another's chain.
 static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   int n = (int)p->rows;
@@ -191,8 +200,9 @@ static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
 
-// Where tiles do not divide the rows of a causal block, the second begins before the first ends, and a row of both is made twice, the same: so the rows too
-// many are those that see the fewest keys, where past the last row they would see them all.
+// Where tiles do not divide the rows of a causal block, the second begins before the first ends,
+// and a row of both is made twice, the same: so the rows too many are those that see the fewest
+// keys, where past the last row they would see them all.
 static bool overlaps(const tc_att *p) {
   return p->causal && p->one_block && p->f % p->rows;
 }
@@ -210,7 +220,8 @@ static void end_row(tc_att *p) {
   if (goes_past(p)) end_if(p->s);
 }
 
-// Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
+// Weights times values: into the result where there is one block of keys, else added to the rows'
+// mixes so far.
 static void mix_values(forward *f, tc_val row, tc_val count) {
   tc_att *p = f->p;
   int rows = (int)p->rows;
@@ -236,7 +247,8 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   }
 }
 
-// A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
+// A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing,
+// so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_att *p = f->p;
   tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
@@ -271,7 +283,8 @@ static tc_val pair_beginnings(tc_att *p) {
   return tc_emit_bin(E, TC_N_AND, first, tc_emit_bin(E, TC_N_LT, column, tc_emit_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
 }
 
-// Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's paired columns.
+// Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's
+// paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_att *p = f->p;
   tc_val top = tc_emit_var(E, tc_emit_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
@@ -288,7 +301,8 @@ static tc_val pack_queries(forward *f, tc_val row) {
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 
-// What the pairs of packed queries come to, from the tile: in memory the column after a row's last may be of a line that nobody else wants.
+// What the pairs of packed queries come to, from the tile: in memory the column after a row's last
+// may be of a line that nobody else wants.
 static void sum_pairs_of_queries(forward *f) {
   tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), sum = TC_NONE;
@@ -316,7 +330,8 @@ static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val coun
   if (p->by_pairs) end_if(p->s);
 }
 
-// Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to be seen.
+// Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to
+// be seen.
 static void prepare_keys(forward *f, tc_val count) {
   tc_att *p = f->p;
   tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
@@ -424,8 +439,9 @@ static void forward_unit(forward *f, tc_val r1) {
   finish_state(f, r1);
 }
 
-// Values are read in place where a few rows read them, or where lines of many rows fit the few sets of a cache that their distance lets them share:
-// 12 heads side by side are 3072 bytes, in place 1 % faster than packed.
+// Values are read in place where a few rows read them, or where lines of many rows fit the few sets
+// of a cache that their distance lets them share: 12 heads side by side are 3072 bytes, in place 1
+// % faster than packed.
 static bool packs_values(const tc_att *p) {
   bool whole_vectors = packed_columns(p, p->ev) == p->ev;
   if (!whole_vectors || p->step > 1) return true;

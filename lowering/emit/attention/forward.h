@@ -1,5 +1,6 @@
-// Inside attention: what its rows say and where their operands lie, the same for a processor's nests (forward.c) and for GPUs' (flash.c). Not for
-// others. Failures stick in the expansion, as builder.h says.
+// Inside attention: what its rows say and where their operands lie, the same for a processor's
+// nests (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
+// builder.h says.
 #ifndef TC_LOWERING_EMIT_ATTENTION_FORWARD_H
 #define TC_LOWERING_EMIT_ATTENTION_FORWARD_H
 
@@ -58,14 +59,16 @@ static inline tc_val number(tc_att *p, double v) {
 
 // What the members say, and where operands are. False after a failure.
 bool tc_att_take(tc_att *p);
-// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
-// would become infinite: rows that see nothing else weigh all keys alike.
+// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are
+// otherwise. So they are under a mask of floats, whose least ones would become infinite: rows that
+// see nothing else weigh all keys alike.
 bool tc_att_in_twos(const tc_att *p);
 double tc_att_units(const tc_att *p);
 // What makes products with keys scores.
 tc_val tc_att_key_scale(tc_att *p);
-// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126.5 it is 0. Powers of two are one instruction
-// of a GPU, where these were 12 by NVRTC 13.0 for sm_90.
+// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times
+// 2^n; below 2^-126.5 it is 0. Powers of two are one instruction of a GPU, where these were 12 by
+// NVRTC 13.0 for sm_90.
 tc_val tc_att_power(tc_att *p, tc_val x);
 // How many keys a row sees: those below it.
 tc_val tc_att_limit(tc_att *p, tc_val row);

@@ -1,8 +1,10 @@
-// What attention's kernels for a processor are made of, forward and backward alike: packing keys and rows, products of tiles, and steps over scores.
+// What attention's kernels for a processor are made of, forward and backward alike: packing keys
+// and rows, products of tiles, and steps over scores.
 #include "lowering/emit/attention/tile.h"
 
-// Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
-// whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
+// Of a result that is written past the caches: its rows lie apart, one head's from the next, and
+// each would first be read. 4x12x512x64 f32 on Sapphire Rapids, whose results have 6 MiB: 4 % of
+// the time forward, 8 % of that with gradients.
 #define STREAM_BYTES (UINT64_C(4) << 20)
 
 #define E (&p->s->e)
@@ -64,7 +66,8 @@ static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val c
   return tc_emit_load_words(E, f->buf, at, lanes, mask);
 }
 
-// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys. v: the steps, turned.
+// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
+// keys. v: the steps, turned.
 static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
                        tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
@@ -146,8 +149,9 @@ void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
   for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
 }
 
-// acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each loaded where they are used, once, since x86's
-// arithmetic spreads them on the way: a register that one is spread to takes a turn of a unit that adds.
+// acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each
+// loaded where they are used, once, since x86's arithmetic spreads them on the way: a register that
+// one is spread to takes a turn of a unit that adds.
 static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
   tc_val w[2], v[2];
   multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
@@ -176,7 +180,8 @@ void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns,
   end(p->s);
 }
 
-// Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.
+// Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key
+// `first`, into a tile.
 static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[TC_ATT_ROWS];
   tc_att_clear(p, (int)p->rows, lanes, acc);

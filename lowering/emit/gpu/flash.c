@@ -1,13 +1,16 @@
-// Attention on a GPU: out = softmax(q k^T scale + mask) v, the scores of a block of rows against a chunk of keys at a time, in registers.
+// Attention on a GPU: out = softmax(q k^T scale + mask) v, the scores of a block of rows against a
+// chunk of keys at a time, in registers.
 //
 // [begin, end) counts units, a unit being a block of query rows of one head:
 //   the block's queries go to its memory; for each chunk of keys: scores, what is not seen left out; a row whose greatest score grows has its sum and mix so
 //   far shrunk; weights, which are summed and, times the chunk's values, added to the mix
-// Where one query row to a head meets several heads to a key head, those heads are the rows. Gradients: flash_backward.c. By matrix instructions for f16 and
-// bf16 where the device has them (flash_mma.c, flash_mfma.c), else by multiply-adds (flash_simt.c).
-// Where keys are in parts (split_kv.c), a unit is one part of them, whose results are not divided yet.
-// Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device has no room; which thread adds what of a row's sum does
-// not depend on the block. A block's rows and threads change no bit. Source: Dao, FlashAttention-2 (2023).
+// Where one query row to a head meets several heads to a key head, those heads are the rows.
+// Gradients: flash_backward.c. By matrix instructions for f16 and bf16 where the device has them
+// (flash_mma.c, flash_mfma.c), else by multiply-adds (flash_simt.c). Where keys are in parts
+// (split_kv.c), a unit is one part of them, whose results are not divided yet.
+// Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device
+// has no room; which thread adds what of a row's sum does not depend on the block. A block's rows
+// and threads change no bit. Source: Dao, FlashAttention-2 (2023).
 #include "lowering/emit/gpu/flash.h"
 
 #include <math.h>
@@ -137,14 +140,16 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
 }
 
-// Where the present part of the keys begins in a result of so many columns, from where it would begin without parts.
+// Where the present part of the keys begins in a result of so many columns, from where it would
+// begin without parts.
 static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
   tc_att *a = &f->p->at;
   return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
 }
 
-// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs. Of a part the
-// greatest score and the sum itself.
+// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees
+// nothing, so that exp(-inf - 0) is what it weighs. Of a part the greatest score and the sum
+// itself.
 static void store_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;

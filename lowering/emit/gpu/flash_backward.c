@@ -1,13 +1,17 @@
-// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum, then what they and their slopes add up to.
+// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum,
+// then what they and their slopes add up to.
 //   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
 //
-// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as forward.
-// dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads that read it come in chunks, head by head: what is rows forward is
-// columns here, so that sums stay with the threads that own them. No two blocks add to one element.
-// Order: chunks in order from the first, of as many rows as shape and type say, in chains (summation.h) where they are long. A block's rows and threads change no bit.
+// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as
+// forward. dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads
+// that read it come in chunks, head by head: what is rows forward is columns here, so that sums
+// stay with the threads that own them. No two blocks add to one element.
+// Order: chunks in order from the first, of as many rows as shape and type say, in chains
+// (summation.h) where they are long. A block's rows and threads change no bit.
 #include "lowering/emit/gpu/flash.h"
 
-// Chunks of two operands, one of each coming while another is worked on: to room of its own where the device has that and copies, or in registers.
+// Chunks of two operands, one of each coming while another is worked on: to room of its own where
+// the device has that and copies, or in registers.
 typedef struct chunks {
   tc_flash_tile a, b;
   int stages;
@@ -27,7 +31,8 @@ static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stag
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
 }
 
-// What is held in registers: the first rows before the loop, those of the next chunk while the present one is worked on.
+// What is held in registers: the first rows before the loop, those of the next chunk while the
+// present one is worked on.
 static void hold(tc_flash *p, chunks *x, tc_val first, tc_val limit) {
   if (x->a.held) tc_flash_fill(p, &x->a, first, limit, i64(p->at.s, 0));
   if (x->b.held) tc_flash_fill(p, &x->b, first, limit, i64(p->at.s, 0));
@@ -37,7 +42,8 @@ static void land(tc_flash *p, chunks *x) {
   tc_flash_land(p, &x->a), tc_flash_land(p, &x->b);
 }
 
-// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks; *stage: of the present one.
+// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks;
+// *stage: of the present one.
 static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_ex *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
@@ -241,7 +247,8 @@ static size_t keys_tiles(tc_flash *p, void *of) {
   return SIZE_MAX;
 }
 
-// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and their numbers for the mask.
+// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and
+// their numbers for the mask.
 typedef struct query_rows {
   kept of[TC_FLASH_VALUES];
   tc_val there[TC_FLASH_VALUES], row[TC_FLASH_VALUES];

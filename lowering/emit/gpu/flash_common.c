@@ -1,4 +1,5 @@
-// What attention on a GPU has in common, forward and backward: the cut, threads and units, and scores. See flash.h.
+// What attention on a GPU has in common, forward and backward: the cut, threads and units, and
+// scores. See flash.h.
 #include "lowering/emit/gpu/flash.h"
 
 #define CHUNK 64  // rows of the other side; half of it where rows are long
@@ -25,7 +26,8 @@ static bool is_given(const tc_cut *given, const tc_flash_cut *cut) {
   return !given || (given->of[TC_CUT_ROWS] == cut->rows && (given->of[TC_CUT_LANES] < 0 || given->of[TC_CUT_LANES] == cut->held));
 }
 
-// Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and more where they are few for what is read.
+// Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
+// more where they are few for what is read.
 static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns, const tc_cut *given) {
   const tc_flash_cut *all = p->way->cut, *best = NULL;
   double least_time = 0;

@@ -1,7 +1,9 @@
 // Operands of attention on their way to the block's memory, and sums on their way out.
 //
-// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand lies so in memory and needs no cast; else what lies side by
-// side, by registers, which hold it meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
+// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand
+// lies so in memory and needs no cast; else what lies side by side, by registers, which hold it
+// meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond
+// the last and columns beyond a head's are zeros, so that products and sums need no masks.
 #include "lowering/emit/gpu/flash.h"
 
 #define MOST_EACH 4  // accumulators that are one value
@@ -14,7 +16,8 @@ static bool is_power(int64_t n) {
   return (n & (n - 1)) == 0;
 }
 
-// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is added up would not exist.
+// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is
+// added up would not exist.
 static int sums_run(const tc_flash *p, int64_t columns) {
   const tc_flash_way *w = p->way;
   int run = w->sums_bytes / (int)tc_type_bytes(p->at.acc);
@@ -189,8 +192,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   }
 }
 
-// Element k of the run of row i that begins at column number `group`, of those that the thread holds: neighbours are in different values as far as a value has
-// fewer of a row than a run.
+// Element k of the run of row i that begins at column number `group`, of those that the thread
+// holds: neighbours are in different values as far as a value has fewer of a row than a run.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   const tc_flash_way *w = p->way;
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);

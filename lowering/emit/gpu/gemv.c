@@ -1,9 +1,10 @@
-// Products of few rows or few columns: each element of the wide operand is used that few times, so that the time is what reading it takes. It goes straight to
-// registers, as it lies.
+// Products of few rows or few columns: each element of the wide operand is used that few times, so
+// that the time is what reading it takes. It goes straight to registers, as it lies.
 //   along k: a warp for some lines of the wide operand, its threads being the parts of k
 //   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
-// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other, or, where they are more
-// than 512, in chains of 512, as in summation.h; parts are added by halves.
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k
+// / 8 % 32 = p, one after the other, or, where they are more than 512, in chains of 512, as in
+// summation.h; parts are added by halves.
 #include "lowering/emit/gpu/matmul.h"
 #include "lowering/graph/split_k.h"
 
@@ -183,7 +184,8 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   s->mask = TC_NONE;
 }
 
-// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie `all` apart.
+// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie
+// `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_ex *s = w->p->s;
   if (step == PARTS) return tc_emit_raw(&s->e, TC_N_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);

@@ -1,9 +1,11 @@
-// Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
+// Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows
+// elementwise applied to the finished values.
 //
-// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by matrix instructions (matmul_mma.c, matmul_mfma.c) where
-// the device has them for the type, of sm_90a's two families by the other one (matmul_wgmma.c) where that is asked for, else by multiply-adds
-// (matmul_simt.c). Few rows or columns have a schedule of their own (gemv.c). Neighbouring units share rows and columns, so that what they read is in
-// the second-level cache.
+// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by
+// matrix instructions (matmul_mma.c, matmul_mfma.c) where the device has them for the type, of
+// sm_90a's two families by the other one (matmul_wgmma.c) where that is asked for, else by
+// multiply-adds (matmul_simt.c). Few rows or columns have a schedule of their own (gemv.c).
+// Neighbouring units share rows and columns, so that what they read is in the second-level cache.
 //   for each chunk of k: both operands' tiles in the block's memory (matmul_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
 // Order: see the ways to multiply. The size of a tile changes no bit.
@@ -57,7 +59,8 @@ static const multiplier ways[] = {
     [TC_GEMM_WGMMA] = {tc_gemm_wgmma_plan, tc_gemm_wgmma},
 };
 
-// By the operands' type and the device alone, but where four warps may work together: by shape, and how the operands lie.
+// By the operands' type and the device alone, but where four warps may work together: by shape, and
+// how the operands lie.
 static tc_gemm_way way_of(tc_gemm *p) {
   tc_type type = tc_gemm_type_of(p, &p->a);
   if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0) return TC_GEMM_SIMT;

@@ -1,4 +1,5 @@
-// What the ways to multiply a product on a GPU share: chains, the cut, and what follows the finished sums. See matmul.h.
+// What the ways to multiply a product on a GPU share: chains, the cut, and what follows the
+// finished sums. See matmul.h.
 #include <stdio.h>
 
 #include "lowering/emit/gpu/matmul.h"
@@ -51,7 +52,8 @@ int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
-// Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and rows of results.
+// Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and
+// rows of results.
 static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
   size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
@@ -79,7 +81,8 @@ static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return c->rows / c->down * (c->columns / c->across);
 }
 
-// Blocks run in waves of as many as there are processors; a tile takes as long as it has elements, and more where they are few for what is read.
+// Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
+// and more where they are few for what is read.
 static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
   const tc_gemm_cut *best = NULL;
   double least = 0;

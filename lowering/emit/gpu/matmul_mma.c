@@ -1,6 +1,8 @@
-// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8 accumulators in f32 and read fragments of 16 steps of k from the
-// block's memory. Operands that lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
+// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8
+// accumulators in f32 and read fragments of 16 steps of k from the block's memory. Operands that
+// lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul.h"
 
 #define STEPS 32  // of k in a chunk
@@ -17,7 +19,8 @@ static const tc_gemm_cut copied[] = {
     {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
-// Where an operand is made in registers: twice the threads, so that each makes half as much at a time.
+// Where an operand is made in registers: twice the threads, so that each makes half as much at a
+// time.
 static const tc_gemm_cut made[] = {
     {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85}, {64, 64, STEPS, 2, 4, 0.65},
     {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
@@ -51,7 +54,8 @@ typedef struct warps {
   int down, across;  // tiles of a warp
 } warps;
 
-// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for a, 8 by 16 for b, `line` being the first.
+// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for
+// a, 8 by 16 for b, `line` being the first.
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
   tc_ex *s = p->s;
   bool left = x == &p->a;
@@ -62,8 +66,9 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
 }
 
-// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the tile at element `from`. base: what it has in common with the
-// others of these steps, if rows follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
+// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the
+// tile at element `from`. base: what it has in common with the others of these steps, if rows
+// follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
 static tc_val fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
   tc_ex *s = p->s;
   tc_val at;

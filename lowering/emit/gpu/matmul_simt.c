@@ -1,6 +1,8 @@
-// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps through k, reading what it multiplies from the block's
-// memory, several lines at a time. While a chunk of k is multiplied, the next one is on its way to registers.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on a processor, whatever the tile.
+// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps
+// through k, reading what it multiplies from the block's memory, several lines at a time. While a
+// chunk of k is multiplied, the next one is on its way to registers.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on
+// a processor, whatever the tile.
 #include "lowering/emit/gpu/matmul.h"
 
 #define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
@@ -13,7 +15,8 @@ static const tc_gemm_cut cuts[] = {
     {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
 
-// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side over all threads.
+// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side
+// over all threads.
 static int wide(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }

@@ -1,9 +1,13 @@
-// Operands of a GPU's matrix product on their way to the block's memory: found, and staged tile by tile.
+// Operands of a GPU's matrix product on their way to the block's memory: found, and staged tile by
+// tile.
 //
-// A tile is `size` lines by `steps` of k. Each thread brings runs of elements that lie side by side in memory, along k or across the lines, whichever memory
-// allows: as wide accesses, or, where the operand is memory itself and its rows are aligned, as copies that are under way while earlier tiles are multiplied.
-// Everything else that can be read at a position (casts, scaled weights, windows, permutations) is made in registers and stored.
-// Always: a run is aligned to its length and all of it exists or none of it does; what does not exist is zero.
+// A tile is `size` lines by `steps` of k. Each thread brings runs of elements that lie side by side
+// in memory, along k or across the lines, whichever memory allows: as wide accesses, or, where the
+// operand is memory itself and its rows are aligned, as copies that are under way while earlier
+// tiles are multiplied. Everything else that can be read at a position (casts, scaled weights,
+// windows, permutations) is made in registers and stored.
+// Always: a run is aligned to its length and all of it exists or none of it does; what does not
+// exist is zero.
 #include "lowering/emit/gpu/matmul.h"
 
 #include <string.h>
@@ -11,7 +15,8 @@
 #define DEEPEST 24  // nodes on the way to memory
 #define WIDEST 8  // elements of a run
 
-// One step of the way from element idx of node *n towards memory, by the operand that most is read of. False: there is none such.
+// One step of the way from element idx of node *n towards memory, by the operand that most is read
+// of. False: there is none such.
 static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
   const tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[*n];

@@ -1,8 +1,11 @@
-// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and all columns of the tile, whose accumulators are in registers,
-// read from boxes of the block's memory that one thread has fetched from there where they lie, some chunks of k ahead. While a chunk is multiplied the one
-// before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not aligned, is for matmul_mma.c.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
+// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and
+// all columns of the tile, whose accumulators are in registers, read from boxes of the block's
+// memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
+// chunk is multiplied the one before is waited for, and its stage fetched anew.
+// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not
+// aligned, is for matmul_mma.c.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul.h"
 
 #define STEPS TC_NEST_BOX  // of k in a chunk: a box's

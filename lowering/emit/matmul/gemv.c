@@ -1,23 +1,29 @@
 // Products of few rows, whose b is not packed: all rows by it, at the speed at which it is read.
 //
-// A b that lies along the columns streams by, with the sums of several panels in registers; or is read some whole rows at a time, with the sums in memory. Of one
-// that lies along k, blocks are turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one tile of rows, over it as one stream.
+// A b that lies along the columns streams by, with the sums of several panels in registers; or is
+// read some whole rows at a time, with the sums in memory. Of one that lies along k, blocks are
+// turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
+// tile of rows, over it as one stream.
 #include "lowering/target/host_cpu.h"
 #include "lowering/emit/matmul/matmul.h"
 #include "runtime/topology.h"
 
-// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a
-// Xeon at one thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of columns, 1.3, 1.5 and 1.7,
-// and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
-// one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
+// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for:
+// without it such a product runs at half the bandwidth. On a Xeon at one thread, from the
+// third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of
+// columns, 1.3, 1.5 and 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8;
+// f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in one set of
+// the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05
+// times as fast as 1.
 #define TURN_AHEAD 2
-// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
-// rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
-// scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
+// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at
+// two threads, against sums kept in memory between chunks of 4 rows: GPT-2 small decoding in bf16
+// 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two
+// apart, f32 1.1, bytes, scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
 #define STREAM_ROWS 4
 #define STREAM_AHEAD 4096
-// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two apart take turns in one set of the first-level cache, and what is
-// asked for is in another one so.
+// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two
+// apart take turns in one set of the first-level cache, and what is asked for is in another one so.
 #define ASIDE 1024
 
 #define E (&p->s->e)
@@ -31,7 +37,8 @@ static tc_product_rows all_rows(tc_product *p) {
 
 // ---- b along the columns, streamed ----
 
-// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a shift, the upper by a mask.
+// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a
+// shift, the upper by a mask.
 static bool in_words(const tc_product *p) {
   return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) && p->by.lanes >= 4;
 }
@@ -44,7 +51,8 @@ static tc_val stream_ahead(tc_product *p, tc_val k) {
   return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
 }
 
-// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read at several places by turns, which it is faster at.
+// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
+// at several places by turns, which it is faster at.
 static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
@@ -112,7 +120,8 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
 
 // ---- b along the columns, in chunks of whole rows ----
 
-// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from the unit's first, whose last columns others read.
+// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from
+// the unit's first, whose last columns others read.
 static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
@@ -153,7 +162,8 @@ static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
   end(s);
 }
 
-// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows leave nothing to be asked of each chunk at each panel.
+// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows
+// leave nothing to be asked of each chunk at each panel.
 static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
@@ -181,15 +191,18 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
 
 // ---- b along k ----
 
-// Whether columns that lie one after the other are asked for in that order, all of the next panel while this one is multiplied: memory is read as one
-// stream then, not one a column. On a Zen 4 at two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16 1.4,
-// 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0; 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
+// Whether columns that lie one after the other are asked for in that order, all of the next panel
+// while this one is multiplied: memory is read as one stream then, not one a column. On a Zen 4 at
+// two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16
+// 1.4, 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0;
+// 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
 static bool asks_in_order(const tc_product *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
 
-// What is asked for at row k, which is turned, of a panel that begins at column `first`. One column's: further along k, or at the beginning of the next panel.
+// What is asked for at row k, which is turned, of a panel that begins at column `first`. One
+// column's: further along k, or at the beginning of the next panel.
 static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (asks_in_order(p)) return (tc_product_asked){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
@@ -211,8 +224,9 @@ static tc_val load_lhs(void *of, int row) {
   return tc_product_load_a(x->p, add(x->p->s, tc_product_row_of_a(x->p, x->r, row), x->in_a));
 }
 
-// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
-// the second where both are multiplied: evenly spread, memory is not kept waiting.
+// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
+// block's columns are asked for where it is turned, those of the second where both are multiplied:
+// evenly spread, memory is not kept waiting.
 static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k1) {
   tc_ex *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);

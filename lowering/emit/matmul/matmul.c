@@ -1,19 +1,24 @@
-// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
+// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise
+// applied to the finished values.
 //
-// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch (tiling/gemm.c chooses them):
+// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch
+// (tiling/gemm.c chooses them):
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place (pack.c)
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k (micro_kernel.c)
 //     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time; of large products all rows do, and each panel
 //     serves some tiles before the next one)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it is cut, and its units.
-// f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where the processor has a dot product of pairs of bf16 that is worth it
-// (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
-// starts one only every 2.3 cycles where it starts two multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
+// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it
+// is cut, and its units. f16 and bf16 are widened, once where they are packed, and multiplied as
+// f32. Where the processor has a dot product of pairs of bf16 that is worth it (isa.def), a step of
+// k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours
+// along k. A Xeon (Sapphire Rapids) starts one only every 2.3 cycles where it starts two
+// multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
 // twice as many. It takes denormals for zeros, so TC_STRICT does without.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), of pairs the second before the first, so its bits depend on no
-// blocking, and on the instruction set only in whether it has a fused multiply-add and that dot product.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), of
+// pairs the second before the first, so its bits depend on no blocking, and on the instruction set
+// only in whether it has a fused multiply-add and that dot product.
 #include "lowering/emit/matmul/matmul.h"
 
 #include "runtime/options.h"
@@ -52,8 +57,9 @@ static bool find_product(tc_product *p) {
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough: by shape alone, whatever the factors are made
-// of. False if one must be stored first, which the expansion then says.
+// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product
+// is large enough: by shape alone, whatever the factors are made of. False if one must be stored
+// first, which the expansion then says.
 static bool choose_step(tc_product *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_blocks_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
@@ -75,13 +81,15 @@ static tc_operand operand_of(const tc_product *p, const tc_factor *f) {
   return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
-// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie side by side.
+// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie
+// side by side.
 static int64_t in_steps(const tc_product *p, int64_t distance) {
   int64_t steps = tc_ceil_div(distance, p->step);
   return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
 }
 
-// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
+// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a
+// step.
 static tc_product_facts facts_of(const tc_product *p) {
   tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
   f.left.row = in_steps(p, f.left.row);
@@ -103,7 +111,8 @@ static void make_tiles(tc_product *p) {
   if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_ex_tile(p->s, p->acc, sums);
 }
 
-// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
+// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks:
+// TC_NONE if there is one.
 static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_ex *s = p->s;
   tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
@@ -135,9 +144,10 @@ static void units_of_tiles(tc_product *p) {
   end(s);
 }
 
-// What follows the product reads more than caches hold of its own size, as an optimizer behind the gradient of a weight does: that is asked for a line at a time
-// while the tile before is multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's gradients of weights on a Zen 4 1.04 times as
-// fast so.
+// What follows the product reads more than caches hold of its own size, as an optimizer behind the
+// gradient of a weight does: that is asked for a line at a time while the tile before is
+// multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's
+// gradients of weights on a Zen 4 1.04 times as fast so.
 static void find_read(tc_product *p) {
   tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
@@ -161,8 +171,9 @@ static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tal
   return add(p->s, bin(p->s, TC_N_MUL, tile, shorter), bin(p->s, TC_N_MIN, tile, tall));
 }
 
-// Those units of any number of rows, to the row and the column: while a plan runs the one kernel may take the place of the other from one unit to the next.
-// Each goes in pieces that what it keeps in memory has room for.
+// Those units of any number of rows, to the row and the column: while a plan runs the one kernel
+// may take the place of the other from one unit to the next. Each goes in pieces that what it keeps
+// in memory has room for.
 static void units_of_rows(tc_product *p) {
   tc_ex *s = p->s;
   const tc_blocks *by = &p->by;

@@ -1,16 +1,20 @@
-// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k, and what follows the finished ones.
+// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k,
+// and what follows the finished ones.
 //
-// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each panel stays in the cache for several tiles. Meanwhile memory
-// is asked for what comes next: the next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
-// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks, it waits in a tile between them.
+// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each
+// panel stays in the cache for several tiles. Meanwhile memory is asked for what comes next: the
+// next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
+// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks,
+// it waits in a tile between them.
 #include <limits.h>
 
 #include "lowering/emit/matmul/matmul.h"
 
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
-// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024
-// 1.16, 128x768x3072 1.07, 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072, 512x3072x768 and their turned ones 1.01 to
-// 1.02 and 1.0, 1024x1024x1024 1.0.
+// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as
+// fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024 1.16, 128x768x3072 1.07,
+// 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072,
+// 512x3072x768 and their turned ones 1.01 to 1.02 and 1.0, 1024x1024x1024 1.0.
 #define ASKING_ROWS 512
 #define MOST_HEIGHTS 3  // of tiles
 
@@ -24,8 +28,9 @@ typedef struct tiles {
 
 // ---- what follows ----
 
-// What follows the product, at the present panel and one row. What it reads, unless that is asked for as the tile is multiplied (find_read), is asked for where the
-// tile above ends: in a step of GPT-2's training 2 % of the time.
+// What follows the product, at the present panel and one row. What it reads, unless that is asked
+// for as the tile is multiplied (find_read), is asked for where the tile above ends: in a step of
+// GPT-2's training 2 % of the time.
 static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
   tc_ex_enter(s);
@@ -82,13 +87,15 @@ static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
   return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
 
-// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all of it. Read when it is needed, a panel would hold up
-// the first tile; so it comes while this one is multiplied.
+// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all
+// of it. Read when it is needed, a panel would hold up the first tile; so it comes while this one
+// is multiplied.
 static int64_t share_of(const tc_product *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
-// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the second-level cache.
+// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
+// second-level cache.
 static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
@@ -106,7 +113,8 @@ static tc_val load_packed(tc_product *p, tc_val at) {
   return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
-// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the first at an even k.
+// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
+// first at an even k.
 static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
   if (p->by.pack) {
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
@@ -128,7 +136,8 @@ static tc_val load_lhs(void *of, int row) {
   return tc_product_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
 }
 
-// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
+// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k
+// is.
 static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
   if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
@@ -143,8 +152,8 @@ typedef struct pieces_of {
   int64_t n, lines, apart;
 } pieces_of;
 
-// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at step k: line by line, piece after piece, to the second-level
-// cache.
+// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
+// step k: line by line, piece after piece, to the second-level cache.
 static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
@@ -162,9 +171,10 @@ static void ask_for_rows(tc_product *p, const tc_product_rows *r, const tc_produ
   ask_by_turns(p, &p->a, &rows, add(p->s, tc_product_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
 }
 
-// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that lies along k. On a Zen 4 at one thread, times as fast as one
-// line of each row to the first-level cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b along k: 32x4096x4096
-// 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
+// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that
+// lies along k. On a Zen 4 at one thread, times as fast as one line of each row to the first-level
+// cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b
+// along k: 32x4096x4096 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
 static pieces_of next_pieces(const tc_product *p) {
   int line = line_of(p->b.type);
   int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
@@ -172,7 +182,8 @@ static pieces_of next_pieces(const tc_product *p) {
   return (pieces_of){tc_ceil_div(columns, shares), tc_ceil_div(rows, line), p->b.col};
 }
 
-// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly over the turns of the innermost loop, to the second-level cache.
+// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly
+// over the turns of the innermost loop, to the second-level cache.
 static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
   tc_ex *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
@@ -295,7 +306,8 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
   if (p->chunks) end_if(p->s);
 }
 
-// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.
+// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
+// are any yet.
 static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
   tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
@@ -306,8 +318,9 @@ static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_un
   tc_product_multiply(p, &r, u, panel, so_far);
 }
 
-// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its pieces. Where those
-// begin for the tile and the present panel; TC_NONE: nothing is asked for.
+// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is
+// multiplied, each tile of rows its pieces. Where those begin for the tile and the present panel;
+// TC_NONE: nothing is asked for.
 static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
@@ -327,7 +340,8 @@ static tiles tiles_at(tc_product *p, int rows, int64_t before, tc_val from, tc_v
   return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
 }
 
-// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of half as many rows, then rows. Returns how many.
+// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of
+// half as many rows, then rows. Returns how many.
 static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {

@@ -1,9 +1,11 @@
 // The factors of a product: read where they lie, or packed into tiles of the worker.
 //
-// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it lies along k, in blocks that are read along k and turned in
-// registers. Rows of a that lie apart in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as they lie.
-// b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or
-// two neighbours along k become a word where pairs are multiplied (matmul.c).
+// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it
+// lies along k, in blocks that are read along k and turned in registers. Rows of a that lie apart
+// in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as
+// they lie. b may be made of what lies in memory by cheap arithmetic, done where it is loaded or
+// packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two neighbours along
+// k become a word where pairs are multiplied (matmul.c).
 #include "lowering/emit/matmul/matmul.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
@@ -65,8 +67,9 @@ static tc_val float_of(tc_product *p, tc_val bits) {
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
-// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there on, which is taken away again, exactly: one operation
-// less than shifting the byte to its place and converting it. A signed byte counts from -128 where its sign is turned round.
+// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
+// on, which is taken away again, exactly: one operation less than shifting the byte to its place
+// and converting it. A signed byte counts from -128 where its sign is turned round.
 static tc_val byte_of(tc_product *p, tc_val word, int at) {
   int shift = 8 * (at % 2);
   bool is_signed = p->b.type == TC_I8;
@@ -102,8 +105,8 @@ static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
   return p->step > 1 ? tc_emit_words(E, row[0], row[1]) : row[0];
 }
 
-// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
-// waiting for one does not hold up the others.
+// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once:
+// so many rows of memory are read side by side that waiting for one does not hold up the others.
 static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, steps = turned_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
@@ -136,7 +139,8 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
   end(p->s);
 }
 
-// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32 columns are one.
+// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
+// columns are one.
 static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
@@ -179,8 +183,8 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 
 // ---- packing a ----
 
-// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
-// k, or is padding.
+// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`.
+// What is written beyond them is written over by the next k, or is padding.
 static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
@@ -189,7 +193,8 @@ static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val 
   store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
-// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
+// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
+// that are packed at a time are there, without a loop.
 static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
   tc_ex *s = p->s;
   int lanes = tc_ex_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
