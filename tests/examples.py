@@ -124,7 +124,7 @@ def char_gpt(program, way):
 
 
 # What gpu-check runs, too. Of programs arguments, lines to compare, and by how much f32's rounding and other orders of adding may move a number in them.
-with open("tools/gpu_check/examples.def") as f:
+with open(os.path.join(os.path.dirname(__file__), "../tools/gpu_check/examples.def")) as f:
     DEFINED = f.read()
 SMALL = {name: (words.split(), re.escape(begin) + f"(.*?)(?={re.escape(end) or '$'})", float(tolerance))
          for name, words, begin, end, tolerance in re.findall(r'^TC_EXAMPLE\((\w+), *"(.*?)", *"(.*?)", *"(.*?)", *([\d.e-]+)\)', DEFINED, re.M)}
@@ -253,7 +253,8 @@ def steady(name, program):
     assert int(grown) <= 512, f"{grown} KiB"
 
 
-if sys.argv[3] in ("verify", "steady", "gpu"):
-    globals()[sys.argv[3]](*sys.argv[1:3])
-else:
-    globals()[sys.argv[1]](*sys.argv[2:4])
+if __name__ == "__main__":
+    if sys.argv[3] in ("verify", "steady", "gpu"):
+        globals()[sys.argv[3]](*sys.argv[1:3])
+    else:
+        globals()[sys.argv[1]](*sys.argv[2:4])

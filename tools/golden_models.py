@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/model_*.safetensors: small models with inputs and what PyTorch makes of them, for tests/plain/models.c.
+"""Writes tests/golden/model_*.safetensors: small models with inputs and what PyTorch makes of them, for tests/numerics/models.c.
 
     build/venv/bin/python tools/golden_models.py        after `./dev bench NAME --peers` has made the environment
 

@@ -17,11 +17,11 @@ from count_tests import count_tap
 # What the vendors' compilers took, and what was compared with their headers: no device, real or simulated, ran it. Schedules that are run in step on the host are
 # not text yet. All others ran on the simulated drivers.
 COMPILED = ["device-nvrtc", "device-hiprtc", "lowering-gpu_amd_code", "lowering-gpu_attention_code", "lowering-gpu_product_code", "lowering-gpu_row_texts",
-            "plain-gpu_compiled", "plain-gpu_compiled-amd",
-            "plain-blaslt_header", "plain-cuda_header", "plain-cudnn_header", "plain-hip_header", "plain-hipblaslt_header", "plain-miopen_header",
-            "plain-rocblas_header"]
+            "gpu-compiled", "gpu-compiled-amd",
+            "headers-blaslt", "headers-cuda", "headers-cudnn", "headers-hip", "headers-hipblaslt", "headers-miopen",
+            "headers-rocblas"]
 IN_STEP = ["lowering-gpu_attention", "lowering-gpu_clusters", "lowering-gpu_product"]
-SIMULATED = ["device-*", "lowering-gpu_*", "plain-gpu_*", "plain-sim_*", "race-gpu*"]  # and the suite gpu
+SIMULATED = ["device-*", "lowering-gpu_*", "gpu-*", "simulator-*", "race-gpu*"]  # and the suite gpu
 
 
 def is_any(name, patterns):

@@ -1,4 +1,4 @@
-// NVIDIA's library of matrix products, cuBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/plain/blaslt_header.c compares
+// NVIDIA's library of matrix products, cuBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/headers/blaslt.c compares
 // all declarations with cublasLt.h.
 // Threads: opening by one at a time.
 #ifndef TC_DEVICE_CUDA_BLASLT_H

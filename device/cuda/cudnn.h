@@ -2,7 +2,7 @@
 //
 // Its graph API alone: descriptors whose attributes are set one by one, and finalized. Work is an operation graph of one operation; an algorithm is an engine with
 // a value for each of its knobs. What is taken is known: engines with a note that is not (other bits from run to run, operands or sums in a narrower
-// type, transforms) are passed over. Own declarations, as in api.h; functions are rows of cudnn.def, of version 9. tests/plain/cudnn_header.c compares them with
+// type, transforms) are passed over. Own declarations, as in api.h; functions are rows of cudnn.def, of version 9. tests/headers/cudnn.c compares them with
 // cudnn_graph.h.
 // Threads: opening by one at a time, dropping by any, the others under the device's lock (device/gpu/driver.h).
 #ifndef TC_DEVICE_CUDA_CUDNN_H

@@ -1,4 +1,4 @@
-// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers. tests/plain/hip_header.c compares them with the real ones where
+// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers. tests/headers/hip.c compares them with the real ones where
 // those are installed. Functions are rows of driver.def and hiprtc.def.
 #ifndef TC_DEVICE_HIP_API_H
 #define TC_DEVICE_HIP_API_H

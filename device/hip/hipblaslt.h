@@ -1,4 +1,4 @@
-// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/plain/hipblaslt_header.c compares all declarations
+// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/headers/hipblaslt.c compares all declarations
 // with its header.
 //
 // It cannot be told to leave out algorithms that add with atomics, whose results are not the same each time. So it is not used by rule, but where algorithms are

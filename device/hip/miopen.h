@@ -5,7 +5,7 @@
 // may keep sums of parts of the batch in the half type. Not products of BLAS, whose gradients round halves more than once, and for which rocBLAS and hipBLASLt end
 // the process where they have no kernels; not Winograd's or Fourier's. It is told to repeat its bits, to compute halves without detours through another type, and
 // not to use TF32; that it repeats its bits it has failed to keep to before, so it is trusted where results were compared alone (measured_alone).
-// Padding is the same on both sides of an axis. Own declarations; functions are rows of miopen.def. tests/plain/miopen_header.c compares them with its header.
+// Padding is the same on both sides of an axis. Own declarations; functions are rows of miopen.def. tests/headers/miopen.c compares them with its header.
 // It compiles kernels when it is asked for a solution, keeps them in a place of its own, where it must be able to write, and reads databases, which may be absent.
 #ifndef TC_DEVICE_HIP_MIOPEN_H
 #define TC_DEVICE_HIP_MIOPEN_H

@@ -16,7 +16,7 @@
 
 typedef void vjp_fn(tc_vjp *v);
 static vjp_fn *const rules[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_vjp_##vjp,
 #include <tc/ops.def>
 #undef TC_OP
 };
@@ -342,16 +342,8 @@ static tc_node value_of(walk *w, uint32_t n) {
 // Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once. Rules that move, index or multiply matrices, and those that
 // read no value, do not: widening what they pass on would change no bit, or double what kernels of their own read.
 static bool computes_wide(tc_op op) {
-  enum { SAVES_none, SAVES_in = 1, SAVES_out = 1, SAVES_both = 1 };
-  enum { ROW_ELEM = 1, ROW_FOLD = 1, ROW_SCAN = 1, ROW_COMPOSED = 1 };
-  enum { ROW_GEN = 0, ROW_RNG = 0, ROW_MOVE = 0, ROW_CONTRACT = 0, ROW_INDEX = 0, ROW_ATTENTION = 0, ROW_EFFECT = 0 };
-  static const uint8_t wide[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) \
-  [TC_OP_##NAME] = SAVES_##saves && ROW_##kind,
-#include <tc/ops.def>
-#undef TC_OP
-  };
-  return wide[op];
+  tc_op_kind kind = tc_op_kind_of(op);
+  return tc_op_rows[op].saves && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);
 }
 
 static tc_node widened(const tc_vjp *v, tc_node n) {
@@ -538,7 +530,7 @@ static void visit(walk *w, segment *s, uint32_t n) {
   if (s->run) s->adjoint[n] = TC_NODE_ERR;  // the trace's own are looked at again when its history is freed
   w->at = s, w->node = n;
   uint64_t attr[64], arg[64];  // copies: recording may move the trace
-  int n_in = tc_rec_arity(r), n_attr = r->n_extra - (tc_op_arity[op] > 2 ? (n_in + 1) / 2 : 0);
+  int n_in = tc_rec_arity(r), n_attr = tc_rec_attrs(r);
   memcpy(attr, tc_rec_attr(r), (size_t)TC_MIN(n_attr, 64) * sizeof attr[0]);
   const uint64_t *args = s->run ? s->run->arg + s->run->plan->arg_at[n] : w->t->arg + w->t->arg_at[n];
   if (tc_rec_args(r)) memcpy(arg, args, tc_rec_args(r) * sizeof arg[0]);

@@ -10,12 +10,6 @@
 #include "lazy/autograd/vjp_shorthand.h"
 #include "runtime/options.h"
 
-static const char *const op_name[] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = #name,
-#include <tc/ops.def>
-#undef TC_OP
-};
-
 // ---- Nothing to give ----
 
 void tc_vjp_zero(tc_vjp *v) {
@@ -25,7 +19,7 @@ void tc_vjp_zero(tc_vjp *v) {
 void tc_vjp_none(tc_vjp *v) {
   for (int k = 0; k < v->n_in; k++) {
     if (!tc_vjp_wants(v, k)) continue;
-    tc_rec_fail(v->t, TC_ERR_GRAD, "%s is not differentiable", op_name[v->op]);
+    tc_rec_fail(v->t, TC_ERR_GRAD, "%s is not differentiable", tc_op_names[v->op]);
     return;
   }
 }

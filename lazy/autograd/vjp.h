@@ -33,7 +33,7 @@ bool tc_vjp_wants(const tc_vjp *v, int k);
 // Adds to the gradient of operand k; sums over axes that broadcasting repeated and casts to the operand's type.
 void tc_vjp_give(tc_vjp *v, int k, tc_node grad);
 
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) void tc_vjp_##vjp(tc_vjp *v);
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) void tc_vjp_##vjp(tc_vjp *v);
 #include <tc/ops.def>
 #undef TC_OP
 

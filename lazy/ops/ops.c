@@ -101,6 +101,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define UNARY_floating(NAME, name) UNARY(NAME, name)
 #define UNARY_boolean(NAME, name) UNARY(NAME, name)
 #define UNARY_integral(NAME, name) UNARY(NAME, name)
+#define UNARY_number(NAME, name) UNARY(NAME, name)
 #define UNARY_given(NAME, name)
 
 #define BINARY(NAME, name) \
@@ -126,7 +127,7 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
 #define ROW_COMPOSED(NAME, name, arity, dtype)
 #define ROW_EFFECT(NAME, name, arity, dtype)
 
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) ROW_##kind(NAME, name, arity, dtype)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) ROW_##kind(NAME, name, arity, dtype)
 #include <tc/ops.def>
 #undef TC_OP
 

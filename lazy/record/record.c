@@ -12,35 +12,6 @@ static const uint8_t kind_of[TC_N_TYPES] = {
 #undef TC_TYPE
 };
 
-const uint8_t tc_op_rule[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = TC_RULE_##dtype,
-#include <tc/ops.def>
-#undef TC_OP
-};
-
-typedef enum row_kind {
-  ROW_ELEM,
-  ROW_GEN,
-  ROW_RNG,
-  ROW_MOVE,
-  ROW_FOLD,
-  ROW_SCAN,
-  ROW_CONTRACT,
-  ROW_INDEX,
-  ROW_ATTENTION,
-  ROW_COMPOSED,
-  ROW_EFFECT
-} row_kind;
-static const uint8_t row_kind_of[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = ROW_##kind,
-#include <tc/ops.def>
-#undef TC_OP
-};
-
-bool tc_op_is_elementwise(tc_op op) {
-  return row_kind_of[op] == ROW_ELEM;
-}
-
 bool tc_type_is_float(tc_type type) {
   return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
 }
@@ -269,13 +240,13 @@ tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
 tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = type_of(t, a), out = type;
-  tc_dtype_rule rule = (tc_dtype_rule)tc_op_rule[op];
+  tc_dtype_rule rule = tc_op_rule(op);
   if (rule == TC_RULE_floating && kind_of[type] != KIND_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
   if (rule == TC_RULE_boolean) out = TC_BOOL;
   if (rule == TC_RULE_integral && kind_of[type] == KIND_FLOAT) return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && op == TC_OP_SIGN) return a;
   if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);  // a power with a number, whose type is i64
-  if (type == TC_BOOL && (op == TC_OP_NEG || op == TC_OP_RELU)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
+  if (type == TC_BOOL && rule == TC_RULE_number) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (!ok(t, a)) return TC_NODE_ERR;
   return tc_trace_append_plain(t, op, out, shape_of(t, a), false, a, 0);
 }
@@ -332,41 +303,30 @@ uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb) {
   return tc_rec_intern(t, &out);
 }
 
-// Ops whose results are floating whatever their operands are.
-static bool is_real(tc_op op) {
-  return op == TC_OP_DIV || op == TC_OP_ATAN2;
-}
-
-// Ops that two bools have no use for.
-static bool is_of_numbers(tc_op op) {
-  return op == TC_OP_POW || op == TC_OP_FMOD || op == TC_OP_REMAINDER || op == TC_OP_FLOOR_DIVIDE || op == TC_OP_SHIFT_LEFT ||
-         op == TC_OP_SHIFT_RIGHT;
-}
-
 // Arithmetic, of which f16 and bf16 results with an operand of another type are made in f32: rounded to 16 bits first, that operand would lose digits, a
 // count beyond 65,504 be infinite and an eps of 1e-8 be 0. What compares or chooses sees both in one type, so that x == 0.1 can be true.
-static bool is_arithmetic(tc_op op) {
-  return op == TC_OP_ADD || op == TC_OP_SUB || op == TC_OP_MUL || op == TC_OP_DIV || op == TC_OP_POW || op == TC_OP_FMOD || op == TC_OP_REMAINDER ||
-         op == TC_OP_FLOOR_DIVIDE || op == TC_OP_ATAN2;
+static bool is_arithmetic(tc_dtype_rule rule) {
+  return rule == TC_RULE_arithmetic || rule == TC_RULE_number || rule == TC_RULE_real;
 }
 
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_type type = promote(t, a, b);
-  if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(op))
+  tc_dtype_rule rule = tc_op_rule(op);
+  if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(rule))
     return tc_rec_cast(t, tc_rec_binary(t, op, tc_rec_cast(t, a, TC_F32), tc_rec_cast(t, b, TC_F32)), type);
-  if (op == TC_OP_LOGICAL_AND || op == TC_OP_LOGICAL_OR || op == TC_OP_LOGICAL_XOR) type = TC_BOOL;
-  if (is_real(op) && kind_of[type] != KIND_FLOAT) type = TC_F32;
-  if (op >= TC_OP_BITWISE_AND && op <= TC_OP_SHIFT_RIGHT && kind_of[type] == KIND_FLOAT)
+  if (rule == TC_RULE_logical) type = TC_BOOL;
+  if (rule == TC_RULE_real && kind_of[type] != KIND_FLOAT) type = TC_F32;
+  if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && kind_of[type] == KIND_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
-  if (type == TC_BOOL && is_of_numbers(op)) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
-  if (type == TC_BOOL && op == TC_OP_SUB) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; use logical_xor", tc_op_names[op]);
+  if (type == TC_BOOL && (rule == TC_RULE_number || rule == TC_RULE_integer))
+    return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; %s", tc_op_names[op], op == TC_OP_SUB ? "use logical_xor" : "cast it first");
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (type_of(t, a) != type) a = tc_rec_cast(t, a, type);
   if (type_of(t, b) != type) b = tc_rec_cast(t, b, type);
   tc_device device;
   if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b) || !same_device(t, 2, (tc_node[]){a, b}, &device)) return TC_NODE_ERR;
-  return tc_trace_append_plain(t, op, tc_op_rule[op] == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
+  return tc_trace_append_plain(t, op, rule == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
 }
 
 // The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating one whatever they are.
@@ -393,9 +353,9 @@ static tc_node full_on_side(tc_trace *t, tc_op op, tc_node a, bool above) {
 
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
-  tc_type type = promote_num(type_of(t, a), b, is_real(op));  // before the number is put into the tensor's type
-  if (tc_type_is_half(type) && is_arithmetic(op)) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
-  if (tc_op_rule[op] == TC_RULE_compare && !holds_number(type, b.f)) {  // which side of all of the type it is on
+  tc_type type = promote_num(type_of(t, a), b, tc_op_rule(op) == TC_RULE_real);  // before the number is put into the tensor's type
+  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op))) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
+  if (tc_op_rule(op) == TC_RULE_compare && !holds_number(type, b.f)) {  // which side of all of the type it is on
     if (is_beyond_i64(b)) return full_on_side(t, op, a, b.f > 0);
     type = TC_I64;
   }
@@ -405,8 +365,8 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
 
 tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b) {
   if (!ok(t, b)) return TC_NODE_ERR;
-  tc_type type = promote_num(type_of(t, b), a, is_real(op));
-  if (tc_type_is_half(type) && is_arithmetic(op)) return tc_rec_cast(t, tc_rec_num_first(t, op, a, tc_rec_cast(t, b, TC_F32)), type);
+  tc_type type = promote_num(type_of(t, b), a, tc_op_rule(op) == TC_RULE_real);
+  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op))) return tc_rec_cast(t, tc_rec_num_first(t, op, a, tc_rec_cast(t, b, TC_F32)), type);
   tc_node n = num_of_type(t, type, a, (tc_device)t->dev[b]);
   return tc_rec_binary(t, op, n, tc_rec_cast(t, b, type));
 }

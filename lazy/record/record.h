@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "lazy/trace/op_table.h"
 #include "runtime/status.h"
 
 // A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since processors may be set to take subnormals for 0. (A zero with
@@ -27,13 +28,6 @@ static inline double tc_option(double given, double otherwise) {
 typedef struct tc_trace tc_trace;
 typedef uint32_t tc_node;
 #define TC_NODE_ERR UINT32_MAX
-
-typedef enum tc_op {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) TC_OP_##NAME,
-#include <tc/ops.def>
-#undef TC_OP
-  TC_N_OP_ROWS
-} tc_op;
 
 // Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a signal handler or out of memory the op is
 // poisoned from the start).
@@ -51,7 +45,6 @@ tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attri
 const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
 tc_type tc_node_type(const tc_trace *t, tc_node n);
 #define TC_MAX_HEAD 256  // elements of a head that attention's rows take
-bool tc_op_is_elementwise(tc_op op);
 bool tc_type_is_float(tc_type type);
 bool tc_type_is_half(tc_type type);  // f16 or bf16
 // The least and the greatest value of an integer type; 0 and 1 of bool.

@@ -5,9 +5,9 @@ tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool k
   if (!ok(t, a)) return TC_NODE_ERR;
   const tc_dims *d = tc_node_dims(t, a);
   tc_type out = type_of(t, a);
-  if (tc_op_rule[op] == TC_RULE_boolean) a = tc_rec_cast(t, a, out = TC_BOOL);
-  if (tc_op_rule[op] == TC_RULE_sum && !tc_type_is_float(out)) a = tc_rec_cast(t, a, out = TC_I64);
-  if (tc_op_rule[op] == TC_RULE_index) out = TC_I64;
+  if (tc_op_rule(op) == TC_RULE_boolean) a = tc_rec_cast(t, a, out = TC_BOOL);
+  if (tc_op_rule(op) == TC_RULE_sum && !tc_type_is_float(out)) a = tc_rec_cast(t, a, out = TC_I64);
+  if (tc_op_rule(op) == TC_RULE_index) out = TC_I64;
   tc_dims shape = {0};
   bool empty = false;
   char text[128];
@@ -25,8 +25,8 @@ tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool k
 
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis) {
   if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
-  if (tc_op_rule[op] == TC_RULE_sum && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_I64);
-  if (tc_op_rule[op] == TC_RULE_floating && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_F32);
+  if (tc_op_rule(op) == TC_RULE_sum && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_I64);
+  if (tc_op_rule(op) == TC_RULE_floating && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_F32);
   uint64_t attr = (uint64_t)axis;
   return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, op, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
 }

@@ -6,22 +6,6 @@
 
 #include "lazy/trace/trace.h"
 
-// The result's type, as the column of ops.def says it.
-typedef enum tc_dtype_rule {
-  TC_RULE_same,
-  TC_RULE_given,
-  TC_RULE_floating,
-  TC_RULE_boolean,
-  TC_RULE_integral,
-  TC_RULE_promote,
-  TC_RULE_compare,
-  TC_RULE_select,
-  TC_RULE_sum,
-  TC_RULE_index,
-  TC_RULE_first
-} tc_dtype_rule;
-extern const uint8_t tc_op_rule[TC_N_OP_ROWS];
-
 static inline tc_type type_of(const tc_trace *t, tc_node n) {
   return (tc_type)tc_rec_of(t, n)->dtype;
 }

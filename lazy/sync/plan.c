@@ -15,32 +15,6 @@
 #define N_BUCKETS 2048
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
-typedef enum saves { SAVES_none, SAVES_in, SAVES_out, SAVES_both } saves;
-typedef enum kind {
-  KIND_ELEM,
-  KIND_GEN,
-  KIND_RNG,
-  KIND_MOVE,
-  KIND_FOLD,
-  KIND_SCAN,
-  KIND_CONTRACT,
-  KIND_ATTENTION,
-  KIND_INDEX,
-  KIND_COMPOSED,
-  KIND_EFFECT
-} kind;
-
-static const uint8_t saves_of[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = SAVES_##saves,
-#include <tc/ops.def>
-#undef TC_OP
-};
-static const uint8_t kind_of[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = KIND_##kind,
-#include <tc/ops.def>
-#undef TC_OP
-};
-
 static struct {
   pthread_mutex_t lock;
   tc_plan *bucket[N_BUCKETS];
@@ -64,14 +38,14 @@ void tc_plan_release(tc_plan *p) {
 
 // A value worth storing rather than making again: what reads much more than it writes, or works hard.
 static bool is_dear(const tc_plan *p, uint32_t node) {
-  switch (kind_of[tc_rec_op(tc_plan_rec(p, node))]) {
-    case KIND_RNG:
-    case KIND_FOLD:
-    case KIND_SCAN:
-    case KIND_CONTRACT:
-    case KIND_ATTENTION:
-    case KIND_INDEX:
-    case KIND_COMPOSED: return true;
+  switch (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, node)))) {
+    case TC_KIND_RNG:
+    case TC_KIND_FOLD:
+    case TC_KIND_SCAN:
+    case TC_KIND_CONTRACT:
+    case TC_KIND_ATTENTION:
+    case TC_KIND_INDEX:
+    case TC_KIND_COMPOSED: return true;
     default: return false;
   }
 }
@@ -80,15 +54,10 @@ static bool is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
-// Whether the value has the bytes of its first operand.
-static bool is_same_bytes(tc_op op) {
-  return op == TC_OP_ASSIGN || op == TC_OP_DETACH || op == TC_OP_RESHAPE || op == TC_OP_TO;
-}
-
 static void find_same_bytes(tc_plan *p) {
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
-    p->same_bytes[n] = is_same_bytes(tc_rec_op(r)) ? p->same_bytes[tc_rec_in(r)[0]] : n;
+    p->same_bytes[n] = tc_op_is_alias(tc_rec_op(r)) ? p->same_bytes[tc_rec_in(r)[0]] : n;
   }
 }
 
@@ -139,16 +108,16 @@ static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) 
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
     if (!history[n] || is_leaf(p, n) || (p->flag[n] & TC_NODE_WANT) || !on_tape_here(p, r)) continue;
-    saves s = (saves)saves_of[tc_rec_op(r)];
+    uint8_t saves = tc_op_rows[tc_rec_op(r)].saves;
     const uint32_t *in = tc_rec_in(r);
-    if (s == SAVES_out || s == SAVES_both) need[n] = 1;
-    if (s == SAVES_in || s == SAVES_both)
+    if (saves & TC_SAVES_out) need[n] = 1;
+    if (saves & TC_SAVES_in)
       for (int i = 0; i < tc_rec_arity(r); i++) need[in[i]] = 1;
   }
 }
 
 static bool is_effect(const tc_plan *p, uint32_t n) {
-  return kind_of[tc_rec_op(tc_plan_rec(p, n))] == KIND_EFFECT;
+  return tc_op_kind_of(tc_rec_op(tc_plan_rec(p, n))) == TC_KIND_EFFECT;
 }
 
 static size_t bytes_of(const tc_plan *p, uint32_t n) {

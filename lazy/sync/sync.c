@@ -309,7 +309,7 @@ static tc_node record_again(tc_trace *t, const tc_run *r, uint32_t node) {
   const tc_plan *p = r->plan;
   const tc_rec *rec = tc_plan_rec(p, node);
   tc_node in[512];
-  int n_in = tc_rec_arity(rec), n_attr = rec->n_extra - (tc_op_arity[tc_rec_op(rec)] > 2 ? (n_in + 1) / 2 : 0);
+  int n_in = tc_rec_arity(rec), n_attr = tc_rec_attrs(rec);
   for (int i = 0; i < n_in; i++) in[i] = r->memo[tc_rec_in(rec)[i]];
   bool tape = tc_rec_tape(t, false);
   tc_node n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),

@@ -69,17 +69,16 @@ static void write_data(FILE *out, uint32_t number, tc_type type, int64_t count, 
 }
 
 static tc_text_node node_of(const tc_rec *r, tc_device dev, uint8_t flag) {
-  tc_text_node x = {.op = tc_rec_op(r),
-                    .type = (tc_type)r->dtype,
-                    .dev = dev,
-                    .dims = tc_dims_at(r->shape)->d,
-                    .n_in = tc_rec_arity(r),
-                    .n_arg = (int)tc_rec_args(r),
-                    .in = tc_rec_in(r),
-                    .attr = tc_rec_attr(r),
-                    .flag = flag};
-  x.n_attr = r->n_extra - (tc_op_arity[x.op] > 2 ? (x.n_in + 1) / 2 : 0);
-  return x;
+  return (tc_text_node){.op = tc_rec_op(r),
+                        .type = (tc_type)r->dtype,
+                        .dev = dev,
+                        .dims = tc_dims_at(r->shape)->d,
+                        .n_in = tc_rec_arity(r),
+                        .n_attr = tc_rec_attrs(r),
+                        .n_arg = (int)tc_rec_args(r),
+                        .in = tc_rec_in(r),
+                        .attr = tc_rec_attr(r),
+                        .flag = flag};
 }
 
 void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title) {

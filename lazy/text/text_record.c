@@ -212,8 +212,7 @@ static bool is_as_said(tc_trace *t, tc_node n, const tc_text_node *x, uint32_t s
   const tc_rec *r = tc_rec_of(t, n);
   bool same = tc_rec_op(r) == x->op && r->dtype == (uint8_t)x->type && r->shape == shape && tc_rec_arity(r) == x->n_in &&
               memcmp(tc_rec_in(r), x->in, (size_t)x->n_in * sizeof x->in[0]) == 0 && t->dev[n] == (uint8_t)x->dev;
-  int in_words = tc_op_arity[x->op] > 2 ? (x->n_in + 1) / 2 : 0;
-  same = same && r->n_extra - in_words == x->n_attr && memcmp(tc_rec_attr(r), x->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0;
+  same = same && tc_rec_attrs(r) == x->n_attr && memcmp(tc_rec_attr(r), x->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0;
   if (!same || (int)tc_rec_args(r) != x->n_arg) return false;
   if (x->n_arg) memcpy(t->arg + t->arg_at[n], x->arg, (size_t)x->n_arg * sizeof x->arg[0]);
   return true;
@@ -227,13 +226,10 @@ static way checked(bool fits) {
 
 // How it is recorded; of what is checked here, whether it fits but for its operands' devices.
 static way way_of(const tc_trace *t, const tc_text_node *x) {
+  tc_op_kind kind = tc_op_kind_of(x->op);
+  if (kind == TC_KIND_GEN || kind == TC_KIND_RNG) return checked(values_fit(x) && x->n_attr == 0);
+  if (kind == TC_KIND_ATTENTION) return checked(attention_fits(t, x));
   switch (x->op) {
-    case TC_OP_FULL:
-    case TC_OP_IOTA:
-    case TC_OP_RAND:
-    case TC_OP_RANDN:
-    case TC_OP_RANDINT:
-    case TC_OP_RANDPERM: return checked(values_fit(x) && x->n_attr == 0);
     case TC_OP_RESHAPE:
       return checked(tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type && x->n_attr == 0 && x->n_arg == 0);
     case TC_OP_POOL:
@@ -244,11 +240,6 @@ static way way_of(const tc_trace *t, const tc_text_node *x) {
     case TC_OP_CONV:
     case TC_OP_CONV_INPUT:
     case TC_OP_CONV_WEIGHT: return checked(conv_fits(t, x));
-    case TC_OP_ATTENTION:
-    case TC_OP_ATTENTION_LSE:
-    case TC_OP_ATTENTION_DQ:
-    case TC_OP_ATTENTION_DK:
-    case TC_OP_ATTENTION_DV: return checked(attention_fits(t, x));
     case TC_OP_CONV_DIRECT:
     case TC_OP_CONV_CALL:
     case TC_OP_WINOGRAD:

@@ -3,17 +3,6 @@
 
 #include "lazy/trace/trace.h"
 
-const uint8_t tc_op_arity[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = arity,
-#include <tc/ops.def>
-#undef TC_OP
-};
-const char *const tc_op_names[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = #name,
-#include <tc/ops.def>
-#undef TC_OP
-};
-
 bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args) {
   if (t->n_word + words > t->cap_word) {
     uint32_t cap = TC_MAX_OF(t->cap_word * 2, t->n_word + words + 1024);

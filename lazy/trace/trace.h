@@ -264,8 +264,6 @@ static inline tc_op tc_rec_op(const tc_rec *r) {
 static inline uint32_t tc_rec_args(const tc_rec *r) {
   return r->op_args >> 10;
 }
-extern const uint8_t tc_op_arity[TC_N_OP_ROWS];
-extern const char *const tc_op_names[TC_N_OP_ROWS];
 static inline int tc_rec_arity(const tc_rec *r) {
   int arity = tc_op_arity[tc_rec_op(r)];
   return arity > 2 ? (int)r->in[0] : arity;
@@ -276,6 +274,10 @@ static inline const uint32_t *tc_rec_in(const tc_rec *r) {
 static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
   const uint64_t *extra = (const uint64_t *)(const void *)(r + 1);
   return tc_op_arity[tc_rec_op(r)] > 2 ? extra + (r->in[0] + 1) / 2 : extra;
+}
+// How many attributes the record has.
+static inline int tc_rec_attrs(const tc_rec *r) {
+  return tc_op_arity[tc_rec_op(r)] > 2 ? r->n_extra - (int)(r->in[0] + 1) / 2 : r->n_extra;
 }
 
 // Room for a record of so many words and args, slow part: false out of memory.

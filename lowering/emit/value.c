@@ -311,7 +311,7 @@ static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n,
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
-  while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_view_is_same_order(s->g->node[m].op)) m = s->g->node[m].in[0];
+  while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node) return s->given.value;
   m = tc_group_root(s->gr, m);
   bool ours = tc_ex_in_group(s, m);

@@ -4,10 +4,6 @@
 #include "runtime/options.h"
 #include "runtime/passes.h"
 
-bool tc_view_is_same_order(tc_op op) {
-  return op == TC_OP_RESHAPE || op == TC_OP_DETACH || op == TC_OP_TO || op == TC_OP_ASSIGN;
-}
-
 tc_extents tc_view_extents(int64_t a, int64_t f, int64_t k) {
   return (tc_extents){{a, f, k, 1}};
 }
@@ -143,7 +139,7 @@ uint32_t tc_view_root(const tc_grouping *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
     tc_count(TC_PASS_GROUPS, 1);
-    bool through = tc_view_is_same_order(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
+    bool through = tc_op_is_alias(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
                    x->op == TC_OP_WINDOW;
     if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;
     n = x->in[0];

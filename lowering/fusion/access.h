@@ -4,8 +4,6 @@
 
 #include "lowering/fusion/groups.h"
 
-// Ops whose result has its operand's elements in the same order: reshape, detach, to, assign.
-bool tc_view_is_same_order(tc_op op);
 tc_extents tc_view_extents(int64_t a, int64_t f, int64_t k);
 // The position of an iteration at a level, as one flat index.
 tc_index tc_view_flat(const tc_group *gp, tc_level level);

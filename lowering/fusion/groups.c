@@ -50,15 +50,8 @@ typedef struct work {
 static bool is_extern(const work *w, const tc_gnode *x) {
   if (tc_graph_is_zeros(x)) return true;
   if (x->op == TC_OP_CAT && x->n_in > (w->tight ? TIGHT_JOINED : MAX_JOINED)) return true;
-  if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_view_is_same_order(x->op);
-  switch (tc_op_kind_of(x->op)) {
-    case TC_KIND_RNG: return x->op == TC_OP_RANDPERM;
-    case TC_KIND_SCAN: return true;
-    case TC_KIND_INDEX: return x->op != TC_OP_GATHER && x->op != TC_OP_INDEX_SELECT;
-    case TC_KIND_CONTRACT: return x->op == TC_OP_CONV_CALL;
-    default: break;
-  }
-  if (x->part) return true;
+  if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_op_is_alias(x->op);
+  if (tc_op_lowering_of(x->op) == TC_LOWER_EXTERN || x->part) return true;
   if (x->op == TC_OP_WRITE_SLICE)
     for (int i = 0; i < x->n_attr; i++)
       if (x->attr[i] != 1) return true;
@@ -130,7 +123,7 @@ static uint32_t size_of(const work *w, uint32_t n) {
 }
 
 static bool moves(const tc_gnode *x) {
-  return x->op != TC_OP_EXPAND && !tc_view_is_same_order(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
+  return x->op != TC_OP_EXPAND && !tc_op_is_alias(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
 }
 
 static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
@@ -333,6 +326,10 @@ static bool too_large(const work *w, uint32_t n, uint32_t group) {
   return c.n > w->max_large;
 }
 
+static bool is_attention_gradient(tc_op op) {
+  return op == TC_OP_ATTENTION_DQ || op == TC_OP_ATTENTION_DK || op == TC_OP_ATTENTION_DV;
+}
+
 // Whether one kernel makes two gradients of attention. A GPU's has rows or keys of its own, and sums in registers: of dk and dv both if there is room.
 static bool made_together(const work *w, const tc_gnode *a, const tc_gnode *b) {
   if (!tc_target_is_gpu(&w->g->target)) return true;
@@ -344,8 +341,8 @@ static bool attends_alike(const work *w, const tc_gnode *a, const tc_gnode *b) {
   if (a->op == b->op || memcmp(a->attr, b->attr, 3 * sizeof a->attr[0]) != 0) return false;
   if (a->op == TC_OP_ATTENTION && b->op == TC_OP_ATTENTION_LSE)
     return memcmp(a->in, b->in, 2 * sizeof a->in[0]) == 0 && memcmp(a->in + 3, b->in + 2, (size_t)(b->n_in - 2) * sizeof a->in[0]) == 0;
-  bool gradients = a->op > TC_OP_ATTENTION_LSE && b->op > TC_OP_ATTENTION_LSE;
-  return gradients && made_together(w, a, b) && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
+  return is_attention_gradient(a->op) && is_attention_gradient(b->op) && made_together(w, a, b) &&
+         memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
 }
 
 // The group of a row of attention: that of a row it shares its work with, or one of its own.
@@ -633,7 +630,7 @@ static void require_memory(work *w, const uint8_t *forced) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
     if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || x->stored || forced[n]) w->gr->stored[n] = true;
-    if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_view_is_same_order(x->op)) {
+    if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_op_is_alias(x->op)) {
       w->gr->alias[n] = x->in[0];
       w->gr->stored[x->in[0]] = true;
     }

@@ -18,14 +18,15 @@
 
 #define SMALL_PART 4        // of a tensor: at most one in so many of its elements
 
-static const uint8_t kind_of[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = TC_KIND_##kind,
+static bool (*const expand[TC_N_OP_ROWS])(tc_graph *g, uint32_t n) = {
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) [TC_OP_##NAME] = TC_EXPAND_##lower,
 #include <tc/ops.def>
 #undef TC_OP
 };
 
-tc_op_kind tc_op_kind_of(tc_op op) {
-  return (tc_op_kind)kind_of[op];
+bool tc_expand_none(tc_graph *g, uint32_t n) {
+  (void)g, (void)n;
+  return true;
 }
 
 bool tc_graph_is_zeros(const tc_gnode *x) {
@@ -98,7 +99,7 @@ static bool merge_equal(tc_graph *g) {
       }
       if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;  // a result of its own all the same
     }
-    if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || kind_of[x->op] == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
+    if ((x->n_arg && !tc_planted("cse")) || x->leaf != TC_LEAF_NONE || tc_op_kind_of(x->op) == TC_KIND_EFFECT || x->op == TC_OP_TO) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);
     for (; table[at] && !node_equal(&g->node[table[at] - 1], x); at = (at + 1) & (cap - 1)) tc_count(TC_PASS_GRAPH, 1);
     if (!table[at])
@@ -144,7 +145,7 @@ static void become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in) {
 
 // softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) - log(sum(exp(x - max))). The order of operations is the contract's.
 // The greatest may pass over NaN, since the sum does not. Of f16 and bf16 all of it is f32, rounded once at the end.
-static bool expand_softmax(tc_graph *g, uint32_t n) {
+bool tc_expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
   tc_dims full = like.shape->d, one = full;
@@ -191,7 +192,7 @@ static bool become_slice(tc_graph *g, uint32_t n, uint32_t of) {
 }
 
 // A part of the operand twice, which is never in memory.
-static bool expand_roll(tc_graph *g, uint32_t n) {
+bool tc_expand_roll(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   tc_dims twice = like.shape->d;
   twice.dim[like.attr[0]] *= 2;
@@ -345,7 +346,7 @@ static bool turn_products(tc_graph *g) {
 static bool turn_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
   const uint64_t order = 0x03010200;  // of a permutation of four axes that swaps heads and rows, and undoes it
-  if (kind_of[y->op] != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
+  if (tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
     return true;
   uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);
   if (!attr) return false;
@@ -381,7 +382,7 @@ static void store_as_made(tc_graph *g) {
     uint32_t m = n;
     for (; g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH; m = g->node[m].in[0]) tc_count(TC_PASS_GRAPH, 1);
     tc_gnode *y = &g->node[m];
-    bool makes = kind_of[y->op] == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL || y->op == TC_OP_CONV_CALL;
+    bool makes = tc_op_kind_of(y->op) == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL || y->op == TC_OP_CONV_CALL;
     if (m == n || !makes || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;
     y->out = x->out, x->out = TC_LEAF_NONE;
   }
@@ -442,9 +443,10 @@ static void log_graph(const tc_graph *g) {
   tc_log_end(&m, TC_LOG_PLAN);
 }
 
-static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
-  if (x->op != TC_OP_CONV && x->op != TC_OP_CONV_INPUT && x->op != TC_OP_CONV_WEIGHT) return false;
-  return x->shape->count > 0 && g->node[x->in[0]].shape->count > 0 && g->node[x->in[1]].shape->count > 0;
+bool tc_expand_conv(tc_graph *g, uint32_t n) {
+  const tc_gnode *x = &g->node[n];
+  if (g->node[x->in[0]].shape->count == 0 || g->node[x->in[1]].shape->count == 0) return true;
+  return tc_conv_expand(g, n, tc_vendor_conv_choose(g, n));
 }
 
 // A tensor that is assigned itself with a small part written or added to, such as a cache or a table: that is what stores the result.
@@ -471,13 +473,13 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   for (uint32_t n = 0; ok && n < g->n; n++) {
     tc_gnode *x = &g->node[n];
     if (!tc_device_generates(x->dev)) continue;
-    if (kind_of[x->op] == TC_KIND_COMPOSED && x->shape->count > 0) ok = expand_softmax(g, n);
-    if (x->op == TC_OP_ROLL && x->shape->count > 0) ok = expand_roll(g, n);
-    if (x->op == TC_OP_ARGKTH && tc_target_is_gpu(&g->target)) ok = expand_kth(g, n);
-    if (is_convolution(g, x)) ok = tc_conv_expand(g, n, tc_vendor_conv_choose(g, n));
+    if (x->op == TC_OP_ARGKTH && tc_target_is_gpu(&g->target))
+      ok = expand_kth(g, n);
+    else if (x->shape->count > 0)
+      ok = expand[x->op](g, n);
   }
   for (uint32_t n = 0, end = g->n; ok && n < end; n++)
-    if (tc_device_generates(g->node[n].dev) && kind_of[g->node[n].op] == TC_KIND_FOLD) ok = split_fold(g, n);
+    if (tc_device_generates(g->node[n].dev) && tc_op_kind_of(g->node[n].op) == TC_KIND_FOLD) ok = split_fold(g, n);
   ok = ok && (tc_target_is_gpu(&g->target) || tc_layout_edges(g)) && turn_products(g) && turn_attentions(g);
   if (ok) store_as_made(g);
   if (ok && tc_target_is_gpu(&g->target)) ok = tc_gpu_split_products(g) && tc_gpu_split_attention(g);

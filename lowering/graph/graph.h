@@ -63,19 +63,14 @@ bool tc_graph_is_zeros(const tc_gnode *x);
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_part_of(tc_op op);
 
-typedef enum tc_op_kind {
-  TC_KIND_ELEM,
-  TC_KIND_GEN,
-  TC_KIND_RNG,
-  TC_KIND_MOVE,
-  TC_KIND_FOLD,
-  TC_KIND_SCAN,
-  TC_KIND_CONTRACT,
-  TC_KIND_ATTENTION,
-  TC_KIND_INDEX,
-  TC_KIND_COMPOSED,
-  TC_KIND_EFFECT
-} tc_op_kind;
-tc_op_kind tc_op_kind_of(tc_op op);
+// tc_expand_<word> of each row that other rows make (`lower` in ops.def): takes node n, which has elements, apart. False without memory.
+#define TC_EXPAND_fused tc_expand_none
+#define TC_EXPAND_libm(function) tc_expand_none
+#define TC_EXPAND_alias tc_expand_none
+#define TC_EXPAND_extern tc_expand_none
+#define TC_EXPAND_expand(word) tc_expand_##word
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) bool TC_EXPAND_##lower(tc_graph *g, uint32_t n);
+#include <tc/ops.def>
+#undef TC_OP
 
 #endif

@@ -492,35 +492,22 @@ static tc_val sign_of(tc_emit *e, tc_val x, tc_type type) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, zero), tc_emit_const_f(e, type, -1), s);
 }
 
-static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known) {
-  *known = true;
-  switch (op) {
-    case TC_OP_EXP: return call(e, TC_NEST_MATH_EXP, a, 0, false);
-    case TC_OP_EXP2: return call(e, TC_NEST_MATH_EXP2, a, 0, false);
-    case TC_OP_EXPM1: return call(e, TC_NEST_MATH_EXPM1, a, 0, false);
-    case TC_OP_LOG: return call(e, TC_NEST_MATH_LOG, a, 0, false);
-    case TC_OP_LOG2: return call(e, TC_NEST_MATH_LOG2, a, 0, false);
-    case TC_OP_LOG10: return call(e, TC_NEST_MATH_LOG10, a, 0, false);
-    case TC_OP_LOG1P: return call(e, TC_NEST_MATH_LOG1P, a, 0, false);
-    case TC_OP_SIN: return call(e, TC_NEST_MATH_SIN, a, 0, false);
-    case TC_OP_COS: return call(e, TC_NEST_MATH_COS, a, 0, false);
-    case TC_OP_TAN: return call(e, TC_NEST_MATH_TAN, a, 0, false);
-    case TC_OP_ASIN: return call(e, TC_NEST_MATH_ASIN, a, 0, false);
-    case TC_OP_ACOS: return call(e, TC_NEST_MATH_ACOS, a, 0, false);
-    case TC_OP_ATAN: return call(e, TC_NEST_MATH_ATAN, a, 0, false);
-    case TC_OP_SINH: return call(e, TC_NEST_MATH_SINH, a, 0, false);
-    case TC_OP_COSH: return call(e, TC_NEST_MATH_COSH, a, 0, false);
-    case TC_OP_TANH: return call(e, TC_NEST_MATH_TANH, a, 0, false);
-    case TC_OP_ASINH: return call(e, TC_NEST_MATH_ASINH, a, 0, false);
-    case TC_OP_ACOSH: return call(e, TC_NEST_MATH_ACOSH, a, 0, false);
-    case TC_OP_ATANH: return call(e, TC_NEST_MATH_ATANH, a, 0, false);
-    case TC_OP_ERF: return call(e, TC_NEST_MATH_ERF, a, 0, false);
-    case TC_OP_ERFINV: return call(e, TC_NEST_MATH_ERFINV, a, 0, false);
-    case TC_OP_LGAMMA: return call(e, TC_NEST_MATH_LGAMMA, a, 0, false);
-    case TC_OP_POLYGAMMA: return tc_emit_cast(e, call(e, TC_NEST_MATH_POLYGAMMA, b, a, true), tc_emit_type(e, a));
-    case TC_OP_ATAN2: return call(e, TC_NEST_MATH_ATAN2, a, b, true);
-    default: *known = false; return a;
-  }
+// Rows that a function of the math table makes (`lower` in ops.def): 1 + its number; 0: the others.
+#define MATH_fused 0
+#define MATH_libm(function) 1 + TC_NEST_MATH_##function
+#define MATH_alias 0
+#define MATH_extern 0
+#define MATH_expand(word) 0
+static const uint8_t math_of[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) [TC_OP_##NAME] = MATH_##lower,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b) {
+  if (op == TC_OP_POLYGAMMA) return tc_emit_cast(e, call(e, TC_NEST_MATH_POLYGAMMA, b, a, true), tc_emit_type(e, a));
+  bool two = tc_op_arity[op] == 2;
+  return call(e, math_of[op] - 1, a, two ? b : 0, two);
 }
 
 static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
@@ -594,8 +581,8 @@ tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
   if (strict && type == TC_F32 && (op == TC_OP_SIGMOID || op == TC_OP_GELU || op == TC_OP_GELU_TANH))
     return tc_emit_cast(e, arithmetic(e, op, TC_F64, tc_emit_cast(e, a, TC_F64), b, c), type);
   tc_val v = type == TC_F32 && !strict ? fast_f32(e, op, a, &known) : a;
-  if (!known) v = via_table(e, op, a, b, &known);
-  return known ? v : arithmetic(e, op, type, a, b, c);
+  if (known) return v;
+  return math_of[op] ? via_table(e, op, a, b) : arithmetic(e, op, type, a, b, c);
 }
 
 double tc_emit_cost(uint32_t op, tc_type type) {
@@ -627,25 +614,7 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_RANDINT: return 30;
     case TC_OP_RANDN: return f32 ? 60 : LIBM_COST;
     case TC_OP_POW:
-    case TC_OP_FMOD:
-    case TC_OP_EXP2:
-    case TC_OP_EXPM1:
-    case TC_OP_LOG2:
-    case TC_OP_LOG10:
-    case TC_OP_LOG1P:
-    case TC_OP_TAN:
-    case TC_OP_ASIN:
-    case TC_OP_ACOS:
-    case TC_OP_ATAN:
-    case TC_OP_SINH:
-    case TC_OP_COSH:
-    case TC_OP_ASINH:
-    case TC_OP_ACOSH:
-    case TC_OP_ATANH:
-    case TC_OP_ERFINV:
-    case TC_OP_LGAMMA:
-    case TC_OP_POLYGAMMA:
-    case TC_OP_ATAN2: return LIBM_COST;
-    default: return 1;
+    case TC_OP_FMOD: return LIBM_COST;
+    default: return math_of[op] ? LIBM_COST : 1;
   }
 }

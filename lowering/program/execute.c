@@ -22,7 +22,7 @@
 #define UNASKED_RUNS 63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
 
 static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) [TC_OP_##NAME] = tc_ref_##reference,
 #include <tc/ops.def>
 #undef TC_OP
 };

@@ -356,6 +356,7 @@ static void run_row(const op_row *op) {
 #define TEST_above_one(name) ROW_TEST(name, above_one)
 #define TEST_integer(name) ROW_TEST(name, integer)
 #define TEST_pair(name) ROW_TEST(name, pair)
+#define TEST_pair_near(name) ROW_TEST(name, pair_near)
 #define TEST_pair_nonzero(name) ROW_TEST(name, pair_nonzero)
 #define TEST_pair_positive(name) ROW_TEST(name, pair_positive)
 #define TEST_pair_integer(name) ROW_TEST(name, pair_integer)
@@ -366,7 +367,7 @@ static void run_row(const op_row *op) {
 #define TEST_order(name) ROW_TEST(name, order)
 #define TEST_contract(name) ROW_TEST(name, contract)
 #define TEST_index(name) ROW_TEST(name, index)
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) TEST_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) TEST_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 
 enum { N_THREADS = 4, N_ROUNDS = 120, N_SHAPES = 7 };
 

@@ -5,7 +5,7 @@
 #include "device/gpu.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 #include "tests/sim/built.h"
 
 enum { THREADS = 4, ROUNDS = 12, N = 128 };

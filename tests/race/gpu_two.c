@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/options.h"
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 #include "tests/sim/built.h"
 
 enum { STEPS = 25, WIDTH = 12 };

@@ -11,8 +11,8 @@
 #include "runtime/options.h"
 #include "runtime/team.h"
 #include "tests/lowering/nest_build.h"
-#include "tests/plain/expect.h"
-#include "tests/plain/files.h"
+#include "tests/expect.h"
+#include "tests/files/files.h"
 
 enum { N_NESTS = 24, N_DISTINCT = 17, N_THREADS = 3, N_ROUNDS = 4 };
 

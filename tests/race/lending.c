@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <tc/dlpack.h>
 
-#include "tests/plain/expect.h"
-#include "tests/plain/files.h"
+#include "tests/expect.h"
+#include "tests/files/files.h"
 
 enum { N_THREADS = 8, N_ROUNDS = 20, N = 256 };
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 
 enum { N_THREADS = 3, N_ROUNDS = 30, N = 24 };
 

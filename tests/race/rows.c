@@ -2,7 +2,7 @@
 // dropout on several threads, with the bits of one thread.
 #include <string.h>
 
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 
 enum { ROWS = 600, COLUMNS = 70, N_IDS = 5000, N_ROUNDS = 4 };
 

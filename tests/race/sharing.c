@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 
 enum { N_THREADS = 4, N_ROUNDS = 60, N_HANDLES = 8 };
 

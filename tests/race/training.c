@@ -2,8 +2,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tests/plain/expect.h"
-#include "tests/plain/mlp.h"
+#include "tests/expect.h"
+#include "tests/mlp.h"
 
 enum { N_THREADS = 8, N_STEPS = 12 };
 

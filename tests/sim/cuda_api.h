@@ -1,4 +1,4 @@
-// What the simulated driver has of cuda.h, declared anew: it is built where CUDA is not installed. tests/plain/sim_header.c has a compiler compare it with
+// What the simulated driver has of cuda.h, declared anew: it is built where CUDA is not installed. tests/simulator/header.c has a compiler compare it with
 // a real cuda.h where there is one: with SIM_REAL_CUDA_H the types are that header's, and only what can be compared is said.
 #ifndef TC_TESTS_SIM_CUDA_API_H
 #define TC_TESTS_SIM_CUDA_API_H

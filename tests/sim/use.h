@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/plain/expect.h"
+#include "tests/expect.h"
 #include "tests/sim/built.h"
 #include "tests/sim/core.h"
 #include "tests/sim/cuda_api.h"

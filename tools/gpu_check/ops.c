@@ -416,6 +416,7 @@ static const op_case others[] = {
 #define CASE_above_one(name) CASE(name, above_one)
 #define CASE_integer(name) CASE(name, integer)
 #define CASE_pair(name) CASE(name, pair)
+#define CASE_pair_near(name) CASE(name, pair_near)
 #define CASE_pair_nonzero(name) CASE(name, pair_nonzero)
 #define CASE_pair_positive(name) CASE(name, pair_positive)
 #define CASE_pair_integer(name) CASE(name, pair_integer)
@@ -433,7 +434,7 @@ enum {
 #undef TC_SAMPLE
 };
 static const op_case rows[] = {
-#define TC_OP(NAME, name, kind, arity, results, dtype, shape, vjp, saves, autocast, lower, reference, sample) CASE_##sample(name)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) CASE_##sample(name)
 #include <tc/ops.def>
 #undef TC_OP
 };

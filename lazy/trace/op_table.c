@@ -1,0 +1,27 @@
+// The columns of the op table as arrays. See op_table.h.
+#include "lazy/trace/op_table.h"
+
+#define LOWER_fused TC_LOWER_FUSED
+#define LOWER_libm(function) TC_LOWER_FUSED
+#define LOWER_alias TC_LOWER_ALIAS
+#define LOWER_extern TC_LOWER_EXTERN
+#define LOWER_expand(word) TC_LOWER_EXPAND
+
+const tc_op_row tc_op_rows[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
+  [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower},
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+const char *const tc_op_names[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, ...) [TC_OP_##NAME] = #name,
+#include <tc/ops.def>
+#undef TC_OP
+};
+
+const uint8_t tc_op_arity[TC_N_OP_ROWS] = {
+#define TC_OP(NAME, name, kind, arity, ...) [TC_OP_##NAME] = arity,
+#include <tc/ops.def>
+#undef TC_OP
+};
