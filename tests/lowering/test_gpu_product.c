@@ -2,7 +2,7 @@
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 #include "lowering/kir/libm.h"
 #include "lowering/graph/mark_prologue.h"

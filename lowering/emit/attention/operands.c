@@ -1,6 +1,6 @@
 // What the rows of attention say, and what every schedule of them computes alike: where operands
 // and results lie, which keys are seen, and weights from scores.
-#include "lowering/emit/attention/forward.h"
+#include "lowering/emit/attention/operands.h"
 
 #include <math.h>
 

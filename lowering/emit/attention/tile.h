@@ -3,7 +3,7 @@
 #ifndef TC_LOWERING_EMIT_ATTENTION_TILE_H
 #define TC_LOWERING_EMIT_ATTENTION_TILE_H
 
-#include "lowering/emit/attention/forward.h"
+#include "lowering/emit/attention/operands.h"
 
 #define TC_ATT_ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define TC_ATT_STEP 16  // lanes of the softmax

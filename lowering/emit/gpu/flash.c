@@ -11,7 +11,7 @@
 // Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device
 // has no room; which thread adds what of a row's sum does not depend on the block. A block's rows
 // and threads change no bit. Source: Dao, FlashAttention-2 (2023).
-#include "lowering/emit/gpu/flash.h"
+#include "lowering/emit/gpu/flash_common.h"
 
 #include <math.h>
 

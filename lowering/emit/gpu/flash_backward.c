@@ -8,7 +8,7 @@
 // stay with the threads that own them. No two blocks add to one element.
 // Order: chunks in order from the first, of as many rows as shape and type say, in chains
 // (summation.h) where they are long. A block's rows and threads change no bit.
-#include "lowering/emit/gpu/flash.h"
+#include "lowering/emit/gpu/flash_common.h"
 
 // Chunks of two operands, one of each coming while another is worked on: to room of its own where
 // the device has that and copies, or in registers.

@@ -1,6 +1,6 @@
 // What attention on a GPU has in common, forward and backward: the cut, threads and units, and
-// scores. See flash.h.
-#include "lowering/emit/gpu/flash.h"
+// scores. See flash_common.h.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define CHUNK 64  // rows of the other side; half of it where rows are long
 #define LEAST_CHUNK 16

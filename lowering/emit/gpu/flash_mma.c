@@ -4,7 +4,7 @@
 // it waits for.
 // Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
 // rows of the chunks, in f32, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+#include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction
 #define WARP 32

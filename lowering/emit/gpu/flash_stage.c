@@ -4,7 +4,7 @@
 // lies so in memory and needs no cast; else what lies side by side, by registers, which hold it
 // meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond
 // the last and columns beyond a head's are zeros, so that products and sums need no masks.
-#include "lowering/emit/gpu/flash.h"
+#include "lowering/emit/gpu/flash_common.h"
 
 #define MOST_EACH 4  // accumulators that are one value
 

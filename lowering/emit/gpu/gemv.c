@@ -5,7 +5,7 @@
 // Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k
 // / 8 % 32 = p, one after the other, or, where they are more than 512, in chains of 512, as in
 // summation.h; parts are added by halves.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 
 #define WARP 32

@@ -9,7 +9,7 @@
 //   for each chunk of k: both operands' tiles in the block's memory (matmul_stage.c), multiplied into accumulators in registers
 //   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
 // Order: see the ways to multiply. The size of a tile changes no bit.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define TOGETHER 8  // rows of tiles that neighbouring units work down, so that few columns are in use
 

@@ -1,8 +1,8 @@
 // What the ways to multiply a product on a GPU share: chains, the cut, and what follows the
-// finished sums. See matmul.h.
+// finished sums. See matmul_common.h.
 #include <stdio.h>
 
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 #include "runtime/options.h"
 
 #define MOST_RUN 8  // elements of a row that a thread finishes at once

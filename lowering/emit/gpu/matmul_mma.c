@@ -3,7 +3,7 @@
 // lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction

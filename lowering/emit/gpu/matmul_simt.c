@@ -3,7 +3,7 @@
 // chunk of k is multiplied, the next one is on its way to registers.
 // Order: an element is one chain over k from zero, or several where k is long (summation.h), as on
 // a processor, whatever the tile.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
 #define TOGETHER 2  // rows of each thread that become rows of the result at a time

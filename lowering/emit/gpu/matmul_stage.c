@@ -8,7 +8,7 @@
 // windows, permutations) is made in registers and stored.
 // Always: a run is aligned to its length and all of it exists or none of it does; what does not
 // exist is zero.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 // aligned, is for matmul_mma.c.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS TC_NEST_BOX  // of k in a chunk: a box's
 #define STAGES 4  // chunks that there is room for

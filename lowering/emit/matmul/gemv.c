@@ -5,7 +5,7 @@
 // turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
 // tile of rows, over it as one stream.
 #include "lowering/target/host_cpu.h"
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 #include "runtime/topology.h"
 
 // Lines of each column of a b that is turned as it is multiplied, from one to what is asked for:

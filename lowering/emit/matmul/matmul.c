@@ -19,7 +19,7 @@
 // Order: an element is one chain over k from zero, or several where k is long (summation.h), of
 // pairs the second before the first, so its bits depend on no blocking, and on the instruction set
 // only in whether it has a fused multiply-add and that dot product.
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 
 #include "runtime/options.h"
 

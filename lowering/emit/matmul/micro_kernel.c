@@ -8,7 +8,7 @@
 // it waits in a tile between them.
 #include <limits.h>
 
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
 // Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as

@@ -6,7 +6,7 @@
 // they lie. b may be made of what lies in memory by cheap arithmetic, done where it is loaded or
 // packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two neighbours along
 // k become a word where pairs are multiplied (matmul.c).
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define WIDENED 16  // elements of a at a time, where its rows are widened

@@ -1,7 +1,7 @@
 // Inside the GPU's matrix products: an operand as blocks of threads stage it, and what the ways to
 // multiply share. Not for others.
-#ifndef TC_LOWERING_EMIT_GPU_MATMUL_H
-#define TC_LOWERING_EMIT_GPU_MATMUL_H
+#ifndef TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
+#define TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"

@@ -1,8 +1,8 @@
 // Inside attention: what its rows say and where their operands lie, the same for a processor's
 // nests (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
 // builder.h says.
-#ifndef TC_LOWERING_EMIT_ATTENTION_FORWARD_H
-#define TC_LOWERING_EMIT_ATTENTION_FORWARD_H
+#ifndef TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
+#define TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
 
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"

@@ -1,7 +1,7 @@
 // Inside the expansion of products: what a product is, and what matmul.c, pack.c, micro_kernel.c
 // and gemv.c share. Not for others. Failures stick in the expansion, as builder.h says.
-#ifndef TC_LOWERING_EMIT_MATMUL_MATMUL_H
-#define TC_LOWERING_EMIT_MATMUL_MATMUL_H
+#ifndef TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
+#define TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"

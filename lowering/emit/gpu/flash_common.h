@@ -1,10 +1,10 @@
 // Inside the GPU's attention: a block of threads that multiplies rows of its own by chunks of other
 // rows, without holding more than a chunk of scores. Not for others.
-#ifndef TC_LOWERING_EMIT_GPU_FLASH_H
-#define TC_LOWERING_EMIT_GPU_FLASH_H
+#ifndef TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
+#define TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
 
-#include "lowering/emit/attention/forward.h"
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/attention/operands.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define TC_FLASH_ROWS 8  // that a thread holds parts of
 #define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
