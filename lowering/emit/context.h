@@ -38,17 +38,17 @@ typedef struct tc_cache_hints {
   int64_t prefetch_distance;  // elements from a load to what it prefetches; 0: nothing
 } tc_cache_hints;
 
-// Where the threads of a GPU's tile are. Each has a place of its own in every range, at + off, and
-// `run` elements side by side from there along the range `vector`. at is a multiple of `within` and
-// off is less; along the vector range both are multiples of run. Set by gpu/; read by address.c,
-// load.c, store.c.
+// Where the threads of a GPU's tile are. Set by gpu/; read by address.c, load.c and store.c.
+// Each thread has a place of its own in every range, at + off, and `run` elements side by side from
+// there along the range `vector`. at is a multiple of `within`, and off is less. Along the vector
+// range both are multiples of run.
 typedef struct tc_thread_places {
   int run;  // 0: lanes are as elsewhere
   tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
   int64_t within[TC_N_RANGES];
 } tc_thread_places;
 
-// A load whose lanes lie apart while rows of K0 lie side by side: blocks of it are transposed in
+// A load whose lanes lie apart, while rows of K0 lie side by side. Blocks of it are transposed in
 // registers and wait in a tile.
 typedef struct tc_transposed_load {
   uint32_t node;
@@ -149,8 +149,8 @@ typedef struct tc_ex_note {
   bool asked;  // a pass over F asks memory for its next row
 } tc_ex_note;
 
-// The notes of all nodes of a graph, of which an emission touches few: what is older than its stamp
-// is as if it were not there.
+// The notes of all nodes of a graph. An emission touches few: a note that is older than its stamp
+// counts as empty.
 typedef struct tc_ex_notes {
   uint32_t stamp, n_touched;
   uint32_t *touched;  // nodes that have a note, the first n_touched
@@ -229,9 +229,8 @@ int tc_ex_lanes_for(int64_t n);
 void tc_ex_set_threads(tc_ex *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
 int tc_ex_lanes_of_work(const tc_ex *s);
-// The loop over the units of the call, which are rows of A and K0 by `blocks` blocks of lanes of K;
-// enters the present row and block. inner: extent of K within a block's row; 0: lanes are not along
-// K.
+// The loop over the units of the call: rows of A and K0 by `blocks` blocks of lanes of K. Enters the
+// present row and block. inner: extent of K within a block's row; 0: lanes are not along K.
 void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----

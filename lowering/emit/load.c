@@ -1,8 +1,8 @@
-// Loads of the present iteration: by lane, side by side or apart, under masks, or in runs of a
-// thread's own; or from the tile where a block that lies across was transposed.
+// Loads of the present iteration: by lane, side by side or apart, or in runs of a thread's own. A
+// load that lies across comes from the tile where its block was transposed.
 //
-// Always: an element is masked where it does not exist, by the iteration's lanes (`mask`) or by
-// padding around an operand (`cond`).
+// Always: an element that does not exist is masked, by the iteration's lanes (`mask`) or by padding
+// around an operand (`cond`).
 #include "lowering/emit/context.h"
 #include "lowering/jit/compiler.h"
 

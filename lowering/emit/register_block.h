@@ -2,8 +2,8 @@
 // registers, to which a step of k adds.
 //
 // In: the vectors of the right side at that step, and how an element of the left side is loaded.
-// Out: instructions on the sums, which are variables. What goes round it is each emitter's own: the
-// loop over k, with its unrolling and prefetches, the first values of the sums, and the epilogue.
+// Out: instructions on the sums, which are variables.
+// Each emitter has its own loop over k, first values of the sums, and epilogue (README.md says why).
 #ifndef TC_LOWERING_EMIT_REGISTER_BLOCK_H
 #define TC_LOWERING_EMIT_REGISTER_BLOCK_H
 

@@ -1,5 +1,5 @@
-// Stores of the present iteration: a member's value to its place, by lane, side by side or apart,
-// under masks, or in runs of a thread's own; past the caches where nobody reads it soon.
+// Stores of the present iteration: a member's value to its place, by lane or in runs of a thread's
+// own. Large results that nobody reads soon pass the caches by.
 //
 // Always: what does not exist is not stored (`mask`).
 #include "lowering/emit/context.h"

@@ -1,6 +1,6 @@
-// Where the value of a node at an iteration comes from: it is remembered, waits in a tile, lies in
-// memory, or is made in place of its operands, whose values are found the same way. What moves and
-// joins data reads an operand at another index or nothing there; arithmetic is builder.h's.
+// Where the value of a node at an iteration comes from. It is remembered, waits in a tile, lies in
+// memory, or is made in place of its operands, whose values are found the same way.
+// Ops that move or join data read an operand at another index. Arithmetic is kir/builder.h's.
 #include <string.h>
 
 #include "kernels/philox.h"
