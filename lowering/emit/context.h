@@ -13,6 +13,7 @@
 #include "lowering/kir/builder.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/fusion/access.h"
+#include "lowering/tiling/summation.h"
 
 #define MAX_PATH 24
 #define MAX_TRANSPOSED 4
@@ -20,7 +21,6 @@
 #define MAX_POINTS 32
 #define DEAR_COST 8  // work that costs more than a store and a load
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
-#define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 
 // What an emitter is asked for beside the fusion itself.
 typedef struct tc_emit_request {
