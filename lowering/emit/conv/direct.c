@@ -6,6 +6,11 @@
 //   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
 // Against a product of windows by weights (expand_conv.c) there is no padded image, and no result to be moved to channels first.
 // Order: as of that product, one chain over (kh, kw, c) from zero.
+#include "lowering/emit/conv/direct.h"
+
+#include "lowering/tiling/summation.h"
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 #include "lowering/target/cpu_target.h"
@@ -17,7 +22,7 @@ typedef struct direct {
   tc_ex *s;
   uint32_t node;
   tc_type type;
-  bool fused;
+  tc_multiply_way way;
   int64_t images, h, w, c, o, p, q;  // extents of image and result
   int64_t size[2], stride[2], dilation[2], low[2];  // along h and w
   int lanes, rows;  // of a register block: pixels, outputs
@@ -33,7 +38,7 @@ typedef struct direct {
 // Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
-  tc_val number = tc_emit_raw(E, TC_N_LANES, TC_I64, STAGED_AT_ONCE, TC_NONE, TC_NONE, TC_NONE, 0), mask = TC_NONE;
+  tc_val number = tc_ex_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
     mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
@@ -76,13 +81,13 @@ static void stage(direct *x, tc_val y0, tc_val y1) {
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
   tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, exists, TC_NONE, TC_NONE, 0);
+  begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
     stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
-  tc_emit_end(E, TC_N_ENDIF);
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, exists), TC_NONE, TC_NONE, 0);
+  end_if(x->s);
+  begin_if(x->s, tc_emit_un(E, TC_N_NOT, exists));
   stage_zeros(x, to);
-  tc_emit_end(E, TC_N_ENDIF);
+  end_if(x->s);
   end(x->s);
 }
 
@@ -90,6 +95,18 @@ static void stage(direct *x, tc_val y0, tc_val y1) {
 static tc_val output(direct *x, tc_val first, int i) {
   tc_val o = add(x->s, first, i64(x->s, i));
   return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
+}
+
+typedef struct lhs {
+  direct *x;
+  const tc_val *weight;  // of each output, the first
+  tc_val in_row;  // how far from there the present tap is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *w = of;
+  direct *x = w->x;
+  return tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
 }
 
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
@@ -106,10 +123,8 @@ static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
     tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
-    for (int i = 0; i < x->rows; i++) {
-      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
-      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
-    }
+    lhs weights = {x, weight, in_row};
+    tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
   }
   end(x->s);
 }
@@ -119,13 +134,13 @@ static void finish(direct *x, tc_val first, const tc_val *acc) {
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
-    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x->s, TC_N_LT, o, i64(x->s, x->o)), TC_NONE, TC_NONE, 0);
+    if (cut) begin_if(x->s, bin(x->s, TC_N_LT, o, i64(x->s, x->o)));
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_ex_remember(s, x->node, acc[i]);
     tc_ex_stores(s);
     tc_ex_leave(s);
-    if (cut) tc_emit_end(E, TC_N_ENDIF);
+    if (cut) end_if(x->s);
   }
 }
 
@@ -157,7 +172,7 @@ static void choose_blocks(direct *x) {
   const tc_isa *isa = tc_compiler_isa();
   int64_t size = (int64_t)tc_type_bytes(x->type);
   int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
-  x->fused = isa->fma;
+  x->way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   x->lanes = vector, x->rows = 1;
   for (int lanes = vector; lanes <= LANES && lanes / vector <= registers; lanes *= 2)
     for (int rows = 1; rows * (lanes / vector) <= registers; rows++)
@@ -171,7 +186,8 @@ static void choose_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_ex_direct(tc_ex *s, uint32_t node) {
+void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
   direct whole = {.s = s, .node = node, .type = n->type}, *x = &whole;
@@ -186,16 +202,14 @@ void tc_ex_direct(tc_ex *s, uint32_t node) {
   x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x->s, begin, finish, 1), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
+  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
   s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
-  x->weight_at = tc_operand4_at(s, &x->weight);
+  x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->weight_at = tc_ex_base(s, &x->weight.base);
   unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;
-  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_register_block_work(2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c));
 }

@@ -85,23 +85,28 @@ void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[T
 
 // ---- products ----
 
+typedef struct lhs {
+  tc_ex *s;
+  const tc_wblock *by;
+  tc_val at;  // of the first row, at the present k
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
+}
+
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
   tc_val acc[32], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
-    acc[i] = tc_emit_var(&s->e, by->adds ? wload(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
+    acc[i] = tc_emit_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
   if (ahead != TC_NONE) tc_emit_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
-  tc_val columns = wload(s, by->b, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
-  for (int i = 0; i < by->rows; i++) {
-    tc_val one = wload(s, by->a, 1, add(s, row, i64(s, i * by->a_row)), TC_NONE);
-    tc_emit_set(&s->e, acc[i], by->fused ? tc_emit_fma(&s->e, one, columns, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, one, columns)));
-  }
+  tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
+  lhs rows = {s, by, row};
+  tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
   end(s);
-  for (int i = 0; i < by->rows; i++) wstore(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), acc[i]);
-}
-
-double tc_wwork(double flops) {
-  return flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  for (int i = 0; i < by->rows; i++) store(s, by->sums, add(s, to, i64(s, i * by->sums_row)), acc[i]);
 }
 
 // ---- tiles ----
@@ -131,12 +136,12 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
       tc_val mask = row_in ? tc_emit_splat(&s->e, bin(s, TC_N_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
-      v[i][j] = wload(s, x->in.buf, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
+      v[i][j] = load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
   tc_wtransform(s, by->m, x->side, x->size, by->alpha, v);
   for (int i = 0; i < by->alpha; i++)
-    for (int j = 0; j < by->alpha; j++) wstore(s, x->tile, TC_WLANES, add(s, to, i64(s, (i * by->alpha + j) * x->place)), v[i][j]);
+    for (int j = 0; j < by->alpha; j++) store(s, x->tile, add(s, to, i64(s, (i * by->alpha + j) * x->place)), v[i][j]);
   end(s);
 }
 
@@ -166,14 +171,14 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val f
     whole = whole == TC_NONE ? both : bin(s, TC_N_AND, whole, both);
   }
   if (some) {
-    if (!all) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, whole, TC_NONE, TC_NONE, 0);
+    if (!all) begin_if(s, whole);
     read_tile(s, by, x, from, NULL, NULL, to);
-    if (!all) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (!all) end_if(s);
   }
   if (!all) {
-    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, tc_emit_un(&s->e, TC_N_NOT, whole), TC_NONE, TC_NONE, 0);
+    if (some) begin_if(s, tc_emit_un(&s->e, TC_N_NOT, whole));
     read_tile(s, by, x, from, row_in, column_in, to);
-    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (some) end_if(s);
   }
   end(s);
 }

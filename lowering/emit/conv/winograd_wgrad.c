@@ -48,7 +48,7 @@ static void multiply(gradient *x, tc_val n) {
 static void clear_sums(gradient *x) {
   tc_ex *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  wstore(s, x->product.sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  store(s, x->product.sums, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -59,15 +59,16 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = wload(s, x->product.sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+      v[i][j] = load(s, x->product.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
-  for (int i = 0; i < TC_WTAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
   tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
-  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
+  for (int i = 0; i < TC_WLANES; i++)
+    row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
   tc_emit_turn(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  for (int i = 0; i < TC_WLANES; i++) store(s, x->turned, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
 }
 
@@ -81,7 +82,7 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_ex_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_ex_stores(s);
   end(s);
   end(s);
@@ -90,7 +91,7 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
 static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
-  x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
+  x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
   if (!x->once) clear_sums(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
@@ -134,14 +135,16 @@ static void choose_blocks(gradient *x) {
   while (x->outputs % lanes) lanes /= 2;
   int rows = registers / TC_MAX_OF(lanes / vector, 1);
   while (x->channels % rows) rows--;
-  x->product = (tc_wblock){.rows = rows, .lanes = lanes, .fused = isa->fma, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->product = (tc_wblock){
+      .rows = rows, .lanes = lanes, .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
   x->product.a_k = x->channels, x->product.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
@@ -161,14 +164,12 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val at = loop(s, begin, finish, 1), place = bin(s, TC_N_REM, at, i64(s, of_part));
+  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_N_REM, at, i64(s, of_part));
   s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
   unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  s->x->work = tc_wwork(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+  s->x->work = tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }

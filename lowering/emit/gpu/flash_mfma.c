@@ -1,14 +1,19 @@
-// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16 rows or twice as many. Scores are made turned, of rows of the
-// chunk by the wave's own, so that a thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the second product as they lie.
-// That is made turned, too, of columns by the wave's rows. Its other factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows
-// and turns them in registers: so the columns of one product lie as far apart as a thread reads side by side.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16
+// rows or twice as many. Scores are made turned, of rows of the chunk by the wave's own, so that a
+// thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the
+// second product as they lie. That is made turned, too, of columns by the wave's rows. Its other
+// factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows and
+// turns them in registers: so the columns of one product lie as far apart as a thread reads side by
+// side.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
+// rows of the chunks, in f32, whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction, and rows and columns of its result
 #define EACH 4  // steps, and accumulators, of a thread
 
-// Speeds are guessed, by what is read for each element and by how many waves work: none was measured.
+// Speeds are guessed, by what is read for each element and by how many waves work: none was
+// measured.
 static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {

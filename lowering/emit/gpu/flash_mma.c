@@ -1,7 +1,10 @@
-// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many, whose scores stay in its registers and are, rounded, the
-// left factor of the second product as they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what it waits for.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many,
+// whose scores stay in its registers and are, rounded, the left factor of the second product as
+// they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what
+// it waits for.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
+// rows of the chunks, in f32, whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction
 #define WARP 32

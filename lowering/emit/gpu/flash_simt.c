@@ -1,6 +1,8 @@
-// Attention's products by multiply-adds: 16 threads to a row, which read what they multiply from the block's memory 16 bytes at a time.
-// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products by multiply-adds: 16 threads to a row, which read what they multiply from
+// the block's memory 16 bytes at a time.
+// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows,
+// whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 static const tc_flash_cut cuts[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
 

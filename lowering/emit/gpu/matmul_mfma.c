@@ -1,8 +1,11 @@
-// A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles of 16 x 16 accumulators in f32 and read fragments of 16 steps
-// of k from the block's memory, four steps a thread. There are no copies under way here: the next chunk of k is on its way to registers.
-// The product is made turned, of columns by rows, so that a thread has four neighbouring columns of a row.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles
+// of 16 x 16 accumulators in f32 and read fragments of 16 steps of k from the block's memory, four
+// steps a thread. There are no copies under way here: the next chunk of k is on its way to
+// registers. The product is made turned, of columns by rows, so that a thread has four neighbouring
+// columns of a row.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction, and rows and columns of its result
@@ -40,7 +43,8 @@ typedef struct waves {
   int down, across;  // tiles of a wave
 } waves;
 
-// Where each thread's part of the operand's first fragment begins in the tile at element `from`: an address, or four where its steps lie in rows of their own.
+// Where each thread's part of the operand's first fragment begins in the tile at element `from`: an
+// address, or four where its steps lie in rows of their own.
 static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc_val from) {
   tc_ex *s = p->s;
   tc_val line = add(s, x == &p->a ? w->row : w->column, w->line), at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];

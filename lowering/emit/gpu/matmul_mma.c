@@ -1,7 +1,9 @@
-// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8 accumulators in f32 and read fragments of 16 steps of k from the
-// block's memory. Operands that lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8
+// accumulators in f32 and read fragments of 16 steps of k from the block's memory. Operands that
+// lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction
@@ -17,7 +19,8 @@ static const tc_gemm_cut copied[] = {
     {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
-// Where an operand is made in registers: twice the threads, so that each makes half as much at a time.
+// Where an operand is made in registers: twice the threads, so that each makes half as much at a
+// time.
 static const tc_gemm_cut made[] = {
     {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85}, {64, 64, STEPS, 2, 4, 0.65},
     {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
@@ -51,7 +54,8 @@ typedef struct warps {
   int down, across;  // tiles of a warp
 } warps;
 
-// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for a, 8 by 16 for b, `line` being the first.
+// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for
+// a, 8 by 16 for b, `line` being the first.
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
   tc_ex *s = p->s;
   bool left = x == &p->a;
@@ -62,8 +66,9 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
 }
 
-// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the tile at element `from`. base: what it has in common with the
-// others of these steps, if rows follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
+// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the
+// tile at element `from`. base: what it has in common with the others of these steps, if rows
+// follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
 static tc_val fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
   tc_ex *s = p->s;
   tc_val at;
@@ -101,14 +106,14 @@ static void simple(tc_gemm *p, tc_nest_op op, int64_t imm) {
 // The group of copies of the chunk from step k0 on, empty behind the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   tc_ex *s = p->s;
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
-  tc_emit_end(&s->e, TC_N_ENDIF);
+  end_if(s);
   simple(p, TC_N_COMMIT, 0);
 }
 
-static void load(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
+static void load_pieces(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
   if (!p->a.copied) (void)tc_gemm_side_load(p, &p->a, k0, may_end, a);
   if (!p->b.copied) (void)tc_gemm_side_load(p, &p->b, k0, may_end, b);
 }
@@ -132,14 +137,14 @@ static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc, const tc_v
     begin_copy(p, first, stage);
     end(s);
   }
-  load(p, zero, p->of.k < STEPS, a, b);
+  load_pieces(p, zero, p->of.k < STEPS, a, b);
   put(p, zero, a, b);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
     simple(p, TC_N_WAIT, STAGES - 2);
     begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
   }
-  load(p, add(s, k0, i64(s, STEPS)), true, a, b);
+  load_pieces(p, add(s, k0, i64(s, STEPS)), true, a, b);
   multiply(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
   tc_gemm_end_chain(p, k0, STEPS, acc, total, w->down * w->across);
   put(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);

@@ -1,7 +1,9 @@
-// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps through k, reading what it multiplies from the block's
-// memory, several lines at a time. While a chunk of k is multiplied, the next one is on its way to registers.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on a processor, whatever the tile.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps
+// through k, reading what it multiplies from the block's memory, several lines at a time. While a
+// chunk of k is multiplied, the next one is on its way to registers.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on
+// a processor, whatever the tile.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
 #define TOGETHER 2  // rows of each thread that become rows of the result at a time
@@ -13,7 +15,8 @@ static const tc_gemm_cut cuts[] = {
     {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
 
-// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side over all threads.
+// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side
+// over all threads.
 static int wide(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }
@@ -57,11 +60,7 @@ static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val
   tc_val a[MOST], b[MOST];
   fragment(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
   fragment(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
-  for (int i = 0; i < p->by.down; i++)
-    for (int j = 0; j < p->by.across; j++) {
-      tc_val sum = acc[i * p->by.across + j];
-      tc_emit_set(&s->e, sum, tc_gemm_multiply_add(p, a[i], b[j], sum));
-    }
+  tc_register_block_add(s, &(tc_register_block){p->multiply, p->by.down, p->by.across, tc_lhs_loaded, a}, b, acc);
 }
 
 static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {

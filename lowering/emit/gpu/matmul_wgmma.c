@@ -1,9 +1,12 @@
-// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and all columns of the tile, whose accumulators are in registers,
-// read from boxes of the block's memory that one thread has fetched from there where they lie, some chunks of k ahead. While a chunk is multiplied the one
-// before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not aligned, is for matmul_mma.c.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and
+// all columns of the tile, whose accumulators are in registers, read from boxes of the block's
+// memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
+// chunk is multiplied the one before is waited for, and its stage fetched anew.
+// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not
+// aligned, is for matmul_mma.c.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS TC_NEST_BOX  // of k in a chunk: a box's
 #define STAGES 4  // chunks that there is room for
@@ -99,11 +102,11 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
 // The chunk from step k0 on, if there is one.
 static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
   tc_ex *s = p->s;
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
   fetch_side(p, &p->a, 0, k0, chunk);
   fetch_side(p, &p->b, 1, k0, chunk);
-  tc_emit_end(&s->e, TC_N_ENDIF);
+  end_if(s);
 }
 
 static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
@@ -123,7 +126,7 @@ static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
     (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
-    tc_emit_end(&s->e, TC_N_ENDIF);
+    end_if(s);
   }
   fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
