@@ -150,6 +150,23 @@ static inline const char *tc_nest_op_name(tc_nest_op op) {
 }
 // How many operands an instruction has at most; src behind them is TC_NONE. 0 for a CALL of a function that is not there.
 int tc_kir_n_operands(const tc_ninst *inst);
+
+// ---- element types ----
+
+static inline bool tc_kir_is_real(unsigned dtype) {
+  return dtype == TC_F32 || dtype == TC_F64;
+}
+static inline bool tc_kir_is_half(unsigned dtype) {
+  return dtype == TC_F16 || dtype == TC_BF16;
+}
+static inline bool tc_kir_is_unsigned(unsigned dtype) {
+  return dtype == TC_U8 || dtype == TC_BOOL;
+}
+// Of an element in memory.
+static inline unsigned tc_kir_type_bytes(unsigned dtype) {
+  return (unsigned)tc_type_bytes((tc_type)dtype);
+}
+
 void tc_nest_destroy(tc_nest *nest);
 
 #endif

@@ -73,35 +73,22 @@ static tc_val sign_of(tc_emit *e, tc_val x, tc_type type) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_LT, x, zero), tc_emit_const_f(e, type, -1), s);
 }
 
-static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known) {
-  *known = true;
-  switch (op) {
-    case TC_OP_EXP: return tc_kir_call_libm(e, TC_NEST_MATH_EXP, a, 0, false);
-    case TC_OP_EXP2: return tc_kir_call_libm(e, TC_NEST_MATH_EXP2, a, 0, false);
-    case TC_OP_EXPM1: return tc_kir_call_libm(e, TC_NEST_MATH_EXPM1, a, 0, false);
-    case TC_OP_LOG: return tc_kir_call_libm(e, TC_NEST_MATH_LOG, a, 0, false);
-    case TC_OP_LOG2: return tc_kir_call_libm(e, TC_NEST_MATH_LOG2, a, 0, false);
-    case TC_OP_LOG10: return tc_kir_call_libm(e, TC_NEST_MATH_LOG10, a, 0, false);
-    case TC_OP_LOG1P: return tc_kir_call_libm(e, TC_NEST_MATH_LOG1P, a, 0, false);
-    case TC_OP_SIN: return tc_kir_call_libm(e, TC_NEST_MATH_SIN, a, 0, false);
-    case TC_OP_COS: return tc_kir_call_libm(e, TC_NEST_MATH_COS, a, 0, false);
-    case TC_OP_TAN: return tc_kir_call_libm(e, TC_NEST_MATH_TAN, a, 0, false);
-    case TC_OP_ASIN: return tc_kir_call_libm(e, TC_NEST_MATH_ASIN, a, 0, false);
-    case TC_OP_ACOS: return tc_kir_call_libm(e, TC_NEST_MATH_ACOS, a, 0, false);
-    case TC_OP_ATAN: return tc_kir_call_libm(e, TC_NEST_MATH_ATAN, a, 0, false);
-    case TC_OP_SINH: return tc_kir_call_libm(e, TC_NEST_MATH_SINH, a, 0, false);
-    case TC_OP_COSH: return tc_kir_call_libm(e, TC_NEST_MATH_COSH, a, 0, false);
-    case TC_OP_TANH: return tc_kir_call_libm(e, TC_NEST_MATH_TANH, a, 0, false);
-    case TC_OP_ASINH: return tc_kir_call_libm(e, TC_NEST_MATH_ASINH, a, 0, false);
-    case TC_OP_ACOSH: return tc_kir_call_libm(e, TC_NEST_MATH_ACOSH, a, 0, false);
-    case TC_OP_ATANH: return tc_kir_call_libm(e, TC_NEST_MATH_ATANH, a, 0, false);
-    case TC_OP_ERF: return tc_kir_call_libm(e, TC_NEST_MATH_ERF, a, 0, false);
-    case TC_OP_ERFINV: return tc_kir_call_libm(e, TC_NEST_MATH_ERFINV, a, 0, false);
-    case TC_OP_LGAMMA: return tc_kir_call_libm(e, TC_NEST_MATH_LGAMMA, a, 0, false);
-    case TC_OP_POLYGAMMA: return tc_emit_cast(e, tc_kir_call_libm(e, TC_NEST_MATH_POLYGAMMA, b, a, true), tc_emit_type(e, a));
-    case TC_OP_ATAN2: return tc_kir_call_libm(e, TC_NEST_MATH_ATAN2, a, b, true);
-    default: *known = false; return a;
-  }
+// The row of libm.def that an op is by itself; -1: there is none.
+static int libm_row(uint32_t op) {
+#define ROW(NAME) [TC_OP_##NAME] = TC_NEST_MATH_##NAME + 1
+  static const uint8_t row[] = {ROW(EXP),   ROW(EXP2),  ROW(EXPM1), ROW(LOG),  ROW(LOG2),   ROW(LOG10),  ROW(LOG1P),     ROW(SIN),
+                                ROW(COS),   ROW(TAN),   ROW(ASIN),  ROW(ACOS), ROW(ATAN),   ROW(SINH),   ROW(COSH),      ROW(TANH),
+                                ROW(ASINH), ROW(ACOSH), ROW(ATANH), ROW(ERF),  ROW(ERFINV), ROW(LGAMMA), ROW(POLYGAMMA), ROW(ATAN2)};
+#undef ROW
+  return op < sizeof row ? row[op] - 1 : -1;
+}
+
+static tc_val via_libm(tc_emit *e, uint32_t op, tc_val a, tc_val b, bool *known) {
+  const int row = libm_row(op);
+  *known = row >= 0;
+  if (row < 0) return a;
+  if (op == TC_OP_POLYGAMMA) return tc_emit_cast(e, tc_kir_call_libm(e, row, b, a, true), tc_emit_type(e, a));
+  return tc_kir_call_libm(e, row, a, b, op == TC_OP_ATAN2);
 }
 
 static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
@@ -175,7 +162,7 @@ tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
   if (strict && type == TC_F32 && (op == TC_OP_SIGMOID || op == TC_OP_GELU || op == TC_OP_GELU_TANH))
     return tc_emit_cast(e, arithmetic(e, op, TC_F64, tc_emit_cast(e, a, TC_F64), b, c), type);
   tc_val v = type == TC_F32 && !strict ? fast_f32(e, op, a, &known) : a;
-  if (!known) v = via_table(e, op, a, b, &known);
+  if (!known) v = via_libm(e, op, a, b, &known);
   return known ? v : arithmetic(e, op, type, a, b, c);
 }
 
@@ -208,25 +195,7 @@ double tc_emit_cost(uint32_t op, tc_type type) {
     case TC_OP_RANDINT: return 30;
     case TC_OP_RANDN: return f32 ? 60 : LIBM_COST;
     case TC_OP_POW:
-    case TC_OP_FMOD:
-    case TC_OP_EXP2:
-    case TC_OP_EXPM1:
-    case TC_OP_LOG2:
-    case TC_OP_LOG10:
-    case TC_OP_LOG1P:
-    case TC_OP_TAN:
-    case TC_OP_ASIN:
-    case TC_OP_ACOS:
-    case TC_OP_ATAN:
-    case TC_OP_SINH:
-    case TC_OP_COSH:
-    case TC_OP_ASINH:
-    case TC_OP_ACOSH:
-    case TC_OP_ATANH:
-    case TC_OP_ERFINV:
-    case TC_OP_LGAMMA:
-    case TC_OP_POLYGAMMA:
-    case TC_OP_ATAN2: return LIBM_COST;
-    default: return 1;
+    case TC_OP_FMOD: return LIBM_COST;
+    default: return libm_row(op) >= 0 ? LIBM_COST : 1;
   }
 }

@@ -295,7 +295,7 @@ static void place(walk *w, uint32_t at, state *start) {
 static bool overlap(const tc_nest *n, uint32_t a, uint32_t b) {
   const tc_ntile *x = &n->tile[a], *y = &n->tile[b];
   if (x->of_lanes || y->of_lanes) return false;
-  return x->offset < y->offset + y->n * (int64_t)tc_gpu_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_gpu_bytes(x->dtype);
+  return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);
 }
 
 static void find_memory(const walk *w) {

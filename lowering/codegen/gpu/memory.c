@@ -39,7 +39,7 @@ static access describe(const tc_gpu_text *t, uint32_t at) {
   const bool stores = tc_kir_is(i, TC_KIR_STORES), indexed = tc_kir_is(i, TC_KIR_INDEXED);
   access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
   a.n = tc_gpu_width(t->nest, i->lanes);
-  a.bytes = tc_gpu_bytes(i->dtype);
+  a.bytes = tc_kir_type_bytes(i->dtype);
   const tc_gpu_name e = tc_gpu_element(t, address, 0);
   if (indexed && of_address == i->lanes && a.n > 1) return a;
   a.side_by_side = true;
@@ -230,7 +230,7 @@ static void store(tc_gpu_text *t, const access *a) {
 // Every thread's share is an array of its own; packed halves two an element.
 static void access_own(tc_gpu_text *t, access *a) {
   const tc_ninst *address = &t->nest->inst[a->i->src[0]];
-  const bool packed = tc_gpu_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_N_STORE;
+  const bool packed = tc_kir_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_N_STORE;
   unsigned down = packed ? 1 : 0;
   for (unsigned threads = t->nest->threads; threads > 1; threads /= 2) down++;
   a->side_by_side = true;

@@ -64,7 +64,7 @@ static void print_loop(tc_gpu_text *t, uint32_t at) {
 static void print_lanes(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const unsigned n = tc_gpu_width(t->nest, i->lanes);
-  const char *as = tc_gpu_bytes(i->dtype) < 4 ? tc_gpu_type(i->dtype) : "";
+  const char *as = tc_kir_type_bytes(i->dtype) < 4 ? tc_gpu_type(i->dtype) : "";
   for (unsigned k = 0; k < n; k++) {
     tc_gpu_define(t, at, k);
     if (*as != 0) tc_gpu_put(&t->body, "(%s)(", as);
@@ -83,7 +83,7 @@ static void print_num(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const unsigned word = t->nest->n_buf + (unsigned)i->imm;
   tc_gpu_define(t, at, 0);
-  if (tc_gpu_is_float(i->dtype))
+  if (tc_kir_is_real(i->dtype))
     tc_gpu_put(&t->body, "(%s)tc_f64_bits(tc_table[%u]);\n", tc_gpu_type(i->dtype), word);
   else if (i->dtype == TC_BOOL)
     tc_gpu_put(&t->body, "tc_table[%u] != 0;\n", word);
@@ -209,13 +209,13 @@ static void lay_out(tc_gpu_text *t) {
   unsigned turn = 0;
   for (uint32_t k = 0; k < n->n_tile; k++) {
     const tc_ntile *tile = &n->tile[k];
-    const size_t end = (size_t)tile->offset + (size_t)tile->n * tc_gpu_bytes(tile->dtype);
+    const size_t end = (size_t)tile->offset + (size_t)tile->n * tc_kir_type_bytes(tile->dtype);
     if (!tile->of_lanes && end > top) top = end;
   }
   for (uint32_t k = 0; k < n->n_inst && !t->warp_only; k++) {
     const tc_ninst *i = &n->inst[k];
     if (i->op != TC_N_REDUCE || n->inst[i->src[0]].lanes == 1) continue;
-    const size_t element = i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
+    const size_t element = i->dtype == TC_BOOL ? 4 : tc_kir_type_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
     const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;
     if (bytes > space[t->space[k]]) space[t->space[k]] = bytes;
@@ -246,7 +246,7 @@ static void put_memory(const tc_gpu_text *t, tc_gpu_out *out) {
       if (touches_own(n, &n->inst[j]) && n->inst[j].imm == (int64_t)n->n_buf + k) lanes = n->inst[j].lanes;
     if (!tile->of_lanes)
       tc_gpu_put(out, "  %s *const tile%u = (%s *)(tc_shared + %lld);\n", type, k, type, (long long)tile->offset);
-    else if (lanes > 0 && tc_gpu_is_half(tile->dtype) && lanes > n->threads)
+    else if (lanes > 0 && tc_kir_is_half(tile->dtype) && lanes > n->threads)
       tc_gpu_put(out, "  u32 own%u[%lld];\n", k, (long long)mine / 2);
     else if (lanes > 0)
       tc_gpu_put(out, "  %s own%u[%lld];\n", type, k, (long long)mine);

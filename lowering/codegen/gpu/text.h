@@ -60,11 +60,6 @@ bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
 
 const char *tc_gpu_type(unsigned dtype);  // of a register
 const char *tc_gpu_memory_type(unsigned dtype);  // of an element in memory
-const char *tc_gpu_type_name(unsigned dtype);  // as helpers are called for it
-unsigned tc_gpu_bytes(unsigned dtype);
-bool tc_gpu_is_half(unsigned dtype);
-bool tc_gpu_is_float(unsigned dtype);
-bool tc_gpu_is_unsigned(unsigned dtype);
 
 // Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its own.
 bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);

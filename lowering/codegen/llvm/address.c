@@ -170,8 +170,8 @@ bool tc_llvm_is_of_outside(const tc_llvm_build *b, uint32_t at, uint32_t loop) {
 // ---- groups ----
 
 static unsigned element_bytes(const tc_nest *nest, const tc_ninst *inst) {
-  if (inst->op != TC_N_PREFETCH) return tc_llvm_memory_bytes(inst->dtype);
-  return tc_llvm_memory_bytes(inst->imm < nest->n_buf ? nest->buf_type[inst->imm] : nest->tile[inst->imm - nest->n_buf].dtype);
+  if (inst->op != TC_N_PREFETCH) return tc_kir_type_bytes(inst->dtype);
+  return tc_kir_type_bytes(inst->imm < nest->n_buf ? nest->buf_type[inst->imm] : nest->tile[inst->imm - nest->n_buf].dtype);
 }
 
 static bool same_terms(const sum *a, const sum *b) {

@@ -172,7 +172,7 @@ static LLVMValueRef i64_to_f64_odd(cast c, LLVMValueRef v) {
 
 static LLVMValueRef float_to_int(cast c, LLVMValueRef v, unsigned from, unsigned to) {
   LLVMTypeRef real = from == TC_F32 ? c.b->f32 : c.b->f64, type = tc_llvm_scalar_type(c.b, to);
-  unsigned bits = tc_llvm_memory_bytes(to) * 8;
+  unsigned bits = tc_kir_type_bytes(to) * 8;
   double low = to == TC_U8 ? 0 : -(double)(UINT64_C(1) << (bits - 1)), end = to == TC_U8 ? 256 : -low;  // the first value too large
   LLVMValueRef zero = tc_llvm_float(real, 0, c.lanes), lowest = tc_llvm_float(real, low, c.lanes);
   if (bits < 32 || (bits == 32 && from == TC_F64)) {  // the largest is a float, so clamp before
@@ -198,10 +198,6 @@ static LLVMValueRef int_to_float(cast c, LLVMValueRef v, unsigned from, unsigned
   LLVMTypeRef real = to == TC_F32 ? c.b->f32 : c.b->f64;
   if (from == TC_BOOL) return LLVMBuildSelect(c.at, v, tc_llvm_float(real, 1, c.lanes), tc_llvm_float(real, 0, c.lanes), "");
   return from == TC_U8 ? LLVMBuildUIToFP(c.at, v, wide(c, real), "") : LLVMBuildSIToFP(c.at, v, wide(c, real), "");
-}
-
-static bool is_float(unsigned dtype) {
-  return dtype == TC_F32 || dtype == TC_F64;
 }
 
 static bool is_half(unsigned dtype) {
@@ -234,12 +230,12 @@ LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v
   if (is_half(to)) return to_half(c, v, from, to);
   if (to == TC_BOOL) {
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
-    return is_float(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "") : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
+    return tc_kir_is_real(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "") : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
   }
-  if (is_float(from) && is_float(to)) return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
-  if (is_float(from)) return float_to_int(c, v, from, to);
-  if (is_float(to)) return int_to_float(c, v, from, to);
-  if (tc_llvm_memory_bytes(to) == tc_llvm_memory_bytes(from) && from != TC_BOOL) return v;  // I8 and U8
-  if (tc_llvm_memory_bytes(to) < tc_llvm_memory_bytes(from)) return LLVMBuildTrunc(c.at, v, type, "");
+  if (tc_kir_is_real(from) && tc_kir_is_real(to)) return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
+  if (tc_kir_is_real(from)) return float_to_int(c, v, from, to);
+  if (tc_kir_is_real(to)) return int_to_float(c, v, from, to);
+  if (tc_kir_type_bytes(to) == tc_kir_type_bytes(from) && from != TC_BOOL) return v;  // I8 and U8
+  if (tc_kir_type_bytes(to) < tc_kir_type_bytes(from)) return LLVMBuildTrunc(c.at, v, type, "");
   return from == TC_U8 || from == TC_BOOL ? LLVMBuildZExt(c.at, v, type, "") : LLVMBuildSExt(c.at, v, type, "");
 }

@@ -25,7 +25,7 @@ static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_
 }
 
 static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
-  return inst->lanes > 1 && (tc_llvm_memory_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
+  return inst->lanes > 1 && (tc_kir_type_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
 }
 
 static LLVMValueRef all_lanes(tc_llvm_build *b, unsigned lanes) {
@@ -179,7 +179,7 @@ static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
 
 static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
-  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, type);
   if (at.mask == NULL) {
@@ -196,11 +196,11 @@ static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
   if (!tc_llvm_can_gather(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
 }
 
 static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
-  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, LLVMTypeOf(v));
   if (at.mask != NULL)
@@ -222,7 +222,7 @@ static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef
   if (!tc_llvm_can_gather(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask}, 4);
+                           (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask}, 4);
 }
 
 static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p) {

@@ -14,7 +14,6 @@ LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype);
 LLVMTypeRef tc_llvm_memory_type(const tc_llvm_build *b, unsigned dtype);
 LLVMTypeRef tc_llvm_widen_type(LLVMTypeRef scalar, unsigned lanes);
 LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned lanes);
-unsigned tc_llvm_memory_bytes(unsigned dtype);
 // Repeats a scalar; a constant stays a constant.
 LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef scalar, unsigned lanes);
 LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes);
