@@ -1,5 +1,6 @@
-// Operations lane by lane. What takes more than one C expression, or an operand twice, is a helper function, printed before the kernel when first used.
-// The corner cases are those of lowering/kir/kir.h: integers wrap, nothing traps, NaN in MIN and MAX.
+// Operations lane by lane. What takes more than one C expression, or an operand twice, is a helper
+// function, printed before the kernel when first used. The corner cases are those of
+// lowering/kir/kir.h: integers wrap, nothing traps, NaN in MIN and MAX.
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
@@ -88,7 +89,8 @@ static tc_gpu_name saturating(tc_gpu_text *t, unsigned from, unsigned to, const 
   return tc_gpu_named("%s(%s)", f.text, x);
 }
 
-// Beyond 2^53 a whole number becomes a double with its last bits as one, so that rounding that again rounds once.
+// Beyond 2^53 a whole number becomes a double with its last bits as one, so that rounding that
+// again rounds once.
 static tc_gpu_name sticky_double(tc_gpu_text *t, const char *x) {
   if (tc_gpu_is_new(t, "tc_sticky_i64("))
     tc_gpu_put(&t->helpers,
@@ -135,7 +137,8 @@ static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned k) {
 
 // ---- floats ----
 
-// x 2^n in two steps of which the first is exact. n up to 63: by 2^(n + 64), which no n takes out of range, and 2^-64; else by halves of n.
+// x 2^n in two steps of which the first is exact. n up to 63: by 2^(n + 64), which no n takes out
+// of range, and 2^-64; else by halves of n.
 static tc_gpu_name scale(tc_gpu_text *t, bool is_small, const char *x, const char *n) {
   const char *f = is_small ? "tc_scale_small_f32" : "tc_scale_f32";
   const tc_gpu_name call = tc_gpu_named("%s(", f);

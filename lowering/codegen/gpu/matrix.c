@@ -1,4 +1,5 @@
-// Matrix instructions: fragments are values of so many lanes a thread, in words as the instruction wants them.
+// Matrix instructions: fragments are values of so many lanes a thread, in words as the instruction
+// wants them.
 #include "lowering/codegen/gpu/text.h"
 
 static void ldmatrix(tc_gpu_text *t, uint32_t at) {

@@ -1,6 +1,8 @@
-// Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4 bytes where their address is a multiple of that: known from
-// the address's own making, or asked in the kernel. Lanes under a mask go so, too, if all are on; else element by element.
-// Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through tc_load_nc only in buffers that the kernel does not write.
+// Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4
+// bytes where their address is a multiple of that: known from the address's own making, or asked in
+// the kernel. Lanes under a mask go so, too, if all are on; else element by element.
+// Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through
+// tc_load_nc only in buffers that the kernel does not write.
 #include "lowering/codegen/gpu/text.h"
 
 typedef struct access {
@@ -24,8 +26,9 @@ static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
   return tc_gpu_named(tc_gpu_is_of_lanes(t->nest, buffer) ? "own%d" : "tile%d", (int)tile);
 }
 
-// Pieces that save instructions, of an access with elements side by side whose first is a multiple of `multiple`. In a tile that is all there is to know of
-// it: rows may begin at multiples of 8 bytes.
+// Pieces that save instructions, of an access with elements side by side whose first is a multiple
+// of `multiple`. In a tile that is all there is to know of it: rows may begin at multiples of 8
+// bytes.
 static void choose_pieces(access *a, uint32_t multiple, bool tile) {
   const unsigned all = a->n * a->bytes, piece = all >= 16 ? tile && multiple == 8 / a->bytes ? 8 : 16 : all >= 4 ? all : 0;
   if (a->n == 1 || piece == 0) return;

@@ -1,8 +1,11 @@
-// The kernel as a whole: its head, which finds the group's units, the walk over the instructions, and the shape of a launch.
+// The kernel as a whole: its head, which finds the group's units, the walk over the instructions,
+// and the shape of a launch.
 //
-// Idea: the nest says every operation, address and order, so each instruction is a line or a few of C; loops and ifs are C's. What the nest leaves to the
-// printer are barriers (barrier.c), the width of accesses (memory.c) and the movement of lanes between threads (reduce.c).
-// Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal nests give the same text.
+// Idea: the nest says every operation, address and order, so each instruction is a line or a few of
+// C; loops and ifs are C's. What the nest leaves to the printer are barriers (barrier.c), the width
+// of accesses (memory.c) and the movement of lanes between threads (reduce.c).
+// Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal
+// nests give the same text.
 #include "lowering/codegen/gpu/print.h"
 
 #include <string.h>
@@ -12,7 +15,8 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-// Loops of at most so many turns are unrolled where a tile of lanes is read or written in them, so that it stays in registers.
+// Loops of at most so many turns are unrolled where a tile of lanes is read or written in them, so
+// that it stays in registers.
 #define MOST_TURNS 16
 // Loops whose turns have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
@@ -32,9 +36,10 @@ static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
   return false;
 }
 
-// A loop whose threads wait for each other in each turn stays one, and one whose turns are long: compilers that unroll it whole move the loads of all turns
-// before the first, for which there are no registers. The gradient of a 7x7 convolution's weights, four turns of 640 instructions: 836 bytes of stack on
-// gfx1100 by clang 19, and none with a quarter of the registers.
+// A loop whose threads wait for each other in each turn stays one, and one whose turns are long:
+// compilers that unroll it whole move the loads of all turns before the first, for which there are
+// no registers. The gradient of a 7x7 convolution's weights, four turns of 640 instructions: 836
+// bytes of stack on gfx1100 by clang 19, and none with a quarter of the registers.
 static bool is_rolled(const tc_gpu_text *t, uint32_t at) {
   const tc_ninst *inst = t->nest->inst;
   if (inst[inst[at].src[0]].op != TC_N_CONST || inst[inst[at].src[1]].op != TC_N_CONST) return false;
@@ -201,8 +206,9 @@ static size_t up(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by turns: then one barrier does for a reduction. In a cluster
-// what the block came to lies behind the parts of its warps.
+// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by
+// turns: then one barrier does for a reduction. In a cluster what the block came to lies behind the
+// parts of its warps.
 static void lay_out(tc_gpu_text *t) {
   const tc_nest *n = t->nest;
   size_t top = 0, space[2] = {0, 0};

@@ -1,7 +1,10 @@
-// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves go between threads first, those of other warps through
-// the block's memory, where every warp reads all parts and so comes to the same bits; and then within a thread. All get what the first thread comes to.
-// In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp, block, neighbour. So warps come first, then parts of a
-// warp, and of each block only what its neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
+// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves
+// go between threads first, those of other warps through the block's memory, where every warp reads
+// all parts and so comes to the same bits; and then within a thread. All get what the first thread
+// comes to.
+// In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp,
+// block, neighbour. So warps come first, then parts of a warp, and of each block only what its
+// neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
 // SHFL_XOR: between threads of a warp.
 #include <string.h>
 
@@ -15,7 +18,8 @@ static tc_gpu_name width_of(const tc_gpu_text *t) {
   return t->warp_only ? tc_gpu_named("%u", t->nest->threads) : tc_gpu_named("TC_WARP");
 }
 
-// A helper that moves a value between threads, by a distance d or from the first, 32 bits at a time.
+// A helper that moves a value between threads, by a distance d or from the first, 32 bits at a
+// time.
 static void need_move(tc_gpu_text *t, const char *name, const char *word, const char *arg, unsigned dtype) {
   const char *type = tc_gpu_type(dtype), *of = tc_type_name((tc_type)dtype);
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
@@ -33,7 +37,8 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
   }
 }
 
-// A helper that combines the parts of all warps for a thread's place in them, which lie TC_WARP apart.
+// A helper that combines the parts of all warps for a thread's place in them, which lie TC_WARP
+// apart.
 static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const unsigned threads = t->nest->threads / t->blocks;
@@ -42,7 +47,8 @@ static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);
-  for (unsigned half = threads / 2; half >= 32; half /= 2) {  // bounds are constants, so that p stays in registers
+  // Bounds are constants, so that p stays in registers.
+  for (unsigned half = threads / 2; half >= 32; half /= 2) {
     const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half), both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
     tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = %s;\n", half, both.text);
   }
@@ -91,7 +97,8 @@ static void need_of_block(tc_gpu_text *t, unsigned dtype) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *p, i32 rank) { return *(const %s *)tc_of_block(p, rank); }\n", type, call.text, type, type);
 }
 
-// What the neighbours of all blocks came to: a part of a warp has that of one block, or of two combined.
+// What the neighbours of all blocks came to: a part of a warp has that of one block, or of two
+// combined.
 static void across_blocks(tc_gpu_text *t, uint32_t at, unsigned n) {
   const tc_ninst *i = &t->nest->inst[at];
   const char *of = tc_type_name((tc_type)i->dtype);

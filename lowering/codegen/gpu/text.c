@@ -54,7 +54,8 @@ tc_gpu_name tc_gpu_named(const char *fmt, ...) {
   tc_gpu_name name;
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(name.text, sizeof name.text, fmt, args);  // names, casts and literals: their lengths are bounded
+  // Names, casts and literals: their lengths are bounded.
+  (void)vsnprintf(name.text, sizeof name.text, fmt, args);
   va_end(args);
   return name;
 }

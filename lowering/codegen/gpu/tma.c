@@ -1,4 +1,5 @@
-// Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is opened by a stage's boxes and awaited by every thread.
+// Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is
+// opened by a stage's boxes and awaited by every thread.
 #include "device/gpu.h"
 #include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/codegen/gpu/text.h"

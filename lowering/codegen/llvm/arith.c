@@ -1,4 +1,5 @@
-// Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes (wrapping, division by zero, NaN in MIN).
+// Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes
+// (wrapping, division by zero, NaN in MIN).
 #include "lowering/codegen/llvm/values.h"
 
 #include <string.h>
@@ -33,8 +34,9 @@ static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
   return true;
 }
 
-// Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats, which is exact: a quotient
-// that is not whole differs from the next whole number by at least 1 part in 2^n, more than the rounding error of a float wider than n bits.
+// Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats,
+// which is exact: a quotient that is not whole differs from the next whole number by at least 1
+// part in 2^n, more than the rounding error of a float wider than n bits.
 static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
   if (lanes == 1 || dtype == TC_I64) return tc_kir_is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
   LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes), wide = tc_llvm_widen_type(b->i32, lanes);
@@ -63,7 +65,8 @@ static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValue
     }
     LLVMValueRef safe = LLVMBuildSelect(b->b, bad, tc_llvm_int(type, 1, inst->lanes), y, "");
     q = safe_quotient(b, inst->dtype, inst->lanes, x, safe);
-    if (is_rem) return LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, safe, ""), "");  // x - x for 0 and -1
+    // X - x for 0 and -1.
+    if (is_rem) return LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, safe, ""), "");
     if (is_minus != NULL) q = LLVMBuildSelect(b->b, is_minus, LLVMBuildNeg(b->b, x, ""), q, "");
     return LLVMBuildSelect(b->b, is_zero, zero, q, "");
   }
@@ -111,10 +114,12 @@ static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMVa
   }
 }
 
-// x * 2^n in two steps, of which the first is exact: by 2^(n + 64) and 2^-64 where n is small, which reaches the denormals, else by 2^(n - 1) and 2.
+// x * 2^n in two steps, of which the first is exact: by 2^(n + 64) and 2^-64 where n is small,
+// which reaches the denormals, else by 2^(n - 1) and 2.
 static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
   LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes), real = tc_llvm_value_type(b, TC_F32, lanes);
-  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);  // 1.5 * 2^23: the sum's low bits hold n, and no others are left by the shift
+  // 1.5 * 2^23: the sum's low bits hold n, and no others are left by the shift.
+  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);
   LLVMValueRef bits = LLVMBuildBitCast(b->b, LLVMBuildFAdd(b->b, n, rounder, ""), whole, "");
   LLVMValueRef bias = tc_llvm_int(b->i32, (127 + 64) << 23, lanes), rest = tc_llvm_float(b->f32, 0x1p-64, lanes);
   if (!small) {  // by n's sign bit, which a blend takes without a compare
@@ -161,7 +166,8 @@ static LLVMValueRef dot_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef 
   return sum;
 }
 
-// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as depends on LLVM's version.
+// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as
+// depends on LLVM's version.
 static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
   const unsigned width = lanes < 16 ? lanes : 16;
   const char *name = width == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
@@ -237,8 +243,9 @@ LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst) {
     lane[2 * i + 1] = LLVMConstInt(b->i32, inst->lanes + from + i, 0);
   }
   LLVMValueRef v = LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(lane, inst->lanes), "");
-  // LLVM would try to combine it with the shuffles it is made of, and those with theirs, which finds nothing where a block is turned and took a tenth of the
-  // time of compiling a step of ResNet18. No instruction comes of a fence.
+  // LLVM would try to combine it with the shuffles it is made of, and those with theirs, which
+  // finds nothing where a block is turned and took a tenth of the time of compiling a step of
+  // ResNet18. No instruction comes of a fence.
   return tc_kir_is_real(inst->dtype) ? intrinsic1(b, "llvm.arithmetic.fence", &v, 1) : v;
 }
 
@@ -252,8 +259,8 @@ static void halve(tc_llvm_build *b, LLVMValueRef v, unsigned half, LLVMValueRef 
   for (int k = 0; k < 2; k++) out[k] = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(at[k], half), "");
 }
 
-// A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what was compared, and would be packed: so the registers of
-// wide ones are combined before that.
+// A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what
+// was compared, and would be packed: so the registers of wide ones are combined before that.
 static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, LLVMValueRef v) {
   bool all = op == TC_N_AND || op == TC_N_MIN;
   if (!all && op != TC_N_OR && op != TC_N_MAX) return NULL;
