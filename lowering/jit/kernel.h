@@ -12,10 +12,12 @@
 #include "lowering/jit/compile_queue.h"
 #include "lowering/kir/kir.h"
 #include "runtime/hash.h"
+#include "runtime/lru.h"
 
 struct tc_elf_code;
 
 typedef struct tc_kernel {
+  tc_lru_entry entry;  // of the cache; bytes: of key, interpreter and code, as it was kept
   _Atomic(tc_kernel_fn *) fn;
   const void *ctx;  // of fn: the kernel, or the interpreter's program; compiled code ignores it
   struct tc_kernel *general;  // runs in its place until it has code of its own; NULL: none
@@ -35,9 +37,6 @@ typedef struct tc_kernel {
   tc_gpu_code *gpu_code;  // of a GPU's kernel, which has no fn
   tc_gpu_shape gpu_shape;
   bool from_disk;  // and not compiled by this process
-  uint64_t used;
-  size_t bytes;  // of key, interpreter and code, as it was kept
-  struct tc_kernel *next;  // in its bucket
   char name[48];
 } tc_kernel;
 

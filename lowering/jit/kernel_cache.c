@@ -21,8 +21,6 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-#define N_BUCKETS 1024
-
 // Bytes of a row's text that are taken to compile as long as an instruction of a nest. NVRTC 13.0 takes 57 to 196 ms for 73 nests of two examples, of 384
 // instructions in the mean, and 29 to 495 ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of them, 1.03 times
 // what they would in the order of the times themselves; with 30 bytes 1.12 times, and with rows one by one behind the nests 3.2 times.
@@ -30,8 +28,7 @@
 
 static struct {
   pthread_mutex_t lock;
-  tc_kernel *bucket[N_BUCKETS];
-  size_t n, bytes;
+  tc_lru kernels;
   uint64_t clock, hits, misses, n_compiled;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 3)
@@ -167,44 +164,15 @@ static tc_status compile_all(making *list, uint32_t n) {
 
 // ---- the cache ----
 
-// pre: locked. Takes out the kernel that was not used for longest, if any; its reference is the caller's.
-static tc_kernel *evict_locked(void) {
-  tc_kernel **oldest = NULL;
-  for (int b = 0; b < N_BUCKETS; b++)
-    for (tc_kernel **k = &self.bucket[b]; *k; k = &(*k)->next)
-      if (!oldest || (*k)->used < (*oldest)->used) oldest = k;
-  if (!oldest) return NULL;
-  tc_kernel *k = *oldest;
-  *oldest = k->next;
-  self.n--, self.bytes -= k->bytes;
-  return k;
-}
-
-// pre: locked. Kernels are kept by number and by bytes; the latest one always.
-static bool are_too_many(void) {
-  const tc_options *o = tc_options_get();
-  return self.n > (size_t)TC_MAX_OF(o->kernel_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->kernel_cache_bytes);
-}
-
-// pre: locked. Takes out kernels that were not used for long until the rest may be kept: a list of references, by next.
-static tc_kernel *evict_all_locked(void) {
-  tc_kernel *gone = NULL;
-  while (are_too_many()) {
-    tc_kernel *k = evict_locked();
-    k->next = gone, gone = k;
-  }
-  return gone;
-}
-
 static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
   return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0;
 }
 
 // pre: locked.
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
-  tc_kernel *k = self.bucket[hash.lo % N_BUCKETS];
-  for (; k && !is_kernel(k, hash, key, bytes, gpu); k = k->next) tc_count(TC_PASS_KERNELS, 1);
-  return k;
+  tc_lru_entry *e = tc_lru_first(&self.kernels, hash.lo);
+  for (; e && !is_kernel((tc_kernel *)e, hash, key, bytes, gpu); e = e->next) tc_count(TC_PASS_KERNELS, 1);
+  return (tc_kernel *)e;
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
@@ -220,7 +188,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
   }
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
-    k->used = ++self.clock;
+    k->entry.used = ++self.clock;
     self.hits++;
   }
   pthread_mutex_unlock(&self.lock);
@@ -239,7 +207,9 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
 
 // Puts one that was made into the cache, unless another thread was faster.
 static void add(const making *m, uint32_t *compiled) {
-  tc_kernel *k = m->k, *gone = NULL;
+  const tc_options *o = tc_options_get();
+  tc_kernel *k = m->k;
+  tc_lru_entry *gone = NULL;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
               : k->general ? "general"
@@ -249,24 +219,21 @@ static void add(const making *m, uint32_t *compiled) {
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->general;
   *compiled += is_new;
-  k->bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
+  k->entry.bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += is_new;
-  k->used = ++self.clock;
+  k->entry.used = ++self.clock;
   bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
   if (added) {
-    k->next = self.bucket[k->hash.lo % N_BUCKETS];
-    self.bucket[k->hash.lo % N_BUCKETS] = k;
-    self.n++, self.bytes += k->bytes;
-    gone = evict_all_locked();
+    tc_lru_add(&self.kernels, &k->entry, k->hash.lo);
+    gone = tc_lru_evict(&self.kernels, (size_t)TC_MAX_OF(o->kernel_cache, 1), (size_t)o->kernel_cache_bytes);
   }
   pthread_mutex_unlock(&self.lock);
   if (!added) tc_kernel_release(k);
-  while (gone) {
-    tc_kernel *next = gone->next;
-    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
-    tc_kernel_release(gone);
-    gone = next;
+  for (tc_lru_entry *next; gone; gone = next) {
+    next = gone->next;
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", ((tc_kernel *)gone)->name);
+    tc_kernel_release((tc_kernel *)gone);
   }
 }
 
@@ -414,15 +381,18 @@ void tc_kernel_compile(tc_kernel *k) {
 
 void tc_kernel_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
-  while (self.n) tc_kernel_release(evict_locked());
+  for (tc_lru_entry *e = tc_lru_take_all(&self.kernels), *next; e; e = next) {
+    next = e->next;
+    tc_kernel_release((tc_kernel *)e);
+  }
   pthread_mutex_unlock(&self.lock);
   tc_family_clear();
 }
 
 void tc_kernel_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
-  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.n;
-  info->kernel_bytes = self.bytes;
+  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.kernels.n;
+  info->kernel_bytes = self.kernels.bytes;
   pthread_mutex_unlock(&self.lock);
 }
 
