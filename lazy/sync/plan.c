@@ -279,6 +279,10 @@ tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
   return TC_OK;
 }
 
+tc_status tc_plan_launch_alone(const tc_plan *p, void *const *leaf, void *const *out) {
+  return tc_lowering.launch(p, leaf, out, NULL, NULL, NULL, NULL);
+}
+
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out) {
   *out = NULL;
   const tc_rec *r = tc_plan_rec(p, node);

@@ -81,6 +81,8 @@ void tc_plan_forget(tc_trace *t, tc_plan *gone);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
+// Launches such a plan on these operands, outside any sync: leaf and out hold pointers to memory of its device.
+tc_status tc_plan_launch_alone(const tc_plan *p, void *const *leaf, void *const *out);
 
 // The plan of a run of two records, which is never launched: a leaf, and its value in another memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);

@@ -33,7 +33,7 @@ typedef struct trial {
 
 static tc_status run(void *arg) {
   trial *t = arg;
-  return tc_lowering.launch(t->plan, t->leaf, &t->out, NULL, NULL, NULL, NULL);
+  return tc_plan_launch_alone(t->plan, t->leaf, &t->out);
 }
 
 // By this call, or generated. 0: it failed, or a call does not repeat its results.
