@@ -6,8 +6,6 @@
 //   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
 // Against a product of windows by weights (expand_conv.c) there is no padded image, and no result to be moved to channels first.
 // Order: as of that product, one chain over (kh, kw, c) from zero.
-#include "lowering/emit/conv/direct.h"
-
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
