@@ -231,8 +231,8 @@ int tc_ex_lanes_for(int64_t n);
 void tc_ex_set_threads(tc_ex *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
 int tc_ex_lanes_of_work(const tc_ex *s);
-// The loop over the units of the call: rows of A and K0 by `blocks` blocks of lanes of K. Enters the
-// present row and block. inner: extent of K within a block's row; 0: lanes are not along K.
+// The loop over the units of the call: rows of A and K0 by `blocks` blocks of lanes of K. Enters
+// the present row and block. inner: extent of K within a row; 0: lanes are not along K.
 void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----

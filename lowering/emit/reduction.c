@@ -302,7 +302,7 @@ static int begin_folds(tc_ex *s, uint8_t d, tc_fold *folds) {
 }
 
 // The passes of one row (ROW) or one block of columns (COL), then what is left of the folds.
-static void row(tc_ex *s) {
+static void emit_row(tc_ex *s) {
   for (uint8_t d = 0; d <= deepest(s) && s->st == TC_OK; d++) {
     tc_fold folds[MAX_FOLDS];
     reduced_values(s, d);
@@ -436,7 +436,7 @@ void tc_emitter_reduction(tc_ex *s, const tc_emit_request *r) {
   if (at_once)
     rows_of_columns(s, at_once);
   else
-    row(s);
+    emit_row(s);
   tc_ex_end_loop(s);
   s->held = NULL;
   s->x->extent = s->gp->a * k0 * blocks;
@@ -480,7 +480,7 @@ void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);
   s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, part)), 1);
-  row(s);
+  emit_row(s);
   tc_ex_end_loop(s);
   s->at[TC_RANGE_A] = first;
   over_columns(s, true);

@@ -3,7 +3,7 @@
 //
 // In: the vectors of the right side at that step, and how an element of the left side is loaded.
 // Out: instructions on the sums, which are variables.
-// Each emitter has its own loop over k, first values of the sums, and epilogue (README.md says why).
+// Each emitter has a loop over k, first values of the sums, and an epilogue of its own (README.md).
 #ifndef TC_LOWERING_EMIT_REGISTER_BLOCK_H
 #define TC_LOWERING_EMIT_REGISTER_BLOCK_H
 

@@ -1,6 +1,6 @@
-// Short names for the instructions that kernels with loops of their own are made of, so that an
-// address reads like its formula. Included by emit/matmul/matmul_types.h, winograd_tile.h, direct.c,
-// operands.h and gpu/ only. Failures stick in s, as builder.h says.
+// Short names for the instructions of kernels with loops of their own, so that an address reads like
+// its formula. Included by matmul/, attention/, conv/ and gpu/ only.
+// Always: failures stick in s, as builder.h says.
 #ifndef TC_LOWERING_EMIT_SHORTHAND_H
 #define TC_LOWERING_EMIT_SHORTHAND_H
 

@@ -18,7 +18,7 @@ static tc_index *position_of_level(tc_ex *s, bool of_operand) {
 
 // ---- made of its operands ----
 
-static tc_val operand(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
+static tc_val operand_value(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
   if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_ex_value_kept(s, s->g->node[n].in[k], at);
@@ -34,7 +34,7 @@ static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, 
 }
 
 // The value of node n at idx where cond holds; masked loads elsewhere.
-static tc_val guarded(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
+static tc_val guarded_value(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
   if (cond != TC_NONE) s->cond = tc_ex_both(s, outer, cond);
   tc_val v = tc_ex_value_kept(s, n, idx);
@@ -42,7 +42,7 @@ static tc_val guarded(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
   return v;
 }
 
-static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val pad_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   tc_val c = TC_NONE;
   if (!at) return 0;
@@ -53,13 +53,13 @@ static tc_val pad(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     at[i].base -= lo;
     c = in_range(s, &at[i], from->dim[i], lo > 0, hi > 0, c);
   }
-  tc_val v = guarded(s, x->in[0], at, c);
+  tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
   tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
   return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
 }
 
-static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   int axis = (int)x->attr[0];
   int64_t end = x->shape->d.dim[axis];
   tc_val v = TC_NONE;
@@ -72,14 +72,14 @@ static tc_val cat(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     if (n == 0) continue;
     at[axis].base -= end;
     tc_val c = in_range(s, &at[axis], n, end > 0, end + n < x->shape->d.dim[axis], TC_NONE);
-    tc_val piece = guarded(s, x->in[k], at, c);
+    tc_val piece = guarded_value(s, x->in[k], at, c);
     v = v == TC_NONE || c == TC_NONE ? piece : tc_emit_select(&s->e, c, piece, v);
   }
   return v;
 }
 
 // Unit steps only: others are external.
-static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   const tc_dims *d = &s->g->node[x->in[1]].shape->d;
   tc_val c = TC_NONE;
@@ -91,7 +91,7 @@ static tc_val write_slice(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     if (!tc_ix_add_term(&at[i], start)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
     c = in_range(s, &at[i], d->dim[i], true, true, c);
   }
-  tc_val old = tc_ex_value_kept(s, x->in[0], idx), v = guarded(s, x->in[1], at, c);
+  tc_val old = tc_ex_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
   return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, old);
 }
 
@@ -102,7 +102,7 @@ static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_
   return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_i64(s, extent)), v);
 }
 
-static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   const tc_dims *d = &s->g->node[x->in[0]].shape->d, *di = &s->g->node[x->in[1]].shape->d;
   int axis = (int)x->attr[0];
   tc_index *at = position_of_level(s, true);
@@ -121,7 +121,7 @@ static tc_val gather(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   return tc_ex_value_kept(s, x->in[0], at);
 }
 
-static __attribute__((noinline)) tc_val iota(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static __attribute__((noinline)) tc_val iota_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
@@ -179,17 +179,17 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   const tc_gnode *x = &s->g->node[n];
   switch (x->op) {
     case TC_OP_FULL: return tc_ex_rounded(s, tc_ex_argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
-    case TC_OP_IOTA: return iota(s, x, idx);
+    case TC_OP_IOTA: return iota_value(s, x, idx);
     case TC_OP_RAND:
     case TC_OP_RANDN:
     case TC_OP_RANDINT: return random_value(s, x, idx);
-    case TC_OP_PAD: return pad(s, x, idx);
-    case TC_OP_CAT: return cat(s, x, idx);
-    case TC_OP_WRITE_SLICE: return write_slice(s, x, idx);
+    case TC_OP_PAD: return pad_value(s, x, idx);
+    case TC_OP_CAT: return cat_value(s, x, idx);
+    case TC_OP_WRITE_SLICE: return slice_value(s, x, idx);
     case TC_OP_GATHER:
-    case TC_OP_INDEX_SELECT: return gather(s, x, idx);
+    case TC_OP_INDEX_SELECT: return gathered_value(s, x, idx);
     case TC_OP_CAST: {
-      tc_val v = operand(s, n, 0, idx);
+      tc_val v = operand_value(s, n, 0, idx);
       if (x->type == TC_F16 || x->type == TC_BF16) {
         if (s->st == TC_OK && tc_emit_type(&s->e, v) == TC_BOOL) v = tc_emit_cast(&s->e, v, TC_I32);
         return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, x->type), TC_F32);
@@ -198,9 +198,9 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
     }
     default: break;
   }
-  if (tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT) return operand(s, n, 0, idx);
+  if (tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT) return operand_value(s, n, 0, idx);
   tc_val v[3] = {0, 0, 0};
-  for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand(s, n, k, idx);
+  for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
   if (s->st != TC_OK) return 0;
   if (x->op == TC_OP_POLYGAMMA) v[1] = tc_emit_const_f(&s->e, TC_F64, (double)x->attr[0]);
   tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
@@ -295,7 +295,7 @@ static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
 
 // Element idx of n from memory, where it is m. One load an iteration: a later one could meet what
 // the kernel itself has written in place.
-static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) tc_val loaded_value(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
   tc_held_row *held = held_of(s, m);
@@ -316,7 +316,7 @@ tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   m = tc_group_root(s->gr, m);
   bool ours = tc_ex_in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
-  if (!ours) return loaded(s, m, n, idx);
+  if (!ours) return loaded_value(s, m, n, idx);
   return is_own_member(s, m, n, idx) ? tc_ex_member(s, m) : 0;
 }
 

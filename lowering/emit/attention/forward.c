@@ -60,7 +60,7 @@ static bool goes_by_pairs(const tc_att *p, const tc_isa *isa) {
   return may && p->vector == TC_ATT_PAIRED && p->e >= TC_ATT_PAIRED && p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
 }
 
-static void choose_blocks(tc_att *p) {
+static void choose_key_blocks(tc_att *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
   bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
@@ -151,7 +151,7 @@ static tc_val in_steps(tc_att *p, tc_val keys) {
 
 // Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much
 // what came before shrinks. Rows go side by side: none waits for another's chain.
-static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
+static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   int n = (int)p->rows;
   tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], wide[TC_ATT_ROWS], before[TC_ATT_ROWS],
@@ -378,7 +378,7 @@ static void forward_tile(forward *f, tc_val row) {
   else
     make_scores(f, queries, top, count, &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
-  softmax(f, row, count, &next);
+  softmax_of_tile(f, row, count, &next);
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, TC_ATT_STEP);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
@@ -483,7 +483,7 @@ void tc_emitter_attention(tc_ex *s, const tc_emit_request *r) {
   (void)r;
   tc_att at = {.s = s}, *p = &at;
   if (!tc_att_take(p)) return;
-  choose_blocks(p);
+  choose_key_blocks(p);
   s->lanes = p->lanes, s->vector = -1;
   if (p->backward)
     tc_att_backward(p);

@@ -73,7 +73,7 @@ static void stage_zeros(direct *x, tc_val to) {
 }
 
 // The rows of the image that rows y0 to y1 of windows see.
-static void stage(direct *x, tc_val y0, tc_val y1) {
+static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
   tc_val many = add(x->s, times(x->s, bin(x->s, TC_N_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
@@ -90,7 +90,7 @@ static void stage(direct *x, tc_val y0, tc_val y1) {
 }
 
 // Output first + i, or the last one where there are not so many.
-static tc_val output(direct *x, tc_val first, int i) {
+static tc_val output_number(direct *x, tc_val first, int i) {
   tc_val o = add(x->s, first, i64(x->s, i));
   return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
 }
@@ -108,10 +108,10 @@ static tc_val load_lhs(void *of, int row) {
 }
 
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
-static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
+static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
   tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) {
-    weight[i] = add(x->s, x->weight_at, times(x->s, output(x, first, i), x->weight.stride[0]));
+    weight[i] = add(x->s, x->weight_at, times(x->s, output_number(x, first, i), x->weight.stride[0]));
     acc[i] = tc_emit_var(E, zero);
   }
   tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
@@ -127,7 +127,7 @@ static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
   end(x->s);
 }
 
-static void finish(direct *x, tc_val first, const tc_val *acc) {
+static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
   tc_ex *s = x->s;
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
@@ -142,17 +142,17 @@ static void finish(direct *x, tc_val first, const tc_val *acc) {
   }
 }
 
-static void unit(direct *x, tc_val y0, tc_val y1) {
+static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   tc_ex *s = x->s;
   tc_val acc[32];
-  stage(x, y0, y1);
+  stage_rows(x, y0, y1);
   tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
          column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
   s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
   s->mask = TC_NONE;
   if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
-  multiply(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
-  finish(x, first, acc);
+  multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  finish_outputs(x, first, acc);
   end(x->s);
   end(x->s);
   end(x->s);
@@ -166,7 +166,7 @@ static double cost(const direct *x, int lanes, int rows, int vector) {
   return each * (double)(tc_ceil_div(x->o, rows) * tc_ceil_div(x->q, lanes));
 }
 
-static void choose_blocks(direct *x) {
+static void choose_direct_blocks(direct *x) {
   const tc_isa *isa = tc_compiler_isa();
   int64_t size = (int64_t)tc_type_bytes(x->type);
   int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
@@ -196,7 +196,7 @@ void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
   }
   x->p = (int64_t)n->attr[4], x->q = (int64_t)n->attr[5];
   if (!tc_operand4_find(s, node, 0, &x->image) || !tc_operand4_find(s, node, 1, &x->weight)) return;
-  choose_blocks(x);
+  choose_direct_blocks(x);
   x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
@@ -205,7 +205,7 @@ void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
   x->weight_at = tc_ex_base(s, &x->weight.base);
-  unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
+  make_unit_of_rows(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;

@@ -43,7 +43,7 @@ static int64_t share_of(const winograd *x) {
   return tc_ceil_div(x->panel, x->padded / x->product.rows * (x->panel / x->product.lanes));
 }
 
-static void multiply(winograd *x, tc_val panel) {
+static void multiply_places(winograd *x, tc_val panel) {
   int64_t places = wplaces(&x->by);
   tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
   tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
@@ -87,12 +87,12 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   end(x->s);
 }
 
-static void unit(winograd *x, tc_val block, tc_val first_panel) {
+static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   tc_ex *s = x->s;
   tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_N_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_val panel = loop(x->s, first_panel, bin(x->s, TC_N_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
-  multiply(x, panel);
+  multiply_places(x, panel);
   s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
   if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
@@ -112,7 +112,7 @@ static int choose_rows(int64_t n, int most) {
   return best;
 }
 
-static void choose_blocks(winograd *x) {
+static void choose_winograd_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
@@ -141,7 +141,7 @@ void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
   if (!tc_wsource_find(s, node, 0, &x->image)) return;
   x->weight = tc_ex_buffer(s, n->in[1]);
   s->x->same &= ~(UINT64_C(1) << x->weight);
-  choose_blocks(x);
+  choose_winograd_blocks(x);
   int64_t places = wplaces(&x->by);
   x->image.tile = tc_ex_tile(s, TC_F32, places * x->image.place);
   x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
@@ -155,7 +155,7 @@ void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image.from = tc_ex_base(s, &x->image.in.base);
-  unit(x, block, times(s, column, x->panels));
+  make_unit_of_tiles(x, block, times(s, column, x->panels));
   s->mask = TC_NONE;
   end(s);
   s->x->extent = blocks * columns;

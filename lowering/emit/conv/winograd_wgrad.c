@@ -34,7 +34,7 @@ typedef struct gradient {
 
 // ---- one unit ----
 
-static void multiply(gradient *x, tc_val n) {
+static void multiply_channels(gradient *x, tc_val n) {
   tc_ex *s = x->s;
   tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
   tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
@@ -45,7 +45,7 @@ static void multiply(gradient *x, tc_val n) {
   end(s);
 }
 
-static void clear_sums(gradient *x) {
+static void clear_places(gradient *x) {
   tc_ex *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
   store(s, x->product.sums, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
@@ -88,16 +88,16 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   end(s);
 }
 
-static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
+static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
   x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
-  if (!x->once) clear_sums(x);
+  if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
-  multiply(x, sub(s, last, first));
+  multiply_channels(x, sub(s, last, first));
   if (!x->once) end(s);
   tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
   write_taps(x, channel, output, some);
@@ -126,7 +126,7 @@ static void choose_unit(gradient *x) {
   x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
 }
 
-static void choose_blocks(gradient *x) {
+static void choose_wgrad_blocks(gradient *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   choose_unit(x);
@@ -154,7 +154,7 @@ void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
   if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
   x->c = x->image.channels, x->o = x->result.channels;
   x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
-  choose_blocks(x);
+  choose_wgrad_blocks(x);
   x->image.channels = x->channels, x->result.channels = x->outputs;
   x->image.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
   x->result.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
@@ -168,7 +168,7 @@ void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
   s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
-  unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
+  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
   s->x->work = tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);

@@ -45,7 +45,7 @@ static bool sees_all(const tc_flash *p) {
 }
 
 // Which threads' row sees the key of element c, edge keys of the chunk being seen.
-static tc_val sees(tc_flash *p, tc_val edge, int c) {
+static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
   return bin(p->at.s, TC_N_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
 }
 
@@ -61,7 +61,7 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
     tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
-      tc_val seen = sees_all(p) ? TC_NONE : sees(p, edge, c);
+      tc_val seen = sees_all(p) ? TC_NONE : sees_element(p, edge, c);
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
       if (seen != TC_NONE) *w = tc_emit_select(&s->e, seen, *w, number(&p->at, -INFINITY));
     }
@@ -80,14 +80,14 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val w = v[i * p->each + c];
-      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees(p, edge, c), w, number(&p->at, -INFINITY)));
+      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees_element(p, edge, c), w, number(&p->at, -INFINITY)));
     }
   }
   end_if(p->at.s);
 }
 
 // Scores to weights; what the mix so far shrinks by.
-static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
+static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -125,7 +125,7 @@ static void forward_chunks(forward *f) {
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
   p->way->product(p, &f->q, &f->k, zero, v);
-  softmax(f, k0, v, shrink);
+  softmax_of_chunk(f, k0, v, shrink);
   tc_flash_wait(p, copies && mixes);
   if (mixes) tc_flash_land(p, &f->v);
   tc_flash_fill_some(p, &f->k, next, f->stop, zero);
@@ -150,7 +150,7 @@ static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
 // Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees
 // nothing, so that exp(-inf - 0) is what it weighs. Of a part the greatest score and the sum
 // itself.
-static void store_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
+static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -180,10 +180,10 @@ static void finish_forward(forward *f, tc_val head) {
     if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
-  if (a->lse != TC_NONE) store_lse(f, head, sum, none, there);
+  if (a->lse != TC_NONE) store_chunk_lse(f, head, sum, none, there);
 }
 
-static void forward_unit(forward *f, tc_val unit) {
+static void forward_block(forward *f, tc_val unit) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -210,7 +210,7 @@ static void forward_unit(forward *f, tc_val unit) {
   finish_forward(f, head);
 }
 
-static void forward_kernel(tc_flash *p) {
+static void flash_forward(tc_flash *p) {
   forward f = {.p = p};
   tc_ex *s = p->at.s;
   int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
@@ -222,12 +222,12 @@ static void forward_kernel(tc_flash *p) {
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
   if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v), tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  forward_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
+  forward_block(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
   end(s);
 }
 
 // By the operands' type and the device alone.
-static const tc_flash_way *way_of(const tc_flash *p) {
+static const tc_flash_way *flash_way_of(const tc_flash *p) {
   bool halves = (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
   if (!halves) return &tc_flash_simt;
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
@@ -237,11 +237,11 @@ void tc_emitter_gpu_attention(tc_ex *s, const tc_emit_request *r) {
   tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;
-  p->way = way_of(p);
+  p->way = flash_way_of(p);
   if (p->at.backward)
     tc_flash_backward(p);
   else
-    forward_kernel(p);
+    flash_forward(p);
   double pairs = (double)(p->at.n * p->at.hq * p->at.l) * (double)p->at.keys * (p->at.causal && !p->at.has_length ? 0.5 : 1);
   s->x->work = pairs * (double)(p->at.e + p->at.ev) * (p->at.backward ? 5 : 2) / 1e4 + 1000;
 }

@@ -22,13 +22,14 @@ static bool is_held(const tc_flash *p, int products, int64_t columns) {
 }
 
 // The cut that was asked for, if one was.
-static bool is_given(const tc_cut *given, const tc_flash_cut *cut) {
+static bool is_given_flash(const tc_cut *given, const tc_flash_cut *cut) {
   return !given || (given->of[TC_CUT_ROWS] == cut->rows && (given->of[TC_CUT_LANES] < 0 || given->of[TC_CUT_LANES] == cut->held));
 }
 
 // Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
 // more where they are few for what is read.
-static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns, const tc_cut *given) {
+static bool choose_flash_cut(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns,
+                             const tc_cut *given) {
   const tc_flash_cut *all = p->way->cut, *best = NULL;
   double least_time = 0;
   for (int i = 0; i < p->way->n_cuts; i++) {
@@ -36,7 +37,7 @@ static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, i
     double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->cut.rows), TC_MAX_OF(p->at.s->target->processors, 1));
     double time = waves * p->cut.rows / p->cut.speed;
     bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, products, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
-    if (!fits || !is_given(given, &all[i]) || (best && time >= least_time)) continue;
+    if (!fits || !is_given_flash(given, &all[i]) || (best && time >= least_time)) continue;
     best = &all[i], least_time = time;
   }
   if (best) take_cut(p, best), (void)tiles(p, of);
@@ -50,10 +51,10 @@ static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t he
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
-    if (!choose(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    if (p->asked) return choose(p, tiles, of, heads, rows, products, columns, p->asked);
-    return !tc_gemm_asked(&asked) || choose(p, tiles, of, heads, rows, products, columns, &asked) ||
-           choose(p, tiles, of, heads, rows, products, columns, NULL);
+    if (!choose_flash_cut(p, tiles, of, heads, rows, products, columns, NULL)) continue;
+    if (p->asked) return choose_flash_cut(p, tiles, of, heads, rows, products, columns, p->asked);
+    return !tc_gemm_asked(&asked) || choose_flash_cut(p, tiles, of, heads, rows, products, columns, &asked) ||
+           choose_flash_cut(p, tiles, of, heads, rows, products, columns, NULL);
   }
   return false;
 }

@@ -30,7 +30,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
   return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
 }
 
-static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   int held = p->cut.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
@@ -47,7 +47,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
     for (int c = 0; c < p->each; c++) v[i * p->each + c] = pick(p, sum[i * tiles + c / EACH], c % EACH);
 }
 
-static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   int held = p->cut.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
@@ -76,5 +76,5 @@ const tc_flash_way tc_flash_mfma = {.cut = cuts,
                                     .sums_bytes = 64,
                                     .each = EACH,
                                     .of_rows = 1,
-                                    .product = product,
-                                    .add = add_weighted};
+                                    .product = product_in_waves,
+                                    .add = add_weighted_in_waves};

@@ -35,7 +35,7 @@ static places places_of(tc_flash *p) {
                   times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
 }
 
-static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = p->chunk / 8;
@@ -55,7 +55,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
       v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
-static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = x->n / tiles;
@@ -89,5 +89,5 @@ const tc_flash_way tc_flash_mma = {.cut = cuts,
                                    .sums_bytes = 8,
                                    .each = 4,
                                    .of_rows = 2,
-                                   .product = product,
-                                   .add = add_weighted};
+                                   .product = product_in_warps,
+                                   .add = add_weighted_in_warps};

@@ -35,19 +35,19 @@ bool tc_gemm_narrow_fits(const tc_gemm *p) {
 }
 
 // The operand at lines and steps that are bound, in the accumulators' type.
-static tc_val value(narrow *w, const tc_gemm_side *x) {
+static tc_val line_value(narrow *w, const tc_gemm_side *x) {
   tc_ex *s = w->p->s;
   return tc_emit_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
 }
 
-static tc_val zeros(narrow *w, int lanes) {
+static tc_val zero_sums(narrow *w, int lanes) {
   return tc_emit_splat(&w->p->s->e, tc_emit_const_f(&w->p->s->e, w->p->acc, 0), lanes);
 }
 
 // What is made where k has ended is not added.
 static tc_val kept(narrow *w, tc_val v) {
   tc_ex *s = w->p->s;
-  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zeros(w, tc_emit_lanes(&s->e, v)));
+  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zero_sums(w, tc_emit_lanes(&s->e, v)));
 }
 
 // The first of the unit's lines.
@@ -59,7 +59,7 @@ static tc_val first_line(narrow *w, tc_val unit) {
   return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_N_REM, unit, i64(p->s, units)), w->lines);
 }
 
-static void finish(narrow *w, tc_val sum) {
+static void finish_line(narrow *w, tc_val sum) {
   tc_ex *s = w->p->s;
   tc_ex_enter(s);
   tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
@@ -72,8 +72,8 @@ static void finish(narrow *w, tc_val sum) {
 // Variables for n sums, and for what their chains add up to, if there are several: else the same.
 static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
   for (int i = 0; i < n; i++) {
-    sum[i] = tc_emit_var(&w->p->s->e, zeros(w, lanes));
-    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zeros(w, lanes)) : sum[i];
+    sum[i] = tc_emit_var(&w->p->s->e, zero_sums(w, lanes));
+    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zero_sums(w, lanes)) : sum[i];
   }
 }
 
@@ -110,13 +110,13 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    few[i] = kept(w, tc_emit_splat(&s->e, value(w, w->few), s->lanes));
+    few[i] = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), s->lanes));
   }
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
-    tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+    tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
         tc_emit_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
@@ -132,7 +132,7 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
     if (some) begin_if(s, bin(s, TC_N_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+      finish_line(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
     }
     if (some) end_if(s);
   }
@@ -174,11 +174,11 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = tc_ex_both(s, here, inside);
-  tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+  tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    tc_val few = kept(w, tc_emit_splat(&s->e, value(w, w->few), THREADS));
+    tc_val few = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), THREADS));
     tc_emit_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
   }
   s->mask = TC_NONE;
@@ -208,7 +208,7 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
     if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
-    finish(w, sum);
+    finish_line(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
   s->threads.run = 0, s->lanes = 1, s->vector = -1;

@@ -13,7 +13,7 @@
 
 #define TOGETHER 8  // rows of tiles that neighbouring units work down, so that few columns are in use
 
-static bool find_product(tc_gemm *p) {
+static bool find_gemm(tc_gemm *p) {
   tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
@@ -38,7 +38,7 @@ static void enter_unit(tc_gemm *p, tc_val unit) {
   p->column = s->at[TC_RANGE_K] = times(s, bin(s, TC_N_DIV, in, height), p->by.columns);
 }
 
-static void make_tiles(tc_gemm *p) {
+static void make_gemm_tiles(tc_gemm *p) {
   tc_gemm_side *side[2] = {&p->a, &p->b};
   for (int i = 0; i < 2; i++) {
     tc_gemm_side *x = side[i];
@@ -61,21 +61,21 @@ static const multiplier ways[] = {
 
 // By the operands' type and the device alone, but where four warps may work together: by shape, and
 // how the operands lie.
-static tc_gemm_way way_of(tc_gemm *p) {
+static tc_gemm_way gemm_way_of(tc_gemm *p) {
   tc_type type = tc_gemm_type_of(p, &p->a);
   if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0) return TC_GEMM_SIMT;
   if (tc_gemm_wgmma_fits(p)) return TC_GEMM_WGMMA;
   return p->s->target->mma ? TC_GEMM_MMA : p->s->target->mfma ? TC_GEMM_MFMA : TC_GEMM_SIMT;
 }
 
-static void tiled(tc_gemm *p) {
+static void emit_tiles(tc_gemm *p) {
   tc_ex *s = p->s;
-  p->way = way_of(p);
+  p->way = gemm_way_of(p);
   if (!ways[p->way].plan(p)) {
     tc_ex_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
     return;
   }
-  make_tiles(p);
+  make_gemm_tiles(p);
   s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
   p->thread = tc_ex_numbers(s, TC_I64, p->threads);
   enter_unit(p, tc_ex_begin_units(s));
@@ -86,13 +86,13 @@ static void tiled(tc_gemm *p) {
 
 void tc_emitter_gpu_matmul(tc_ex *s, const tc_emit_request *r) {
   tc_gemm whole = {.s = s, .node = r->node, .asked = r->cut}, *p = &whole;
-  if (!find_product(p)) return;
+  if (!find_gemm(p)) return;
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_ex_preload(s);
   if (tc_gemm_narrow_fits(p))
     tc_gemm_narrow(p);
   else
-    tiled(p);
+    emit_tiles(p);
   s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / 1e4 + 1000;
 }

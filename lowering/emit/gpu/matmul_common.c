@@ -66,7 +66,7 @@ static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
 }
 
-static bool is_given(const tc_cut *given, const tc_gemm_cut *c) {
+static bool is_given_gemm(const tc_cut *given, const tc_gemm_cut *c) {
   int64_t rows = given ? given->of[TC_CUT_ROWS] : -1, columns = given ? given->of[TC_CUT_LANES] : -1;
   return (rows < 0 || rows == c->rows) && (columns < 0 || columns == c->columns);
 }
@@ -83,13 +83,13 @@ static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
 // and more where they are few for what is read.
-static const tc_gemm_cut *choose(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
+static const tc_gemm_cut *choose_gemm_cut(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
   const tc_gemm_cut *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
+    if (!is_given_gemm(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
         shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least))
       continue;
     best = &cut[i], least = time;
@@ -107,8 +107,8 @@ bool tc_gemm_asked(tc_cut *out) {
 
 const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
   tc_cut given;
-  const tc_gemm_cut *best = !p->asked && tc_gemm_asked(&given) ? choose(p, cut, n, &given) : NULL;
-  return best ? best : choose(p, cut, n, p->asked);
+  const tc_gemm_cut *best = !p->asked && tc_gemm_asked(&given) ? choose_gemm_cut(p, cut, n, &given) : NULL;
+  return best ? best : choose_gemm_cut(p, cut, n, p->asked);
 }
 
 // ---- what follows ----

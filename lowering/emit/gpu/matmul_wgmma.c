@@ -83,7 +83,7 @@ typedef struct stages {
   tc_val group;  // of the left operand, where in a stage each thread's rows are
 } stages;
 
-static tc_val op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
+static tc_val group_op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
   tc_val v = tc_emit_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
   if (!p->s->e.failed) p->s->x->nest.inst[v].flags = flags;
   return v;
@@ -94,13 +94,13 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_NEST_BOX; i++) {
     tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_NEST_BOX));
-    tc_val v = op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    tc_val v = group_op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
     if (!s->e.failed) s->x->nest.inst[v].src[3] = chunk;
   }
 }
 
 // The chunk from step k0 on, if there is one.
-static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
+static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
   tc_ex *s = p->s;
   begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
@@ -109,34 +109,34 @@ static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
   end_if(s);
 }
 
-static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
+static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_ex *s = p->s;
   stages at;
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
   at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
-  fetch(p, &at, times(s, stage, STEPS));
+  fetch_chunk(p, &at, times(s, stage, STEPS));
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
-  (void)op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
+  (void)group_op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
-  (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
-  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
+  (void)group_op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
+  (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
-    (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+    (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
     end_if(s);
   }
-  fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
+  fetch_chunk(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
-  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+  (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
 
 // ---- what comes of it ----
 
 // The rows of one warp of every four, as rows of the tile `sums`.
-static void put_rows(tc_gemm *p, int warp, tc_val sums) {
+static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_ex *s = p->s;
   tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_N_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
@@ -158,10 +158,10 @@ void tc_gemm_wgmma(tc_gemm *p) {
   tc_val sums = tc_emit_var(&s->e, zero);
   tc_val total;
   tc_gemm_totals(p, &sums, &total, 1);
-  accumulate(p, sums, total);
+  accumulate_in_groups(p, sums, total);
   tc_gemm_operands_read(p);
   for (int warp = 0; warp < 4 && s->st == TC_OK; warp++) {
-    put_rows(p, warp, total);
+    put_group_rows(p, warp, total);
     tc_gemm_finish(p, (tc_gemm_rows){16 * warp, 16, ROWS});
   }
 }
