@@ -1,4 +1,5 @@
-// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one case:
+// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one
+// case:
 //
 //   # what it shows
 //   pass: place
@@ -10,7 +11,8 @@
 //
 //   build/lowering-fusion-cases [--update] [FILE..]     compares, or writes what comes out into the files; no FILE: all of the directory
 //
-// Each case is a process of its own, planned for one instruction set and four threads whatever the machine is.
+// Each case is a process of its own, planned for one instruction set and four threads whatever the
+// machine is.
 #ifndef TC_TESTS_LOWERING_CASES_H
 #define TC_TESTS_LOWERING_CASES_H
 
@@ -26,7 +28,8 @@
 #include "runtime/hash.h"
 #include "runtime/team.h"
 
-// Writes a message of the topic, without what differs from build to build; nothing of another message.
+// Writes a message of the topic, without what differs from build to build; nothing of another
+// message.
 typedef void cases_write(const char *message, FILE *out);
 
 typedef struct cases {
