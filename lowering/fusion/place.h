@@ -1,7 +1,8 @@
 // Places a node: into a group that makes what it reads, or into one of its own. Inside fusion; not
 // for others.
 //
-//   exp(x) then sum over rows: exp is placed in a FLAT group; sum folds the same elements, so the group becomes ROW and takes both
+//   exp(x), then a sum over rows: exp is placed in a FLAT group; the sum folds the same
+//   elements, so the group becomes ROW and takes both
 //
 // A rule of placing is a condition of place.c; a kind of group is a row of tc_group_kind, and of
 // emit's.

@@ -1,7 +1,8 @@
 // Prepared values: what a program reads that is made of parameters alone, made in the first run and
 // kept (constant_cache.h). Inside programs; not for others.
 //
-//   a weight of a product, packed into panels: step of p->prepare, result at the place behind the outputs, found again while the weight's stamp is the same
+//   a weight packed for a product: a step of p->prepare, whose result lies at a place behind
+//   the outputs, and is found again while the weight's stamp is the same
 //
 // Threads: thread-safe.
 #ifndef TC_LOWERING_PROGRAM_PREPARE_H

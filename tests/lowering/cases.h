@@ -9,7 +9,9 @@
 //   ---
 //   the text
 //
-//   build/lowering-fusion-cases [--update] [FILE..]     compares, or writes what comes out into the files; no FILE: all of the directory
+//   build/lowering-fusion-cases [--update] [FILE..]
+//
+// compares, or writes what comes out into the files; without FILE all of the directory.
 //
 // Each case is a process of its own, planned for one instruction set and four threads whatever the
 // machine is.
@@ -114,7 +116,8 @@ static int case_check(const char *path, bool update) {
   if (child == 0) {
     FILE *out = fdopen(ends[1], "w");
     close(ends[0]);
-    int rc = case_run(strdup(text), out);
+    int rc = case_run(text, out);
+    tc_set_log(NULL, NULL);
     fclose(out);
     exit(rc);
   }
