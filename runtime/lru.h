@@ -1,5 +1,7 @@
-// Entries of a cache by a hash, of which those that were not used for longest go first. What is kept begins with its entry.
-// Threads: thread-compatible, but for `used`: the lock, the clock and what makes a key equal are the owner's. Owns no entry.
+// Entries of a cache by a hash, of which those that were not used for longest go first. What is
+// kept begins with its entry.
+// Threads: thread-compatible, but for `used`: the lock, the clock and what makes a key equal are
+// the owner's. Owns no entry.
 #ifndef TC_RUNTIME_LRU_H
 #define TC_RUNTIME_LRU_H
 
@@ -25,7 +27,8 @@ static inline tc_lru_entry *tc_lru_first(const tc_lru *l, uint64_t hash) {
   return l->bucket[hash % TC_LRU_BUCKETS];
 }
 void tc_lru_add(tc_lru *l, tc_lru_entry *e, uint64_t hash);
-// Takes out entries until there are at most so many, of at most so many bytes but for the last one. A list of them, the latest taken first.
+// Takes out entries until there are at most so many, of at most so many bytes but for the last one.
+// A list of them, the latest taken first.
 tc_lru_entry *tc_lru_evict(tc_lru *l, size_t most, size_t most_bytes);
 tc_lru_entry *tc_lru_take_all(tc_lru *l);
 

@@ -10,13 +10,13 @@ bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k) {
   return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_generates(x->dev);
 }
 
-static bool moves(const tc_gnode *x) {
+static bool moves_elements(const tc_gnode *x) {
   return x->op != TC_OP_EXPAND && !tc_op_is_alias(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
 }
 
 static void each_source(const tc_grouping *gr, uint32_t n, bool moved, tc_group_visit *visit, void *arg) {
   const tc_gnode *x = &gr->graph->node[n];
-  moved |= moves(x);
+  moved |= moves_elements(x);
   tc_count(TC_PASS_GROUPS, (uint64_t)x->n_in);
   for (int i = 0; i < x->n_in; i++) {
     uint32_t s = tc_group_root(gr, x->in[i]);

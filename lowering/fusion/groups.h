@@ -1,4 +1,5 @@
-// Groups while they are made: the state that placing and merging share, what a group may hold, and two groups made one. Inside fusion; not for others.
+// Groups while they are made: the state that placing and merging share, what a group may hold, and
+// two groups made one. Inside fusion; not for others.
 // Threads: a fuser is one thread's. What it points to lives in the plan's arena.
 #ifndef TC_LOWERING_FUSION_GROUPS_H
 #define TC_LOWERING_FUSION_GROUPS_H
@@ -40,7 +41,8 @@ static inline uint32_t tc_fuser_group_of(const tc_grouping *gr, uint32_t n) {
   return gr->of[n] == TC_GROUP_NONE ? TC_GROUP_NONE : tc_group_alive(gr, gr->of[n]);
 }
 
-// Whether no generated kernel makes the node: a reference kernel, a library, or zeros written over all of it do.
+// Whether no generated kernel makes the node: a reference kernel, a library, or zeros written over
+// all of it do.
 bool tc_fuser_is_extern(const tc_fuser *w, const tc_gnode *x);
 // Whether the node, or one of its operands, has no elements.
 bool tc_fuser_touches_nothing(const tc_graph *g, const tc_gnode *x);

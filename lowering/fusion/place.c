@@ -86,7 +86,7 @@ typedef struct connection {
   uint32_t group;
 } connection;
 
-static void connect(void *arg, uint32_t source, bool moved) {
+static void connect_source(void *arg, uint32_t source, bool moved) {
   (void)moved;
   tc_fuser *w = ((connection *)arg)->w;
   uint32_t group = ((connection *)arg)->group, from = tc_fuser_group_of(w->gr, source);
@@ -184,7 +184,7 @@ static uint32_t place_beside(tc_fuser *w, uint32_t n, const tc_seen_groups *seen
   return best;
 }
 
-static uint32_t place(tc_fuser *w, uint32_t n, tc_level *level) {
+static uint32_t find_place(tc_fuser *w, uint32_t n, tc_level *level) {
   const tc_gnode *x = &w->g->node[n];
   if (tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return *level = TC_LEVEL_FULL, place_attention(w, n);
   tc_seen_groups seen = {.gr = w->gr};
@@ -231,7 +231,7 @@ void tc_fuser_place_node(tc_fuser *w, uint32_t n) {
   if (tc_fuser_is_extern(w, x) || tc_fuser_touches_nothing(w->g, x))
     group = tc_fuser_add_group(w, TC_GROUP_EXTERN, 1, 1, 1), w->gr->stored[n] = true;
   else
-    group = place(w, n, &level);
+    group = find_place(w, n, &level);
   if (w->failed) return;
   tc_fuser_add_member(w, group, n, level);
   w->gr->group[group].alone |= w->forced[n] == TC_FORCE_ALONE || is_narrow(x);
@@ -251,5 +251,5 @@ void tc_fuser_place_node(tc_fuser *w, uint32_t n) {
         tc_fuser_all_link(w, &w->gr->group[h], h, n, TC_LEVEL_FULL, &seen))
       (void)merge_flat(w, group, h, level);
   }
-  tc_group_each_source(w->gr, n, connect, &(connection){w, group});
+  tc_group_each_source(w->gr, n, connect_source, &(connection){w, group});
 }

@@ -30,7 +30,8 @@ static bool stands_between(const tc_grouping *gr, uint32_t to, uint32_t from) {
   return found_one;
 }
 
-// A rule of fusion that keeps node n, which reads source, out of the group that makes that; judged from the plan as it is.
+// A rule of fusion that keeps node n, which reads source, out of the group that makes that; judged
+// from the plan as it is.
 static const char *why_apart(const tc_grouping *gr, const tc_group *to, const tc_group *from, uint32_t n, uint32_t source) {
   const tc_gnode *x = &gr->graph->node[n];
   bool folds = tc_op_kind_of(x->op) == TC_KIND_FOLD;

@@ -1,4 +1,5 @@
-// Kernels that wait to be compiled, as links that lie in them. Threads: thread-safe. The queue's lock guards what its worker knows of itself, too (tier_up.c).
+// Kernels that wait to be compiled, as links that lie in them. Threads: thread-safe. The queue's
+// lock guards what its worker knows of itself, too (tier_up.c).
 #ifndef TC_LOWERING_JIT_COMPILE_QUEUE_H
 #define TC_LOWERING_JIT_COMPILE_QUEUE_H
 

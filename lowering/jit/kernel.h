@@ -1,5 +1,7 @@
-// A kernel: a nest with its key and its code. Called through one atomic pointer with a context, so that compiled code takes the interpreter's place without
-// touching plans. A kernel's life: interpreted, or done by a shape-generic kernel; queued for compilation (compile_queue.h); compiled (tier_up.h).
+// A kernel: a nest with its key and its code. Called through one atomic pointer with a context, so
+// that compiled code takes the interpreter's place without touching plans. A kernel's life:
+// interpreted, or done by a shape-generic kernel; queued for compilation (compile_queue.h);
+// compiled (tier_up.h).
 // Threads: thread-safe, but for what makes a kernel, which is its maker's.
 #ifndef TC_LOWERING_JIT_KERNEL_H
 #define TC_LOWERING_JIT_KERNEL_H
@@ -46,14 +48,16 @@ void tc_kernel_release(tc_kernel *k);
 
 // ---- how it runs, for who makes it ----
 
-// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the nest is compiled.
+// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the nest is
+// compiled.
 bool tc_kernel_is_soon_interpreted(const tc_nest *nest, double work);
 // For good; until it has code of its own.
 tc_status tc_kernel_interpret(tc_kernel *k, const tc_nest *nest);
 tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_nest *nest);
 // Until then by another kernel with more arguments; takes the reference and the arguments.
 void tc_kernel_run_general(tc_kernel *k, const tc_nest *nest, tc_kernel *general, uint64_t *more, uint32_t n_more);
-// By the code of an object file. Code that takes another's place needs no more scratch memory than that did.
+// By the code of an object file. Code that takes another's place needs no more scratch memory than
+// that did.
 tc_status tc_kernel_load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes);
 // Whether code of its own would take the place of what runs it.
 bool tc_kernel_awaits_code(const tc_kernel *k);

@@ -78,7 +78,7 @@ static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   return st;
 }
 
-static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
+static void log_kernel(const tc_nest *nest, const char *name, bool for_gpu) {
   tc_log_message m;
   if (tc_log_on(TC_LOG_NEST)) {
     if (tc_log_begin(&m)) {
@@ -91,9 +91,9 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
 }
 
 // Takes it from the disk, if it is there.
-static void look(making *m) {
+static void look_on_disk(making *m) {
   tc_compiler_begin();
-  if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
+  if (m->from.nest) log_kernel(m->from.nest, m->k->name, m->from.gpu != NULL);
   if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.nest);
   tc_compiler_end();
 }
@@ -176,7 +176,7 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, c
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
-static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
+static tc_status find_or_add(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
@@ -206,7 +206,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
 }
 
 // Puts one that was made into the cache, unless another thread was faster.
-static void add(const making *m, uint32_t *compiled) {
+static void add_kernel(const making *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
   tc_lru_entry *gone = NULL;
@@ -237,28 +237,28 @@ static void add(const making *m, uint32_t *compiled) {
   }
 }
 
-static tc_status seek_nest(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_nest(const origin *from, making_list *list, tc_kernel **out) {
   size_t bytes = tc_nest_key_bytes(from->nest);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   tc_nest_write_key(from->nest, key);
-  return seek(from, key, bytes, list, out);
+  return find_or_add(from, key, bytes, list, out);
 }
 
 // A nest's key begins with a number of instructions that is not 0.
-static tc_status seek_text(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_text(const origin *from, making_list *list, tc_kernel **out) {
   size_t length = strlen(from->text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
   memcpy(key + TC_NEST_KEY_WORDS, from->text, length);
-  return seek(from, key, bytes, list, out);
+  return find_or_add(from, key, bytes, list, out);
 }
 
-static tc_status seek_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
+static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
   const origin from = {w->nest, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
-  if (from.nest) return seek_nest(&from, list, &w->kernel);
-  if (from.text) return seek_text(&from, list, &w->kernel);
+  if (from.nest) return find_or_add_nest(&from, list, &w->kernel);
+  if (from.text) return find_or_add_text(&from, list, &w->kernel);
   list->at[list->n++] = (making){.from = from};
   return TC_OK;
 }
@@ -286,10 +286,10 @@ static bool has_general(making *m) {
 }
 
 // The general kernel that a nest is given, or that one of its family's has, behind the list's others if it is new.
-static tc_status seek_general(making *m, making_list *list) {
+static tc_status find_or_add_general(making *m, making_list *list) {
   if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
   if (!has_general(m) || m->done) return TC_OK;
-  return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
+  return find_or_add_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
 }
 
 // The general kernel is there: its reference and arguments become the kernel's.
@@ -303,9 +303,9 @@ static void run_in_general(making *m) {
 static tc_status make_all(making_list *list) {
   const uint32_t asked = list->n;
   making *at = list->at;
-  for (uint32_t i = 0; i < asked; i++) look(&at[i]);
-  for (uint32_t i = 0; i < asked; i++) TC_TRY(seek_general(&at[i], list));
-  for (uint32_t i = asked; i < list->n; i++) look(&at[i]);
+  for (uint32_t i = 0; i < asked; i++) look_on_disk(&at[i]);
+  for (uint32_t i = 0; i < asked; i++) TC_TRY(find_or_add_general(&at[i], list));
+  for (uint32_t i = asked; i < list->n; i++) look_on_disk(&at[i]);
   for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
   TC_TRY(compile_all(at, list->n));
   for (uint32_t i = 0; i < asked; i++)
@@ -317,7 +317,7 @@ static tc_status make_and_add(making_list *list, uint32_t *compiled) {
   tc_status st = make_all(list);
   for (uint32_t i = 0; i < list->n; i++) {
     if (list->at[i].done && list->at[i].k)
-      add(&list->at[i], compiled);
+      add_kernel(&list->at[i], compiled);
     else
       tc_kernel_release(list->at[i].k);
   }
@@ -335,7 +335,7 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
   while (size < n) size *= 2;
   making_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
   if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
-  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = seek_wish(&wish[i], gpu, &list);
+  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_wish(&wish[i], gpu, &list);
   if (st == TC_OK) {
     st = make_and_add(&list, compiled);
   } else {

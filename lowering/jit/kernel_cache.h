@@ -1,4 +1,5 @@
-// The cache that makes equal nests share a kernel: by the nest's bytes in this process, by its objects on disk (object_cache.h), else compiled or interpreted.
+// The cache that makes equal nests share a kernel: by the nest's bytes in this process, by its
+// objects on disk (object_cache.h), else compiled or interpreted.
 // Threads: thread-safe. Owns a reference to each kernel that it keeps.
 #ifndef TC_LOWERING_JIT_KERNEL_CACHE_H
 #define TC_LOWERING_JIT_KERNEL_CACHE_H
@@ -6,14 +7,15 @@
 #include "lowering/jit/kernel.h"
 #include "lowering/jit/shape_generic.h"
 
-// The kernel of a nest: found by the nest's bytes in this process or on disk, or compiled (interpreted without a compiler). nest is borrowed. stem: part of
-// the name.
-// compiled is added to when neither had it.
-// gpu: what a nest with threads is compiled for; NULL of others.
+// The kernel of a nest: found by the nest's bytes in this process or on disk, or compiled
+// (interpreted without a compiler). nest is borrowed. stem: part of the name. compiled is added to
+// when neither had it. gpu: what a nest with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
-// Many kernels; those that must be compiled are, by the threads of the team, the longest first, and those whose run is interpreted sooner than they are compiled
-// are interpreted first, unless TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a general one (shape_generic.h), unless
-// TC_GENERAL_KERNELS=0. Each kernel is a reference; on failure there is none, and the error is that of the first wish that has one.
+// Many kernels; those that must be compiled are, by the threads of the team, the longest first, and
+// those whose run is interpreted sooner than they are compiled are interpreted first, unless
+// TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a
+// general one (shape_generic.h), unless TC_GENERAL_KERNELS=0. Each kernel is a reference; on
+// failure there is none, and the error is that of the first wish that has one.
 typedef struct tc_kernel_wish {
   const tc_nest *nest;  // borrowed, as text and stem are; NULL: it is made from text
   const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
@@ -25,7 +27,8 @@ typedef struct tc_kernel_wish {
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
-// Code of its own for one that is interpreted, or done by a general one, which it is until that is there. An error is told in the log: it stays so.
+// Code of its own for one that is interpreted, or done by a general one, which it is until that is
+// there. An error is told in the log: it stays so.
 void tc_kernel_compile(tc_kernel *k);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);

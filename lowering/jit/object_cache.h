@@ -1,4 +1,5 @@
-// Object files of kernels: found on disk by all that they depend on, else made by the compiler and kept there. Between tc_compiler_begin and tc_compiler_end.
+// Object files of kernels: found on disk by all that they depend on, else made by the compiler and
+// kept there. Between tc_compiler_begin and tc_compiler_end.
 // Threads: thread-safe.
 #ifndef TC_LOWERING_JIT_OBJECT_CACHE_H
 #define TC_LOWERING_JIT_OBJECT_CACHE_H

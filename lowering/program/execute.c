@@ -22,7 +22,7 @@ static void *pointer_of(const tc_execution *r, uint32_t place) {
   return tc_place_pointer(r->p, &r->at, place);
 }
 
-static tc_status stop(const tc_execution *r, const tc_step *s, tc_status st) {
+static tc_status stop_run(const tc_execution *r, const tc_step *s, tc_status st) {
   tc_execution_fault *f = r->fault;
   if (!atomic_exchange_explicit(&f->taken, true, memory_order_relaxed)) f->step = s, f->status = st;
   return st;
@@ -120,7 +120,7 @@ static void run_quietly(const tc_execution *r, const tc_step *s, int64_t begin, 
     return;
   }
   tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
-  if (st != TC_OK && w->status == TC_OK) w->status = stop(r, s, st);
+  if (st != TC_OK && w->status == TC_OK) w->status = stop_run(r, s, st);
 }
 
 static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
@@ -134,7 +134,7 @@ static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int
   tc_profile_kernel(s->kernel ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op], tc_now_ns() - start);
 }
 
-static void task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void run_task(void *arg, int wave, int64_t index, tc_worker *w) {
   const tc_execution *r = arg;
   const tc_program *p = r->p;
   const tc_step *s = p->step + p->wave_first[wave], *end = p->step + p->wave_first[wave + 1];
@@ -162,14 +162,14 @@ static tc_status run_on_gpu(tc_execution *r) {
   r->fault->position = (int64_t)(found & ((UINT64_C(1) << TC_GPU_FAULT_SHIFT) - 1));
   const tc_step *s = p->step;
   while (s->kind != TC_STEP_CHECK || which-- > 0) s++;
-  return stop(r, s, TC_ERR_INDEX);
+  return stop_run(r, s, TC_ERR_INDEX);
 }
 
 tc_status tc_execution_run(tc_execution *r) {
   const tc_program *p = r->p;
   if (p->gpu) return run_on_gpu(r);
   tc_job job = {
-      .task = task,
+      .task = run_task,
       .arg = r,
       .n_waves = (int)p->n_wave,
       .n_tasks = p->wave_tasks,

@@ -10,7 +10,8 @@
 #include "runtime/log.h"
 #include "runtime/room.h"
 
-// Runs that use what was packed for products of few rows, without which packing, which reads and writes what they read once, is not worth it.
+// Runs that use what was packed for products of few rows, without which packing, which reads and
+// writes what they read once, is not worth it.
 #define LEAST_USES 4
 #define UNASKED_RUNS 63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
 
@@ -63,7 +64,8 @@ static void put_results(const tc_execution *whole, const tc_plan *plan, const pr
   }
 }
 
-// Held while a run asks for the memory of all it will prepare: two that each got a part would both fail.
+// Held while a run asks for the memory of all it will prepare: two that each got a part would both
+// fail.
 static pthread_mutex_t asks_for_memory = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&asks_for_memory, 2)
 
@@ -78,7 +80,8 @@ static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   return fits;
 }
 
-// Memory for all that is missing, or the run is left without: nothing was done yet, so that another plan may run instead.
+// Memory for all that is missing, or the run is left without: nothing was done yet, so that another
+// plan may run instead.
 static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held, const uint64_t *skip,
                               tc_buffer **kept, tc_work_done *done) {
   tc_program *p = plan->program;
@@ -108,8 +111,9 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   return st;
 }
 
-// Whether what is missing should be made now: not where parameters have changed again before the last forms were of use, as between a step of training and the
-// next one, until a run finds the same contents that the last one found.
+// Whether what is missing should be made now: not where parameters have changed again before the
+// last forms were of use, as between a step of training and the next one, until a run finds the
+// same contents that the last one found.
 static bool is_worth_making(tc_program *p, uint64_t contents) {
   if (!p->graph.packs_few || atomic_load_explicit(&p->n_used, memory_order_relaxed) >= LEAST_USES) return true;
   return atomic_exchange_explicit(&p->refused, contents, memory_order_relaxed) == contents;

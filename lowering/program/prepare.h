@@ -1,6 +1,8 @@
-// Prepared values: what a program reads that is made of parameters alone, made in the first run and kept (constant_cache.h). Inside programs; not for others.
+// Prepared values: what a program reads that is made of parameters alone, made in the first run and
+// kept (constant_cache.h). Inside programs; not for others.
 //
-//   a weight of a product, packed into panels: step of p->prepare, result at the place behind the outputs, found again while the weight's stamp is the same
+//   a weight packed for a product: a step of p->prepare, whose result lies at a place behind
+//   the outputs, and is found again while the weight's stamp is the same
 //
 // Threads: thread-safe.
 #ifndef TC_LOWERING_PROGRAM_PREPARE_H
@@ -8,8 +10,9 @@
 
 #include "lowering/program/execute.h"
 
-// Finds prepared values, or makes and keeps them. list: room for the steps' and scalars' words. kept: their buffers, retained where not NULL on return, whatever
-// the status. done: added to, if not NULL; then the run may be left without.
+// Finds prepared values, or makes and keeps them. list: room for the steps' and scalars' words.
+// kept: their buffers, retained where not NULL on return, whatever the status. done: added to, if
+// not NULL; then the run may be left without.
 tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list,
                                tc_buffer **kept, tc_work_done *done);
 

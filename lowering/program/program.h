@@ -1,4 +1,5 @@
-// What is done with a program as a whole: its end, its size, and its text. Threads: thread-compatible; pure but for the ends.
+// What is done with a program as a whole: its end, its size, and its text. Threads:
+// thread-compatible; pure but for the ends.
 #ifndef TC_LOWERING_PROGRAM_PROGRAM_H
 #define TC_LOWERING_PROGRAM_PROGRAM_H
 

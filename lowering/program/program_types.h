@@ -1,7 +1,10 @@
-// A program: the steps a plan runs, where their values live, and which scalars they read. Holds sizes and offsets, never addresses.
+// A program: the steps a plan runs, where their values live, and which scalars they read. Holds
+// sizes and offsets, never addresses.
 //
-// A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an offset in the run's arena. Steps of a wave are independent; between
-// waves the team has a barrier. These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of this folder fill it in.
+// A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an
+// offset in the run's arena. Steps of a wave are independent; between waves the team has a barrier.
+// These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of
+// this folder fill it in.
 // Threads: immutable once made; many threads may run one program, each with an arena of its own.
 #ifndef TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
 #define TC_LOWERING_PROGRAM_PROGRAM_TYPES_H

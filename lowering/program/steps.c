@@ -35,7 +35,7 @@ static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
   return s;
 }
 
-static bool bind(tc_program *p, tc_step *s, uint32_t place) {
+static bool bind_place(tc_program *p, tc_step *s, uint32_t place) {
   if (place == TC_PLACE_NONE || !TC_GROW(p->bind, p->cap_bind, p->n_bind + 1)) return false;
   p->bind[p->n_bind++] = place;
   s->n_bind++;
@@ -43,7 +43,7 @@ static bool bind(tc_program *p, tc_step *s, uint32_t place) {
 }
 
 // Prepared values are there before the first wave; among themselves they have waves of their own.
-static uint32_t after(const tc_builder *b, uint32_t n) {
+static uint32_t wave_after(const tc_builder *b, uint32_t n) {
   n = tc_group_root(&b->gr, n);
   return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
 }
@@ -62,10 +62,10 @@ static bool add_check(tc_builder *b, uint32_t n) {
     if ((uint64_t)p->graph.node[y->in[0]].shape->d.dim[y->attr[0]] == extent) return true;
   }
   b->next_check[n] = b->checks[root], b->checks[root] = n + 1;
-  b->wave = after(b, index);
+  b->wave = wave_after(b, index);
   b->made_in[root] = b->wave + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
-  if (!s || !bind(p, s, place_of(b, index))) return false;
+  if (!s || !bind_place(p, s, place_of(b, index))) return false;
   s->node = n, s->op = x->op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
@@ -85,7 +85,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
   b->wave = 0;
-  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
+  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, x->in[i]));
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
@@ -94,7 +94,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    if (!bind_place(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
@@ -103,14 +103,14 @@ static bool add_row(tc_builder *b, uint32_t n) {
   if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
-  if (!bind(p, s, place_of(b, n))) return false;
+  if (!bind_place(p, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
 }
 
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
-static bool prepares(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
+static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
   bool all = b->prepare && e->n_read > 0;
   for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
@@ -143,10 +143,10 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
-  b->preparing = prepares(b, group, &e);
+  b->preparing = is_prepared(b, group, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->wave = 0;
-  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
+  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, e.read[i]));
   for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_group_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
@@ -168,7 +168,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
 static bool add_conv(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
-  b->wave = TC_MAX_OF(after(b, x->in[0]), after(b, x->in[1]));
+  b->wave = TC_MAX_OF(wave_after(b, x->in[0]), wave_after(b, x->in[1]));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return false;
   s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
@@ -176,11 +176,11 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
   for (int i = 0; i < 2; i++) {
     s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
-    if (!bind(p, s, place_of(b, x->in[i]))) return false;
+    if (!bind_place(p, s, place_of(b, x->in[i]))) return false;
   }
   s->work = (double)s->bytes;
   b->plan->bytes_moved += s->bytes;
-  if (!bind(p, s, place_of(b, n))) return false;
+  if (!bind_place(p, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
 }
@@ -192,7 +192,7 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
   const tc_gpu_product_facts *f = &v->facts;
   b->wave = 0;
-  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, in[i]->node));
+  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, in[i]->node));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return tc_gpu_call_release(product), false;
   s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
@@ -200,12 +200,12 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
     s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
-    if (!bind(p, s, place_of(b, in[i]->node))) return false;
+    if (!bind_place(p, s, place_of(b, in[i]->node))) return false;
   }
   const tc_gnode *y = &p->graph.node[v->result];
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
-  if (!bind(p, s, place_of(b, v->result))) return false;
+  if (!bind_place(p, s, place_of(b, v->result))) return false;
   b->made_in[tc_group_root(&b->gr, v->result)] = b->wave + 1;
   return true;
 }

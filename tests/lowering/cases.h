@@ -1,4 +1,5 @@
-// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one case:
+// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one
+// case:
 //
 //   # what it shows
 //   pass: place
@@ -8,9 +9,12 @@
 //   ---
 //   the text
 //
-//   build/lowering-fusion-cases [--update] [FILE..]     compares, or writes what comes out into the files; no FILE: all of the directory
+//   build/lowering-fusion-cases [--update] [FILE..]
 //
-// Each case is a process of its own, planned for one instruction set and four threads whatever the machine is.
+// compares, or writes what comes out into the files; without FILE all of the directory.
+//
+// Each case is a process of its own, planned for one instruction set and four threads whatever the
+// machine is.
 #ifndef TC_TESTS_LOWERING_CASES_H
 #define TC_TESTS_LOWERING_CASES_H
 
@@ -26,7 +30,8 @@
 #include "runtime/hash.h"
 #include "runtime/team.h"
 
-// Writes a message of the topic, without what differs from build to build; nothing of another message.
+// Writes a message of the topic, without what differs from build to build; nothing of another
+// message.
 typedef void cases_write(const char *message, FILE *out);
 
 typedef struct cases {
@@ -111,7 +116,8 @@ static int case_check(const char *path, bool update) {
   if (child == 0) {
     FILE *out = fdopen(ends[1], "w");
     close(ends[0]);
-    int rc = case_run(strdup(text), out);
+    int rc = case_run(text, out);
+    tc_set_log(NULL, NULL);
     fclose(out);
     exit(rc);
   }

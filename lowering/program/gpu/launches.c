@@ -213,7 +213,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
 }
 
-static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
+static tc_status fill_launches(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
   for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
   for (uint32_t i = 0; i < p->n_step; i++) {
     uint32_t sequence = one_by_one ? i : 0;
@@ -233,7 +233,7 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
   l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
   l->first_launch = tc_calloc(l->n_sequence + 2, sizeof l->first_launch[0]);
-  tc_status st = l->sequence && l->first_word && l->first_launch ? fill(l, p, one_by_one) : no_room();
+  tc_status st = l->sequence && l->first_word && l->first_launch ? fill_launches(l, p, one_by_one) : no_room();
   if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
   *out = l;
   return TC_OK;
