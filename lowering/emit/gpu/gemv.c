@@ -59,7 +59,7 @@ static tc_val first_line(narrow *w, tc_val unit) {
   return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_N_REM, unit, i64(p->s, units)), w->lines);
 }
 
-static void finish_line(narrow *w, tc_val sum) {
+static void finish(narrow *w, tc_val sum) {
   tc_ex *s = w->p->s;
   tc_ex_enter(s);
   tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
@@ -132,7 +132,7 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
     if (some) begin_if(s, bin(s, TC_N_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish_line(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+      finish(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
     }
     if (some) end_if(s);
   }
@@ -208,7 +208,7 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
     if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
-    finish_line(w, sum);
+    finish(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
   s->threads.run = 0, s->lanes = 1, s->vector = -1;

@@ -83,7 +83,7 @@ typedef struct stages {
   tc_val group;  // of the left operand, where in a stage each thread's rows are
 } stages;
 
-static tc_val group_op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
+static tc_val op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
   tc_val v = tc_emit_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
   if (!p->s->e.failed) p->s->x->nest.inst[v].flags = flags;
   return v;
@@ -94,7 +94,7 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_NEST_BOX; i++) {
     tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_NEST_BOX));
-    tc_val v = group_op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    tc_val v = op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
     if (!s->e.failed) s->x->nest.inst[v].src[3] = chunk;
   }
 }
@@ -119,18 +119,18 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   fetch_chunk(p, &at, times(s, stage, STEPS));
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
-  (void)group_op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
-  (void)group_op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
-  (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
+  (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
+  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
-    (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+    (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
     end_if(s);
   }
   fetch_chunk(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
-  (void)group_op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
 
 // ---- what comes of it ----
