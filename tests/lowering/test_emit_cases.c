@@ -20,6 +20,8 @@
 #include <string.h>
 
 #include "lazy/text/text.h"
+#include "lowering/fusion/build.h"
+#include "lowering/kir/print.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/pipeline.h"
 #include "runtime/hash.h"
