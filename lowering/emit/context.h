@@ -62,7 +62,8 @@ typedef struct tc_ex {
   int64_t ahead;  // elements from a load to what it asks memory for, 0: nothing
   bool far;  // to the second-level cache alone
   int asks;  // tensors that the present pass may yet ask memory for
-  uint32_t given_node;  // a node whose value here is there already, or TC_NONE
+  uint32_t given_node;  // a node of which one element is there already, or TC_NONE
+  const tc_index *given_at;  // that element's place
   tc_val given;
   tc_val cond;  // inside padding: where the operand exists, or TC_NONE
   struct tc_ex_notes *notes;  // the grouping's
@@ -205,8 +206,8 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n);
 tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
 // The same; what is remembered on the way stays so until the loop is left.
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
-// Element idx of node n at the present iteration, where `given` is the value of node `from`.
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
+// Element idx of node n at the present iteration, where `given` is the element of node `from` whose place is *at.
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given);
 // Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what is too deep is stored half-way.
 tc_val tc_ex_make(tc_ex *s, uint32_t n, const tc_index *idx);
 
