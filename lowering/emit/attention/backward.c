@@ -122,8 +122,8 @@ static void fill_zero(tc_att *p, int tile, int64_t n) {
 }
 
 static void add_tile(tc_att *p, int to, int from, int64_t n) {
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector), before = load(p, to, p->acc, p->vector, i, TC_NONE);
-  store(p, to, i, add(p->s, before, load(p, from, p->acc, p->vector, i, TC_NONE)));
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector), before = load(p->s, to, p->acc, p->vector, i, TC_NONE);
+  store(p->s, to, i, add(p->s, before, load(p->s, from, p->acc, p->vector, i, TC_NONE)));
   end(p->s);
 }
 

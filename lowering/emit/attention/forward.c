@@ -417,18 +417,18 @@ static void swap_states(forward *f) {
 }
 
 static void add_scaled(tc_att *p, int to, int from, int lanes, tc_val at, const tc_val by[2]) {
-  tc_val before = mul(p, load(p, to, p->acc, lanes, at, TC_NONE), by[0]);
-  store(p, to, at, add(p->s, before, mul(p, load(p, from, p->acc, lanes, at, TC_NONE), by[1])));
+  tc_val before = mul(p, load(p->s, to, p->acc, lanes, at, TC_NONE), by[0]);
+  store(p->s, to, at, add(p->s, before, mul(p, load(p->s, from, p->acc, lanes, at, TC_NONE), by[1])));
 }
 
 // Adds a group's sums and mixes to those of the groups before, all as of the greatest score so far.
 static void add_group(forward *f, tc_val r1) {
   tc_att *p = f->p;
   tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
-  tc_val before = load(p, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p, f->greatest, p->acc, 1, row, TC_NONE);
+  tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
   tc_val top = most(p, before, here), less = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, top, unseen), number(p, 0), top);
   tc_val by[2] = {tc_att_power(p, sub(p->s, before, less)), tc_att_power(p, sub(p->s, here, less))};
-  store(p, f->total.greatest, row, top);
+  store(p->s, f->total.greatest, row, top);
   add_scaled(p, f->total.sums, f->sums, 1, row, by);
   if (p->out != TC_NONE) {
     int64_t columns = packed_columns(p, p->ev);
